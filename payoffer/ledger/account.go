@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Account is where the money of one rail of an offer arrives.
+type Account struct {
+	// Offer is the offer's id.
+	Offer string
+	// ID names the account on its rail in canonical form, as in
+	// "eip155:84532/erc20:0x036c…/0x…" (CAIP-19 asset and payee).
+	ID string
+	// Rail is the rail's name.
+	Rail string
+	// Testnet says that money here is worth nothing.
+	Testnet bool
+	// Origin is the rail's head when the account was first watched: earlier
+	// money is not counted. Empty while unknown.
+	Origin string
+}
+
+// ErrNotRegistered is returned for an offer and account that were not
+// registered together.
+var ErrNotRegistered = errors.New("the account is not registered for this offer")
+
+// Register stores accounts in one transaction. A stored origin stays; the
+// rail's name and Testnet follow the configuration. An account that belongs
+// to another offer is an error that names both, and nothing is stored.
+func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
+	return l.transact(ctx, func(tx *sql.Tx) error {
+		for _, a := range accounts {
+			if err := register(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func register(ctx context.Context, tx *sql.Tx, a Account) error {
+	if a.Offer == "" || a.ID == "" || a.Rail == "" {
+		return errors.New("an account needs an offer, an id and a rail")
+	}
+	var owner string
+	err := tx.QueryRowContext(ctx, `
+		INSERT INTO accounts (account, offer, rail, testnet, origin) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (account) DO UPDATE SET
+			rail = excluded.rail,
+			testnet = excluded.testnet,
+			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END
+		RETURNING offer`,
+		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin).Scan(&owner)
+	if err != nil {
+		return fmt.Errorf("registering account %q: %w", a.ID, err)
+	}
+	if owner != a.Offer {
+		return fmt.Errorf("account %q of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
+			a.ID, a.Offer, owner, owner)
+	}
+	return nil
+}
+
+// SetOrigin stores the origin of an account unless one is stored already, and
+// returns the stored one. Error: ErrNotRegistered.
+func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
+	err = l.transact(ctx, func(tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, `
+			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
+			WHERE offer = $2 AND account = $3 RETURNING origin`,
+			origin, offer, account).Scan(&stored)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotRegistered
+		}
+		return err
+	})
+	return stored, err
+}
+
+// accountOf reads a registered account.
+func accountOf(ctx context.Context, tx *sql.Tx, offer, id string) (Account, error) {
+	a := Account{Offer: offer, ID: id}
+	err := tx.QueryRowContext(ctx, `SELECT rail, testnet, origin FROM accounts WHERE offer = $1 AND account = $2`,
+		offer, id).Scan(&a.Rail, &a.Testnet, &a.Origin)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Account{}, fmt.Errorf("offer %q, account %q: %w", offer, id, ErrNotRegistered)
+	}
+	return a, err
+}

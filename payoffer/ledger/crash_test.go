@@ -1,0 +1,182 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// childPath names the ledger that a child of this test binary writes to until
+// it is killed.
+const childPath = "PAY_OFFER_LEDGER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childPath); path != "" {
+		if err := writeForever(path, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// writeForever pays again and again, and says each number after its commit.
+func writeForever(path string, acknowledged io.Writer) error {
+	l := NewSQLite(path, time.Now)
+	if err := l.Open(context.Background()); err != nil {
+		return err
+	}
+	receipts, err := l.Receipts(context.Background(), testOffer, 0, 1)
+	if err != nil {
+		return err
+	}
+	n := 1
+	if len(receipts) > 0 {
+		last, err := strconv.Atoi(receipts[0].Transaction)
+		if err != nil {
+			return err
+		}
+		n = last + 1
+	}
+	for ; ; n++ {
+		if err := pay(l, n); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(acknowledged, n); err != nil {
+			return err
+		}
+	}
+}
+
+// pay is a whole x402 payment: three commits.
+func pay(l *Ledger, n int) error {
+	ctx, tx := context.Background(), strconv.Itoa(n)
+	intent := testIntent("0x"+tx, "0x01")
+	// A crash may have left this one half way.
+	if _, found, err := l.Intent(ctx, intent.IntentKey); err != nil || !found {
+		if err != nil {
+			return err
+		}
+		if err := l.InsertIntent(ctx, intent); err != nil {
+			return err
+		}
+	}
+	if err := l.SettleIntent(ctx, intent.IntentKey, tx, []byte(`{"success":true}`), EvidenceFacilitator); err != nil {
+		return err
+	}
+	s := chainSighting(tx, StatusConfirmed)
+	s.Intent = &intent.IntentKey
+	_, err := l.Record(ctx, &Cursor{Offer: testOffer, Account: testAccount, Position: tx}, s)
+	return err
+}
+
+// requireSound opens what a crash left and checks that it is whole, and that
+// rows, intents and cursor of the payments 1 to n are there.
+func requireSound(t *testing.T, path string, n int) {
+	t.Helper()
+	l, _ := newLedgerAt(t, path)
+	defer func() { require.NoError(t, l.Close()) }()
+	var verdict string
+	require.NoError(t, l.db.write.QueryRow("PRAGMA integrity_check").Scan(&verdict))
+	require.Equal(t, "ok", verdict)
+	requireConsistent(t, l)
+
+	receipts, err := l.Receipts(t.Context(), testOffer, 0, 1_000_000)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(receipts), n, "a commit was lost")
+	for i, r := range receipts {
+		require.Equal(t, strconv.Itoa(len(receipts)-i), r.Transaction)
+	}
+	if len(receipts) == 0 {
+		return
+	}
+	cursor, _, err := l.Cursor(t.Context(), testOffer, testAccount)
+	require.NoError(t, err)
+	require.Equal(t, receipts[0].Transaction, cursor.Position)
+	unproven, err := l.SettledUnproven(t.Context(), 10)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(unproven), 1, "only the payment in hand may be without its row")
+}
+
+func TestKilledProcessLosesNoCommitAndReleasesTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	l, _ := newLedgerAt(t, path)
+	require.NoError(t, l.Close())
+	rng := rand.New(rand.NewPCG(42, 4))
+	acknowledged := 0
+	for range 8 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childPath+"="+path)
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		lines := bufio.NewScanner(out)
+		for range 1 + rng.IntN(60) {
+			require.True(t, lines.Scan(), "the child ended by itself")
+		}
+		require.ErrorIs(t, NewSQLite(path, time.Now).Open(t.Context()), ErrInUse)
+		require.NoError(t, child.Process.Kill())
+		for more := true; more; more = lines.Scan() {
+			acknowledged, err = strconv.Atoi(lines.Text())
+			require.NoError(t, err)
+		}
+		_ = child.Wait()
+		requireSound(t, path, acknowledged)
+	}
+}
+
+// TestCopyTakenWhileWritingOpensWhole is a power cut at a random moment: the
+// copied log may end in the middle of a commit. Checkpoints are off, for no
+// copy of two files can be a moment across one.
+func TestCopyTakenWhileWritingOpensWhole(t *testing.T) {
+	l, _ := newLedger(t)
+	_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	require.NoError(t, err)
+	_, err = l.db.write.Exec("PRAGMA wal_autocheckpoint = 0")
+	require.NoError(t, err)
+	path := l.dialect.(*sqliteDialect).real
+
+	const payments, copies = 200, 10
+	done := make(chan int, payments)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(done)
+		for n := 1; n <= payments; n++ {
+			if err := pay(l, n); err != nil {
+				failed <- err
+				return
+			}
+			done <- n
+		}
+		failed <- nil
+	}()
+	for range copies {
+		var paid int
+		for range payments / copies {
+			paid = <-done
+		}
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		copyFile(t, path, copied)
+		copyFile(t, path+"-wal", copied+"-wal")
+		requireSound(t, copied, paid)
+	}
+	require.NoError(t, <-failed)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, content, 0o600))
+}

@@ -1,0 +1,83 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRandomHistoriesStayConsistent drives a ledger with everything that can
+// happen, and after every step compares its sums and its history with a scan.
+func TestRandomHistoriesStayConsistent(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			l, clock := newLedgerAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+			rng := rand.New(rand.NewPCG(seed, 3))
+			for step := range int64(300) {
+				clock.set(1_000 + step)
+				randomStep(t, l, rng)
+				requireConsistent(t, l)
+				requireJoined(t, l)
+			}
+			require.Greater(t, len(statuses(t, l)), 50, "the history was too quiet to prove anything")
+		})
+	}
+}
+
+// randomStep acts on one of few payers, authorizations and transactions.
+func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
+	t.Helper()
+	ctx := t.Context()
+	intent := testIntent(fmt.Sprintf("0x%d", rng.IntN(3)), fmt.Sprintf("0x%d", rng.IntN(6)))
+	key := intent.IntentKey
+	var err error
+	switch rng.IntN(13) {
+	case 0, 1, 2:
+		err = l.InsertIntent(ctx, intent)
+	case 3:
+		err = l.SettleIntent(ctx, key, "0xclaim", []byte(`{}`), EvidenceFacilitator)
+	case 4:
+		err = l.RefuseIntent(ctx, key, "expired")
+	case 5:
+		err = l.ReopenIntent(ctx, key, "reorg")
+	case 6:
+		err = l.NoteIntent(ctx, key, "me", 0, "", "timeout")
+	case 7:
+		err = l.WithdrawIntent(ctx, key, intent.Owner)
+	default:
+		var batch []Sighting
+		for range 1 + rng.IntN(4) {
+			s := randomSighting(rng, fmt.Sprintf("0x%d", rng.IntN(12)))
+			if rng.IntN(2) == 0 {
+				s.Intent = &key
+			}
+			batch = append(batch, s)
+		}
+		_, err = l.Record(ctx, nil, batch...)
+	}
+	var conflict *ConflictError
+	if errors.As(err, &conflict) {
+		return
+	}
+	for _, expected := range []error{ErrIntentExists, ErrNoIntent, ErrIntentState, ErrLeaseHeld} {
+		if errors.Is(err, expected) {
+			return
+		}
+	}
+	require.NoError(t, err)
+}
+
+// requireJoined checks that a final row and the intent that it settled agree.
+func requireJoined(t *testing.T, l *Ledger) {
+	t.Helper()
+	var wrong int
+	require.NoError(t, l.db.read.QueryRow(`
+		SELECT count(*) FROM receipts r JOIN intents i ON i.id = r.intent_id
+		WHERE r.offer <> i.offer OR r.account <> i.account
+			OR (i.state = 'settled' AND i.evidence = 'chain' AND (r.state = 'dropped' OR i.tx <> r.tx))`).Scan(&wrong))
+	require.Zero(t, wrong)
+}

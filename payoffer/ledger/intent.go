@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// IntentKey identifies an EIP-3009 authorization: the token contract accepts
+// a nonce of a payer once.
+type IntentKey struct {
+	// Network is the CAIP-2 chain id, as in "eip155:8453".
+	Network string
+	// Asset is the token contract, From the payer, Nonce the 32 bytes of the
+	// authorization; hex with 0x. The ledger compares them in lower case.
+	Asset, From, Nonce string
+}
+
+// canonical makes one key of all spellings of the same authorization: two of
+// them in the ledger would be two charges.
+func (k IntentKey) canonical() IntentKey {
+	return IntentKey{k.Network, strings.ToLower(k.Asset), strings.ToLower(k.From), strings.ToLower(k.Nonce)}
+}
+
+// IntentState says what became of an intent.
+type IntentState string
+
+// The states of an intent.
+const (
+	// IntentSettling is open: the outcome is unknown until a truth source
+	// answers.
+	IntentSettling IntentState = "settling"
+	// IntentSettled was paid, by the evidence that the intent names.
+	IntentSettled IntentState = "settled"
+	// IntentRefused is a definite no: it was not paid and cannot be any more.
+	IntentRefused IntentState = "refused"
+)
+
+// What says that an intent was paid.
+const (
+	// EvidenceFacilitator is a facilitator's success: a claim, counted in no sum.
+	EvidenceFacilitator = "facilitator"
+	// EvidenceChain is the Transfer log.
+	EvidenceChain = "chain"
+)
+
+// Intent is an x402 authorization that was, or is about to be, sent to a
+// facilitator. It is no receipt.
+type Intent struct {
+	IntentKey
+	// Offer and Account say for what and to where it pays.
+	Offer, Account string
+	// Rail and Testnet are those of the account; the ledger fills them in.
+	Rail    string
+	Testnet bool
+	// Own says that the payer is one of the operator's own addresses.
+	Own bool
+	// Amount is in atomic units of the asset.
+	Amount int64
+	// USDCents is the amount's value in US cents; nil while unknown.
+	USDCents *int64
+	// PaymentID is the identifier of the payment-identifier extension, or
+	// empty. It is unique among the payer's intents that are not refused.
+	PaymentID string
+	// Fingerprint is the hex SHA-256 of the authorization's fields and
+	// signature: equal for identical payloads in any encoding.
+	Fingerprint string
+	// Version is the x402 version of the request that first brought it.
+	Version int
+	// Payload and Requirement are the exact JSON bytes sent to the facilitator.
+	Payload, Requirement []byte
+	// Facilitator is the name of the facilitator that was asked; no URL,
+	// which may hold a key.
+	Facilitator string
+	// ValidBefore is the end of the authorization, in Unix seconds.
+	ValidBefore int64
+	// State is set by the ledger; InsertIntent makes it IntentSettling.
+	State IntentState
+	// Owner names the attempt that works on it, and LeaseUntil the Unix
+	// second after which another may take it over.
+	Owner      string
+	LeaseUntil int64
+	// Transaction is the hash that the facilitator named or that was found on
+	// the chain, or empty.
+	Transaction string
+	// Answer is the SettleResponse to answer replays with; nil while unknown.
+	Answer []byte
+	// Reason is the code of a refusal or of the last unknown outcome.
+	Reason string
+	// Evidence is empty, EvidenceFacilitator or EvidenceChain.
+	Evidence string
+	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
+	CreatedAt, UpdatedAt int64
+
+	id int64
+}
+
+var (
+	// ErrIntentExists is returned for an authorization that is known; the
+	// error is an *IntentExistsError.
+	ErrIntentExists = errors.New("the authorization is known already")
+	// ErrPaymentID is returned for a payment identifier that another open or
+	// settled intent of the payer has.
+	ErrPaymentID = errors.New("the payment identifier is in use by another payment")
+	// ErrNoIntent is returned for a key that the ledger does not know.
+	ErrNoIntent = errors.New("no such intent")
+	// ErrIntentState is returned for a change that the intent's state does
+	// not allow, such as to refuse what was settled.
+	ErrIntentState = errors.New("the intent's state does not allow this")
+	// ErrLeaseHeld is returned while another owner holds an intent's lease.
+	ErrLeaseHeld = errors.New("another attempt holds the intent's lease")
+)
+
+// IntentExistsError is ErrIntentExists with the intent that is stored.
+type IntentExistsError struct{ Existing Intent }
+
+func (e *IntentExistsError) Error() string {
+	return fmt.Sprintf("%v and %s", ErrIntentExists, e.Existing.State)
+}
+
+// Is makes errors.Is(err, ErrIntentExists) true.
+func (e *IntentExistsError) Is(target error) bool { return target == ErrIntentExists }
+
+// ConflictError is returned while another authorization of the same payer
+// and asset is open: settling a second one could charge the payer twice.
+type ConflictError struct{ Open Intent }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("authorization %s of the same payer is still open", e.Open.Nonce)
+}
+
+const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
+	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
+	tx, answer, reason, evidence, created_at, updated_at`
+
+func scanIntent(row scanner) (i Intent, err error) {
+	err = row.Scan(&i.id, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
+		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
+		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
+		&i.CreatedAt, &i.UpdatedAt)
+	return i, err
+}

@@ -1,0 +1,217 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// InsertIntent commits an intent in the state IntentSettling; only then may
+// it be sent to a facilitator. Errors, in the order of the checks:
+// *IntentExistsError (ErrIntentExists) for a known key, *ConflictError while
+// another authorization of the payer is open, ErrPaymentID, ErrNotRegistered.
+func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
+	i.IntentKey = i.canonical()
+	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
+		return errors.New("an intent needs its whole key and a fingerprint")
+	}
+	i.State, i.Evidence, i.Answer = IntentSettling, "", nil
+	i.CreatedAt = l.now().Unix()
+	i.UpdatedAt = i.CreatedAt
+	return l.transact(ctx, func(tx *sql.Tx) error {
+		if err := refuseIntent(ctx, tx, i.IntentKey); err != nil {
+			return err
+		}
+		account, err := accountOf(ctx, tx, i.Offer, i.Account)
+		if err != nil {
+			return err
+		}
+		i.Rail, i.Testnet = account.Rail, account.Testnet
+		if i.id, err = insertIntent(ctx, tx, i); err != nil {
+			return err
+		}
+		if err := claimPaymentID(ctx, tx, i); err != nil {
+			return err
+		}
+		return sums{}.change(Intent{}, i).apply(ctx, tx)
+	})
+}
+
+// refuseIntent finds the known or open intent that key would collide with.
+func refuseIntent(ctx context.Context, tx *sql.Tx, key IntentKey) error {
+	// The equal nonce sorts before another that is open.
+	found, err := intentOf(ctx, tx, `network = $1 AND asset = $2 AND payer = $3 AND (nonce = $4 OR state = 'settling')
+		ORDER BY nonce <> $4, id LIMIT 1`, key.Network, key.Asset, key.From, key.Nonce)
+	switch {
+	case errors.Is(err, ErrNoIntent):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the intent: %w", err)
+	case found.Nonce == key.Nonce:
+		return &IntentExistsError{Existing: found}
+	default:
+		return &ConflictError{Open: found}
+	}
+}
+
+func insertIntent(ctx context.Context, tx *sql.Tx, i Intent) (id int64, err error) {
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
+			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
+			tx, reason, evidence, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+			$24, $25, $26)
+		RETURNING id`,
+		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Rail, i.Testnet, i.Own, i.Amount, i.USDCents,
+		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
+		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt).Scan(&id)
+	if err != nil {
+		return 0, fmt.Errorf("inserting the intent: %w", err)
+	}
+	return id, nil
+}
+
+// claimPaymentID takes the identifier over from a refused intent.
+func claimPaymentID(ctx context.Context, tx *sql.Tx, i Intent) error {
+	if i.PaymentID == "" {
+		return nil
+	}
+	done, err := tx.ExecContext(ctx, `
+		INSERT INTO payment_ids (payer, payment_id, intent_id) VALUES ($1, $2, $3)
+		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
+		WHERE (SELECT state FROM intents WHERE id = payment_ids.intent_id) = 'refused'`,
+		i.From, i.PaymentID, i.id)
+	if err != nil {
+		return fmt.Errorf("claiming the payment identifier: %w", err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(ErrPaymentID, err)
+	}
+	return nil
+}
+
+// SettleIntent records that an intent was paid, by EvidenceFacilitator or
+// EvidenceChain. Repeating it changes nothing; an answer that is stored and
+// evidence of the chain are never overwritten. A refused intent is settled by
+// the chain alone. Errors: ErrNoIntent, ErrIntentState.
+func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, transaction string, answer []byte, evidence string) error {
+	if evidence != EvidenceFacilitator && evidence != EvidenceChain {
+		return fmt.Errorf("unknown evidence %q of an intent", evidence)
+	}
+	return l.changeIntent(ctx, key, func(i *Intent) error {
+		return i.settle(transaction, answer, evidence)
+	})
+}
+
+func (i *Intent) settle(transaction string, answer []byte, evidence string) error {
+	if i.State == IntentRefused && evidence != EvidenceChain {
+		return fmt.Errorf("%w: it was refused", ErrIntentState)
+	}
+	if i.Answer == nil && len(answer) > 0 {
+		i.Answer = answer
+	}
+	if i.State == IntentSettled && (i.Evidence == EvidenceChain || evidence == EvidenceFacilitator) {
+		return nil
+	}
+	i.State, i.Evidence, i.Reason = IntentSettled, evidence, ""
+	if transaction != "" {
+		i.Transaction = transaction
+	}
+	return nil
+}
+
+// RefuseIntent records a definite no and its reason code, which frees the
+// payer and the payment identifier. Errors: ErrNoIntent, and ErrIntentState
+// for a settled intent.
+func (l *Ledger) RefuseIntent(ctx context.Context, key IntentKey, reason string) error {
+	return l.changeIntent(ctx, key, func(i *Intent) error {
+		switch i.State {
+		case IntentSettled:
+			return fmt.Errorf("%w: it was settled", ErrIntentState)
+		case IntentSettling:
+			i.State, i.Reason = IntentRefused, reason
+		}
+		return nil
+	})
+}
+
+// NoteIntent keeps an intent open and records what was learned; an empty
+// transaction or reason leaves what is stored. It makes owner, which names
+// one attempt, the holder of the lease until the Unix second lease; one that
+// is past gives the lease up. Errors: ErrLeaseHeld while another owner's
+// lease runs, ErrNoIntent, ErrIntentState.
+func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, lease int64, transaction, reason string) error {
+	return l.changeIntent(ctx, key, func(i *Intent) error {
+		if i.State != IntentSettling {
+			return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
+		}
+		if i.Owner != owner && i.LeaseUntil > l.now().Unix() {
+			return ErrLeaseHeld
+		}
+		i.Owner, i.LeaseUntil = owner, lease
+		if transaction != "" {
+			i.Transaction = transaction
+		}
+		if reason != "" {
+			i.Reason = reason
+		}
+		return nil
+	})
+}
+
+// ReopenIntent makes a settled intent unknown again, since its transaction
+// left the chain or never was on it: the stored answer and the lease are
+// gone, the transaction's hash stays as a hint. Repeating it changes nothing.
+// Errors: ErrNoIntent, and ErrIntentState for a refused intent.
+func (l *Ledger) ReopenIntent(ctx context.Context, key IntentKey, reason string) error {
+	return l.changeIntent(ctx, key, func(i *Intent) error {
+		if i.State == IntentRefused {
+			return fmt.Errorf("%w: it was refused", ErrIntentState)
+		}
+		i.reopen(reason)
+		return nil
+	})
+}
+
+func (i *Intent) reopen(reason string) {
+	if i.State != IntentSettled {
+		return
+	}
+	i.State, i.Evidence, i.Reason = IntentSettling, "", reason
+	i.Answer, i.Owner, i.LeaseUntil = nil, "", 0
+}
+
+// changeIntent runs f on the stored intent and stores the outcome.
+func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent) error) error {
+	return l.transact(ctx, func(tx *sql.Tx) error {
+		old, err := intentByKey(ctx, tx, key.canonical())
+		if err != nil {
+			return err
+		}
+		next := old
+		if err := f(&next); err != nil {
+			return err
+		}
+		delta := sums{}
+		if err := updateIntent(ctx, tx, delta, old, next, l.now().Unix()); err != nil {
+			return err
+		}
+		return delta.apply(ctx, tx)
+	})
+}
+
+// updateIntent stores the fields that change after the insert.
+func updateIntent(ctx context.Context, tx *sql.Tx, delta sums, old, next Intent, now int64) error {
+	reopened := old.State == IntentSettled && next.State == IntentSettling
+	_, err := tx.ExecContext(ctx, `
+		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
+			updated_at = $8, reopened = (reopened OR $9) WHERE id = $10`,
+		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
+		now, reopened, next.id)
+	if err != nil {
+		return fmt.Errorf("updating the intent: %w", err)
+	}
+	delta.change(old, next)
+	return nil
+}

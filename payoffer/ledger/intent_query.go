@@ -1,0 +1,42 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
+
+// Intent reads one intent.
+func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error) {
+	key = key.canonical()
+	return first(collect(ctx, l, scanIntent, `SELECT `+intentColumns+` FROM intents WHERE `+byIntentKey,
+		key.Network, key.Asset, key.From, key.Nonce))
+}
+
+// OpenIntents lists up to limit intents whose outcome is unknown, oldest first.
+func (l *Ledger) OpenIntents(ctx context.Context, limit int) ([]Intent, error) {
+	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
+		FROM intents WHERE state = 'settling' ORDER BY id LIMIT $1`, limit)
+}
+
+// SettledUnproven lists up to limit intents that a facilitator says it settled
+// and whose Transfer has not been recorded, oldest first.
+func (l *Ledger) SettledUnproven(ctx context.Context, limit int) ([]Intent, error) {
+	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
+		FROM intents WHERE state = 'settled' AND evidence = 'facilitator' ORDER BY id LIMIT $1`, limit)
+}
+
+// intentOf reads an intent inside a transaction. Error: ErrNoIntent.
+func intentOf(ctx context.Context, tx *sql.Tx, where string, args ...any) (Intent, error) {
+	i, err := scanIntent(tx.QueryRowContext(ctx, `SELECT `+intentColumns+` FROM intents WHERE `+where, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Intent{}, ErrNoIntent
+	}
+	return i, err
+}
+
+func intentByKey(ctx context.Context, tx *sql.Tx, key IntentKey) (Intent, error) {
+	return intentOf(ctx, tx, byIntentKey, key.Network, key.Asset, key.From, key.Nonce)
+}

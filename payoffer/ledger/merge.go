@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"cmp"
+	"math/bits"
+	"strings"
+)
+
+// trust orders the levels of evidence: a sighting is not moved by a less
+// trusted one and replaced by a more trusted one.
+type trust int
+
+const (
+	trustNone     trust = iota
+	trustAsserted       // anybody may say it
+	trustProven         // signed, read from the provider, or entered by the operator
+	trustChain          // the chain itself
+)
+
+func (e EvidenceLevel) trust() trust {
+	switch e {
+	case LevelAsserted:
+		return trustAsserted
+	case LevelSigned, LevelProvider, LevelManual:
+		return trustProven
+	case LevelChain:
+		return trustChain
+	default:
+		return trustNone
+	}
+}
+
+// merge adds a sighting to what is known. For everything but chains it is
+// commutative, associative and idempotent, so that webhooks may arrive in any
+// order and number. A chain may change its mind: there the latest sighting
+// holds until one is final.
+func merge(old Receipt, s Sighting) Receipt {
+	next := old
+	if old.Version == 0 {
+		next.Offer, next.Account, next.Rail, next.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
+	}
+	next.Via = max(old.Via, s.Via)
+	next.Own = old.Own || s.Own
+	next.Testnet = old.Testnet || s.Testnet
+
+	known, told := old.EvidenceLevel.trust(), s.EvidenceLevel.trust()
+	switch {
+	case told > known:
+		next.replace(s)
+	case told == known && told == trustChain:
+		next.follow(s)
+	case told == known:
+		next.join(s)
+	}
+	if told >= trustProven {
+		next.takeBack(s)
+	}
+	next.derive()
+	return next
+}
+
+// replace takes over what the sighting says of the payment itself.
+func (r *Receipt) replace(s Sighting) {
+	r.state, r.Final = s.State, s.Final
+	r.EvidenceLevel, r.Evidence = s.EvidenceLevel, s.Evidence
+	r.Transaction, r.Asset, r.Amount, r.USDCents = s.Transaction, s.Asset, s.Amount, s.USDCents
+	r.Payer, r.OccurredAt = s.Payer, s.OccurredAt
+}
+
+// follow is a chain's next word. The first known value in US cents stays, and
+// one that becomes known is added even to a final row.
+func (r *Receipt) follow(s Sighting) {
+	value, same := r.USDCents, r.Asset == s.Asset && r.Amount == s.Amount
+	if !r.Final {
+		r.replace(s)
+	}
+	if !same {
+		return
+	}
+	if r.USDCents = value; value == nil {
+		r.USDCents = s.USDCents
+	}
+}
+
+// join is the least upper bound of what two sources of equal trust say.
+func (r *Receipt) join(s Sighting) {
+	if cmp.Or(
+		cmp.Compare(stateRank(s.State), stateRank(r.state)),
+		cmp.Compare(levelRank(s.EvidenceLevel), levelRank(r.EvidenceLevel)),
+		strings.Compare(string(s.Evidence), string(r.Evidence)),
+	) > 0 {
+		r.state, r.EvidenceLevel, r.Evidence = s.State, s.EvidenceLevel, s.Evidence
+	}
+	r.Final = r.Final || s.Final
+	r.Transaction = max(r.Transaction, s.Transaction)
+	r.Asset = max(r.Asset, s.Asset)
+	r.Amount = max(r.Amount, s.Amount)
+	if r.USDCents == nil || s.USDCents != nil && *s.USDCents > *r.USDCents {
+		r.USDCents = s.USDCents
+	}
+	r.Payer = max(r.Payer, s.Payer)
+	r.OccurredAt = max(r.OccurredAt, s.OccurredAt)
+}
+
+// takeBack joins refunds and reversals, which stand beside the payment: they
+// may arrive before it.
+func (r *Receipt) takeBack(s Sighting) {
+	r.Refunded = max(r.Refunded, s.Refunded)
+	if s.ReversedAt > r.reversedAt || s.ReversedAt > 0 && s.ReversedAt == r.reversedAt && s.Reversed {
+		r.reversed, r.reversedAt = s.Reversed, s.ReversedAt
+	}
+}
+
+// derive computes the status and the refund's value from the facts.
+func (r *Receipt) derive() {
+	switch {
+	case r.state == StatusDropped:
+		r.Status = StatusDropped
+	case r.reversed:
+		r.Status = StatusReversed
+	case r.Refunded > 0 && r.Refunded >= r.Amount && r.Amount > 0:
+		r.Status = StatusRefunded
+	default:
+		r.Status = r.state
+	}
+	r.RefundedCents = 0
+	if r.USDCents != nil && r.Amount > 0 {
+		// cents × refunded / amount, in 128 bits; the quotient is at most cents.
+		hi, lo := bits.Mul64(uint64(*r.USDCents), uint64(min(r.Refunded, r.Amount)))
+		cents, _ := bits.Div64(hi, lo, uint64(r.Amount))
+		r.RefundedCents = int64(cents)
+	}
+}
+
+// stateRank: what was paid stays paid, whatever arrives late.
+func stateRank(s Status) int {
+	switch s {
+	case StatusConfirmed:
+		return 2
+	case StatusDropped:
+		return 1
+	default:
+		return 0
+	}
+}
+
+func levelRank(e EvidenceLevel) int {
+	switch e {
+	case LevelManual:
+		return 2
+	case LevelProvider:
+		return 1
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,189 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+)
+
+//go:embed schema
+var schemas embed.FS
+
+// sqliteBusy is SQLITE_BUSY, https://www.sqlite.org/rescode.html#busy.
+const sqliteBusy = 5
+
+// readers bounds the connections that read beside the single writer.
+const readers = 4
+
+// NewSQLite returns an unopened ledger in the SQLite file at path. It does no
+// I/O. The folder is created with mode 0700 and the file with 0600 on Open.
+// now gives the time of changes and the comparison of leases.
+func NewSQLite(path string, now func() time.Time) *Ledger {
+	return &Ledger{dialect: &sqliteDialect{path: path}, now: now}
+}
+
+type sqliteDialect struct {
+	path string
+	real string // absolute and free of symbolic links, known after acquire
+}
+
+func (d *sqliteDialect) name() string { return d.path }
+
+func (d *sqliteDialect) migrations() fs.FS {
+	sub, err := fs.Sub(schemas, "schema/sqlite")
+	if err != nil {
+		panic(err) // a constant, valid path
+	}
+	return sub
+}
+
+// acquire creates the file and holds an exclusive transaction on an empty
+// database beside it: the advisory lock that SQLite has on every platform,
+// gone with the process however it ends.
+func (d *sqliteDialect) acquire(ctx context.Context) (io.Closer, error) {
+	if err := d.create(); err != nil {
+		return nil, err
+	}
+	lockPath := d.real + ".lock"
+	if err := createFile(lockPath); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", sqliteDSN(lockPath, "_txlock=exclusive"))
+	if err != nil {
+		return nil, err
+	}
+	// The transaction outlives ctx, which bounds Open alone.
+	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		_ = db.Close()
+		var failure *sqlite.Error
+		if errors.As(err, &failure) && failure.Code()&0xff == sqliteBusy {
+			return nil, fmt.Errorf("%w; stop it, or give this one a ledger file of its own, or use PostgreSQL for several instances", ErrInUse)
+		}
+		return nil, fmt.Errorf("locking %s: %w; a ledger needs a local disk", lockPath, err)
+	}
+	return &sqliteLock{db: db, tx: tx}, nil
+}
+
+// sqliteLock is the transaction that acquire holds.
+type sqliteLock struct {
+	db *sql.DB
+	tx *sql.Tx
+}
+
+// Close ends the transaction first: until then its connection, and with it
+// the lock, would outlive the pool.
+func (k *sqliteLock) Close() error {
+	return errors.Join(k.tx.Rollback(), k.db.Close())
+}
+
+func (d *sqliteDialect) create() error {
+	path, err := filepath.Abs(d.path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := createFile(path); err != nil {
+		return err
+	}
+	// Two names of one file must meet at one lock.
+	d.real, err = filepath.EvalSymlinks(path)
+	return err
+}
+
+func createFile(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+func (d *sqliteDialect) connect() (write, read *sql.DB, err error) {
+	common := []string{
+		"_defensive=1",
+		"_pragma=busy_timeout(5000)",
+		"_pragma=synchronous(FULL)",
+		"_pragma=fullfsync(1)", // macOS: fsync alone does not reach the disk
+		"_pragma=foreign_keys(1)",
+	}
+	// One writer: several would starve each other in SQLite's busy handler.
+	write, err = sql.Open("sqlite", sqliteDSN(d.real, append(common, "_txlock=immediate", "_pragma=journal_mode(WAL)")...))
+	if err != nil {
+		return nil, nil, err
+	}
+	write.SetMaxOpenConns(1)
+	read, err = sql.Open("sqlite", sqliteDSN(d.real, append(common, "_query_only=1")...))
+	if err != nil {
+		return nil, nil, errors.Join(err, write.Close())
+	}
+	read.SetMaxOpenConns(readers)
+	read.SetMaxIdleConns(readers)
+	return write, read, nil
+}
+
+// sqliteDSN writes path as a URI, https://www.sqlite.org/uri.html, so that
+// no character of it is taken for a parameter.
+func sqliteDSN(path string, params ...string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/…
+	}
+	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?" + strings.Join(params, "&")
+}
+
+func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
+	for _, want := range []struct {
+		db            *sql.DB
+		pragma, value string
+	}{
+		{write, "journal_mode", "wal"}, // delete, where shared memory is missing: a network disk
+		{write, "synchronous", "2"},
+		{write, "foreign_keys", "1"},
+		{read, "query_only", "1"},
+	} {
+		var got string
+		if err := want.db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil {
+			return err
+		}
+		if got != want.value {
+			return fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value)
+		}
+	}
+	return nil
+}
+
+func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return 0, err
+	}
+	if version > 0 {
+		return version, nil
+	}
+	var tables int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return 0, err
+	}
+	if tables > 0 {
+		return 0, errors.New("the file is a database of another program; name another path")
+	}
+	return 0, nil
+}
+
+func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
+	return err
+}

@@ -1,0 +1,68 @@
+package rate
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+)
+
+const maxBackoff = 5 * time.Minute
+
+// feed is a configured source and how it fared. The Watcher's round lock guards it.
+type feed struct {
+	source
+	url  string
+	host string
+
+	failures  int       // in a row, of those that call for a pause
+	due       time.Time // not to be asked before
+	bad       reason    // what was logged about it; empty while it is fine
+	goodSince time.Time // zero unless its last answer was good
+}
+
+func newFeed(s source, endpoint string) (*feed, error) {
+	if endpoint == "" {
+		endpoint = s.base
+	}
+	base, err := url.Parse(endpoint)
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+		return nil, fmt.Errorf("the endpoint of the price source %s is not an absolute http or https URL", s.name)
+	}
+	address := base.JoinPath(s.path)
+	address.RawQuery = s.query
+	return &feed{source: s, url: address.String(), host: base.Host}, nil
+}
+
+// schedule decides when a feed may be asked again. Only failures that asking
+// less often could cure call for a pause, doubled from one round up to
+// maxBackoff, of which random, in [0, 1), takes away up to a half: sources
+// that failed together are not asked together for ever.
+func (f *feed) schedule(failure reason, now time.Time, random float64) {
+	if failure == "" || failure == reasonStale {
+		f.failures, f.due = 0, time.Time{}
+		return
+	}
+	pause := min(roundInterval<<min(f.failures, 8), maxBackoff)
+	f.failures++
+	f.due = now.Add(pause - time.Duration(random*float64(pause)/2))
+}
+
+// note logs what is wrong with a source when it goes bad, and once more when
+// it has been good for as long as a rate lives. The wait keeps a source at the
+// edge of staleness, whose every other answer is too old, from filling the log.
+func (f *feed) note(why reason, now time.Time, log *slog.Logger) {
+	switch {
+	case why != "":
+		if f.bad == "" {
+			log.Warn("bitcoin price source is not usable", "source", f.name, "host", f.host, "reason", string(why))
+		}
+		f.bad, f.goodSince = why, time.Time{}
+	case f.bad == "":
+	case f.goodSince.IsZero():
+		f.goodSince = now
+	case now.Sub(f.goodSince) >= maxAge:
+		log.Info("bitcoin price source is usable again", "source", f.name, "host", f.host)
+		f.bad = ""
+	}
+}

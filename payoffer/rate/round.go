@@ -1,0 +1,147 @@
+package rate
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Refresh runs one round: it asks, in parallel, every source that is not
+// paused after failures, and takes over the price that they agree on. It
+// returns after at most 3 seconds, and changes nothing if ctx ends before.
+func (w *Watcher) Refresh(ctx context.Context) {
+	w.round.Lock()
+	defer w.round.Unlock()
+	start := w.wallClock()
+	answers := w.ask(ctx, start)
+	if ctx.Err() != nil {
+		return
+	}
+	w.settle(answers, start)
+	w.announce()
+}
+
+// wallClock is the time without its monotonic reading, which stands still
+// while a computer sleeps and would let an old rate look new after it.
+func (w *Watcher) wallClock() time.Time { return w.now().Round(0) }
+
+// answer is how one feed fared in a round.
+type answer struct {
+	feed     *feed
+	microUSD int64
+	failure  reason
+}
+
+// ask asks the feeds that are due and waits for all of them.
+func (w *Watcher) ask(ctx context.Context, start time.Time) []answer {
+	var due []answer
+	for _, f := range w.feeds {
+		if !start.Before(f.due) {
+			due = append(due, answer{feed: f})
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range due {
+		wg.Go(func() {
+			due[i].microUSD, due[i].failure = w.fetch(ctx, due[i].feed, start)
+		})
+	}
+	wg.Wait()
+	return due
+}
+
+// settle judges the answers of a round that began at start.
+func (w *Watcher) settle(answers []answer, start time.Time) {
+	var quotes []quote
+	for _, a := range answers {
+		a.feed.schedule(a.failure, start, w.random())
+		if a.failure == "" {
+			quotes = append(quotes, quote{source: a.feed.name, microUSD: a.microUSD})
+		}
+	}
+	agreed := agree(quotes, len(w.feeds) == 1)
+	for _, a := range answers {
+		a.feed.note(verdict(a, agreed), start, w.log)
+	}
+	switch {
+	case agreed.microUSD == 0:
+		w.hurry(len(quotes))
+		w.refuse(len(quotes) > 1, "bitcoin price sources disagree")
+	case w.jumps(agreed, start):
+		w.refuse(true, "bitcoin price jumped by more than a fifth and too few sources agree on it")
+	default:
+		w.refusing = false
+		w.current.Store(&Rate{MicroUSD: agreed.microUSD, At: start, Sources: agreed.sources})
+	}
+}
+
+// verdict is what is wrong with the answer a, empty if nothing is. Without an
+// agreement nobody knows which source is wrong, so an outlier stays one.
+func verdict(a answer, agreed agreement) reason {
+	switch {
+	case a.failure != "":
+		return a.failure
+	case slices.Contains(agreed.outliers, a.feed.name):
+		return reasonOutlier
+	case agreed.microUSD == 0 && a.feed.bad == reasonOutlier:
+		return reasonOutlier
+	}
+	return ""
+}
+
+// hurry ends every pause if some sources answered, but too few to agree: the
+// network is there, and the answer of one is worth nothing without another.
+func (w *Watcher) hurry(answered int) {
+	if answered == 0 {
+		return
+	}
+	for _, f := range w.feeds {
+		f.due = time.Time{}
+	}
+}
+
+// jumps reports whether the agreed price is too far from a rate that is still
+// good to be believed on the word of so few sources.
+func (w *Watcher) jumps(agreed agreement, now time.Time) bool {
+	last := w.current.Load()
+	return last != nil && last.fresh(now) && len(agreed.sources) < jumpQuorum &&
+		differs(last.MicroUSD, agreed.microUSD, maxJumpPercent)
+}
+
+// refuse logs, once while it lasts, why answers made no rate. If fewer than
+// two sources answered there is nothing to say: each was logged already.
+func (w *Watcher) refuse(worthLogging bool, why string) {
+	if worthLogging && !w.refusing {
+		w.log.Warn(why)
+		w.refusing = true
+	}
+}
+
+// announceExpiry announces that the current rate expired without a round.
+func (w *Watcher) announceExpiry() {
+	w.round.Lock()
+	defer w.round.Unlock()
+	w.announce()
+}
+
+// announce calls OnChange if the current rate is another than the one that was
+// announced last. A confirmed rate is the same: only its age changed.
+func (w *Watcher) announce() {
+	var now *Rate
+	if rate, ok := w.Current(); ok {
+		now = &rate
+	}
+	before := w.announced
+	if before == nil && now == nil || before != nil && now != nil &&
+		before.MicroUSD == now.MicroUSD && slices.Equal(before.Sources, now.Sources) {
+		return
+	}
+	w.announced = now
+	if now == nil {
+		w.log.Warn("bitcoin price expired; amounts in bitcoin are unavailable until price sources agree again")
+	} else if before == nil {
+		w.log.Info("bitcoin price is available", "sources", now.Sources)
+	}
+	w.onChange()
+}

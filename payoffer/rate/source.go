@@ -1,0 +1,122 @@
+package rate
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// maxSampleAge is how far the time that a source gives for its price may be
+// from now, in either direction.
+const maxSampleAge = 5 * time.Minute
+
+// source is a public price source: where it is asked, and how its answer is read.
+type source struct {
+	name   string
+	base   string // base URL of the public service
+	path   string // below the base
+	query  string
+	decode func(body []byte, now time.Time) (microUSD int64, bad reason)
+}
+
+// known lists every price source. None needs a key.
+func known() []source {
+	return []source{
+		{name: "mempool", base: "https://mempool.space", path: "api/v1/prices", decode: decodeMempool},
+		{name: "coinbase", base: "https://api.coinbase.com", path: "v2/prices/BTC-USD/spot", decode: decodeCoinbase},
+		{name: "kraken", base: "https://api.kraken.com", path: "0/public/Ticker", query: "pair=XBTUSD", decode: decodeKraken},
+		{name: "bitstamp", base: "https://www.bitstamp.net", path: "api/v2/ticker/btcusd/", decode: decodeBitstamp},
+	}
+}
+
+// knownNames lists the names of all price sources.
+func knownNames() []string {
+	var names []string
+	for _, s := range known() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// decodeMempool reads https://mempool.space/docs/api/rest#get-price:
+// {"time":1795250000,"USD":90000,...}. The server averages exchanges from time
+// to time, so its time is what tells a price from a memory of one.
+func decodeMempool(body []byte, now time.Time) (int64, reason) {
+	var answer struct {
+		Time json.Number `json:"time"`
+		USD  json.Number `json:"USD"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return 0, reasonMalformed
+	}
+	return timedPrice(answer.USD, answer.Time, now)
+}
+
+// decodeCoinbase reads the spot price of the Coinbase API v2:
+// {"data":{"amount":"90000.12","base":"BTC","currency":"USD"}}.
+func decodeCoinbase(body []byte, _ time.Time) (int64, reason) {
+	var answer struct {
+		Data struct {
+			Amount   json.Number `json:"amount"`
+			Base     string      `json:"base"`
+			Currency string      `json:"currency"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Data.Base != "BTC" || answer.Data.Currency != "USD" {
+		return 0, reasonMalformed
+	}
+	return parsePrice(answer.Data.Amount)
+}
+
+// decodeKraken reads the last trade of https://docs.kraken.com/api/docs/rest-api/get-ticker-information:
+// {"error":[],"result":{"XXBTZUSD":{"c":["90000.1","0.01"],...}}}. Kraken
+// reports errors with status 200, so a missing or filled error list is one.
+func decodeKraken(body []byte, _ time.Time) (int64, reason) {
+	var answer struct {
+		Error  []json.RawMessage `json:"error"`
+		Result struct {
+			Ticker struct {
+				LastTrade []json.Number `json:"c"` // price, volume
+			} `json:"XXBTZUSD"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Error == nil {
+		return 0, reasonMalformed
+	}
+	if len(answer.Error) > 0 {
+		return 0, reasonRefused
+	}
+	last := answer.Result.Ticker.LastTrade
+	if len(last) != 2 {
+		return 0, reasonMalformed
+	}
+	return parsePrice(last[0])
+}
+
+// decodeBitstamp reads the last trade of https://www.bitstamp.net/api/#tag/Tickers:
+// {"timestamp":"1795250000","last":"90000",...}.
+func decodeBitstamp(body []byte, now time.Time) (int64, reason) {
+	var answer struct {
+		Last      json.Number `json:"last"`
+		Timestamp json.Number `json:"timestamp"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return 0, reasonMalformed
+	}
+	return timedPrice(answer.Last, answer.Timestamp, now)
+}
+
+// timedPrice is the price of a source that says, in Unix seconds, how old it is.
+func timedPrice(price, unixSeconds json.Number, now time.Time) (int64, reason) {
+	seconds, err := unixSeconds.Int64()
+	if err != nil {
+		return 0, reasonMalformed
+	}
+	microUSD, bad := parsePrice(price)
+	if bad != "" {
+		return 0, bad
+	}
+	if now.Sub(time.Unix(seconds, 0)).Abs() > maxSampleAge {
+		return 0, reasonStale
+	}
+	return microUSD, ""
+}

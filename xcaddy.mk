@@ -1,0 +1,35 @@
+# Build, run and test Caddy with pay_offer: make -f xcaddy.mk help
+
+MODULE  := github.com/payoffer/caddy-pay-offer
+# The flags that xcaddy builds with; others would compile nearly everything anew.
+FLAGS   := -trimpath -ldflags '-w -s' -tags nobadger,nomysql,nopgx
+# Flags for the tests of the plugin, such as -race (which needs a C compiler and CGO_ENABLED=1).
+TESTFLAGS ?=
+BENCH     ?= .
+
+export CGO_ENABLED ?= 0
+
+.PHONY: help build run test bench
+
+help: ## List the targets.
+	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' xcaddy.mk
+
+build: ## Build bin/caddy: through xcaddy where it is installed, else by go build with the same flags.
+	@mkdir -p bin
+	@if command -v xcaddy >/dev/null 2>&1; then \
+		go mod download && \
+		GOPROXY=off xcaddy build $$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2) \
+			--with $(MODULE)/payoffer --replace $(MODULE)=. --output bin/caddy; \
+	else \
+		go build $(FLAGS) -o bin/caddy ./caddy; \
+	fi
+
+run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on port 8403.
+	go run ./caddy run
+
+test: ## Run the tests of the plugin, then those of the built binary.
+	go test $(TESTFLAGS) ./...
+	cd caddy/e2e && CGO_ENABLED=0 go test ./...
+
+bench: ## Run the benchmarks; ratios stand beside a baseline of the same run.
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./payoffer/...
