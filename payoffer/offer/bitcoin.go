@@ -1,0 +1,177 @@
+package offer
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/btcsuite/btcd/address/v2"
+	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+)
+
+// RailBitcoin is the name of the Bitcoin rail.
+const RailBitcoin = "btc"
+
+// bitcoinNetwork is a Bitcoin network: its parameters, its CAIP-2 id
+// (bip122:<first 32 digits of the genesis hash>) and its name for people.
+type bitcoinNetwork struct {
+	params       *chaincfg.Params
+	caip2, title string
+	test         bool
+}
+
+var bitcoinNetworks = []bitcoinNetwork{
+	{&chaincfg.MainNetParams, "bip122:000000000019d6689c085ae165831e93", "Bitcoin", false},
+	{&chaincfg.TestNet3Params, "bip122:000000000933ea01ad0ee984209779ba", "Bitcoin test network", true},
+	{&chaincfg.RegressionNetParams, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", "Bitcoin regression-test network", true},
+}
+
+// extendedKeys are the SLIP-132 prefixes of the extended public keys that are
+// taken, with the index of their network. An xpub or tpub does not tell its
+// kind of address; P2WPKH is what its account receives in current wallets.
+var extendedKeys = map[string]int{"xpub": 0, "zpub": 0, "tpub": 1, "vpub": 1}
+
+var (
+	// wif is the shape of a private key in wallet import format or in BIP-38.
+	wif = regexp.MustCompile(`^([59KLc][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})$`)
+	// extendedKey is the shape of an extended key (BIP-32) of any prefix, cut
+	// short or mistyped ones included.
+	extendedKey = regexp.MustCompile(`^[A-Za-z](pub|prv)[0-9A-Za-z]{60,}$`)
+)
+
+var errPrivateKey = errors.New("this is a private key; use an address or the extended public key (xpub, zpub), and move the money of this key")
+
+// Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
+type Bitcoin struct {
+	account string
+	key     *hdkeychain.ExtendedKey // external chain; nil for a single address
+	network bitcoinNetwork
+	label   string
+	amount  USD
+}
+
+// NewBitcoin makes the rail for an address or for an extended public key of an
+// account (BIP-32), which publishes P2WPKH addresses of its external chain.
+// label names the payee in the payer's wallet.
+func NewBitcoin(account, label string, amount USD) (*Bitcoin, error) {
+	b, err := parseBitcoin(account)
+	if err != nil {
+		return nil, err
+	}
+	b.label, b.amount = label, amount
+	return b, nil
+}
+
+// CheckBitcoinAccount checks an address or an extended public key. No error
+// repeats the account, for it may be a private key or a seed phrase.
+func CheckBitcoinAccount(account string) error {
+	_, err := parseBitcoin(account)
+	return err
+}
+
+func parseBitcoin(account string) (*Bitcoin, error) {
+	if wif.MatchString(account) || evmKey.MatchString(account) {
+		return nil, errPrivateKey
+	}
+	if extendedKey.MatchString(account) {
+		return parseExtendedKey(account)
+	}
+	for _, network := range bitcoinNetworks {
+		// An address of another network decodes without an error.
+		decoded, err := address.DecodeAddress(account, network.params)
+		if err != nil || !decoded.IsForNet(network.params) {
+			continue
+		}
+		switch decoded.(type) { // a raw public key decodes as well and is no address
+		case *address.AddressPubKeyHash, *address.AddressScriptHash, *address.AddressWitnessPubKeyHash,
+			*address.AddressWitnessScriptHash, *address.AddressTaproot:
+			return &Bitcoin{account: decoded.EncodeAddress(), network: network}, nil
+		}
+	}
+	return nil, errors.New("this is not a Bitcoin address: its checksum or its network is wrong; copy it again from your wallet (bc1…, 1… or 3…)")
+}
+
+func parseExtendedKey(account string) (*Bitcoin, error) {
+	prefix := account[:4]
+	if strings.HasSuffix(prefix, "prv") {
+		return nil, errPrivateKey
+	}
+	index, known := extendedKeys[prefix]
+	if !known {
+		return nil, fmt.Errorf("an extended key that starts with %q is not supported; export the account as xpub or zpub (test networks: tpub, vpub)", prefix)
+	}
+	key, err := hdkeychain.NewKeyFromString(account)
+	if err != nil {
+		return nil, fmt.Errorf("the extended public key that starts with %q is mistyped: its length or its checksum is wrong; copy it again", prefix)
+	}
+	if key.IsPrivate() {
+		return nil, errPrivateKey
+	}
+	external, err := key.Derive(0)
+	if err != nil {
+		return nil, fmt.Errorf("the extended public key that starts with %q has no external chain: %w", prefix, err)
+	}
+	return &Bitcoin{account: account, key: external, network: bitcoinNetworks[index]}, nil
+}
+
+// Name is "btc".
+func (b *Bitcoin) Name() string { return RailBitcoin }
+
+// Test reports whether the rail's money is worth nothing.
+func (b *Bitcoin) Test() bool { return b.network.test }
+
+// Account names where this rail's money arrives: "<CAIP-2 id>/<address or
+// extended public key>".
+func (b *Bitcoin) Account() string { return b.network.caip2 + "/" + b.account }
+
+// Address is the address at an index of the external chain, or the one
+// address of a rail without an extended key.
+func (b *Bitcoin) Address(index uint32) (string, error) {
+	if b.key == nil {
+		return b.account, nil
+	}
+	child, err := b.key.Derive(index)
+	if err != nil {
+		return "", fmt.Errorf("derive address %d: %w", index, err)
+	}
+	public, err := child.ECPubKey()
+	if err != nil {
+		return "", fmt.Errorf("derive address %d: %w", index, err)
+	}
+	a, err := address.NewAddressWitnessPubKeyHash(address.Hash160(public.SerializeCompressed()), b.network.params)
+	if err != nil {
+		return "", fmt.Errorf("derive address %d: %w", index, err)
+	}
+	return a.EncodeAddress(), nil
+}
+
+// Methods is the BIP-21 payment, or one that is not available while there is
+// no rate: an amount is never guessed and never left out.
+func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
+	m := Method{
+		Rail: RailBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
+		AmountUSD: b.amount, Network: b.network.caip2, Asset: "BTC", Symbol: "BTC",
+	}
+	payTo, err := b.Address(live.AddressIndex)
+	switch {
+	case err != nil:
+		m.Reason = "no address can be derived at the current index"
+	case live.Satoshis <= 0:
+		m.Reason = "no current BTC/USD rate; try again in a minute"
+	default:
+		coins := decimalUnits(live.Satoshis, 8)
+		m.Available, m.PayTo = true, payTo
+		m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
+		m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)
+		m.Facts = []Fact{
+			{Label: "Send", Value: coins + " BTC", Copy: true},
+			{Label: "Worth", Value: b.amount.String() + " USD at " + live.RateAt.UTC().Format("15:04 UTC")},
+			{Label: "Network", Value: b.network.title},
+			{Label: "To address", Value: payTo, Copy: true},
+		}
+	}
+	return []Method{m}
+}

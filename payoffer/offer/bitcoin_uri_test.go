@@ -1,0 +1,86 @@
+package offer
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// parseBIP21 reads a URI by the grammar of BIP-21 and BIP-321 and nothing more.
+func parseBIP21(t *testing.T, uri string) (address string, params map[string]string) {
+	t.Helper()
+	rest, found := strings.CutPrefix(uri, "bitcoin:")
+	require.True(t, found)
+	address, query, found := strings.Cut(rest, "?")
+	require.True(t, found)
+	require.Regexp(t, `^[0-9A-Za-z]+$`, address)
+	params = make(map[string]string)
+	for pair := range strings.SplitSeq(query, "&") {
+		key, value, found := strings.Cut(pair, "=")
+		require.True(t, found, pair)
+		require.NotContains(t, params, key, "a key stands once")
+		require.False(t, strings.HasPrefix(key, "req-"), "wallets refuse what they are required to know")
+		require.Regexp(t, `^([A-Za-z0-9._~/?:@!$'()*,;-]|%[0-9A-F]{2})*$`, value)
+		params[key] = unescape(t, value)
+	}
+	return address, params
+}
+
+// unescape decodes percent-encoding and leaves a plus sign as it is.
+func unescape(t *testing.T, s string) string {
+	t.Helper()
+	return regexp.MustCompile(`%[0-9A-F]{2}`).ReplaceAllStringFunc(s, func(escape string) string {
+		const hex = "0123456789ABCDEF"
+		return string([]byte{byte(strings.IndexByte(hex, escape[1])<<4 | strings.IndexByte(hex, escape[2]))})
+	})
+}
+
+// hostile are texts that would change a URI if they were not escaped.
+var hostile = []string{
+	"Example Offer", "a&amount=9", "a?b=c#d", "1+1=2", "100%", "100%25", "%0D%0ABcc: x@y.example", `"quoted" 'text'`,
+	"Ünïcødé 支払い 🙂", "a;b,c:d/e@f", "<script>", "",
+}
+
+func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
+	const account = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	for _, label := range hostile {
+		b, err := NewBitcoin(account, label, 4200)
+		require.NoError(t, err)
+		methods := b.Methods(nil, Live{Satoshis: 42_001, RateAt: time.Unix(0, 0)})
+		require.Len(t, methods, 1)
+		m := methods[0]
+		require.True(t, m.Available)
+		require.Equal(t, "42001", m.AmountAtomic)
+		address, params := parseBIP21(t, m.URI)
+		require.Equal(t, account, address)
+		require.Equal(t, account, m.PayTo)
+		require.Equal(t, map[string]string{"amount": "0.00042001", "label": label}, params)
+	}
+}
+
+func TestBitcoinAmountHasNoExponent(t *testing.T) {
+	b, err := NewBitcoin(zpub, "Example", 4200)
+	require.NoError(t, err)
+	for _, satoshis := range []int64{1, 99, 42_001, 100_000_000, 2_100_000_000_000_000} {
+		address, params := parseBIP21(t, b.Methods(nil, Live{Satoshis: satoshis, AddressIndex: 1})[0].URI)
+		require.Equal(t, "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", address)
+		require.Regexp(t, `^[0-9]+(\.[0-9]{1,8})?$`, params["amount"])
+	}
+}
+
+func TestBitcoinWithoutRateIsNotAvailable(t *testing.T) {
+	b, err := NewBitcoin(zpub, "Example", 4200)
+	require.NoError(t, err)
+	for _, satoshis := range []int64{0, -1} {
+		m := b.Methods(nil, Live{Satoshis: satoshis})[0]
+		require.False(t, m.Available)
+		require.Contains(t, m.Reason, "rate")
+		require.Empty(t, m.Link(), "an amount is never left out")
+		require.Empty(t, m.AmountAtomic)
+		require.Empty(t, m.PayTo)
+		require.Empty(t, m.Facts)
+	}
+}

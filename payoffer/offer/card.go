@@ -1,0 +1,69 @@
+package offer
+
+import (
+	"slices"
+	"strings"
+)
+
+// CardMethods are the seven methods of the hosted checkout (specification
+// section 1.7).
+var CardMethods = []string{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"}
+
+// RailCard is the name of the card rail, which every offer has.
+const RailCard = "card"
+
+// SchemeCard identifies the card checkout (specification section 1.5).
+const SchemeCard = "stripe"
+
+// Card is the hosted card checkout.
+type Card struct {
+	// URL is the address of the checkout.
+	URL string
+	// PaymentMethods are the methods that the checkout offers.
+	PaymentMethods []string
+	amount         USD
+}
+
+// NewCard makes the card rail. No methods means CardMethods.
+func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
+	u, err := ParseURL(checkout)
+	if err != nil {
+		return nil, err
+	}
+	if len(methods) == 0 {
+		methods = CardMethods
+	}
+	return &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), amount: amount}, nil
+}
+
+// Name is "card".
+func (c *Card) Name() string { return RailCard }
+
+// Methods is the checkout.
+func (c *Card) Methods(_ *Offer, _ Live) []Method {
+	return []Method{{
+		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
+		AmountUSD: c.amount, Network: "fiat", Asset: "USD", Available: true,
+		Facts: []Fact{
+			{Label: "Amount", Value: c.amount.String() + " USD"},
+			{Label: "Checkout", Value: Host(c.URL)},
+			{Label: "Accepts", Value: strings.ReplaceAll(strings.Join(c.PaymentMethods, ", "), "_", " ")},
+		},
+	}}
+}
+
+// Fallback is the card checkout as the agent card and every 402 carry it
+// (specification section 2.2).
+type Fallback struct {
+	Scheme    string   `json:"scheme"`
+	Network   string   `json:"network"`
+	AmountUSD USD      `json:"amountUsd"`
+	Asset     string   `json:"asset"`
+	URL       string   `json:"url"`
+	Methods   []string `json:"methods"`
+}
+
+// Fallback is the card checkout for a client that cannot pay by x402.
+func (c *Card) Fallback() Fallback {
+	return Fallback{Scheme: SchemeCard, Network: "fiat", AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
+}

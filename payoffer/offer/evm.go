@@ -1,0 +1,100 @@
+package offer
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+var (
+	evmAddress = regexp.MustCompile(`^0[xX][0-9a-fA-F]{40}$`)
+	evmKey     = regexp.MustCompile(`^(0[xX])?[0-9a-fA-F]{64}$`)
+)
+
+// ParseEVMAddress reads an account address and returns it in EIP-55 form. A
+// mixed-case address must carry the right EIP-55 checksum; one in a single case
+// carries XX
+func ParseEVMAddress(s string) (string, error) {
+	if evmKey.MatchString(s) {
+		return "", errors.New("this is a private key or a hash, not an address; never put a private key here (if it was one, move its money: it may be in your shell history)")
+	}
+	if !evmAddress.MatchString(s) {
+		return "", errors.New("this is not an EVM address, which is 0x and 40 hexadecimal digits; copy it again from your wallet")
+	}
+	address := common.HexToAddress(s)
+	digits, checksummed := s[2:], address.Hex()
+	mixed := digits != strings.ToLower(digits) && digits != strings.ToUpper(digits)
+	switch {
+	case mixed && digits != checksummed[2:]:
+		return "", fmt.Errorf("the EIP-55 checksum of %q is wrong; a letter or digit was mistyped, copy the address again", s)
+	case address == common.Address{}:
+		return "", errors.New("the zero address cannot receive money; use your own address")
+	}
+	return checksummed, nil
+}
+
+// USDC is the rail that takes USDC on one EVM chain: by wallet through an
+// EIP-681 URI, and by the x402 protocol.
+type USDC struct {
+	Network Network
+	// PayTo is the receiving address in EIP-55 form.
+	PayTo  string
+	name   string
+	amount USD
+}
+
+// NewUSDC makes a rail named name for amount at payTo. The address of a USDC
+// contract, of this or of another network, is refused: money sent there is lost.
+func NewUSDC(name string, network Network, payTo string, amount USD) (*USDC, error) {
+	address, err := ParseEVMAddress(payTo)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(networks, func(n Network) bool { return n.USDC == address }); i >= 0 {
+		return nil, fmt.Errorf("%s is the USDC contract on %s; money sent there is lost, use your own address", address, networks[i].Title)
+	}
+	return &USDC{Network: network, PayTo: address, name: name, amount: amount}, nil
+}
+
+// Name is the rail's path segment: "usdc", or "usdc-<chain id>".
+func (u *USDC) Name() string { return u.name }
+
+// AmountAtomic is the price in the token's atomic units (10^-6 USDC).
+func (u *USDC) AmountAtomic() string { return strconv.FormatInt(int64(u.amount)*atomicPerCent, 10) }
+
+// Account names where this rail's money arrives, in lower case:
+// "eip155:<chain>/erc20:<token>/<payTo>" (CAIP-19 and the address).
+func (u *USDC) Account() string {
+	return strings.ToLower(u.Network.CAIP2() + "/erc20:" + u.Network.USDC + "/" + u.PayTo)
+}
+
+// URI is the EIP-681 transfer. The amount is a plain integer, for wallets
+// disagree on exponents.
+func (u *USDC) URI() string {
+	return fmt.Sprintf("ethereum:%s@%d/transfer?address=%s&uint256=%s", u.Network.USDC, u.Network.ChainID, u.PayTo, u.AmountAtomic())
+}
+
+// Methods are the wallet transfer and the x402 payment.
+func (u *USDC) Methods(o *Offer, _ Live) []Method {
+	wallet := Method{
+		Rail: u.name, Scheme: "eip681", Title: u.amount.String() + " USDC on " + u.Network.Title, URI: u.URI(),
+		AmountUSD: u.amount, Network: u.Network.CAIP2(), Asset: u.Network.USDC, Symbol: "USDC",
+		AmountAtomic: u.AmountAtomic(), PayTo: u.PayTo, Available: true,
+		Facts: []Fact{
+			{Label: "Send", Value: u.amount.String() + " USDC"},
+			{Label: "Network", Value: fmt.Sprintf("%s (chain id %d)", u.Network.Title, u.Network.ChainID)},
+			{Label: "To address", Value: u.PayTo, Copy: true},
+			{Label: "Token contract", Value: u.Network.USDC},
+		},
+	}
+	program := wallet
+	program.Scheme, program.URI, program.URL = "x402", "", o.URL(PathSponsor)
+	program.Title = wallet.Title + " by the x402 protocol"
+	program.Facts = nil
+	return []Method{wallet, program}
+}

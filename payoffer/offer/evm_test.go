@@ -1,0 +1,129 @@
+package offer
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+)
+
+// checksummed lists the addresses of the test cases of EIP-55.
+var checksummed = []string{
+	"0x52908400098527886E0F7030069857D2E4169EE7", "0x8617E340B3D01FA5F11F306F4090FD50E238070D",
+	"0xde709f2102306220921060314715629080e2fb77", "0x27b1fdb04752bbc536007a920d24acb045561c26",
+	"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+	"0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
+}
+
+const payee = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+
+// eip55 is the checksum as the text of EIP-55 describes it.
+func eip55(address string) string {
+	digits := strings.ToLower(address[2:])
+	sum := fmt.Sprintf("%x", crypto.Keccak256([]byte(digits)))
+	out := "0x"
+	for i, c := range digits {
+		if sum[i] >= '8' {
+			out += strings.ToUpper(string(c))
+		} else {
+			out += string(c)
+		}
+	}
+	return out
+}
+
+func TestParseEVMAddressChecksEIP55(t *testing.T) {
+	for _, want := range checksummed {
+		for _, in := range []string{want, "0x" + strings.ToLower(want[2:]), "0x" + strings.ToUpper(want[2:]), "0X" + want[2:]} {
+			got, err := ParseEVMAddress(in)
+			require.NoError(t, err, in)
+			require.Equal(t, want, got)
+		}
+	}
+	for _, in := range []string{
+		"0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", // one letter in the other case
+		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAee", // one digit mistyped
+	} {
+		_, err := ParseEVMAddress(in)
+		require.ErrorContains(t, err, "EIP-55", in)
+		require.ErrorContains(t, err, in)
+	}
+}
+
+func TestParseEVMAddressRefusesOtherForms(t *testing.T) {
+	for _, in := range []string{"", "0x", "0", payee[2:], payee + "0", payee[:41], " " + payee, payee + "\n", "vitalik.eth", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeg"} {
+		_, err := ParseEVMAddress(in)
+		require.ErrorContains(t, err, "not an EVM address", in)
+	}
+	_, err := ParseEVMAddress("0x" + strings.Repeat("0", 40))
+	require.ErrorContains(t, err, "zero address")
+}
+
+func TestEVMPrivateKeyIsNeverRepeated(t *testing.T) {
+	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	for _, in := range []string{key, "0x" + key, "0X" + strings.ToUpper(key)} {
+		_, err := ParseEVMAddress(in)
+		require.ErrorContains(t, err, "private key")
+		requireNoPart(t, err, in)
+	}
+	for _, in := range []string{key[:63], " " + key, key + "\n", "0x" + key + "0", `"` + key + `"`, phrase} {
+		_, err := ParseEVMAddress(in)
+		require.Error(t, err)
+		requireNoPart(t, err, in)
+	}
+}
+
+// requireNoPart fails when an error repeats six characters of a secret.
+func requireNoPart(t *testing.T, err error, secret string) {
+	t.Helper()
+	for i := 0; i+6 <= len(secret); i++ {
+		require.NotContains(t, strings.ToLower(err.Error()), strings.ToLower(secret[i:i+6]))
+	}
+}
+
+func TestTokenContractIsNoPayee(t *testing.T) {
+	for _, n := range networks {
+		for _, in := range []string{networks[0].USDC, n.USDC, strings.ToLower(n.USDC)} {
+			_, err := NewUSDC("usdc", n, in, 4200)
+			require.ErrorContains(t, err, "money sent there is lost")
+		}
+	}
+}
+
+// eip681 is the part of the ABNF of EIP-681 that a token transfer uses.
+var eip681 = regexp.MustCompile(`^ethereum:(?:pay-)?(0x[0-9a-fA-F]{40})@([1-9][0-9]*)/transfer\?address=(0x[0-9a-fA-F]{40})&uint256=([1-9][0-9]*)$`)
+
+func TestUSDCLinkIsAnEIP681Transfer(t *testing.T) {
+	for _, n := range networks {
+		u, err := NewUSDC("usdc", n, strings.ToLower(payee), 4250)
+		require.NoError(t, err)
+		parts := eip681.FindStringSubmatch(u.URI())
+		require.NotNil(t, parts, u.URI())
+		chain, ok := new(big.Int).SetString(parts[2], 10)
+		require.True(t, ok)
+		require.Equal(t, n.ChainID, chain.Int64())
+		require.Equal(t, []string{n.USDC, payee, "42500000"}, []string{parts[1], parts[3], parts[4]})
+		require.Equal(t, parts[1], eip55(parts[1]), "the wallet may refuse a wrong checksum")
+		require.Equal(t, strings.ToLower("eip155:"+parts[2]+"/erc20:"+n.USDC+"/"+payee), u.Account())
+	}
+}
+
+func FuzzParseEVMAddress(f *testing.F) {
+	for _, s := range append([]string{"", "0x", phrase, strings.Repeat("a", 64)}, checksummed...) {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseEVMAddress(s)
+		if err != nil {
+			return
+		}
+		require.Equal(t, eip55(s), got)
+		again, err := ParseEVMAddress(got)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+	})
+}

@@ -1,0 +1,62 @@
+package offer
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// USD is an amount of US dollars in cents. In JSON it is a number of dollars
+// (42 or 42.50), written without floating point.
+type USD int64
+
+// MaxUSD bounds an offer's amount, so that no atomic amount derived from it
+// overflows 63 bits: one million dollars in cents.
+const MaxUSD USD = 1_000_000_00
+
+// dollars is a plain decimal number. A leading zero is refused, for "042" is as
+// likely a mistyped 0.42.
+var dollars = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]{1,2})?$`)
+
+// ParseUSD reads a plain decimal number of dollars with at most two digits
+// after the point, more than zero and at most MaxUSD.
+func ParseUSD(s string) (USD, error) {
+	if !dollars.MatchString(s) {
+		return 0, fmt.Errorf("%q is not an amount of US dollars; write for example 42 or 42.50", s)
+	}
+	whole, fraction, _ := strings.Cut(s, ".")
+	cents, err := strconv.ParseInt(whole+(fraction + "00")[:2], 10, 64)
+	if amount := USD(cents); err == nil && amount > 0 && amount <= MaxUSD {
+		return amount, nil
+	}
+	return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, MaxUSD)
+}
+
+// String is the number of dollars, with cents where it has some: "42", "42.50".
+func (u USD) String() string {
+	if u%100 == 0 {
+		return strconv.FormatInt(int64(u/100), 10)
+	}
+	return u.Decimal()
+}
+
+// Decimal is the number of dollars with two digits after the point: "42.00".
+func (u USD) Decimal() string {
+	sign := ""
+	if u < 0 {
+		sign, u = "-", -u
+	}
+	return fmt.Sprintf("%s%d.%02d", sign, u/100, u%100)
+}
+
+// MarshalJSON writes a number of dollars.
+func (u USD) MarshalJSON() ([]byte, error) { return []byte(u.String()), nil }
+
+// decimalUnits writes an integer amount of atomic units as a plain decimal
+// number without exponent or trailing zeros, as BIP-21 wants it.
+func decimalUnits(units int64, decimals int) string {
+	s := fmt.Sprintf("%0*d", decimals+1, units)
+	point := len(s) - decimals
+	return strings.TrimSuffix(strings.TrimRight(s[:point]+"."+s[point:], "0"), ".")
+}

@@ -1,0 +1,90 @@
+package offer
+
+import (
+	"encoding/json"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseUSDTakesPlainDecimals(t *testing.T) {
+	for in, cents := range map[string]USD{
+		"42": 4200, "42.5": 4250, "42.50": 4250, "42.05": 4205, "0.01": 1, "0.1": 10, "1000000": 100_000_000, "1000000.00": 100_000_000,
+	} {
+		got, err := ParseUSD(in)
+		require.NoError(t, err, in)
+		require.Equal(t, cents, got, in)
+	}
+}
+
+func TestParseUSDRefusesWhatIsNoPlainAmount(t *testing.T) {
+	for _, in := range []string{
+		"", ".", "42.", ".5", "-1", "+1", "1e2", "042", "00.5", "0x2a", "1_000", "1,000", "42,50", "1.2.3", "1.-5", "1.+5",
+		"42.001", " 42", "42 ", "42\n", "$42", "42 USD", "NaN", "Inf", "４２",
+	} {
+		_, err := ParseUSD(in)
+		require.ErrorContains(t, err, "is not an amount", in)
+	}
+	for _, in := range []string{"0", "0.0", "0.00", "1000000.01", "92233720368547758.08", "18446744073709551616", "1" + strings.Repeat("0", 400)} {
+		_, err := ParseUSD(in)
+		require.ErrorContains(t, err, "out of range", in)
+	}
+}
+
+func TestUSDIsWrittenForPeopleAndPrograms(t *testing.T) {
+	for _, c := range []struct {
+		amount        USD
+		text, decimal string
+	}{{4200, "42", "42.00"}, {4250, "42.50", "42.50"}, {4205, "42.05", "42.05"}, {1, "0.01", "0.01"}, {-150, "-1.50", "-1.50"}, {-5, "-0.05", "-0.05"}, {0, "0", "0.00"}} {
+		require.Equal(t, c.text, c.amount.String())
+		require.Equal(t, c.decimal, c.amount.Decimal())
+	}
+}
+
+func TestUSDIsAJSONNumberOfDollars(t *testing.T) {
+	out, err := json.Marshal(map[string]USD{"a": 4200, "b": 4210, "c": MaxUSD})
+	require.NoError(t, err)
+	var got map[string]json.Number
+	require.NoError(t, json.Unmarshal(out, &got))
+	for key, dollars := range map[string]string{"a": "42", "b": "42.10", "c": "1000000"} {
+		require.Equal(t, dollars, got[key].String())
+	}
+}
+
+// An atomic amount is exact and fits 63 bits up to the largest offer.
+func TestAtomicAmountIsExact(t *testing.T) {
+	for amount, atomic := range map[USD]string{1: "10000", 4200: "42000000", 4250: "42500000", MaxUSD: "1000000000000"} {
+		require.Equal(t, atomic, (&USDC{amount: amount}).AmountAtomic())
+	}
+}
+
+func TestSatoshisAreWrittenAsPlainBitcoin(t *testing.T) {
+	for satoshis, coins := range map[int64]string{
+		1: "0.00000001", 10: "0.0000001", 42_001: "0.00042001", 100_000_000: "1", 150_000_000: "1.5",
+		1_000_000_000: "10", 2_100_000_000_000_000: "21000000",
+	} {
+		require.Equal(t, coins, decimalUnits(satoshis, 8))
+	}
+}
+
+func FuzzParseUSD(f *testing.F) {
+	for _, s := range []string{"42", "42.5", "0.01", "1e2", "42.", "1000000.01", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		amount, err := ParseUSD(s)
+		if err != nil {
+			return
+		}
+		exact, ok := new(big.Rat).SetString(s)
+		require.True(t, ok)
+		require.Zero(t, exact.Mul(exact, big.NewRat(100, 1)).Cmp(big.NewRat(int64(amount), 1)), "%s is %d cents", s, amount)
+		for _, written := range []string{amount.String(), amount.Decimal()} {
+			again, err := ParseUSD(written)
+			require.NoError(t, err)
+			require.Equal(t, amount, again)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Network is an EVM chain on which Circle's USDC is paid.
+type Network struct {
+	// ChainID is the EIP-155 chain id.
+	ChainID int64
+	// Name is the chain's name in the Caddyfile and, where version 1 of x402
+	// knows the chain, there.
+	Name string
+	// Title is the chain's name for people.
+	Title string
+	// USDC is the address of the token contract in EIP-55 form.
+	USDC string
+	// TokenName and TokenVersion are the token's EIP-712 domain; a wrong name
+	// makes every signature invalid.
+	TokenName, TokenVersion string
+	// Test says that the chain's money is worth nothing.
+	Test bool
+	// RPC is a public JSON-RPC endpoint, used where none is configured.
+	RPC string
+}
+
+// atomicPerCent is the number of atomic units (10^-6 USDC) of one cent: USDC has
+// six decimals on every known network.
+const atomicPerCent = 10_000
+
+// networks are the chains whose USDC contract and EIP-712 domain are known.
+// Addresses and domains are those that the reference x402 clients carry; these
+// clients have no entry for OP Mainnet.
+var networks = []Network{
+	{8453, "base", "Base", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin", "2", false, "https://mainnet.base.org"},
+	{84532, "base-sepolia", "Base Sepolia (test network)", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2", true, "https://sepolia.base.org"},
+	{1, "ethereum", "Ethereum", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "USD Coin", "2", false, "https://ethereum-rpc.publicnode.com"},
+	{10, "optimism", "OP Mainnet", "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85", "USD Coin", "2", false, "https://mainnet.optimism.io"},
+	{42161, "arbitrum", "Arbitrum One", "0xaf88d065e77c8cC2239327C5EDb3A432268e5831", "USD Coin", "2", false, "https://arb1.arbitrum.io/rpc"},
+	{421614, "arbitrum-sepolia", "Arbitrum Sepolia (test network)", "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", "USD Coin", "2", true, "https://sepolia-rollup.arbitrum.io/rpc"},
+	{137, "polygon", "Polygon", "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359", "USD Coin", "2", false, "https://polygon-rpc.com"},
+	{43114, "avalanche", "Avalanche C-Chain", "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E", "USD Coin", "2", false, "https://api.avax.network/ext/bc/C/rpc"},
+	{42220, "celo", "Celo", "0xcebA9300f2b948710d2653dD7B07f33A8B32118C", "USDC", "2", false, "https://forno.celo.org"},
+	{1329, "sei", "Sei", "0xe15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392", "USDC", "2", false, "https://evm-rpc.sei-apis.com"},
+}
+
+// LookupNetwork finds a known network by its name or by its CAIP-2 id.
+func LookupNetwork(s string) (Network, error) {
+	i := slices.IndexFunc(networks, func(n Network) bool { return n.Name == s || n.CAIP2() == s })
+	if i < 0 {
+		known := make([]string, len(networks))
+		for i, n := range networks {
+			known[i] = n.Name
+		}
+		return Network{}, fmt.Errorf("unknown network %q; USDC is known on %s (or the CAIP-2 id of one of them, as in eip155:8453)", s, strings.Join(known, ", "))
+	}
+	return networks[i], nil
+}
+
+// CAIP2 is the chain's identifier, as in "eip155:8453" (CAIP-2, EIP-155).
+func (n Network) CAIP2() string { return "eip155:" + strconv.FormatInt(n.ChainID, 10) }

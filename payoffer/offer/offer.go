@@ -1,0 +1,158 @@
+// Package offer holds the terms of the offer and its rails as plain values:
+// amounts, addresses and payment URIs. It does no I/O and knows no clock.
+package offer
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Offer is one fixed payment and the rails that take it. It does not change
+// after New.
+type Offer struct {
+	Terms
+	// Card is the card checkout, which every offer has.
+	Card *Card
+	// Rails are all rails in the order of publication, the card first.
+	Rails []Rail
+}
+
+// Terms are what the operator says of the offer.
+type Terms struct {
+	// ID names the offer in the ledger.
+	ID string
+	// BaseURL and SiteURL are the origins of the service and of the site.
+	BaseURL, SiteURL string
+	// Name, Operator and Description are text for people.
+	Name, Operator, Description string
+	// Contact is an e-mail address, or empty.
+	Contact string
+	// SourceURL is the page of the source code.
+	SourceURL string
+	// Account is the local part of acct:<account>@<host> (RFC 7565).
+	Account string
+	// Amount is the price.
+	Amount USD
+	// Updated is the day of the configuration, as in "2026-11-21", for
+	// documents that carry a date.
+	Updated string
+}
+
+// railName is the form of a rail's path segment.
+var railName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// account is the form of the local part of the acct URI that every client can
+// send without escaping.
+var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
+
+// reserved are the rail names that an operator cannot choose: those of our own
+// rails and paths, and the schemes of other rails, for a bank transfer's name is
+// its scheme.
+var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402"}
+
+// CheckRailName checks a name that an operator chose for a rail.
+func CheckRailName(name string) error {
+	if !railName.MatchString(name) {
+		return fmt.Errorf("%q is not a rail name; use lower-case letters, digits and single hyphens", name)
+	}
+	if slices.Contains(reserved, name) || strings.HasPrefix(name, "usdc-") {
+		return fmt.Errorf("the rail name %q is reserved; choose another", name)
+	}
+	return nil
+}
+
+// CheckAccount checks the local part of the acct URI.
+func CheckAccount(name string) error {
+	if !account.MatchString(name) {
+		return fmt.Errorf("%q is not an account name; use lower-case letters, digits, dots, hyphens and underscores", name)
+	}
+	return nil
+}
+
+// New puts an offer together. Rail names must be unique.
+func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
+	if card == nil {
+		return nil, errors.New("the card checkout is missing; add 'card <url>'")
+	}
+	o := &Offer{Terms: terms, Card: card, Rails: append([]Rail{card}, rails...)}
+	seen := make(map[string]bool)
+	for _, r := range o.Rails {
+		if seen[r.Name()] {
+			return nil, fmt.Errorf("two rails are named %q; give one of them another name", r.Name())
+		}
+		seen[r.Name()] = true
+	}
+	return o, nil
+}
+
+// URL is the absolute address of a path on the service host.
+func (o *Offer) URL(path string) string { return o.BaseURL + path }
+
+// SitePage is the address of the page for people on the site host.
+func (o *Offer) SitePage() string { return o.SiteURL + PathSite }
+
+// Acct is the offer's account as a URI: acct:<account>@<host> (RFC 7565).
+func (o *Offer) Acct() string { return "acct:" + o.Account + "@" + Host(o.BaseURL) }
+
+// DID is the offer's did:web identifier.
+func (o *Offer) DID() string { return DIDWeb(o.BaseURL) }
+
+// Methods are all ways to pay now, in the order of the rails.
+func (o *Offer) Methods(live Live) []Method {
+	var methods []Method
+	for _, r := range o.Rails {
+		methods = append(methods, r.Methods(o, live)...)
+	}
+	return methods
+}
+
+// Rail finds a rail by name.
+func (o *Offer) Rail(name string) (Rail, bool) {
+	i := slices.IndexFunc(o.Rails, func(r Rail) bool { return r.Name() == name })
+	if i < 0 {
+		return nil, false
+	}
+	return o.Rails[i], true
+}
+
+// USDC are the rails that take USDC, in order.
+func (o *Offer) USDC() []*USDC { return railsOf[*USDC](o) }
+
+// Transfer is the bank-transfer rail, or nil.
+func (o *Offer) Transfer() *Transfer { return first(railsOf[*Transfer](o)) }
+
+// Bitcoin is the Bitcoin rail, or nil.
+func (o *Offer) Bitcoin() *Bitcoin { return first(railsOf[*Bitcoin](o)) }
+
+// Test reports whether every chain rail of the offer is on a test network, and
+// whether any is. Test money counts only when all of it is.
+func (o *Offer) Test() (all, some bool) {
+	var tests []bool
+	for _, u := range o.USDC() {
+		tests = append(tests, u.Network.Test)
+	}
+	if b := o.Bitcoin(); b != nil {
+		tests = append(tests, b.Test())
+	}
+	return len(tests) > 0 && !slices.Contains(tests, false), slices.Contains(tests, true)
+}
+
+func railsOf[R Rail](o *Offer) []R {
+	var found []R
+	for _, r := range o.Rails {
+		if rail, ok := r.(R); ok {
+			found = append(found, rail)
+		}
+	}
+	return found
+}
+
+func first[R any](found []*R) *R {
+	if len(found) == 0 {
+		return nil
+	}
+	return found[0]
+}

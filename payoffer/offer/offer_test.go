@@ -1,0 +1,195 @@
+package offer
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
+
+// newOffer is an offer on every kind of rail, on the networks and the Bitcoin
+// account given.
+func newOffer(t *testing.T, account string, chains ...string) *Offer {
+	t.Helper()
+	const amount = USD(4200)
+	var rails []Rail
+	for i, chain := range chains {
+		n := must[Network](t)(LookupNetwork(chain))
+		name := "usdc"
+		if i > 0 {
+			name = "usdc-" + n.CAIP2()[len("eip155:"):]
+		}
+		rails = append(rails, must[*USDC](t)(NewUSDC(name, n, payee, amount)))
+	}
+	if account != "" {
+		rails = append(rails, must[*Bitcoin](t)(NewBitcoin(account, "Example", amount)))
+	}
+	rails = append(rails,
+		must[*Transfer](t)(NewTransfer("wire", "pay@example.com", "Example 42", "Example Org", amount)),
+		must[*Storefront](t)(NewStorefront("tip-jar", "https://shop.example/tip?a=b", amount)),
+	)
+	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, amount))
+	terms := Terms{BaseURL: "https://pay.example.org:8443", SiteURL: "https://example.org", Account: "pay", Amount: amount}
+	return must[*Offer](t)(New(terms, card, rails...))
+}
+
+func TestOfferNamesItself(t *testing.T) {
+	o := newOffer(t, "", "base")
+	require.Equal(t, "acct:pay@pay.example.org:8443", o.Acct())
+	require.Equal(t, "did:web:pay.example.org%3A8443", o.DID())
+	require.Equal(t, "https://pay.example.org:8443/v1/sponsor", o.URL(PathSponsor))
+	require.Equal(t, "https://example.org/offer/", o.SitePage())
+	require.Equal(t, []string{"/v1/pay/btc.uri", "/v1/pay/btc.png", "/v1/pay/btc"}, []string{URIPath("btc"), PNGPath("btc"), PagePath("btc")})
+}
+
+func TestMethodsFollowTheRails(t *testing.T) {
+	o := newOffer(t, zpub, "base", "arbitrum")
+	live := Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}
+	var got [][3]string
+	for _, m := range o.Methods(live) {
+		got = append(got, [3]string{m.Rail, m.Scheme, m.Network})
+		require.True(t, m.Available)
+		require.Equal(t, USD(4200), m.AmountUSD)
+		require.NotEmpty(t, m.Title)
+	}
+	require.Equal(t, [][3]string{
+		{"card", "stripe", "fiat"},
+		{"usdc", "eip681", "eip155:8453"}, {"usdc", "x402", "eip155:8453"},
+		{"usdc-42161", "eip681", "eip155:42161"}, {"usdc-42161", "x402", "eip155:42161"},
+		{"btc", "bip21", bitcoinMain}, {"wire", "wire", "fiat"}, {"tip-jar", "storefront", "fiat"},
+	}, got)
+}
+
+// An available method has one address and an unavailable one has none, but the
+// reason.
+func TestMethodIsPublishedWithOneAddress(t *testing.T) {
+	o := newOffer(t, zpub, "base")
+	for _, live := range []Live{{}, {Satoshis: 42_001}} {
+		for _, m := range o.Methods(live) {
+			var got map[string]any
+			require.NoError(t, json.Unmarshal(must[[]byte](t)(json.Marshal(m)), &got))
+			_, hasURL := got["url"]
+			_, hasURI := got["uri"]
+			require.Equal(t, float64(42), got["amountUsd"])
+			require.NotContains(t, got, "Facts")
+			if got["available"] == true {
+				require.NotEqual(t, hasURL, hasURI, m.Scheme)
+				require.NotContains(t, got, "reason")
+				require.NotEmpty(t, m.Link())
+			} else {
+				require.Equal(t, RailBitcoin, m.Rail)
+				require.False(t, hasURL || hasURI)
+				require.NotEmpty(t, got["reason"])
+			}
+		}
+	}
+}
+
+func TestMethodsTellPeopleTheTerms(t *testing.T) {
+	o := newOffer(t, zpub, "base")
+	facts := make(map[string]map[string]string)
+	for _, m := range o.Methods(Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}) {
+		for _, f := range m.Facts {
+			if facts[m.Rail] == nil {
+				facts[m.Rail] = make(map[string]string)
+			}
+			facts[m.Rail][f.Label] = f.Value
+		}
+	}
+	require.Equal(t, map[string]string{"Amount": "42 USD", "Checkout": "checkout.example", "Accepts": "card, us bank account, cashapp, link, klarna, afterpay clearpay, affirm"}, facts["card"])
+	require.Equal(t, map[string]string{"Send": "42 USDC", "Network": "Base (chain id 8453)", "To address": payee, "Token contract": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}, facts["usdc"])
+	require.Equal(t, map[string]string{"Send": "0.00042001 BTC", "Worth": "42 USD at 08:30 UTC", "Network": "Bitcoin", "To address": "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"}, facts["btc"])
+	require.Equal(t, map[string]string{"Amount": "42.00 USD", "Payee": "Example Org", "Ask for the invoice at": "pay@example.com", "Memo": "Example 42"}, facts["wire"])
+	require.Equal(t, map[string]string{"Amount": "42 USD", "Checkout": "shop.example"}, facts["tip-jar"])
+}
+
+func TestRailsAreFoundByNameAndKind(t *testing.T) {
+	o := newOffer(t, zpub, "base", "arbitrum")
+	for _, name := range []string{"card", "usdc", "usdc-42161", "btc", "wire", "tip-jar"} {
+		r, found := o.Rail(name)
+		require.True(t, found, name)
+		require.Equal(t, name, r.Name())
+	}
+	_, found := o.Rail("transfer")
+	require.False(t, found)
+	require.Len(t, o.USDC(), 2)
+	require.Equal(t, "pay@example.com", o.Transfer().Inbox())
+	require.Equal(t, "btc", o.Bitcoin().Name())
+	require.Nil(t, newOffer(t, "").Bitcoin())
+	require.Nil(t, must[*Offer](t)(New(Terms{}, o.Card)).Transfer())
+}
+
+func TestOfferRefusesTwoRailsOfOneName(t *testing.T) {
+	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, 4200))
+	for _, names := range [][2]string{{"pack", "pack"}, {"pack", "card"}} {
+		one := must[*Storefront](t)(NewStorefront(names[0], "https://shop.example/a", 4200))
+		other := must[*Storefront](t)(NewStorefront(names[1], "https://shop.example/b", 4200))
+		_, err := New(Terms{}, card, one, other)
+		require.ErrorContains(t, err, names[1])
+	}
+	_, err := New(Terms{}, nil)
+	require.ErrorContains(t, err, "card")
+}
+
+func TestTestMoneyIsToldFromMoney(t *testing.T) {
+	for _, c := range []struct {
+		account   string
+		chains    []string
+		all, some bool
+	}{
+		{"", nil, false, false},
+		{"", []string{"base"}, false, false},
+		{zpub, []string{"base"}, false, false},
+		{"", []string{"base-sepolia"}, true, true},
+		{vpub, []string{"base-sepolia", "arbitrum-sepolia"}, true, true},
+		{"", []string{"base", "base-sepolia"}, false, true},
+		{vpub, []string{"base"}, false, true},
+		{zpub, []string{"base-sepolia"}, false, true},
+	} {
+		all, some := newOffer(t, c.account, c.chains...).Test()
+		require.Equal(t, [2]bool{c.all, c.some}, [2]bool{all, some}, "%v", c)
+	}
+}
+
+func TestRailNames(t *testing.T) {
+	for _, name := range []string{"transfer", "tip-jar", "pack", "a", "42", "a1-b2-c3", "usdcoin"} {
+		require.NoError(t, CheckRailName(name), name)
+	}
+	for _, name := range []string{"card", "usdc", "usdc-8453", "usdc-x", "btc", "qr", "stripe", "eip681", "bip21", "x402"} {
+		require.ErrorContains(t, CheckRailName(name), "reserved", name)
+	}
+	for _, name := range []string{"", "-", "a-", "-a", "a--b", "A", "a_b", "a.uri", "a/b", "..", "a b", "ä", "a\n", "a%2Fb"} {
+		require.ErrorContains(t, CheckRailName(name), "not a rail name", name)
+	}
+}
+
+func TestAccountNames(t *testing.T) {
+	for _, name := range []string{"pay", "p", "pay.me", "pay-me_2"} {
+		require.NoError(t, CheckAccount(name), name)
+	}
+	for _, name := range []string{"", "Pay", ".pay", "pay.", "-", "pay me", "pay@host", "pay+me", "päy", "pay\n", "a:b"} {
+		require.Error(t, CheckAccount(name), name)
+	}
+}
+
+func TestCardFallbackIsTheSpecifiedObject(t *testing.T) {
+	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, 4200))
+	require.JSONEq(t, `{"scheme":"stripe","network":"fiat","amountUsd":42,"asset":"USD","url":"https://checkout.example/pay",
+		"methods":["card","us_bank_account","cashapp","link","klarna","afterpay_clearpay","affirm"]}`,
+		string(must[[]byte](t)(json.Marshal(card.Fallback()))))
+	few := must[*Card](t)(NewCard("https://checkout.example/pay", []string{"link"}, 4200))
+	require.Equal(t, []string{"link"}, few.Fallback().Methods)
+	_, err := NewCard("http://checkout.example/pay", nil, 4200)
+	require.Error(t, err)
+	_, err = NewStorefront("pack", "shop.example", 4200)
+	require.Error(t, err)
+}

@@ -1,0 +1,65 @@
+package offer
+
+import "time"
+
+// Rail is one way for money to arrive. Documents, invoice, pages, QR codes and
+// the MCP result follow from it.
+type Rail interface {
+	// Name is the rail's path segment under /v1/pay: [a-z0-9-]+.
+	Name() string
+	// Methods are the ways to pay over this rail now. The first is the one
+	// behind <rail>.uri and <rail>.png.
+	Methods(o *Offer, live Live) []Method
+}
+
+// Live is what may change while the configuration stays the same.
+type Live struct {
+	// Satoshis is the price in satoshis at the current rate; 0 when there is
+	// no current rate.
+	Satoshis int64
+	// RateAt is when that rate was observed.
+	RateAt time.Time
+	// AddressIndex is the index of the address that an extended public key
+	// currently publishes.
+	AddressIndex uint32
+}
+
+// Method is one way to pay, as the invoice publishes it.
+type Method struct {
+	Rail   string `json:"rail"`
+	Scheme string `json:"scheme"`
+	Title  string `json:"title"`
+	// URL is a web address; URI any other payment URI. One of them is set
+	// when the method is available.
+	URL       string `json:"url,omitempty"`
+	URI       string `json:"uri,omitempty"`
+	AmountUSD USD    `json:"amountUsd"`
+	// Network is a CAIP-2 id, Asset the token contract or the coin's symbol,
+	// AmountAtomic an integer in the asset's atomic units.
+	Network      string `json:"network,omitempty"`
+	Asset        string `json:"asset,omitempty"`
+	Symbol       string `json:"symbol,omitempty"`
+	AmountAtomic string `json:"amountAtomic,omitempty"`
+	PayTo        string `json:"payTo,omitempty"`
+	Memo         string `json:"memo,omitempty"`
+	// Available is false while the rail cannot quote; Reason says why.
+	Available bool   `json:"available"`
+	Reason    string `json:"reason,omitempty"`
+	// Facts are the same terms for people, to stand beside a QR code.
+	Facts []Fact `json:"-"`
+}
+
+// Fact is one line of a method's terms for people.
+type Fact struct {
+	Label, Value string
+	// Copy says that people will want to copy the value.
+	Copy bool
+}
+
+// Link is the method's URL or URI, empty while it is not available.
+func (m Method) Link() string {
+	if m.URL != "" {
+		return m.URL
+	}
+	return m.URI
+}

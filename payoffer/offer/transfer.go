@@ -1,0 +1,58 @@
+package offer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Transfer is the bank-transfer rail: the payer asks for the invoice by e-mail.
+type Transfer struct {
+	name, inbox, memo, payee string
+	amount                   USD
+}
+
+// NewTransfer makes the rail under the path segment name with the inbox of the
+// payee. memo identifies the offer on the bank statement. A control character
+// in memo or payee is refused: the memo is part of a mail's subject, where a
+// line break could start another header field.
+func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error) {
+	inbox, err := ParseMailbox(inbox)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(memo+payee, unicode.IsControl) {
+		return nil, errors.New("the memo or the payee's name holds a line break or another control character; leave it out")
+	}
+	return &Transfer{name: name, inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
+}
+
+// Name is the path segment that the operator chose.
+func (t *Transfer) Name() string { return t.name }
+
+// Inbox is the e-mail address that answers with the bank details.
+func (t *Transfer) Inbox() string { return t.inbox }
+
+// Methods is the mailto URI (RFC 6068) that asks for the invoice.
+func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
+	subject := t.amount.String() + " USD bank transfer: " + t.memo
+	body := fmt.Sprintf("Please send me an invoice for a bank transfer.\r\n\r\nAmount: %s USD\r\nPayee: %s\r\nMemo: %s\r\n",
+		t.amount.Decimal(), t.payee, t.memo)
+	return []Method{{
+		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
+		URI:       "mailto:" + mailboxURI(t.inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
+		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.inbox, Memo: t.memo, Available: true,
+		Facts: []Fact{
+			{Label: "Amount", Value: t.amount.Decimal() + " USD"},
+			{Label: "Payee", Value: t.payee},
+			{Label: "Ask for the invoice at", Value: t.inbox, Copy: true},
+			{Label: "Memo", Value: t.memo, Copy: true},
+		},
+	}}
+}
+
+// mailboxURI escapes a mailbox for a mailto URI and keeps its only at sign.
+func mailboxURI(inbox string) string {
+	return strings.Replace(percentEncode(inbox), "%40", "@", 1)
+}
