@@ -1,0 +1,88 @@
+package document
+
+import (
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// agentCard is an A2A 0.3.0 agent card with the offer's own members
+// (specification section 2.2).
+type agentCard struct {
+	ProtocolVersion    string            `json:"protocolVersion"`
+	Name               string            `json:"name"`
+	Description        string            `json:"description"`
+	URL                string            `json:"url"`
+	Version            string            `json:"version"`
+	Provider           agentProvider     `json:"provider"`
+	DocumentationURL   string            `json:"documentationUrl"`
+	Capabilities       agentCapabilities `json:"capabilities"`
+	DefaultInputModes  []string          `json:"defaultInputModes"`
+	DefaultOutputModes []string          `json:"defaultOutputModes"`
+	PreferredTransport string            `json:"preferredTransport"`
+	// Interfaces is where A2A 1.0 clients look; those clients refuse a card
+	// without it, and 0.3.0 clients ignore it.
+	Interfaces []agentInterface `json:"supportedInterfaces"`
+	Skills     []agentSkill     `json:"skills"`
+	Card       string           `json:"card"`
+	Fallback   offer.Fallback   `json:"fallback"`
+}
+
+type agentProvider struct {
+	Organization string `json:"organization"`
+	URL          string `json:"url"`
+}
+
+type agentCapabilities struct {
+	Streaming         bool `json:"streaming"`
+	PushNotifications bool `json:"pushNotifications"`
+}
+
+type agentInterface struct {
+	URL             string `json:"url"`
+	ProtocolBinding string `json:"protocolBinding"`
+	ProtocolVersion string `json:"protocolVersion"`
+}
+
+type agentSkill struct {
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+	Examples    []string `json:"examples"`
+}
+
+// AgentCard is the agent card of the agent endpoint, for A2A 0.3.0 and 1.0.
+func AgentCard(o *offer.Offer) Document {
+	const transport = "JSONRPC"
+	endpoint, modes := o.URL(offer.PathMCP), []string{"application/json", "text"}
+	return JSON(typeJSON, agentCard{
+		ProtocolVersion: "0.3.0", Name: o.Name, Description: o.Description,
+		URL: endpoint, Version: "0.2",
+		Provider:          agentProvider{Organization: o.Operator, URL: o.SiteURL},
+		DocumentationURL:  o.SourceURL,
+		DefaultInputModes: modes, DefaultOutputModes: modes, PreferredTransport: transport,
+		Interfaces: []agentInterface{{endpoint, transport, "1.0"}, {endpoint, transport, "0.3"}},
+		Skills:     []agentSkill{paySkill(o)},
+		Card:       o.Card.URL, Fallback: o.Card.Fallback(),
+	})
+}
+
+// paySkill is the card's one skill. Its tags name the crypto rail only where
+// that rail is offered.
+func paySkill(o *offer.Offer) agentSkill {
+	tags := []string{"payment", offer.SchemeCard}
+	if len(o.USDC()) > 0 {
+		tags = append(tags, "x402", "usdc")
+	}
+	return agentSkill{
+		ID: skillID, Name: "Pay " + price(o),
+		Description: "Answers with every way to make one fixed payment of " + price(o) + " to " + o.Operator + ": " +
+			strings.Join(titles(o), "; ") + ". The answer is a quote, not a payment.",
+		Tags: tags,
+		Examples: []string{
+			"How can I pay " + price(o) + " to " + o.Operator + "?",
+			"Show me the payment addresses of " + o.Name + ".",
+		},
+	}
+}

@@ -1,0 +1,42 @@
+package document
+
+import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
+
+// invoice is the answer of GET /v1/invoice (DESIGN section 2).
+type invoice struct {
+	ID          string          `json:"id"`
+	AmountUSD   offer.USD       `json:"amountUsd"`
+	Currency    string          `json:"currency"`
+	Description string          `json:"description"`
+	Card        string          `json:"card"`
+	Methods     []invoiceMethod `json:"methods"`
+}
+
+// invoiceMethod is a method and, on the first method of a rail, the addresses
+// of its URI list and of its QR image.
+type invoiceMethod struct {
+	offer.Method
+	URIList string `json:"uriList,omitempty"`
+	QR      string `json:"qr,omitempty"`
+}
+
+// Invoice lists every way to pay now (specification section 2.3). Amounts in
+// amountUsd are dollars, those in amountAtomic atomic units. It is a quote and
+// no evidence of any payment.
+func Invoice(o *offer.Offer, live offer.Live) Document {
+	out := invoice{
+		ID: o.ID, AmountUSD: o.Amount, Currency: "USD",
+		Description: o.Description, Card: o.Card.URL,
+	}
+	for _, r := range o.Rails {
+		for i, m := range r.Methods(o, live) {
+			method := invoiceMethod{Method: m}
+			if i == 0 {
+				method.URIList = o.URL(offer.URIPath(r.Name()))
+				method.QR = o.URL(offer.PNGPath(r.Name()))
+			}
+			out.Methods = append(out.Methods, method)
+		}
+	}
+	return JSON(typeJSON, out)
+}

@@ -1,0 +1,197 @@
+package document
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// checkJRD checks the rules of RFC 7033 section 4.4 that typed clients rely on.
+func checkJRD(t *testing.T, doc map[string]any) {
+	t.Helper()
+	for name := range doc {
+		require.Contains(t, []string{"subject", "aliases", "properties", "links"}, name)
+	}
+	for name, value := range doc["properties"].(map[string]any) {
+		u, err := url.Parse(name)
+		require.NoError(t, err)
+		require.True(t, u.IsAbs(), name)
+		require.IsType(t, "", value, "numbers break typed readers")
+	}
+	for _, l := range doc["links"].([]any) {
+		l := l.(map[string]any)
+		require.NotEmpty(t, l["rel"])
+		require.NotEqual(t, l["href"] != nil, l["template"] != nil, "a link has href or template")
+		for _, title := range asMap(l["titles"]) {
+			require.IsType(t, "", title)
+		}
+	}
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// hrefs are the targets of a relation in a descriptor.
+func hrefs(doc map[string]any, rel string) []string {
+	var out []string
+	for _, l := range doc["links"].([]any) {
+		if l := l.(map[string]any); l["rel"] == rel {
+			out = append(out, l["href"].(string))
+		}
+	}
+	return out
+}
+
+// paymentTargets is what rel=payment must lead to: the checkout, then each rail.
+func paymentTargets(o *offer.Offer) []string {
+	targets := []string{o.Card.URL}
+	for _, rail := range []string{"card", "usdc", "usdc-10", "btc", "transfer", "tip-jar", "pack"} {
+		targets = append(targets, "https://pay.example.org/v1/pay/"+rail+".uri")
+	}
+	return targets
+}
+
+func TestHostMetaJSONLinksToEveryRail(t *testing.T) {
+	o := fullOffer(t, terms())
+	doc := decode(t, HostMetaJSON(o))
+	checkJRD(t, doc)
+	require.NotContains(t, doc, "subject", "no URI identifies a host")
+	require.Equal(t, paymentTargets(o), hrefs(doc, "payment"))
+	require.Equal(t, "text/html", at(t, doc, "links", 0, "type"))
+
+	links := doc["links"].([]any)
+	lrdd := links[len(links)-1].(map[string]any)
+	require.Equal(t, "lrdd", lrdd["rel"])
+	require.Equal(t, "https://pay.example.org/.well-known/webfinger?resource={uri}", lrdd["template"])
+}
+
+func TestHostMetaXRDHoldsTheSameLinks(t *testing.T) {
+	o := fullOffer(t, terms())
+	var doc struct {
+		XMLName xml.Name `xml:"http://docs.oasis-open.org/ns/xri/xrd-1.0 XRD"`
+		Links   []struct {
+			Rel      string `xml:"rel,attr"`
+			Type     string `xml:"type,attr"`
+			Href     string `xml:"href,attr"`
+			Template string `xml:"template,attr"`
+			Title    string `xml:"Title"`
+		} `xml:"http://docs.oasis-open.org/ns/xri/xrd-1.0 Link"`
+		Properties []struct {
+			Type  string `xml:"type,attr"`
+			Value string `xml:",chardata"`
+		} `xml:"Property"`
+	}
+	body := HostMetaXRD(o).Body
+	require.NoError(t, xml.Unmarshal(body, &doc), "%s", body)
+	require.Contains(t, string(body), `<?xml version="1.0" encoding="UTF-8"?>`)
+
+	fromJSON := decode(t, HostMetaJSON(o))
+	require.Len(t, doc.Links, len(fromJSON["links"].([]any)))
+	var payments []string
+	for i, l := range doc.Links {
+		want := at(t, fromJSON, "links", i).(map[string]any)
+		require.Equal(t, want["rel"], l.Rel)
+		require.Equal(t, want["type"], l.Type)
+		if l.Rel == "payment" {
+			payments = append(payments, l.Href)
+			require.Equal(t, at(t, want, "titles", "en"), l.Title)
+		} else {
+			require.Equal(t, want["template"], l.Template)
+		}
+	}
+	require.Equal(t, paymentTargets(o), payments)
+	for _, p := range doc.Properties {
+		require.Equal(t, at(t, fromJSON, "properties", p.Type), p.Value)
+	}
+}
+
+func TestWebFingerKnowsThePayAccount(t *testing.T) {
+	plain := fullOffer(t, terms())
+	withPort := terms()
+	withPort.BaseURL = "https://pay.example.org:8443"
+	port := fullOffer(t, withPort)
+	cases := map[string]struct {
+		offer    *offer.Offer
+		resource string
+		want     error
+	}{
+		"account":                   {plain, "acct:pay@pay.example.org", nil},
+		"account in capitals":       {plain, "ACCT:Pay@PAY.example.ORG", nil},
+		"origin":                    {plain, "https://pay.example.org", nil},
+		"origin with a slash":       {plain, "https://PAY.example.org/", nil},
+		"DID":                       {plain, "did:web:pay.example.org", nil},
+		"account with port":         {port, "acct:pay@pay.example.org:8443", nil},
+		"account without its port":  {port, "acct:pay@pay.example.org", nil},
+		"DID with port":             {port, "did:web:pay.example.org%3A8443", nil},
+		"other account":             {plain, "acct:root@pay.example.org", ErrUnknownResource},
+		"other host":                {plain, "acct:pay@example.org", ErrUnknownResource},
+		"host that only ends alike": {plain, "acct:pay@evil@pay.example.org", ErrUnknownResource},
+		"account and a query":       {plain, "acct:pay@pay.example.org?x", ErrUnknownResource},
+		"page of the origin":        {plain, "https://pay.example.org/other", ErrUnknownResource},
+		"origin with a user":        {plain, "https://a@pay.example.org/", ErrUnknownResource},
+		"origin without TLS":        {plain, "http://pay.example.org/", ErrUnknownResource},
+		"wrong port":                {port, "https://pay.example.org:8444/", ErrUnknownResource},
+		"DID in small hex":          {port, "did:web:pay.example.org%3a8443", ErrUnknownResource},
+		"missing":                   {plain, "", ErrResource},
+		"no scheme":                 {plain, "pay@pay.example.org", ErrResource},
+		"not a URI":                 {plain, "acct:pay@pay.example.org\n", ErrResource},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d, err := WebFinger(c.offer, c.resource, nil)
+			require.ErrorIs(t, err, c.want)
+			if c.want == nil {
+				doc := decode(t, d)
+				checkJRD(t, doc)
+				require.Equal(t, c.offer.Acct(), doc["subject"])
+				require.Equal(t, []any{c.offer.BaseURL, c.offer.DID()}, doc["aliases"])
+				require.Equal(t, c.offer.Card.URL, hrefs(doc, "payment")[0])
+			}
+		})
+	}
+}
+
+func TestWebFingerFiltersLinksByRelation(t *testing.T) {
+	o := fullOffer(t, terms())
+	get := func(rels ...string) map[string]any {
+		d, err := WebFinger(o, o.Acct(), rels)
+		require.NoError(t, err)
+		return decode(t, d)
+	}
+	require.Equal(t, paymentTargets(o), hrefs(get("payment"), "payment"))
+	require.Len(t, get("payment")["links"], len(paymentTargets(o)))
+	require.Len(t, get("payment", "http://webfinger.net/rel/profile-page")["links"], len(paymentTargets(o))+1)
+
+	none := get("author")
+	require.Equal(t, []any{}, none["links"], "no match is an empty list, not an error")
+	require.Equal(t, o.Acct(), none["subject"])
+	require.Len(t, get()["links"], len(paymentTargets(o))+1)
+}
+
+func FuzzWebFinger(f *testing.F) {
+	for _, seed := range []string{
+		"acct:pay@pay.example.org", "https://pay.example.org/", "did:web:pay.example.org", "acct:", "acct:@", "://", "acct://pay@pay.example.org",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, resource string) {
+		o := cardOffer(t, terms())
+		d, err := WebFinger(o, resource, nil)
+		if err != nil {
+			require.True(t, errors.Is(err, ErrResource) || errors.Is(err, ErrUnknownResource))
+			require.Empty(t, d.Body)
+			return
+		}
+		var doc struct{ Subject string }
+		require.NoError(t, json.Unmarshal(d.Body, &doc))
+		require.Equal(t, "acct:pay@pay.example.org", doc.Subject, "the subject never comes from the request")
+	})
+}

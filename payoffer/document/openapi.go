@@ -1,0 +1,139 @@
+package document
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Tags group the operations.
+const (
+	tagPayment   = "payment"
+	tagRails     = "rails"
+	tagReceipts  = "receipts"
+	tagAgents    = "agents"
+	tagDiscovery = "discovery"
+)
+
+// Operation is a method and a path of the service host, as the API description
+// names them: /v1/qr/{rail}/{image} is the one template.
+type Operation struct{ Method, Path string }
+
+// Operations lists the operations of the API description in its order. HEAD and
+// OPTIONS, which every path answers, are not described.
+func Operations(o *offer.Offer) []Operation {
+	var list []Operation
+	for _, op := range operations(o) {
+		list = append(list, Operation{op.method, op.path})
+	}
+	return list
+}
+
+// OpenAPI is the OpenAPI 3.1.0 description of every path of the service host,
+// with x-payment (specification section 2.1), and with x-payment-info and x-service-info in
+// the forms that payment directories read.
+func OpenAPI(o *offer.Offer) Document {
+	checkout := fixed(o, o.Card).Title
+	return JSON(typeJSON, object{
+		{"openapi", "3.1.0"},
+		{"info", object{
+			{"title", o.Name},
+			{"version", Version},
+			{"description", markdown(o.Description)},
+			{"contact", object{{"name", o.Operator}, {"url", o.SiteURL}}},
+			{"x-guidance", "One fixed payment of " + price(o) + ". A person must have authorised it. " +
+				"A 402 answer or a 200 invoice is a quote, not a payment."},
+		}},
+		{"servers", []object{
+			{{"url", o.BaseURL}, {"description", "The service."}},
+			{{"url", o.SiteURL}, {"description", "The site with the page for people."}},
+		}},
+		{"externalDocs", object{{"description", checkout}, {"url", o.Card.URL}}},
+		{"security", []object{}},
+		{"x-service-info", object{
+			{"categories", []string{"payments"}},
+			{"docs", object{
+				{"homepage", o.SitePage()},
+				{"apiReference", o.URL(offer.PathOpenAPI)},
+				{"llms", o.URL(offer.PathLLMs)},
+			}},
+		}},
+		{"tags", []object{
+			{{"name", tagPayment}, {"description", "Quotes and the checkout."}},
+			{{"name", tagRails}, {"description", "Each way to pay as a URI and a QR code."}},
+			{{"name", tagReceipts}, {"description", "Received money."}},
+			{{"name", tagAgents}, {"description", "The agent endpoint and its descriptions."}},
+			{{"name", tagDiscovery}, {"description", "Documents that lead to the payment."}},
+		}},
+		{"paths", paths(o)},
+		{"components", object{
+			{"responses", object{{"Quote", quoteResponse(o)}, {"Problem", problemResponse()}}},
+			{"schemas", schemas(o)},
+		}},
+	})
+}
+
+// paths groups the operations by their path, in order.
+func paths(o *offer.Offer) object {
+	var items object
+	index := make(map[string]int)
+	for _, op := range operations(o) {
+		i, known := index[op.path]
+		if !known {
+			i = len(items)
+			index[op.path] = i
+			items = append(items, member{op.path, object(nil)})
+		}
+		items[i].value = append(items[i].value.(object), member{strings.ToLower(op.method), operationObject(o, op)})
+	}
+	return items
+}
+
+// operationObject is the Operation Object of an operation.
+func operationObject(o *offer.Offer, op operation) object {
+	out := object{
+		{"operationId", op.id},
+		{"summary", op.summary},
+		{"tags", []string{op.tag}},
+	}
+	if op.description != "" {
+		out = append(out, member{"description", op.description})
+	}
+	if len(op.parameters) > 0 {
+		out = append(out, member{"parameters", op.parameters})
+	}
+	if op.body != nil {
+		out = append(out, member{"requestBody", op.body})
+	}
+	if op.payment {
+		out = append(out, member{"x-payment", object{
+			{"scheme", offer.SchemeCard}, {"amountUsd", o.Amount}, {"url", o.Card.URL},
+		}})
+	}
+	if slices.ContainsFunc(op.responses, func(m member) bool { return m.name == "402" }) {
+		out = append(out, member{"x-payment-info", paymentInfo(o)})
+	}
+	return append(out, member{"responses", op.responses})
+}
+
+// paymentInfo holds the price in the two forms in use: offers, in cents
+// (draft-payment-discovery), and price with protocols, in dollars.
+func paymentInfo(o *offer.Offer) object {
+	protocols := []object{}
+	if len(o.USDC()) > 0 {
+		protocols = append(protocols, object{{"x402", object{}}})
+	}
+	return object{
+		{"offers", []object{{
+			{"intent", "charge"},
+			{"method", offer.SchemeCard},
+			{"amount", strconv.FormatInt(int64(o.Amount), 10)},
+			{"currency", "usd"},
+			{"description", fixed(o, o.Card).Title},
+		}}},
+		{"price", object{{"mode", "fixed"}, {"amount", o.Amount.Decimal()}, {"currency", "USD"}}},
+		{"protocols", protocols},
+	}
+}

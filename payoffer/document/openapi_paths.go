@@ -1,0 +1,224 @@
+package document
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// operation is one row of the API description.
+type operation struct {
+	method, path, id, tag string
+	summary, description  string
+	parameters            []object
+	// body describes the request's body; nil for none.
+	body any
+	// payment marks an operation that leads to the payment (x-payment).
+	payment   bool
+	responses object
+}
+
+// operations are all rows: what is not configured has none.
+func operations(o *offer.Offer) []operation {
+	all := paymentOperations(o)
+	all = append(all, railOperations(o)...)
+	all = append(all, agentOperations()...)
+	return append(all, discoveryOperations(o)...)
+}
+
+func paymentOperations(o *offer.Offer) []operation {
+	html := redirect("The client prefers HTML: the card checkout.")
+	quoteGET := answers(on("302", html), on("402", quoteRef))
+	quotePOST := answers(on("402", quoteRef))
+	return []operation{
+		{
+			method: http.MethodGet, path: offer.PathPay, id: "pay", tag: tagPayment, payment: true,
+			summary:   "Open the card checkout",
+			responses: answers(on("302", redirect("The card checkout."))),
+		},
+		{
+			method: http.MethodGet, path: offer.PathOffer, id: "getOffer", tag: tagPayment, payment: true,
+			summary: "Quote the payment", responses: quoteGET,
+		},
+		{
+			method: http.MethodPost, path: offer.PathOffer, id: "postOffer", tag: tagPayment, payment: true,
+			summary: "Quote the payment; the body is ignored", body: ignoredBody(), responses: quotePOST,
+		},
+		{
+			method: http.MethodGet, path: offer.PathQuote, id: "getQuote", tag: tagPayment, payment: true,
+			summary: "Quote the payment, alias of " + offer.PathOffer, responses: quoteGET,
+		},
+		{
+			method: http.MethodPost, path: offer.PathQuote, id: "postQuote", tag: tagPayment, payment: true,
+			summary: "Quote the payment, alias of " + offer.PathOffer + "; the body is ignored",
+			body:    ignoredBody(), responses: quotePOST,
+		},
+		{
+			method: http.MethodGet, path: offer.PathSponsor, id: "getSponsor", tag: tagPayment,
+			summary:   "How to pay",
+			responses: answers(on("200", content("The terms, without a demand to pay.", typeJSON, ref("Quote")))),
+		},
+		sponsorOperation(o),
+		{
+			method: http.MethodGet, path: offer.PathInvoice, id: "getInvoice", tag: tagPayment,
+			summary: "Every way to pay now", description: "An invoice is a quote, not a payment.",
+			responses: answers(on("200", contents("The invoice.",
+				media(typeJSON, ref("Invoice")), media(typeURIList, text()), media("text/html", text())))),
+		},
+		{
+			method: http.MethodGet, path: offer.PathReceived, id: "getReceived", tag: tagReceipts,
+			summary:     "Received payments and the evidence for them",
+			description: "Receipts come newest first. A rail that cannot be observed reads null, never 0.",
+			parameters: []object{
+				parameter("query", "before", "Receipts older than the one with this number.", object{{"type", "integer"}, {"minimum", 1}}),
+				parameter("query", "limit", "How many receipts to list.", object{{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}),
+			},
+			responses: answers(on("200", contents("The report.", media(typeJSON, ref("Received")), media("text/html", text()))),
+				on("503", problemRef)),
+		},
+	}
+}
+
+// sponsorOperation is the one operation that takes a payment by a program.
+// Without a USDC rail it can only quote.
+func sponsorOperation(o *offer.Offer) operation {
+	op := operation{
+		method: http.MethodPost, path: offer.PathSponsor, id: "postSponsor", tag: tagPayment, payment: true,
+		summary: "Quote the payment; the body is ignored", body: ignoredBody(),
+		responses: answers(on("402", quoteRef)),
+	}
+	if len(o.USDC()) == 0 {
+		return op
+	}
+	op.summary = "Pay by the x402 protocol; the body is ignored"
+	op.description = "Without a payment header the answer is the quote. " +
+		"After a 503 send the identical payment again later: a new signature could pay twice."
+	op.parameters = []object{
+		parameter("header", "PAYMENT-SIGNATURE", "The payment, x402 version 2: base64 of the JSON payload.", text()),
+		parameter("header", "X-PAYMENT", "The payment, x402 version 1: base64 of the JSON payload.", text()),
+	}
+	op.responses = answers(
+		on("200", content("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.", typeJSON, ref("Settlement"))),
+		on("402", quoteRef),
+		on("503", problemRef),
+	)
+	return op
+}
+
+func railOperations(o *offer.Offer) []operation {
+	ops := []operation{{
+		method: http.MethodGet, path: offer.PathMethods, id: "getMethods", tag: tagRails,
+		summary: "Every way to pay: a page with QR codes, or the invoice for programs",
+		responses: answers(on("200", contents("All rails.",
+			media("text/html", text()), media(typeJSON, ref("Invoice"))))),
+	}}
+	for _, r := range o.Rails {
+		ops = append(ops, railPair(o, r)...)
+	}
+	if t := o.Transfer(); t != nil {
+		ops = append(ops, operation{
+			method: http.MethodGet, path: offer.PagePath(t.Name()), id: "page_" + idPart(t.Name()), tag: tagRails,
+			summary: "Payee, amount and memo: " + fixed(o, t).Title,
+			responses: answers(on("200", contents("The terms.",
+				media("text/html", text()), media(typeJSON, ref("Transfer"))))),
+		})
+	}
+	return append(ops, operation{
+		method: http.MethodGet, path: offer.PathQR + "/{rail}/{image}", id: "getQR", tag: tagRails,
+		summary:     "A QR image",
+		description: "Addresses of images come from the redirects of the .png paths; any other is refused.",
+		parameters: []object{
+			required(parameter("path", "rail", "The rail's name.", object{{"type", "string"}, {"enum", railNames(o)}})),
+			required(parameter("path", "image", "What rebuilds the URI, and its authentication code.", text())),
+		},
+		responses: answers(on("200", content("The image.", "image/png", object{{"type", "string"}, {"contentMediaType", "image/png"}}))),
+	})
+}
+
+// railPair are the two operations that every rail has. A rail without a fixed
+// address depends on the exchange rate, which may be missing.
+func railPair(o *offer.Offer, r offer.Rail) []operation {
+	m, name := fixed(o, r), r.Name()
+	list := answers(on("200", content("One URI.", typeURIList, text())))
+	if m.Link() == "" {
+		list = append(list, on("503", problemRef))
+	}
+	return []operation{
+		{
+			method: http.MethodGet, path: offer.URIPath(name), id: "uri_" + idPart(name), tag: tagRails,
+			summary: "Payment URI: " + m.Title, responses: list,
+		},
+		{
+			method: http.MethodGet, path: offer.PNGPath(name), id: "png_" + idPart(name), tag: tagRails,
+			summary:   "QR code: " + m.Title,
+			responses: answers(on("302", redirect("The QR image.")), on("503", problemRef)),
+		},
+	}
+}
+
+func agentOperations() []operation {
+	rpc := object{{"type", "object"}, {"required", []string{"jsonrpc"}}, {"properties", object{{"jsonrpc", object{{"const", "2.0"}}}}}}
+	return []operation{{
+		method: http.MethodPost, path: offer.PathMCP, id: "postMCP", tag: tagAgents,
+		summary:     "Agent endpoint: MCP and A2A by JSON-RPC 2.0",
+		description: "Call the method tools/call with the tool `" + ToolName + "` for every way to pay.",
+		body: object{
+			{"required", true},
+			{"content", object{{typeJSON, object{{"schema", rpc}}}}},
+		},
+		responses: answers(on("200", content("The JSON-RPC response.", typeJSON, rpc)),
+			on("202", object{{"description", "A notification was accepted."}})),
+	}}
+}
+
+// discoveryOperations are the documents of this package.
+func discoveryOperations(o *offer.Offer) []operation {
+	document := func(path, id, mediaType, summary string) operation {
+		schema := object{{"type", "object"}}
+		if strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "xml") {
+			schema = text()
+		}
+		return operation{
+			method: http.MethodGet, path: path, id: id, tag: tagDiscovery, summary: summary,
+			responses: answers(on("200", content("The document.", mediaType, schema))),
+		}
+	}
+	finger := document(offer.PathWebFinger, "getWebFinger", typeJRD, "WebFinger of the pay account (RFC 7033)")
+	finger.parameters = []object{
+		required(parameter("query", "resource", "The account, as in "+o.Acct()+".", text())),
+		parameter("query", "rel", "Relations to list; may be repeated.", object{{"type", "array"}, {"items", text()}}),
+	}
+	meta := document(offer.PathHostMeta, "getHostMeta", "application/xrd+xml", "Host metadata as XRD, or as JSON on request (RFC 6415)")
+	meta.responses = answers(on("200", contents("The document.",
+		media("application/xrd+xml", text()), media(typeJRD, object{{"type", "object"}}))))
+	ops := []operation{
+		meta,
+		document(offer.PathHostMetaJSON, "getHostMetaJSON", typeJRD, "Host metadata as JSON (RFC 6415)"),
+		finger,
+		document(offer.PathDID, "getDID", "application/did+json", "DID document (did:web)"),
+		document(offer.PathDIDRoot, "getDIDRoot", "application/did+json", "DID document, second address"),
+		document(offer.PathNodeInfo, "getNodeInfoIndex", typeJSON, "NodeInfo discovery"),
+		document(offer.PathNodeInfo21, "getNodeInfo", typeJSON, "NodeInfo 2.1 with payment metadata"),
+		document(offer.PathHumans, "getHumans", "text/plain", "The operator and every rail (humans.txt)"),
+		document(offer.PathSecurity, "getSecurity", "text/plain", "Contacts (security.txt, RFC 9116)"),
+		{
+			method: http.MethodGet, path: offer.PathSecurityRoot, id: "getSecurityRoot", tag: tagDiscovery,
+			summary:   "Leads to security.txt",
+			responses: answers(on("302", redirect("The address of security.txt."))),
+		},
+		document(offer.PathPackage, "getPackage", typeJSON, "Package document with funding addresses (npm)"),
+		document(offer.PathSkill, "getSkill", "text/markdown", "Agent skill: how to pay"),
+		document(offer.PathAgentCard, "getAgentCard", typeJSON, "Agent card (A2A 0.3.0)"),
+		document(offer.PathAgentCardOld, "getAgentCardOld", typeJSON, "Agent card, older address"),
+		document(offer.PathOpenAPI, "getOpenAPI", typeJSON, "This description"),
+		document(offer.PathLLMs, "getLLMs", "text/plain", "Summary for language models (llms.txt)"),
+		document(offer.PathAPICatalog, "getAPICatalog", "application/linkset+json", "API catalog (RFC 9727)"),
+	}
+	if len(o.USDC()) > 0 {
+		ops = append(ops,
+			document(offer.PathX402, "getX402", typeJSON, "Payable resources for x402 directories"),
+			document(offer.PathX402JSON, "getX402JSON", typeJSON, "Payable resources for x402 directories, second address"))
+	}
+	return ops
+}

@@ -1,0 +1,216 @@
+package document
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// eachOperation calls do with every operation of a decoded description.
+func eachOperation(t *testing.T, doc map[string]any, do func(method, path string, op map[string]any)) {
+	t.Helper()
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			do(strings.ToUpper(method), path, op.(map[string]any))
+		}
+	}
+}
+
+// resolve follows the reference of an object, if it is one.
+func resolve(t *testing.T, doc map[string]any, v any) map[string]any {
+	t.Helper()
+	m := v.(map[string]any)
+	if target, ok := m["$ref"].(string); ok {
+		local, found := strings.CutPrefix(target, "#/")
+		require.True(t, found, target)
+		v = doc
+		for _, step := range strings.Split(local, "/") {
+			v = at(t, v, step)
+		}
+		return v.(map[string]any)
+	}
+	return m
+}
+
+func TestOpenAPIInfoIsTheSpecifiedOne(t *testing.T) {
+	o := fullOffer(t, terms())
+	doc := decode(t, OpenAPI(o))
+	require.Equal(t, "3.1.0", doc["openapi"])
+	require.Equal(t, "0.2.0", at(t, doc, "info", "version"))
+	require.Equal(t, "Example Offer", at(t, doc, "info", "title"))
+	require.Equal(t, "One fixed payment.", at(t, doc, "info", "description"))
+	require.Equal(t, "https://www.example.org", at(t, doc, "info", "contact", "url"))
+	require.Len(t, doc["servers"], 2)
+	require.Equal(t, "https://pay.example.org", at(t, doc, "servers", 0, "url"))
+	require.Equal(t, "https://www.example.org", at(t, doc, "servers", 1, "url"))
+	require.Equal(t, o.Card.URL, at(t, doc, "externalDocs", "url"))
+	require.NotEmpty(t, at(t, doc, "externalDocs", "description"))
+	require.Equal(t, []any{}, doc["security"])
+	require.Equal(t, "https://pay.example.org/openapi.json", at(t, doc, "x-service-info", "docs", "apiReference"))
+}
+
+func TestOpenAPIOperationsAreWellFormed(t *testing.T) {
+	for name, o := range map[string]*offer.Offer{"full": fullOffer(t, terms()), "card": cardOffer(t, terms())} {
+		t.Run(name, func(t *testing.T) {
+			doc := decode(t, OpenAPI(o))
+			tags := make(map[any]bool)
+			for _, tag := range doc["tags"].([]any) {
+				tags[at(t, tag, "name")] = true
+				require.NotEmpty(t, at(t, tag, "description"))
+			}
+			ids := make(map[any]string)
+			eachOperation(t, doc, func(method, path string, op map[string]any) {
+				where := method + " " + path
+				require.Regexp(t, `^[A-Za-z0-9_]+$`, op["operationId"], where)
+				require.Empty(t, ids[op["operationId"]], "%s has the id of another", where)
+				ids[op["operationId"]] = where
+				require.NotEmpty(t, op["summary"], where)
+				require.True(t, tags[at(t, op, "tags", 0)], where)
+				checkResponses(t, doc, where, op)
+				checkParameters(t, path, op)
+			})
+		})
+	}
+}
+
+func checkResponses(t *testing.T, doc map[string]any, where string, op map[string]any) {
+	t.Helper()
+	var refused, answered bool
+	for status, response := range op["responses"].(map[string]any) {
+		require.Regexp(t, `^([1-5]\d\d|[1-5]XX)$`, status, where)
+		require.NotEmpty(t, resolve(t, doc, response)["description"], "%s %s", where, status)
+		refused = refused || status[0] == '4'
+		answered = answered || status[0] == '2' || status[0] == '3' || status == "402"
+	}
+	require.True(t, refused && answered, where)
+}
+
+func checkParameters(t *testing.T, path string, op map[string]any) {
+	t.Helper()
+	list, _ := op["parameters"].([]any)
+	inPath := 0
+	for _, p := range list {
+		require.NotEmpty(t, at(t, p, "schema"), path)
+		if at(t, p, "in") == "path" {
+			inPath++
+			require.Equal(t, true, at(t, p, "required"), path)
+			require.Contains(t, path, "{"+at(t, p, "name").(string)+"}")
+		}
+	}
+	require.Equal(t, strings.Count(path, "{"), inPath, path)
+}
+
+func TestOpenAPIReferencesResolve(t *testing.T) {
+	for _, o := range []*offer.Offer{fullOffer(t, terms()), cardOffer(t, terms())} {
+		doc := decode(t, OpenAPI(o))
+		used := make(map[string]bool)
+		var walk func(v any)
+		walk = func(v any) {
+			switch v := v.(type) {
+			case map[string]any:
+				if target, ok := v["$ref"].(string); ok {
+					resolve(t, doc, v)
+					used[target] = true
+				}
+				for _, child := range v {
+					walk(child)
+				}
+			case []any:
+				for _, child := range v {
+					walk(child)
+				}
+			}
+		}
+		walk(doc)
+		for kind, components := range doc["components"].(map[string]any) {
+			for name := range components.(map[string]any) {
+				require.True(t, used["#/components/"+kind+"/"+name], "%s is not used", name)
+			}
+		}
+	}
+}
+
+func TestOpenAPIDescribesThePayment(t *testing.T) {
+	o := fullOffer(t, terms())
+	doc := decode(t, OpenAPI(o))
+	paid := make(map[string]bool)
+	eachOperation(t, doc, func(method, path string, op map[string]any) {
+		where := method + " " + path
+		if payment, ok := op["x-payment"]; ok {
+			paid[where] = true
+			require.Equal(t, map[string]any{"scheme": "stripe", "amountUsd": 42.0, "url": o.Card.URL}, payment)
+		}
+		_, quotes := op["responses"].(map[string]any)["402"]
+		info, has := op["x-payment-info"]
+		require.Equal(t, quotes, has, where)
+		if has {
+			require.Equal(t, "4200", at(t, info, "offers", 0, "amount"), "cents as digits")
+			require.Equal(t, "charge", at(t, info, "offers", 0, "intent"))
+			require.Equal(t, map[string]any{"mode": "fixed", "amount": "42.00", "currency": "USD"}, at(t, info, "price"))
+			require.Equal(t, []any{map[string]any{"x402": map[string]any{}}}, at(t, info, "protocols"))
+		}
+	})
+	require.Equal(t, map[string]bool{
+		"GET /pay": true, "GET /v1/offer": true, "POST /v1/offer": true, "GET /v1/quote": true, "POST /v1/quote": true,
+		"POST /v1/sponsor": true,
+	}, paid)
+}
+
+func TestOperationsAreThoseOfTheDescription(t *testing.T) {
+	o := fullOffer(t, terms())
+	described := make(map[Operation]bool)
+	eachOperation(t, decode(t, OpenAPI(o)), func(method, path string, _ map[string]any) {
+		described[Operation{method, path}] = true
+	})
+	for _, op := range Operations(o) {
+		require.True(t, described[op], "%v", op)
+		delete(described, op)
+	}
+	require.Empty(t, described)
+}
+
+// A path that is added to the offer package must not be forgotten here.
+func TestOperationsCoverEveryPathConstant(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../offer/paths.go", nil, 0)
+	require.NoError(t, err)
+	described := make(map[string]bool)
+	for _, op := range Operations(fullOffer(t, terms())) {
+		described[op.Path] = true
+	}
+	described[offer.PathSite] = true                                    // of the site host
+	described[offer.PathQR] = described[offer.PathQR+"/{rail}/{image}"] // a prefix
+	constants := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(literal.Value, `"/`) && literal.Value != `"/"` {
+			constants++
+			require.True(t, described[strings.Trim(literal.Value, `"`)], literal.Value)
+		}
+		return true
+	})
+	require.Greater(t, constants, 25)
+}
+
+// Specification section 4 and DESIGN section 2.
+func TestOperationsCoverTheInterface(t *testing.T) {
+	full, card := fullOffer(t, terms()), cardOffer(t, terms())
+	for _, want := range []Operation{
+		{"GET", "/v1/quote"}, {"POST", "/v1/quote"}, {"POST", "/v1/sponsor"}, {"GET", "/v1/sponsor"}, {"POST", "/mcp"},
+		{"GET", "/v1/received"}, {"GET", "/.well-known/did.json"}, {"GET", "/v1/pay/card.png"}, {"GET", "/v1/qr/{rail}/{image}"},
+	} {
+		require.Contains(t, Operations(full), want)
+		require.Contains(t, Operations(card), want)
+	}
+	for _, want := range []Operation{
+		{"GET", "/v1/pay/usdc.uri"}, {"GET", "/v1/pay/usdc-10.png"}, {"GET", "/v1/pay/btc.uri"}, {"GET", "/v1/pay/transfer"},
+		{"GET", "/v1/pay/tip-jar.uri"}, {"GET", "/v1/pay/pack.uri"}, {"GET", "/.well-known/x402"}, {"GET", "/.well-known/x402.json"},
+	} {
+		require.Contains(t, Operations(full), want)
+		require.NotContains(t, Operations(card), want)
+	}
+}

@@ -1,0 +1,88 @@
+package document
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// skillName is the name of the skill; the format wants it equal to the folder
+// of offer.PathSkill.
+const skillName = "pay"
+
+// Skill is the agent skill (Agent Skills format): how to pay by each rail,
+// with live addresses.
+func Skill(o *offer.Offer) Document {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nmetadata:\n  version: %q\n---\n\n", skillName, skillDescription(o), Version)
+	fmt.Fprintf(&b, "# Pay %s to %s\n\n", price(o), markdown(o.Operator))
+	fmt.Fprintf(&b, "The offer is “%s”: %s\n\n", markdown(o.Name), markdown(o.Description))
+	skillRules(&b, o)
+	b.WriteString("## Ways to pay\n\n")
+	for _, r := range o.Rails {
+		skillRail(&b, o, r)
+	}
+	skillPrograms(&b, o)
+	return Document{Type: "text/markdown; charset=utf-8", Body: []byte(b.String())}
+}
+
+// skillDescription is the description as a YAML double-quoted scalar, for which
+// Go's escapes are a subset of YAML 1.2's. Angle brackets are left out because
+// readers of the format refuse them there.
+func skillDescription(o *offer.Offer) string {
+	plain := strings.NewReplacer("<", "", ">", "").Replace
+	return strconv.Quote("Pay " + price(o) + " to " + plain(o.Operator) + " for " + plain(o.Name) +
+		". Use when a person asks to pay, sponsor or support it and has authorised the spending.")
+}
+
+func skillRules(b *strings.Builder, o *offer.Offer) {
+	fmt.Fprintf(b, `## Before you pay
+
+- A human must have authorised this spending: the amount, the payee and the
+  rail. If that is not certain, ask first.
+- A 402 answer or a 200 invoice is a quote, not a payment. Received money is
+  reported at <%s>.
+- Pay once. When the outcome of a payment is unknown, find it out before you
+  try again; never start a second payment.
+
+`, o.URL(offer.PathReceived))
+}
+
+// skillRail writes one rail. A rail that follows the exchange rate has no
+// address of its own here and is read from its URI list.
+func skillRail(b *strings.Builder, o *offer.Offer, r offer.Rail) {
+	m := fixed(o, r)
+	fmt.Fprintf(b, "### %s\n\n", markdown(m.Title))
+	switch {
+	case m.URL != "":
+		fmt.Fprintf(b, "- Open in a browser: <%s>\n", m.URL)
+	case m.URI != "":
+		fmt.Fprintf(b, "- Open with a wallet or mail program: `%s`\n", m.URI)
+	default:
+		b.WriteString("- The amount follows the exchange rate: read the URI just before paying.\n")
+	}
+	if m.Symbol != "" && m.PayTo != "" {
+		fmt.Fprintf(b, "- Check before you send: %s of the token `%s` on network `%s` to `%s`, which is `%s` atomic units.\n",
+			m.AmountUSD.String()+" "+m.Symbol, m.Asset, m.Network, m.PayTo, m.AmountAtomic)
+	}
+	name := r.Name()
+	fmt.Fprintf(b, "- URI: <%s>, QR code: <%s>\n\n", o.URL(offer.URIPath(name)), o.URL(offer.PNGPath(name)))
+}
+
+// skillPrograms writes how a program pays or asks without a browser.
+func skillPrograms(b *strings.Builder, o *offer.Offer) {
+	b.WriteString("## For programs\n\n")
+	fmt.Fprintf(b, "- Every rail as JSON: <%s>\n", o.URL(offer.PathInvoice))
+	fmt.Fprintf(b, "- Tool `%s` at the agent endpoint <%s>\n", ToolName, o.URL(offer.PathMCP))
+	fmt.Fprintf(b, "- API description: <%s>\n", o.URL(offer.PathOpenAPI))
+	if len(o.USDC()) == 0 {
+		return
+	}
+	fmt.Fprintf(b, `- x402, versions 1 and 2: send POST to <%s>,
+  sign one of the requirements that the answer accepts, and send the request
+  again with the payment. On a 503 answer send the identical payment again
+  later; a new signature could pay twice. %s
+`, o.URL(offer.PathSponsor), capNote(o))
+}
