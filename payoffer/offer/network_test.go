@@ -60,3 +60,15 @@ func TestTestNetworksAreMarked(t *testing.T) {
 		require.Equal(t, n.Name == "base-sepolia" || n.Name == "arbitrum-sepolia", n.Test, n.Name)
 	}
 }
+
+// The names are those of the enumeration in the reference version 1 client,
+// x402-fetch 1.2.0: one name outside it makes that client throw.
+func TestVersionOneNamesAreThoseOfTheReferenceClient(t *testing.T) {
+	var names []string
+	for _, n := range networks {
+		if n.V1 {
+			names = append(names, n.Name)
+		}
+	}
+	require.ElementsMatch(t, []string{"base", "base-sepolia", "polygon", "avalanche", "sei"}, names)
+}
