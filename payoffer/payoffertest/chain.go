@@ -1,0 +1,122 @@
+package payoffertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// ErrChain is what a Chain answers that cannot be read.
+var ErrChain = errors.New("the chain cannot be read")
+
+// Chain stands in for the chain of one rail where a test is not about the
+// chain itself: it knows the Transfers that it was told of.
+type Chain struct {
+	account ledger.Account
+
+	mu        sync.Mutex
+	down      bool
+	hang      bool
+	transfers map[ledger.IntentKey]ledger.Sighting
+	dead      map[ledger.IntentKey]string
+	calls     map[string]int
+}
+
+// NewChain makes an empty chain of the rail with this account.
+func NewChain(account ledger.Account) *Chain {
+	return &Chain{
+		account: account, transfers: map[ledger.IntentKey]ledger.Sighting{},
+		dead: map[ledger.IntentKey]string{}, calls: map[string]int{},
+	}
+}
+
+// Transfer puts the Transfer of an authorization on the chain; amount is in
+// atomic units.
+func (c *Chain) Transfer(key ledger.IntentKey, transaction string, amount int64, final bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cents := amount / 10_000
+	c.transfers[key] = ledger.Sighting{
+		Offer: c.account.Offer, Account: c.account.ID, Rail: c.account.Rail, Testnet: c.account.Testnet,
+		ExternalID: fmt.Sprintf("%s:%s:1", key.Network, transaction), Transaction: transaction, Asset: key.Asset,
+		Amount: amount, USDCents: &cents, State: ledger.StatusSeen, Final: final, EvidenceLevel: ledger.LevelChain,
+		Payer: key.From, Cause: "chain",
+	}
+}
+
+// Kill makes an authorization useless for a reason.
+func (c *Chain) Kill(key ledger.IntentKey, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead[key] = reason
+}
+
+// Down makes every call fail, or work again.
+func (c *Chain) Down(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+}
+
+// Hang makes every call last until its context ends.
+func (c *Chain) Hang() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hang = true
+}
+
+// Calls is how often "prove", "find" or "dead" was asked.
+func (c *Chain) Calls(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[name]
+}
+
+// Prove finds the Transfer in the transaction that is named.
+func (c *Chain) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (ledger.Sighting, bool, error) {
+	s, found, err := c.transfer(ctx, "prove", key)
+	return s, found && s.Transaction == transaction, err
+}
+
+// Find finds the Transfer in any transaction.
+func (c *Chain) Find(ctx context.Context, key ledger.IntentKey, _ int64) (ledger.Sighting, bool, error) {
+	return c.transfer(ctx, "find", key)
+}
+
+// Dead gives the reason that Kill gave.
+func (c *Chain) Dead(ctx context.Context, key ledger.IntentKey, _ int64) (string, error) {
+	if err := c.call(ctx, "dead"); err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead[key], nil
+}
+
+func (c *Chain) transfer(ctx context.Context, name string, key ledger.IntentKey) (ledger.Sighting, bool, error) {
+	if err := c.call(ctx, name); err != nil {
+		return ledger.Sighting{}, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, found := c.transfers[key]
+	return s, found, nil
+}
+
+func (c *Chain) call(ctx context.Context, name string) error {
+	c.mu.Lock()
+	c.calls[name]++
+	down, hang := c.down, c.hang
+	c.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if down {
+		return ErrChain
+	}
+	return nil
+}

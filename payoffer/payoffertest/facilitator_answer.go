@@ -1,0 +1,115 @@
+package payoffertest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// Words of the reference facilitator.
+const (
+	reasonSpent  = "invalid_exact_evm_nonce_already_used"
+	reasonFailed = "invalid_exact_evm_transaction_failed"
+)
+
+// settleRequest is what is read of the body of /verify and /settle, of both
+// versions.
+type settleRequest struct {
+	PaymentPayload struct {
+		Payload struct {
+			Signature     string `json:"signature"`
+			Authorization struct {
+				From        string `json:"from"`
+				To          string `json:"to"`
+				Value       string `json:"value"`
+				ValidAfter  string `json:"validAfter"`
+				ValidBefore string `json:"validBefore"`
+				Nonce       string `json:"nonce"`
+			} `json:"authorization"`
+		} `json:"payload"`
+	} `json:"paymentPayload"`
+	PaymentRequirements struct {
+		Network string `json:"network"`
+		Asset   string `json:"asset"`
+	} `json:"paymentRequirements"`
+}
+
+func (r *settleRequest) settlement() Settlement {
+	p, a := r.PaymentPayload.Payload, r.PaymentPayload.Payload.Authorization
+	return Settlement{
+		Network: r.PaymentRequirements.Network, Asset: r.PaymentRequirements.Asset, Signature: p.Signature,
+		From: a.From, To: a.To, Value: a.Value, ValidAfter: a.ValidAfter, ValidBefore: a.ValidBefore, Nonce: a.Nonce,
+	}
+}
+
+// act does what a call asks and returns its answer.
+func (f *Facilitator) act(path string, body []byte, reply FacilitatorReply) any {
+	if path == CallSupported {
+		return map[string]any{
+			"kinds": []map[string]any{
+				{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"},
+				{"x402Version": 1, "scheme": "exact", "network": "base-sepolia"},
+			},
+			"extensions": []string{}, "signers": map[string]any{"eip155:*": []string{}},
+		}
+	}
+	var request settleRequest
+	if err := json.Unmarshal(body, &request); err != nil || request.PaymentPayload.Payload.Authorization.Nonce == "" {
+		// The reference facilitator throws on a payload that is not its own.
+		panic(http.ErrAbortHandler)
+	}
+	settlement := request.settlement()
+	if path == CallVerify {
+		return verifyAnswer(settlement, reply)
+	}
+	transaction := ""
+	if reply.Reason == "" && !reply.Idle {
+		transaction, reply.Reason = f.settle(settlement)
+	}
+	if reply.Transaction != "" {
+		transaction = reply.Transaction
+	}
+	return settleAnswer(settlement, transaction, reply)
+}
+
+func verifyAnswer(s Settlement, reply FacilitatorReply) map[string]any {
+	answer := map[string]any{"isValid": reply.Reason == "", "payer": s.From}
+	if reply.Reason != "" {
+		answer["invalidReason"] = reply.Reason
+	}
+	return answer
+}
+
+func settleAnswer(s Settlement, transaction string, reply FacilitatorReply) map[string]any {
+	answer := map[string]any{
+		"success": reply.Reason == "", "transaction": transaction, "network": s.Network, "payer": s.From,
+	}
+	if reply.Reason != "" {
+		answer["errorReason"] = reply.Reason
+	}
+	if reply.NoTransaction {
+		delete(answer, "transaction")
+	}
+	if reply.Network != "" {
+		answer["network"] = reply.Network
+	}
+	return answer
+}
+
+// settle broadcasts, one settlement at a time.
+func (f *Facilitator) settle(s Settlement) (transaction, reason string) {
+	f.broadcasting.Lock()
+	defer f.broadcasting.Unlock()
+	nonce := strings.ToLower(s.Nonce)
+	if f.Settled(nonce) > 0 {
+		return "", reasonSpent
+	}
+	transaction, err := f.broadcast(s)
+	if err != nil {
+		return "", reasonFailed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settled[nonce]++
+	return transaction, ""
+}

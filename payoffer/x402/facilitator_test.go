@@ -1,0 +1,126 @@
+package x402
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const urlKey = "s3cr3t-url-key"
+
+func TestFacilitatorAddresses(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		fine    bool
+	}{
+		{"https://facilitator.example/x402/" + urlKey, true},
+		{"https://facilitator.example/x402/?key=" + urlKey, true},
+		{"http://127.0.0.1:4021", true},
+		{"http://[::1]:4021/" + urlKey, true},
+		{"http://facilitator.example/" + urlKey, false},
+		{"https://user:" + urlKey + "@facilitator.example", false},
+		{"ftp://facilitator.example/" + urlKey, false},
+		{"facilitator.example/" + urlKey, false},
+		{"https://facilitator.example/%zz" + urlKey, false},
+		{"https://facilitator.example/ " + urlKey, false},
+	} {
+		t.Run(c.address, func(t *testing.T) {
+			f, err := NewFacilitator(FacilitatorConfig{URL: c.address})
+			require.Equal(t, c.fine, err == nil, "%v", err)
+			if err != nil {
+				require.NotContains(t, err.Error(), urlKey)
+				return
+			}
+			require.NotContains(t, f.Host(), urlKey)
+		})
+	}
+}
+
+func TestFacilitatorCallsStandBelowItsAddress(t *testing.T) {
+	var asked string
+	f, err := NewFacilitator(FacilitatorConfig{
+		URL: "https://facilitator.example/x402/?key=" + urlKey,
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			asked = r.URL.String()
+			return nil, &net.OpError{Op: "dial", Err: errors.New("no route to " + r.URL.String())}
+		}),
+	})
+	require.NoError(t, err)
+	_, _, err = f.verify(t.Context(), facilitatorRequest{PaymentPayload: []byte(`{}`), PaymentRequirements: []byte(`{}`)})
+	require.Equal(t, "https://facilitator.example/x402/verify?key="+urlKey, asked)
+	require.EqualError(t, err, "unreachable", "neither the address nor a foreign text")
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestLogsHoldNoSecret makes every call fail in turn and reads the log.
+func TestLogsHoldNoSecret(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		stand := payoffertest.NewPipedFacilitator(t, "one")
+		keyed, err := NewFacilitator(FacilitatorConfig{URL: stand.URL() + "/" + urlKey, Transport: stand.Transport()})
+		require.NoError(t, err)
+		s := newShop(t, setup{made: []*Facilitator{keyed}})
+		failures := []payoffertest.FacilitatorReply{
+			{Fault: payoffertest.FaultHang}, {Fault: payoffertest.FaultCloseRead}, {Status: 500, Body: urlKey},
+			{Body: urlKey}, {Reason: urlKey + " <b>"}, {Status: 401, Body: "{}"},
+		}
+		for n, reply := range failures {
+			stand.Script("/"+urlKey+verifyCall, reply)
+			got := s.pay(newBuyer(n).v2(t))
+			require.NotEqual(t, Settled, got.Status)
+			require.NotContains(t, got.Reason+got.Detail, urlKey)
+		}
+		stand.Script("/"+urlKey+verifyCall, payoffertest.FacilitatorReply{Body: `{"isValid":true}`})
+		for n, reply := range failures {
+			stand.Script("/"+urlKey+settleCall, reply)
+			got := s.pay(newBuyer(n).v2(t))
+			require.NotEqual(t, Settled, got.Status)
+			require.NotContains(t, got.Reason+got.Detail, urlKey)
+		}
+		require.Contains(t, s.logs.String(), "one.localhost")
+		require.NotContains(t, s.logs.String(), urlKey)
+	})
+}
+
+func TestFacilitatorWasNotReachedBeforeAConnection(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	closed := "http://" + listener.Addr().String()
+	require.NoError(t, listener.Close())
+	tls := payoffertest.NewFacilitator(t) // speaks plain http where TLS is expected
+
+	for name, address := range map[string]string{
+		"refused": closed, "no such name": "https://facilitator.invalid", "no TLS": "https" + tls.URL()[len("http"):],
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := NewFacilitator(FacilitatorConfig{URL: address, Timeout: time.Minute, Transport: &http.Transport{DialContext: loopbackOnly}})
+			require.NoError(t, err)
+			_, err = f.settle(t.Context(), facilitatorRequest{PaymentPayload: []byte(`{}`), PaymentRequirements: []byte(`{}`)})
+			var failed *callError
+			require.ErrorAs(t, err, &failed)
+			require.True(t, failed.notSent)
+		})
+	}
+}
+
+func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
+	o, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
+	var same []*Facilitator
+	for _, address := range []string{"https://facilitator.example/a", "https://facilitator.example/b"} {
+		f, err := NewFacilitator(FacilitatorConfig{URL: address})
+		require.NoError(t, err)
+		same = append(same, f)
+	}
+	_, err := New(Config{Offer: o, Rails: []Rail{{USDC: rails[0], Facilitators: same}}, Limit: Limit{Attempts: 1, Period: time.Minute}})
+	require.ErrorContains(t, err, "two facilitators at facilitator.example")
+	_, err = New(Config{Offer: o, Rails: []Rail{{USDC: rails[0]}}, Limit: Limit{Attempts: 1, Period: time.Minute}})
+	require.ErrorContains(t, err, "needs a facilitator")
+}

@@ -1,0 +1,199 @@
+package x402
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+var errDisk = errors.New("disk full")
+
+// failingBook fails at the steps that are switched on.
+type failingBook struct {
+	book
+	read, insert, settle, record, note, withdraw, refuse atomic.Bool
+}
+
+func fail(on *atomic.Bool, f func() error) error {
+	if on.Load() {
+		return errDisk
+	}
+	return f()
+}
+
+func (b *failingBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledger.Intent, known bool, err error) {
+	err = fail(&b.read, func() error { i, known, err = b.book.Intent(ctx, key); return err })
+	return i, known, err
+}
+
+func (b *failingBook) InsertIntent(ctx context.Context, i ledger.Intent) error {
+	return fail(&b.insert, func() error { return b.book.InsertIntent(ctx, i) })
+}
+
+func (b *failingBook) SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error {
+	return fail(&b.settle, func() error { return b.book.SettleIntent(ctx, key, transaction, answer, evidence) })
+}
+
+func (b *failingBook) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) (receipts []ledger.Receipt, err error) {
+	err = fail(&b.record, func() error { receipts, err = b.book.Record(ctx, cursor, sightings...); return err })
+	return receipts, err
+}
+
+func (b *failingBook) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
+	return fail(&b.note, func() error { return b.book.NoteIntent(ctx, key, owner, lease, transaction, reason) })
+}
+
+func (b *failingBook) WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error {
+	return fail(&b.withdraw, func() error { return b.book.WithdrawIntent(ctx, key, owner) })
+}
+
+func (b *failingBook) RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error {
+	return fail(&b.refuse, func() error { return b.book.RefuseIntent(ctx, key, reason) })
+}
+
+func failing(t *testing.T, chain *payoffertest.Chain) (*shop, *failingBook, *payoffertest.Facilitator) {
+	f, l := payoffertest.NewPipedFacilitator(t, "one"), &failingBook{book: openLedger(t)}
+	return newShop(t, setup{facilitators: one(f), ledger: l, chain: chain}), l, f
+}
+
+func TestNothingIsSentWhenTheLedgerCannotBeReadOrWritten(t *testing.T) {
+	for name, breaks := range map[string]func(*failingBook){
+		"read":   func(b *failingBook) { b.read.Store(true) },
+		"insert": func(b *failingBook) { b.insert.Store(true) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s, l, f := failing(t, nil)
+			breaks(l)
+			b := newBuyer(1)
+			got := s.pay(b.v2(t))
+			require.Equal(t, Unavailable, got.Status)
+			require.Equal(t, "ledger_unavailable", got.Reason)
+			require.Empty(t, f.Calls(settleCall))
+			require.NoError(t, s.Wait(t.Context()), "nothing is under way")
+			l.read.Store(false)
+			l.insert.Store(false)
+			s.requireState(b, "")
+			require.Equal(t, Settled, s.pay(b.v2(t)).Status)
+		})
+	}
+}
+
+func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {
+	for _, withChain := range []bool{false, true} {
+		name := "without a chain"
+		if withChain {
+			name = "with a chain"
+		}
+		bubble(t, name, func(t *testing.T) {
+			var chain *payoffertest.Chain
+			b := newBuyer(1)
+			if withChain {
+				chain = newChain(t)
+				chain.Transfer(b.key(), "0xfac"+b.auth.Nonce[5:], 42_000_000, false)
+			}
+			s, l, f := failing(t, chain)
+			l.settle.Store(true)
+			l.record.Store(true)
+			got := s.pay(b.v2(t))
+			require.Equal(t, Settled, got.Status)
+			s.requireState(b, ledger.IntentSettling)
+			require.Contains(t, s.logs.String(), got.Response.Transaction)
+			require.Equal(t, Open, s.pay(b.v2(t)).Status, "the ledger does not know it yet")
+
+			time.Sleep(10 * time.Minute)
+			l.settle.Store(false)
+			l.record.Store(false)
+			time.Sleep(time.Minute)
+			s.requireState(b, ledger.IntentSettled)
+			require.Equal(t, got, s.pay(b.v2(t)))
+			require.Len(t, f.Calls(settleCall), 1)
+			require.NoError(t, s.Wait(t.Context()))
+		})
+	}
+}
+
+func TestALateRecordEndsWithTheLedger(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		real := openLedger(t)
+		l := &failingBook{book: real}
+		l.settle.Store(true)
+		s := newShop(t, setup{facilitators: one(f), ledger: l})
+		require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
+		l.settle.Store(false)
+		require.NoError(t, real.Close())
+		require.NoError(t, s.Wait(t.Context()))
+	})
+}
+
+func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, l, f := failing(t, nil)
+		f.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
+		l.note.Store(true)
+		b := newBuyer(1)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		l.note.Store(false)
+		require.True(t, s.leased(s.requireState(b, ledger.IntentSettling)))
+		s.run(3 * time.Minute)
+		s.requireState(b, ledger.IntentSettled)
+	})
+}
+
+func TestAnIntentThatCannotBeWithdrawnStaysOpen(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, l, f := failing(t, nil)
+		f.Script(settleCall, payoffertest.FacilitatorReply{Status: 403, Idle: true})
+		l.withdraw.Store(true)
+		b := newBuyer(1)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		s.requireState(b, ledger.IntentSettling)
+	})
+}
+
+func TestARefusalThatCannotBeRecordedIsTriedAgain(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain := newChain(t)
+		s, l, f := failing(t, chain)
+		f.Script(settleCall, neverSent)
+		b := newBuyer(1)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		chain.Kill(b.key(), "authorization_canceled")
+		l.refuse.Store(true)
+		s.run(time.Minute)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		l.refuse.Store(false)
+		s.run(5 * time.Minute)
+		s.requireState(b, ledger.IntentRefused)
+	})
+}
+
+// decidedBook settles an intent by the chain just before it is noted, as the
+// observer of another instance may.
+type decidedBook struct{ book }
+
+func (d *decidedBook) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
+	if err := d.SettleIntent(ctx, key, someTransaction, nil, ledger.EvidenceChain); err != nil {
+		return err
+	}
+	return d.book.NoteIntent(ctx, key, owner, lease, transaction, reason)
+}
+
+func TestPayAnswersWhatAnObserverDecidedMeanwhile(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(settleCall, answerLost)
+		s := newShop(t, setup{facilitators: one(f), ledger: &decidedBook{openLedger(t)}})
+		got := s.pay(newBuyer(1).v2(t))
+		require.Equal(t, Settled, got.Status)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+		require.Equal(t, "42000000", got.Response.Amount)
+	})
+}

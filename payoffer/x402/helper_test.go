@@ -1,0 +1,333 @@
+package x402
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	testPayTo  = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+	otherPayTo = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+	testToken  = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+)
+
+// book is the ledger that the tests use; wrapped where a test makes it fail.
+type book interface {
+	Ledger
+	Register(ctx context.Context, accounts ...ledger.Account) error
+	Receipts(ctx context.Context, offer string, before int64, limit int) ([]ledger.Receipt, error)
+}
+
+// setup says how a shop differs from the usual one.
+type setup struct {
+	facilitators []*payoffertest.Facilitator
+	made         []*Facilitator
+	chain        *payoffertest.Chain
+	ledger       book
+	limit        Limit
+	amount       offer.USD
+	payTo        string
+	owner        string
+	networks     []string
+	timeout      time.Duration
+	offerID      string
+}
+
+// shop is a Service with everything that it stands on.
+type shop struct {
+	*Service
+	t     testing.TB
+	book  book
+	rails []*offer.USDC
+	logs  *bytes.Buffer
+}
+
+// bubble runs a test whose time passes only while everything waits.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	if name == "" {
+		synctest.Test(t, f)
+		return
+	}
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+func openLedger(t testing.TB) *ledger.Ledger {
+	t.Helper()
+	l := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+	require.NoError(t, l.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+func testOffer(t testing.TB, c setup) (*offer.Offer, []*offer.USDC) {
+	t.Helper()
+	card, err := offer.NewCard("https://checkout.example/pay", nil, c.amount)
+	require.NoError(t, err)
+	var rails []offer.Rail
+	for n, name := range c.networks {
+		network, err := offer.LookupNetwork(name)
+		require.NoError(t, err)
+		railName := "usdc"
+		if n > 0 {
+			railName = fmt.Sprintf("usdc-%d", network.ChainID)
+		}
+		rail, err := offer.NewUSDC(railName, network, c.payTo, c.amount)
+		require.NoError(t, err)
+		rails = append(rails, rail)
+	}
+	o, err := offer.New(offer.Terms{
+		ID: c.offerID, BaseURL: "https://pay.example.org", SiteURL: "https://example.org", Name: "Example Offer",
+		Operator: "Example Org", Description: "One fixed payment.", Amount: c.amount,
+	}, card, rails...)
+	require.NoError(t, err)
+	return o, o.USDC()
+}
+
+func (c setup) withDefaults(t testing.TB) setup {
+	if c.amount == 0 {
+		c.amount = 4200
+	}
+	if c.payTo == "" {
+		c.payTo = testPayTo
+	}
+	if c.networks == nil {
+		c.networks = []string{"base-sepolia"}
+	}
+	if c.limit.Attempts == 0 {
+		c.limit = Limit{Attempts: 1000, Period: time.Minute}
+	}
+	if c.owner == "" {
+		c.owner = "instance-1"
+	}
+	if c.offerID == "" {
+		c.offerID = "test-offer"
+	}
+	if c.ledger == nil {
+		c.ledger = openLedger(t)
+	}
+	return c
+}
+
+func newShop(t testing.TB, c setup) *shop {
+	t.Helper()
+	c = c.withDefaults(t)
+	o, rails := testOffer(t, c)
+	s := &shop{t: t, book: c.ledger, rails: rails, logs: new(bytes.Buffer)}
+	config := Config{
+		Offer: o, Ledger: c.ledger, Limit: c.limit, Owner: c.owner, Own: func(string) bool { return false },
+		Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+	}
+	for _, rail := range rails {
+		r := Rail{USDC: rail, Facilitators: c.made}
+		if c.chain != nil {
+			r.Chain = c.chain
+		}
+		for _, f := range c.facilitators {
+			r.Facilitators = append(r.Facilitators, facilitatorAt(t, f, c.timeout))
+		}
+		config.Rails = append(config.Rails, r)
+		require.NoError(t, c.ledger.Register(t.Context(), accountOf(c.offerID, rail)))
+	}
+	var err error
+	s.Service, err = New(config)
+	require.NoError(t, err)
+	return s
+}
+
+func accountOf(offerID string, rail *offer.USDC) ledger.Account {
+	return ledger.Account{Offer: offerID, ID: rail.Account(), Rail: rail.Name(), Testnet: rail.Network.Test}
+}
+
+func newChain(t testing.TB) *payoffertest.Chain {
+	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
+	return payoffertest.NewChain(accountOf("test-offer", rails[0]))
+}
+
+// nopBook keeps withDefaults from opening a ledger.
+type nopBook struct{ book }
+
+func facilitatorAt(t testing.TB, f *payoffertest.Facilitator, timeout time.Duration) *Facilitator {
+	t.Helper()
+	made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: timeout})
+	require.NoError(t, err)
+	return made
+}
+
+// pay sends a payload and returns the outcome.
+func (s *shop) pay(payload []byte) Outcome {
+	s.t.Helper()
+	return s.Pay(s.t.Context(), Attempt{Payload: payload, Client: "192.0.2.1"})
+}
+
+// stored reads the intent of a payment; found is false without a row.
+func (s *shop) stored(b *buyer) (ledger.Intent, bool) {
+	s.t.Helper()
+	i, found, err := s.book.Intent(s.t.Context(), b.key())
+	require.NoError(s.t, err)
+	return i, found
+}
+
+// requireState checks the row of a payment; "" means that there is none.
+func (s *shop) requireState(b *buyer, state ledger.IntentState) ledger.Intent {
+	s.t.Helper()
+	i, found := s.stored(b)
+	require.Equal(s.t, state != "", found, "a row in the ledger")
+	require.Equal(s.t, state, i.State)
+	return i
+}
+
+// buyer signs authorizations as a wallet does.
+type buyer struct {
+	signer    *ecdsa.PrivateKey
+	network   string
+	chainID   int64
+	token     string
+	tokenName string
+	auth      Authorization
+	extras    map[string]any
+	signature string
+}
+
+var testKey = crypto.ToECDSAUnsafe(crypto.Keccak256([]byte("a buyer of the tests")))
+
+// newBuyer has an authorization for 42 USDC that is valid now; nonce tells
+// authorizations apart.
+func newBuyer(nonce int) *buyer {
+	now := time.Now().Unix()
+	return &buyer{
+		signer: testKey, network: "base-sepolia", chainID: 84532, token: testToken, tokenName: "USDC",
+		auth: Authorization{
+			From: crypto.PubkeyToAddress(testKey.PublicKey).Hex(), To: testPayTo, Value: "42000000", ValidAfter: "0",
+			ValidBefore: fmt.Sprint(now + 300), Nonce: fmt.Sprintf("0x%064x", nonce),
+		},
+	}
+}
+
+func (b *buyer) key() ledger.IntentKey {
+	return ledger.IntentKey{
+		Network: fmt.Sprintf("eip155:%d", b.chainID), Asset: strings.ToLower(b.token),
+		From: strings.ToLower(b.auth.From), Nonce: strings.ToLower(b.auth.Nonce),
+	}
+}
+
+// word is one 32-byte word of the ABI.
+func word(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }
+
+func hexWord(t testing.TB, s string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(s[2:])
+	require.NoError(t, err)
+	return word(new(big.Int).SetBytes(raw))
+}
+
+func decimalWord(t testing.TB, s string) []byte {
+	t.Helper()
+	n, ok := new(big.Int).SetString(s, 10)
+	require.True(t, ok)
+	return word(n)
+}
+
+// typedHash is the EIP-712 digest of the authorization, encoded by hand.
+func (b *buyer) typedHash(t testing.TB) []byte {
+	t.Helper()
+	domain := crypto.Keccak256(
+		crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
+		crypto.Keccak256([]byte(b.tokenName)), crypto.Keccak256([]byte("2")), word(big.NewInt(b.chainID)), hexWord(t, b.token))
+	message := crypto.Keccak256(
+		crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
+		hexWord(t, b.auth.From), hexWord(t, b.auth.To), decimalWord(t, b.auth.Value), decimalWord(t, b.auth.ValidAfter),
+		decimalWord(t, b.auth.ValidBefore), hexWord(t, b.auth.Nonce))
+	return crypto.Keccak256([]byte{0x19, 0x01}, domain, message)
+}
+
+// sign makes the 65-byte signature with v of 27 or 28, as wallets do.
+func (b *buyer) sign(t testing.TB) string {
+	t.Helper()
+	if b.signature != "" {
+		return b.signature
+	}
+	signature, err := crypto.Sign(b.typedHash(t), b.signer)
+	require.NoError(t, err)
+	signature[64] += 27
+	return "0x" + hex.EncodeToString(signature)
+}
+
+// inner is the "payload" member of both versions.
+func (b *buyer) inner(t testing.TB) map[string]any {
+	return map[string]any{"authorization": b.auth, "signature": b.sign(t)}
+}
+
+// v2 is the payload of @x402/fetch 2.27.
+func (b *buyer) v2(t testing.TB) []byte {
+	t.Helper()
+	return b.v2For(t, Requirements{
+		Scheme: "exact", Network: fmt.Sprintf("eip155:%d", b.chainID), Amount: "42000000", Asset: b.token, PayTo: testPayTo,
+		MaxTimeoutSeconds: 300, Extra: Domain{Name: b.tokenName, Version: "2"},
+	})
+}
+
+func (b *buyer) v2For(t testing.TB, accepted Requirements) []byte {
+	t.Helper()
+	payload := map[string]any{
+		"x402Version": 2, "payload": b.inner(t), "accepted": accepted,
+		"resource": map[string]any{"url": "https://pay.example.org/v1/sponsor", "description": "42 USD", "mimeType": "application/json"},
+	}
+	if b.extras != nil {
+		payload["extensions"] = b.extras
+	}
+	return mustJSON(t, payload)
+}
+
+// v1 is the payload of x402-fetch 1.2.0.
+func (b *buyer) v1(t testing.TB) []byte {
+	t.Helper()
+	return mustJSON(t, map[string]any{
+		"x402Version": 1, "scheme": "exact", "network": b.network, "payload": b.inner(t),
+	})
+}
+
+func (b *buyer) named(id string) *buyer {
+	b.extras = map[string]any{"payment-identifier": map[string]any{"info": map[string]any{"required": false, "id": id}}}
+	return b
+}
+
+func mustJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return data
+}
+
+// otherKey belongs to a second payer.
+var (
+	otherKey        = crypto.ToECDSAUnsafe(crypto.Keccak256([]byte("another buyer of the tests")))
+	otherKeyAddress = crypto.PubkeyToAddress(otherKey.PublicKey).Hex()
+)
+
+// loopbackOnly dials loopback addresses; every other name is unknown to it.
+func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error) {
+	if !strings.HasPrefix(address, "127.0.0.1:") {
+		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}

@@ -1,0 +1,51 @@
+package x402
+
+import (
+	"context"
+	"sync"
+)
+
+// inFlight counts the settlements under way, which outlive their requests.
+// Unlike a sync.WaitGroup it may grow while somebody waits, and a wait that is
+// given up leaves nothing behind.
+type inFlight struct {
+	mu    sync.Mutex
+	count int
+	idle  chan struct{} // closed when count falls to 0; nil while nobody waits
+}
+
+func (f *inFlight) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+}
+
+func (f *inFlight) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count--
+	if f.count == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+}
+
+// wait returns when none is under way, or the error of ctx.
+func (f *inFlight) wait(ctx context.Context) error {
+	f.mu.Lock()
+	if f.count == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	if f.idle == nil {
+		f.idle = make(chan struct{})
+	}
+	idle := f.idle
+	f.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

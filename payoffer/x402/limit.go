@@ -1,0 +1,83 @@
+package x402
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limit bounds the payment attempts of one client that would reach a
+// facilitator: Attempts (at least 1) in Period, in Period/Attempts steps.
+type Limit struct {
+	Attempts int
+	Period   time.Duration
+}
+
+// maxClients bounds the memory of the limiter.
+const maxClients = 10_000
+
+// limiter holds a token bucket for each client address.
+type limiter struct {
+	limit   Limit
+	mu      sync.Mutex
+	clients map[string]*rate.Limiter
+}
+
+func newLimiter(limit Limit) *limiter {
+	return &limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
+}
+
+// wait takes one attempt from the client's bucket and returns 0, or returns
+// how long the client must wait.
+func (l *limiter) wait(client string, now time.Time) time.Duration {
+	client = network(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bucket, known := l.clients[client]
+	if !known {
+		l.forget(now)
+		bucket = rate.NewLimiter(rate.Every(l.limit.Period/time.Duration(l.limit.Attempts)), l.limit.Attempts)
+		l.clients[client] = bucket
+	}
+	reservation := bucket.ReserveN(now, 1)
+	delay := reservation.DelayFrom(now)
+	if delay > 0 {
+		reservation.CancelAt(now)
+	}
+	return delay
+}
+
+// network is what one client holds of the address space: an IPv4 address, or
+// the 64 bits of an IPv6 network, within which addresses cost nothing.
+func network(client string) string {
+	address, err := netip.ParseAddr(client)
+	if err != nil || address.Unmap().Is4() {
+		return client
+	}
+	prefix, err := address.WithZone("").Prefix(64)
+	if err != nil {
+		return client
+	}
+	return prefix.String()
+}
+
+// forget drops the clients whose buckets are full again, and when there are
+// still too many, any: a flood of addresses must not exhaust memory.
+func (l *limiter) forget(now time.Time) {
+	if len(l.clients) < maxClients {
+		return
+	}
+	for client, bucket := range l.clients {
+		if bucket.TokensAt(now) >= float64(l.limit.Attempts) {
+			delete(l.clients, client)
+		}
+	}
+	for client := range l.clients {
+		if len(l.clients) < maxClients {
+			return
+		}
+		delete(l.clients, client)
+	}
+}

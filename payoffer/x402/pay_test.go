@@ -1,0 +1,300 @@
+package x402
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func one(f *payoffertest.Facilitator) []*payoffertest.Facilitator {
+	return []*payoffertest.Facilitator{f}
+}
+
+func TestPaySettlesInBothDialects(t *testing.T) {
+	for _, c := range []struct {
+		name, network string
+		version       int
+		payload       func(*buyer, testing.TB) []byte
+	}{
+		{"version 2", "eip155:84532", 2, (*buyer).v2},
+		{"version 1", "base-sepolia", 1, (*buyer).v1},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			s := newShop(t, setup{facilitators: one(f)})
+			b := newBuyer(1)
+
+			got := s.pay(c.payload(b, t))
+
+			require.Equal(t, Settled, got.Status, got.Detail)
+			require.Equal(t, c.version, got.Version)
+			require.Equal(t, "claimed", got.Evidence)
+			require.True(t, got.Response.Success)
+			require.Equal(t, c.network, got.Response.Network)
+			require.Equal(t, "42000000", got.Response.Amount)
+			require.Equal(t, strings.ToLower(b.auth.From), got.Response.Payer)
+			require.Equal(t, 1, f.Settled(b.auth.Nonce))
+			stored := s.requireState(b, ledger.IntentSettled)
+			require.Equal(t, ledger.EvidenceFacilitator, stored.Evidence)
+			require.Equal(t, stored.Transaction, got.Response.Transaction)
+			require.JSONEq(t, string(c.payload(b, t)), string(stored.Payload))
+		})
+	}
+}
+
+func TestPayAnswersAKnownPaymentFromTheLedger(t *testing.T) {
+	for name, changed := range map[string]setup{
+		"past its validity":       {},
+		"after a change of price": {amount: 4300},
+		"after a change of payee": {payTo: otherPayTo},
+		"on another instance":     {owner: "instance-2"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			before := newShop(t, setup{facilitators: one(f)})
+			b := newBuyer(1)
+			first := before.pay(b.v2(t))
+			require.Equal(t, Settled, first.Status, first.Detail)
+			time.Sleep(time.Hour)
+
+			changed.facilitators, changed.ledger = one(f), before.book
+			changed.limit = Limit{Attempts: 1, Period: 24 * time.Hour}
+			after := newShop(t, changed)
+			for range 3 { // and it spends no attempt
+				require.Equal(t, first, after.pay(b.v2(t)))
+			}
+			inOld := after.pay(b.v1(t))
+			require.Equal(t, Settled, inOld.Status)
+			require.Equal(t, 1, inOld.Version)
+			require.Equal(t, "base-sepolia", inOld.Response.Network)
+			require.Equal(t, first.Response.Transaction, inOld.Response.Transaction)
+			require.Len(t, f.Calls(payoffertest.CallVerify), 1)
+			require.Len(t, f.Calls(payoffertest.CallSettle), 1)
+		})
+	}
+}
+
+func TestPayRefusesAnotherPayloadUnderAKnownKey(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *buyer){
+		"another time":                     func(_ *testing.T, b *buyer) { b.auth.ValidAfter = "1" },
+		"another signature":                func(t *testing.T, b *buyer) { b.signature = mirrored(t, b) },
+		"a signature that was not checked": func(_ *testing.T, b *buyer) { b.signature = "0x" + strings.Repeat("ab", 99) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			s := newShop(t, setup{facilitators: one(f)})
+			require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
+			forged := newBuyer(1)
+			change(t, forged)
+			got := s.pay(forged.v2(t))
+			require.Equal(t, Conflict, got.Status)
+			require.Equal(t, "authorization_in_use", got.Reason)
+			require.Nil(t, got.Response, "a stranger does not get the receipt")
+		})
+	}
+}
+
+func TestPayDoesNotTakeThePaymentOfAnotherOffer(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		mine := newShop(t, setup{facilitators: one(f)})
+		require.Equal(t, Settled, mine.pay(newBuyer(1).v2(t)).Status)
+		theirs := newShop(t, setup{facilitators: one(f), ledger: mine.book, offerID: "other-offer", payTo: otherPayTo})
+		got := theirs.pay(newBuyer(1).v2(t))
+		require.Equal(t, Conflict, got.Status)
+		require.Nil(t, got.Response)
+	})
+}
+
+func TestPaySettlesCopiesThatArriveTogetherOnce(t *testing.T) {
+	for _, instances := range []int{1, 3} {
+		bubble(t, strings.Repeat("instance ", instances), func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			first := newShop(t, setup{facilitators: one(f), limit: Limit{Attempts: 1, Period: time.Hour}})
+			shops := []*shop{first}
+			for n := 1; n < instances; n++ {
+				shops = append(shops, newShop(t, setup{
+					facilitators: one(f), ledger: first.book, owner: strings.Repeat("x", n), limit: Limit{Attempts: 1, Period: time.Hour},
+				}))
+			}
+			payload := newBuyer(1).v2(t)
+			outcomes := make([]Outcome, 50)
+			var work sync.WaitGroup
+			for n := range outcomes {
+				work.Go(func() { outcomes[n] = shops[n%instances].pay(payload) })
+			}
+			work.Wait()
+			for _, outcome := range outcomes {
+				require.Equal(t, outcomes[0], outcome)
+			}
+			require.Equal(t, Settled, outcomes[0].Status, outcomes[0].Detail)
+			require.Len(t, f.Calls(payoffertest.CallSettle), 1)
+			require.LessOrEqual(t, len(f.Calls(payoffertest.CallVerify)), instances)
+		})
+	}
+}
+
+func TestPayMakesLosersWaitForTheWinner(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHangActed})
+		s := newShop(t, setup{facilitators: one(f), timeout: time.Minute})
+		payload := newBuyer(1).v2(t)
+		winner := make(chan Outcome, 1)
+		go func() { winner <- s.pay(payload) }()
+		f.Await(payoffertest.CallSettle, 1)
+
+		start := time.Now()
+		losers := make([]Outcome, 3)
+		var work sync.WaitGroup
+		for n := range losers {
+			work.Go(func() { losers[n] = s.pay(payload) })
+		}
+		work.Wait()
+		require.Equal(t, waitWinner, time.Since(start), "they wait beside each other")
+		for _, loser := range losers {
+			require.Equal(t, Open, loser.Status)
+			require.Positive(t, loser.RetryAfter)
+		}
+
+		go func() { time.Sleep(time.Second); f.Release() }()
+		require.Equal(t, Settled, s.pay(payload).Status)
+		require.Equal(t, Settled, (<-winner).Status)
+	})
+}
+
+func TestPayHoldsBackASecondPaymentOfAPayerWhileOneIsOpen(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Status: 500, Body: "oops"})
+		s := newShop(t, setup{facilitators: one(f)})
+		first, second := newBuyer(1), newBuyer(2)
+		require.Equal(t, Open, s.pay(first.v2(t)).Status)
+
+		got := s.pay(second.v2(t))
+		require.Equal(t, Open, got.Status)
+		require.Equal(t, "payer_has_open_payment", got.Reason)
+		require.Equal(t, first.auth.Nonce, got.Intent)
+		require.Len(t, f.Calls(payoffertest.CallSettle), 1)
+		s.requireState(second, "")
+	})
+}
+
+func TestPaymentIdentifiers(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		const id = "order_0123456789"
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		chain := newChain(t)
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+
+		// Refused by the chain: the identifier is free again.
+		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_transaction_failed"}, payoffertest.FacilitatorReply{})
+		dead := newBuyer(1).named(id)
+		require.Equal(t, Open, s.pay(dead.v2(t)).Status)
+		chain.Kill(dead.key(), "authorization_canceled")
+		time.Sleep(time.Minute)
+		s.Resolve(t.Context())
+		s.requireState(dead, ledger.IntentRefused)
+
+		alive := newBuyer(2).named(id)
+		chain.Transfer(alive.key(), "0xfac"+alive.auth.Nonce[5:], 42_000_000, false)
+		require.Equal(t, Settled, s.pay(alive.v2(t)).Status)
+		require.Equal(t, Settled, s.pay(alive.v2(t)).Status, "the same payload under the same identifier")
+
+		got := s.pay(newBuyer(3).named(id).v2(t))
+		require.Equal(t, Conflict, got.Status)
+		require.Equal(t, "payment_identifier_in_use", got.Reason)
+		s.requireState(newBuyer(3), "")
+		require.Len(t, f.Calls(payoffertest.CallSettle), 2)
+	})
+}
+
+func TestPayLimitsAttemptsOfAClient(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "insufficient_funds"})
+		s := newShop(t, setup{facilitators: one(f), limit: Limit{Attempts: 2, Period: time.Minute}})
+		for n := range 2 {
+			got := s.pay(newBuyer(n).v2(t))
+			require.Equal(t, Refused, got.Status)
+			require.Equal(t, "insufficient_funds", got.Reason)
+		}
+		got := s.pay(newBuyer(2).v2(t))
+		require.Equal(t, Limited, got.Status)
+		require.Equal(t, 30*time.Second, got.RetryAfter)
+		require.Len(t, f.Calls(payoffertest.CallVerify), 2)
+
+		other := s.Pay(t.Context(), Attempt{Payload: newBuyer(3).v2(t), Client: "192.0.2.2"})
+		require.Equal(t, Refused, other.Status, "another client has attempts of its own")
+		time.Sleep(got.RetryAfter)
+		require.Equal(t, Refused, s.pay(newBuyer(4).v2(t)).Status)
+	})
+}
+
+func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		s := newShop(t, setup{facilitators: one(f)})
+		b := newBuyer(1)
+		ctx, leave := context.WithCancel(t.Context())
+		outcome := make(chan Outcome, 1)
+		go func() { outcome <- s.Pay(ctx, Attempt{Payload: b.v2(t)}) }()
+		f.Await(payoffertest.CallSettle, 1)
+		leave()
+		require.Equal(t, Open, (<-outcome).Status)
+
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, s.Wait(soon), context.DeadlineExceeded, "it waits for the settlement")
+		f.Release()
+		require.NoError(t, s.Wait(t.Context()))
+		s.requireState(b, ledger.IntentSettled)
+		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
+		require.Len(t, f.Calls(payoffertest.CallSettle), 1)
+	})
+}
+
+func TestPayStopsWhenTheClientLeavesBeforeTheIntent(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
+		one.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}})
+		b := newBuyer(1)
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			one.Await(payoffertest.CallVerify, 1)
+			leave()
+		}()
+		require.Equal(t, Unavailable, s.Pay(ctx, Attempt{Payload: b.v2(t)}).Status)
+		synctest.Wait()
+		require.Empty(t, two.Calls(payoffertest.CallVerify))
+		require.Empty(t, s.logs.String(), "that says nothing of the facilitator")
+		s.requireState(b, "")
+	})
+}
+
+func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		s := newShop(t, setup{facilitators: one(f)})
+		b := newBuyer(1)
+		b.auth.ValidBefore = fmt.Sprint(time.Now().Unix() + 20)
+		go func() { time.Sleep(15 * time.Second); f.Release() }()
+		got := s.pay(b.v2(t))
+		require.Equal(t, Refused, got.Status)
+		require.Equal(t, reasonLate, got.Reason)
+		require.Empty(t, f.Calls(payoffertest.CallSettle))
+		s.requireState(b, "")
+	})
+}

@@ -1,0 +1,168 @@
+package x402
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// payment is a payment payload whose shape is right; whether it pays anything
+// is for verify to say.
+type payment struct {
+	version int
+	raw     []byte
+	// network is the CAIP-2 id that the client named; asset the token, for
+	// version 1 the one known on that network.
+	network, asset string
+	// accepted is what a version 2 client says that it accepted.
+	accepted      Requirements
+	authorization Authorization
+	signature     []byte
+	// paymentID is the payment-identifier extension, or empty.
+	paymentID string
+}
+
+// payloadJSON is a PaymentPayload of either version.
+type payloadJSON struct {
+	X402Version int           `json:"x402Version"`
+	Scheme      string        `json:"scheme"`
+	Network     string        `json:"network"`
+	Accepted    *Requirements `json:"accepted"`
+	Payload     struct {
+		Signature     string         `json:"signature"`
+		Authorization *Authorization `json:"authorization"`
+	} `json:"payload"`
+	Extensions map[string]json.RawMessage `json:"extensions"`
+}
+
+const extensionPaymentID = "payment-identifier"
+
+// minSignature is the length of an ECDSA signature in bytes; those of contract
+// wallets are longer and bounded by the payload's size.
+const minSignature = 65
+
+var (
+	addressForm   = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+	nonceForm     = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
+	signatureForm = regexp.MustCompile(`^0x([0-9a-fA-F]{2})+$`)
+	integerForm   = regexp.MustCompile(`^(0|[1-9][0-9]{0,77})$`)
+	paymentIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
+)
+
+// decodePayment reads a payload. Every error is a sentence about the payload
+// and repeats nothing of it.
+func decodePayment(raw []byte) (*payment, error) {
+	if len(raw) > maxPayload {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxPayload)
+	}
+	if err := checkJSON(raw); err != nil {
+		return nil, err
+	}
+	var in payloadJSON
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, errors.New("a member has the wrong JSON type; integers travel as decimal strings")
+	}
+	p := &payment{version: in.X402Version, raw: raw}
+	switch in.X402Version {
+	case 2:
+		if in.Accepted == nil {
+			return nil, errors.New("a version 2 payload needs 'accepted', the requirement that it pays")
+		}
+		p.accepted = *in.Accepted
+		p.network, p.asset = in.Accepted.Network, strings.ToLower(in.Accepted.Asset)
+	case 1:
+		p.accepted.Scheme = in.Scheme
+		p.network = in.Network
+		if network, err := offer.LookupNetwork(in.Network); err == nil && network.V1 && network.Name == in.Network {
+			p.network, p.asset = network.CAIP2(), strings.ToLower(network.USDC)
+		}
+	default:
+		return nil, fmt.Errorf("x402Version %d is not spoken here; use 2 or 1", in.X402Version)
+	}
+	if in.Payload.Authorization == nil {
+		return nil, errors.New("'payload.authorization' is missing; the scheme is exact with an EIP-3009 authorization")
+	}
+	p.authorization = *in.Payload.Authorization
+	if err := p.authorization.check(); err != nil {
+		return nil, err
+	}
+	if !signatureForm.MatchString(in.Payload.Signature) || len(in.Payload.Signature) < 2+2*minSignature {
+		return nil, errors.New("'payload.signature' must be 0x and at least 65 bytes of hexadecimal")
+	}
+	p.signature, _ = hex.DecodeString(in.Payload.Signature[2:])
+	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
+}
+
+func (a *Authorization) check() error {
+	switch {
+	case !addressForm.MatchString(a.From):
+		return errors.New("'authorization.from' is not an address")
+	case !addressForm.MatchString(a.To):
+		return errors.New("'authorization.to' is not an address")
+	case !nonceForm.MatchString(a.Nonce):
+		return errors.New("'authorization.nonce' must be 32 bytes of hexadecimal")
+	}
+	for name, value := range map[string]string{"value": a.Value, "validAfter": a.ValidAfter, "validBefore": a.ValidBefore} {
+		if !integerForm.MatchString(value) || integer(value).BitLen() > 256 {
+			return fmt.Errorf("'authorization.%s' must be an unsigned 256-bit integer as a decimal string", name)
+		}
+	}
+	return nil
+}
+
+// integer reads a decimal string that integerForm matched.
+func integer(s string) *big.Int {
+	n, _ := new(big.Int).SetString(s, 10)
+	return n
+}
+
+func (p *payment) readPaymentID(extension json.RawMessage) error {
+	var in struct {
+		Info struct {
+			ID *string `json:"id"`
+		} `json:"info"`
+	}
+	if len(extension) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(extension, &in); err != nil {
+		return errors.New("the payment-identifier extension has the wrong shape")
+	}
+	if in.Info.ID == nil {
+		return nil
+	}
+	if !paymentIDForm.MatchString(*in.Info.ID) {
+		return errors.New("the payment identifier must be 16 to 128 of A-Z, a-z, 0-9, hyphen and underscore")
+	}
+	p.paymentID = *in.Info.ID
+	return nil
+}
+
+// key names the money movement that the payload authorises: the chain's own
+// nonce makes it happen at most once (EIP-3009).
+func (p *payment) key() ledger.IntentKey {
+	return ledger.IntentKey{
+		Network: p.network,
+		Asset:   p.asset,
+		From:    strings.ToLower(p.authorization.From),
+		Nonce:   strings.ToLower(p.authorization.Nonce),
+	}
+}
+
+// fingerprint is equal for two payloads with the same authorization and
+// signature, whatever their JSON order, letter case, encoding or dialect.
+func (p *payment) fingerprint() string {
+	a := p.authorization
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s\n%s\n%x",
+		strings.ToLower(a.From), strings.ToLower(a.To), a.Value, a.ValidAfter, a.ValidBefore, strings.ToLower(a.Nonce), p.signature)
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,101 @@
+package x402
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Quote is one rendered 402 answer.
+type Quote struct {
+	// Header is the value of PAYMENT-REQUIRED; empty for an offer without a
+	// USDC rail.
+	Header string
+	// Body is the JSON body: the version 1 quote with the card checkout.
+	Body []byte
+}
+
+// unpaid is the error of a quote that answers a request without payment.
+const unpaid = "payment required"
+
+func requirements(u *offer.USDC) Requirements {
+	return Requirements{
+		Scheme: schemeExact, Network: u.Network.CAIP2(), Amount: u.AmountAtomic(), Asset: u.Network.USDC,
+		PayTo: u.PayTo, MaxTimeoutSeconds: maxTimeoutSeconds,
+		Extra: Domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion},
+	}
+}
+
+func (s *Service) requirementsV1(u *offer.USDC) RequirementsV1 {
+	v2, resource := requirements(u), s.resource()
+	return RequirementsV1{
+		Scheme: v2.Scheme, Network: u.Network.Name, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
+		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
+		MaxTimeoutSeconds: v2.MaxTimeoutSeconds, Extra: v2.Extra,
+	}
+}
+
+// resource is the one URL that takes a payment.
+func (s *Service) resource() Resource {
+	return Resource{
+		URL:         s.offer.URL(offer.PathSponsor),
+		Description: s.offer.Amount.String() + " USD, one payment: " + s.offer.Name,
+		MimeType:    "application/json",
+	}
+}
+
+// Accepts are the ways to pay, in version 2 form and in the order of the
+// rails.
+func (s *Service) Accepts() []Requirements {
+	accepts := make([]Requirements, len(s.rails))
+	for i, rail := range s.rails {
+		accepts[i] = requirements(rail.USDC)
+	}
+	return accepts
+}
+
+// Hint tells a buyer why its client may refuse to pay and how to let it.
+func (s *Service) Hint() string {
+	return fmt.Sprintf("x402 clients refuse more than 1 USD unless told otherwise: set spendControls.maxAmountPerPayment to \"$%s\" (@x402/fetch) or maxValue to %sn (x402-fetch).",
+		s.offer.Amount, s.rails[0].USDC.AmountAtomic())
+}
+
+// Required is the version 2 quote with a reason.
+func (s *Service) Required(reason string) PaymentRequired {
+	return PaymentRequired{
+		X402Version: 2, Error: reason, Resource: s.resource(), Accepts: s.Accepts(),
+		Extensions: map[string]json.RawMessage{extensionPaymentID: paymentIDExtension},
+	}
+}
+
+// paymentIDExtension declares that a client may name its payment.
+var paymentIDExtension = json.RawMessage(`{"info":{"required":false},"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"required":{"type":"boolean"},"id":{"type":"string","minLength":16,"maxLength":128}},"required":["required"]}}`)
+
+// Quote is the standing answer to a request without payment.
+func (s *Service) Quote() *Quote { return s.quote }
+
+// Refusal is a quote of the same terms whose error is reason.
+func (s *Service) Refusal(reason string) *Quote {
+	if len(s.rails) == 0 {
+		return &Quote{Body: encodeBody(map[string]any{"error": reason, "fallback": s.offer.Card.Fallback()})}
+	}
+	body := PaymentRequiredV1{
+		X402Version: 1, Error: reason, Accepts: []RequirementsV1{},
+		Fallback: s.offer.Card.Fallback(), Hint: s.Hint(),
+	}
+	for _, rail := range s.rails {
+		if rail.USDC.Network.V1 {
+			body.Accepts = append(body.Accepts, s.requirementsV1(rail.USDC))
+		}
+	}
+	return &Quote{Header: EncodeHeader(s.Required(reason)), Body: encodeBody(body)}
+}
+
+func encodeBody(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("x402: encode %T: %v", v, err)) // the types of this package always marshal
+	}
+	return append(body, '\n')
+}

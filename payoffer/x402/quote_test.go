@@ -1,0 +1,89 @@
+package x402
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shopOf makes a Service that only quotes.
+func shopOf(t *testing.T, c setup) *Service {
+	t.Helper()
+	c.ledger = nopBook{}
+	c = c.withDefaults(t)
+	o, rails := testOffer(t, c)
+	config := Config{Offer: o, Limit: c.limit, Now: time.Now}
+	for _, rail := range rails {
+		f, err := NewFacilitator(FacilitatorConfig{URL: DefaultTestFacilitator})
+		require.NoError(t, err)
+		config.Rails = append(config.Rails, Rail{USDC: rail, Facilitators: []*Facilitator{f}})
+	}
+	s, err := New(config)
+	require.NoError(t, err)
+	return s
+}
+
+func TestQuoteSpeaksBothDialects(t *testing.T) {
+	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}})
+	header, err := base64.StdEncoding.DecodeString(s.Quote().Header)
+	require.NoError(t, err, "the standard alphabet, which every client reads")
+	require.JSONEq(t, `{
+		"x402Version": 2, "error": "payment required",
+		"resource": {"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json"},
+		"accepts": [
+			{"scheme": "exact", "network": "eip155:8453", "amount": "42000000", "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USD Coin", "version": "2"}},
+			{"scheme": "exact", "network": "eip155:84532", "amount": "42000000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USDC", "version": "2"}}],
+		"extensions": {"payment-identifier": {"info": {"required": false}, "schema": {
+			"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "required": ["required"],
+			"properties": {"required": {"type": "boolean"}, "id": {"type": "string", "minLength": 16, "maxLength": 128}}}}}
+	}`, string(header))
+	require.Less(t, len(s.Quote().Header), 4096, "a small proxy buffer takes it")
+
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(s.Quote().Body, &body))
+	require.EqualValues(t, 1, body["x402Version"])
+	accepts := body["accepts"].([]any)
+	require.Len(t, accepts, 2)
+	first := accepts[0].(map[string]any)
+	require.Equal(t, "base", first["network"])
+	require.Equal(t, "42000000", first["maxAmountRequired"])
+	require.Equal(t, "https://pay.example.org/v1/sponsor", first["resource"])
+	require.NotEmpty(t, first["description"])
+	require.NotContains(t, first, "outputSchema", "null makes the reference client of version 1 throw")
+	require.NotContains(t, first, "amount")
+	require.Equal(t, map[string]any{
+		"scheme": "stripe", "network": "fiat", "amountUsd": 42.0, "asset": "USD", "url": "https://checkout.example/pay",
+		"methods": []any{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"},
+	}, body["fallback"])
+	require.Contains(t, body["hint"], `"$42"`)
+	require.Contains(t, body["hint"], "42000000n")
+}
+
+func TestQuoteWithoutAUSDCRail(t *testing.T) {
+	s := shopOf(t, setup{networks: []string{}})
+	require.Empty(t, s.Quote().Header)
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(s.Refusal("no").Body, &body))
+	require.Equal(t, "no", body["error"])
+	require.Equal(t, "https://checkout.example/pay", body["fallback"].(map[string]any)["url"])
+	require.Len(t, body, 2, "nothing that an x402 client would read")
+	require.Empty(t, s.Accepts())
+}
+
+func TestRefusalKeepsTheTerms(t *testing.T) {
+	s := shopOf(t, setup{})
+	standing, refusal := *s.Quote(), s.Refusal(`"<script>`)
+	header, err := base64.StdEncoding.DecodeString(refusal.Header)
+	require.NoError(t, err)
+	var quote PaymentRequired
+	require.NoError(t, json.Unmarshal(header, &quote))
+	require.Equal(t, `"<script>`, quote.Error)
+	require.Equal(t, s.Accepts(), quote.Accepts)
+	require.NotContains(t, string(refusal.Body), "<script>", "a browser that sniffs finds no element")
+	require.Equal(t, standing, *s.Quote())
+}

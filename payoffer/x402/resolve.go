@@ -1,0 +1,226 @@
+package x402
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+const (
+	// resolveEvery is how often open intents are looked for.
+	resolveEvery = 2 * time.Second
+	// resolveAtOnce bounds the intents of one round, resolveBeside those that
+	// are looked at at the same time.
+	resolveAtOnce = 100
+	resolveBeside = 8
+	// resolveSoonest and resolveLatest bound the time between two looks at one
+	// intent, which is an eighth of its age.
+	resolveSoonest = 2 * time.Second
+	resolveLatest  = 2 * time.Minute
+)
+
+// Run resolves open intents and unproven claims until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	if len(s.rails) == 0 {
+		return
+	}
+	ticker := time.NewTicker(resolveEvery)
+	defer ticker.Stop()
+	for {
+		s.Resolve(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Resolve looks once at every intent whose outcome is unknown and at every
+// settlement that only a facilitator vouches for, unless it did so lately. It
+// is not for concurrent use.
+func (s *Service) Resolve(ctx context.Context) {
+	open, err := s.ledger.OpenIntents(ctx, resolveAtOnce)
+	if err != nil {
+		return // the ledger says so wherever it is needed
+	}
+	s.each(ctx, open, func(rail *Rail, i ledger.Intent) {
+		if !s.leased(i) && s.due(i, time.Unix(i.UpdatedAt, 0)) {
+			s.resolve(ctx, rail, i)
+		}
+	})
+	claims, err := s.ledger.SettledUnproven(ctx, resolveAtOnce)
+	if err != nil {
+		return
+	}
+	s.each(ctx, s.dueClaims(claims), func(rail *Rail, i ledger.Intent) {
+		if rail.Chain != nil {
+			s.resolveClaim(ctx, rail, i)
+		}
+	})
+}
+
+// each runs f on the intents of this offer, some at a time: one that waits for
+// a facilitator must not keep the others waiting.
+func (s *Service) each(ctx context.Context, intents []ledger.Intent, f func(*Rail, ledger.Intent)) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, resolveBeside)
+	for _, i := range intents {
+		rail := s.railOf(i)
+		if rail == nil {
+			continue
+		}
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			return
+		}
+		work.Go(func() {
+			defer func() { <-slots }()
+			f(rail, i)
+		})
+	}
+}
+
+// due reports whether an intent is to be looked at again: often while it is
+// young, rarely when it is old.
+func (s *Service) due(i ledger.Intent, last time.Time) bool {
+	age := s.now().Sub(time.Unix(i.CreatedAt, 0))
+	return s.now().Sub(last) >= min(max(age/8, resolveSoonest), resolveLatest)
+}
+
+// dueClaims picks the claims that are due and remembers the look: a claim that
+// stays one is not written.
+func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
+	var due []ledger.Intent
+	looked := make(map[ledger.IntentKey]time.Time, len(claims))
+	for _, i := range claims {
+		last, before := s.looked[i.IntentKey]
+		if !before || s.due(i, last) {
+			last = s.now()
+			due = append(due, i)
+		}
+		looked[i.IntentKey] = last
+	}
+	s.looked = looked
+	return due
+}
+
+// railOf finds the rail that an intent pays to.
+func (s *Service) railOf(i ledger.Intent) *Rail {
+	for n := range s.rails {
+		if i.Offer == s.offer.ID && i.Account == s.rails[n].USDC.Account() {
+			return &s.rails[n]
+		}
+	}
+	return nil
+}
+
+// repeatTo is the facilitator to which an open intent may be sent again: the
+// one that it was sent to, while the authorization is valid; or nil.
+func (s *Service) repeatTo(rail *Rail, i ledger.Intent) *Facilitator {
+	if i.ValidBefore <= s.now().Add(settleMargin).Unix() {
+		return nil
+	}
+	for _, f := range rail.Facilitators {
+		if f.Host() == i.Facilitator {
+			return f
+		}
+	}
+	return nil
+}
+
+// resolve takes an open intent over: the chain is asked first, then the
+// identical payload is repeated. With neither it waits for the operator, and
+// is not written.
+func (s *Service) resolve(ctx context.Context, rail *Rail, i ledger.Intent) {
+	f := s.repeatTo(rail, i)
+	if rail.Chain == nil && f == nil {
+		return
+	}
+	lease := leaseFor(rail)
+	s.settling.begin()
+	defer s.settling.end()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
+	defer cancel()
+	if s.ledger.NoteIntent(ctx, i.IntentKey, s.owner, s.now().Add(lease).Unix(), "", "") != nil {
+		return // another instance was quicker, or it has been decided
+	}
+	if rail.Chain != nil && s.resolveByChain(ctx, rail.Chain, i) {
+		return
+	}
+	if f = s.repeatTo(rail, i); f == nil {
+		s.note(ctx, i, i.Transaction, i.Reason)
+		return
+	}
+	answer, err := s.settleOnce(ctx, f, facilitatorRequest{X402Version: i.Version, PaymentPayload: i.Payload, PaymentRequirements: i.Requirement})
+	s.conclude(ctx, rail, i, f, answer, err)
+}
+
+// resolveByChain asks the chain and reports whether it decided.
+func (s *Service) resolveByChain(ctx context.Context, chain Chain, i ledger.Intent) bool {
+	sighting, found, err := s.look(ctx, chain, i)
+	if err != nil {
+		return false
+	}
+	if found && s.paid(i, sighting) {
+		s.prove(ctx, i, sighting)
+		return true
+	}
+	reason, err := dead(ctx, chain, i, sighting, found)
+	if err != nil || reason == "" {
+		return false
+	}
+	if err := s.ledger.RefuseIntent(ctx, i.IntentKey, reason); err != nil {
+		s.log.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
+	}
+	return true
+}
+
+// dead gives the reason of a definite no, or "". A Transfer that was found and
+// is not the one that was signed has spent the nonce once its block is final.
+func dead(ctx context.Context, chain Chain, i ledger.Intent, sighting ledger.Sighting, found bool) (reason string, err error) {
+	if found {
+		if sighting.Final {
+			return reasonValue, nil
+		}
+		return "", nil
+	}
+	return chain.Dead(ctx, i.IntentKey, i.ValidBefore)
+}
+
+// look proves the transaction that was named, or finds another one: a
+// transaction with a raised fee is mined under another hash.
+func (s *Service) look(ctx context.Context, chain Chain, i ledger.Intent) (ledger.Sighting, bool, error) {
+	if i.Transaction != "" {
+		sighting, found, err := chain.Prove(ctx, i.IntentKey, i.Transaction)
+		if found || err != nil {
+			return sighting, found, err
+		}
+	}
+	return chain.Find(ctx, i.IntentKey, i.CreatedAt)
+}
+
+// resolveClaim proves a facilitator's claim, or takes it back when the chain
+// shows that it was false.
+func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent) {
+	ctx, cancel := context.WithTimeout(ctx, leaseFor(rail))
+	defer cancel()
+	sighting, found, err := s.look(ctx, rail.Chain, i)
+	if err != nil {
+		return
+	}
+	if found && s.paid(i, sighting) {
+		s.prove(ctx, i, sighting)
+		return
+	}
+	if reason, err := dead(ctx, rail.Chain, i, sighting, found); err != nil || reason == "" {
+		return
+	}
+	s.log.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
+	if err := s.ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
+		s.log.Warn("a false claim could not be taken back", "nonce", i.Nonce, "error", err.Error())
+	}
+}

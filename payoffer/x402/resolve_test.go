@@ -1,0 +1,289 @@
+package x402
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// leftOpen is a payment whose outcome nobody knows, with what stands around it.
+func leftOpen(t *testing.T, chain *payoffertest.Chain, reply payoffertest.FacilitatorReply) (*shop, *payoffertest.Facilitator, *buyer) {
+	t.Helper()
+	f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
+	f.Script(settleCall, reply, payoffertest.FacilitatorReply{})
+	s := newShop(t, setup{facilitators: one(f), chain: chain})
+	require.Equal(t, Open, s.pay(b.v2(t)).Status)
+	return s, f, b
+}
+
+var (
+	answerLost = payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseActed}
+	neverSent  = payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}
+)
+
+// run resolves in the background for as long as the buyer sleeps.
+func (s *shop) run(d time.Duration) {
+	ctx, stop := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	time.Sleep(d)
+	stop()
+	<-done
+}
+
+func TestResolveAsksTheChainFirst(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain := newChain(t)
+		s, f, b := leftOpen(t, chain, answerLost)
+		chain.Transfer(b.key(), someTransaction, 42_000_000, false) // mined under a hash that nobody named
+		s.run(10 * time.Second)
+		stored := s.requireState(b, ledger.IntentSettled)
+		require.Equal(t, ledger.EvidenceChain, stored.Evidence)
+		require.Len(t, f.Calls(settleCall), 1, "nobody was asked to settle again")
+		got := s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status)
+		require.Equal(t, "seen", got.Evidence)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+	})
+}
+
+func TestResolveRepeatsTheIdenticalPayloadWhileItIsValid(t *testing.T) {
+	for name, chain := range map[string]func(t *testing.T) *payoffertest.Chain{
+		"without a chain":                  func(*testing.T) *payoffertest.Chain { return nil },
+		"with a chain that cannot be read": func(t *testing.T) *payoffertest.Chain { c := newChain(t); c.Down(true); return c },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s, f, b := leftOpen(t, chain(t), neverSent)
+			s.run(10 * time.Second)
+			s.requireState(b, ledger.IntentSettled)
+			calls := f.Calls(settleCall)
+			require.Len(t, calls, 2)
+			require.Equal(t, calls[0].Body, calls[1].Body)
+		})
+	}
+}
+
+func TestResolveDoesNotSendWhatHasExpired(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain := newChain(t)
+		s, f, b := leftOpen(t, chain, neverSent)
+		time.Sleep(5 * time.Minute)
+		s.run(10 * time.Minute)
+		require.Len(t, f.Calls(settleCall), 1)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status, "expired by our clock is no definite no")
+		require.Positive(t, chain.Calls("dead"))
+
+		chain.Kill(b.key(), "authorization_expired")
+		s.run(5 * time.Minute)
+		s.requireState(b, ledger.IntentRefused)
+		got := s.pay(b.v2(t))
+		require.Equal(t, Refused, got.Status)
+		require.Equal(t, "authorization_expired", got.Reason)
+		require.False(t, got.Response.Success)
+		require.Equal(t, "eip155:84532", got.Response.Network)
+		require.Equal(t, Open, s.pay(newBuyer(2).v2(t)).Status, "the payer is free: it fails by the chain alone")
+		require.Len(t, f.Calls(settleCall), 2)
+	})
+}
+
+func TestResolveRepeatsOnlyToTheFacilitatorThatWasAsked(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
+		one.Script(settleCall, neverSent)
+		both := newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}})
+		b := newBuyer(1)
+		require.Equal(t, Open, both.pay(b.v2(t)).Status)
+		both.run(20 * time.Second)
+		require.Greater(t, len(one.Calls(settleCall)), 1)
+
+		asked := len(one.Calls(settleCall))
+		other := newShop(t, setup{facilitators: []*payoffertest.Facilitator{two}, ledger: both.book, owner: "instance-2"})
+		other.run(time.Minute)
+		require.Len(t, one.Calls(settleCall), asked)
+		require.Empty(t, two.Calls(settleCall))
+		both.requireState(b, ledger.IntentSettling)
+	})
+}
+
+func TestResolveLeavesALeaseAlone(t *testing.T) {
+	for _, owner := range []string{"instance-1", "instance-2"} {
+		bubble(t, "by "+owner, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}, payoffertest.FacilitatorReply{})
+			atWork := newShop(t, setup{facilitators: one(f), timeout: 24 * time.Hour, owner: "instance-1"})
+			resolver := newShop(t, setup{facilitators: one(f), ledger: atWork.book, owner: owner})
+			go atWork.pay(newBuyer(1).v2(t))
+			f.Await(settleCall, 1)
+			resolver.run(4 * time.Minute)
+			require.Len(t, f.Calls(settleCall), 1, "the first one may be at work for a day")
+			f.Release()
+			require.NoError(t, atWork.Wait(t.Context()))
+		})
+	}
+}
+
+func TestResolveTakesOverAfterTheLease(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f)})
+		b := newBuyer(1)
+		// What a process leaves that was killed between the commit and the call.
+		p, err := decodePayment(b.v2(t))
+		require.NoError(t, err)
+		request := facilitatorRequest{PaymentPayload: p.raw, PaymentRequirements: s.requirement(p, &s.Service.rails[0])}
+		intent := s.intent(p, &s.Service.rails[0], request, s.Service.rails[0].Facilitators[0])
+		intent.Owner = "a process that was killed"
+		require.NoError(t, s.book.InsertIntent(t.Context(), intent))
+
+		s.run(30 * time.Second)
+		require.Empty(t, f.Calls(settleCall), "its lease runs")
+		s.run(time.Minute)
+		s.requireState(b, ledger.IntentSettled)
+		require.Equal(t, 1, f.Settled(b.auth.Nonce))
+	})
+}
+
+func TestResolveLooksLessOftenAtWhatIsOld(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain := newChain(t)
+		s, f, b := leftOpen(t, chain, neverSent)
+		f.Script(settleCall, neverSent)
+		s.run(5 * time.Minute)
+		early := chain.Calls("find")
+		require.Less(t, early, 40)
+		require.Greater(t, early, 10)
+		s.run(2 * time.Hour)
+		require.Less(t, chain.Calls("find")-early, 80)
+		require.Greater(t, chain.Calls("find")-early, 40)
+		s.requireState(b, ledger.IntentSettling)
+	})
+}
+
+// countingBook counts the writes of an intent.
+type countingBook struct {
+	book
+	mu     sync.Mutex
+	writes int
+}
+
+func (c *countingBook) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
+	c.mu.Lock()
+	c.writes++
+	c.mu.Unlock()
+	return c.book.NoteIntent(ctx, key, owner, lease, transaction, reason)
+}
+
+func TestResolveDoesNotWriteWhatOnlyTheOperatorCanDecide(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
+		f.Script(settleCall, neverSent)
+		counting := &countingBook{book: openLedger(t)}
+		s := newShop(t, setup{facilitators: one(f), ledger: counting})
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		s.run(10 * time.Minute)
+		writes, calls := counting.writes, len(f.Calls(settleCall))
+		s.run(time.Hour)
+		require.Equal(t, writes, counting.writes)
+		require.Len(t, f.Calls(settleCall), calls)
+		s.requireState(b, ledger.IntentSettling)
+	})
+}
+
+// claimed is a payment that a facilitator vouches for and the chain could not
+// confirm at the time.
+func claimed(t *testing.T) (*shop, *payoffertest.Facilitator, *payoffertest.Chain, *buyer) {
+	t.Helper()
+	f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+	chain.Down(true)
+	s := newShop(t, setup{facilitators: one(f), chain: chain})
+	got := s.pay(b.v2(t))
+	require.Equal(t, Settled, got.Status)
+	require.Equal(t, "claimed", got.Evidence)
+	return s, f, chain, b
+}
+
+func TestResolveProvesAClaim(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, _, chain, b := claimed(t)
+		s.run(time.Minute)
+		require.Equal(t, ledger.EvidenceFacilitator, s.requireState(b, ledger.IntentSettled).Evidence)
+		chain.Down(false)
+		chain.Transfer(b.key(), someTransaction, 42_000_000, true) // with a raised fee: another hash
+		s.run(time.Minute)
+		require.Equal(t, ledger.EvidenceChain, s.requireState(b, ledger.IntentSettled).Evidence)
+		got := s.pay(b.v2(t))
+		require.Equal(t, "seen", got.Evidence)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+		receipts, err := s.book.Receipts(t.Context(), "test-offer", 0, 10)
+		require.NoError(t, err)
+		require.Len(t, receipts, 1)
+	})
+}
+
+func TestResolveTakesAFalseClaimBack(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, chain, b := claimed(t)
+		chain.Down(false)
+		s.run(time.Minute)
+		require.Equal(t, Settled, s.pay(b.v2(t)).Status, "not to be found is no definite no")
+		chain.Kill(b.key(), "authorization_expired")
+		time.Sleep(10 * time.Minute)
+		s.run(5 * time.Minute)
+		s.requireState(b, ledger.IntentRefused)
+		require.Equal(t, Refused, s.pay(b.v2(t)).Status)
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
+func TestResolveLooksLessOftenAtOldClaims(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, _, chain, _ := claimed(t)
+		before := chain.Calls("prove")
+		s.run(2 * time.Hour)
+		require.Less(t, chain.Calls("prove")-before, 120)
+	})
+}
+
+func TestResolveRefusesANonceThatPaidAnotherAmount(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain := newChain(t)
+		s, _, b := leftOpen(t, chain, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_nonce_already_used"})
+		chain.Transfer(b.key(), someTransaction, 1, false)
+		s.Resolve(t.Context())
+		time.Sleep(4 * time.Minute)
+		s.Resolve(t.Context())
+		s.requireState(b, ledger.IntentSettling)
+		chain.Transfer(b.key(), someTransaction, 1, true)
+		time.Sleep(4 * time.Minute)
+		s.Resolve(t.Context())
+		s.requireState(b, ledger.IntentRefused)
+		require.Equal(t, Refused, s.pay(b.v2(t)).Status)
+	})
+}
+
+func TestResolveDoesNotLetOneHangingPaymentStopTheOthers(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		slow, quick := payoffertest.NewPipedFacilitator(t, "slow"), payoffertest.NewPipedFacilitator(t, "quick")
+		slow.Script(settleCall, neverSent, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		quick.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
+		first := newShop(t, setup{facilitators: one(slow)})
+		require.Equal(t, Open, first.pay(newBuyer(1).v2(t)).Status)
+		second := newShop(t, setup{facilitators: []*payoffertest.Facilitator{quick, slow}, ledger: first.book, owner: "instance-2"})
+		other := newBuyer(2)
+		other.signer, other.auth.From = otherKey, otherKeyAddress
+		require.Equal(t, Open, second.pay(other.v2(t)).Status)
+
+		time.Sleep(5 * time.Second)
+		go second.Resolve(t.Context())
+		slow.Await(settleCall, 2)
+		synctest.Wait()
+		second.requireState(other, ledger.IntentSettled)
+	})
+}

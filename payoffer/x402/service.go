@@ -1,0 +1,117 @@
+package x402
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Rail is a USDC rail with those who settle it and the chain that proves it.
+type Rail struct {
+	USDC *offer.USDC
+	// Facilitators are asked in order.
+	Facilitators []*Facilitator
+	// Chain is nil where no RPC endpoint is configured: settlements are then
+	// claims of the facilitator.
+	Chain Chain
+}
+
+// Chain reads what became of an authorization from the chain itself. An error
+// means that the chain could not be read.
+type Chain interface {
+	// Prove looks in one transaction for the Transfer that the authorization
+	// made to the rail's address. found is false when there is none, or when
+	// the transaction is not on the chain.
+	Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error)
+	// Find looks for the same Transfer in all transactions since a time
+	// (Unix seconds).
+	Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error)
+	// Dead gives the reason why an authorization can never move money to the
+	// rail's address any more, or "". Only finalized blocks count.
+	Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error)
+}
+
+// Ledger is what settlement needs of the ledger.
+type Ledger interface {
+	Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error)
+	InsertIntent(ctx context.Context, i ledger.Intent) error
+	SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error
+	RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error
+	NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error
+	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
+	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
+	OpenIntents(ctx context.Context, limit int) ([]ledger.Intent, error)
+	SettledUnproven(ctx context.Context, limit int) ([]ledger.Intent, error)
+	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Offer  *offer.Offer
+	Rails  []Rail
+	Ledger Ledger
+	// Limit bounds the attempts of one client.
+	Limit Limit
+	// Owner names this instance in the leases of the ledger; unique for each
+	// Service.
+	Owner string
+	// Own tells the operator's own addresses (lower case) from the world's.
+	Own    func(address string) bool
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Service quotes and settles the payments of one offer.
+type Service struct {
+	offer   *offer.Offer
+	rails   []Rail
+	ledger  Ledger
+	limiter *limiter
+	owner   string
+	own     func(address string) bool
+	now     func() time.Time
+	log     *slog.Logger
+	quote   *Quote
+	gate    gate
+	// settling counts the settlements under way.
+	settling inFlight
+	// writing holds the keys of the payments that are written later.
+	writing sync.Map
+	// looked says when Resolve last looked at a claim.
+	looked map[ledger.IntentKey]time.Time
+}
+
+// New makes a Service and calls nobody. A rail without a facilitator is an
+// error, and so are two facilitators of one host: an open payment is repeated
+// only to the one that it was sent to, which the ledger knows by its host.
+func New(c Config) (*Service, error) {
+	for _, rail := range c.Rails {
+		if len(rail.Facilitators) == 0 {
+			return nil, errors.New("a usdc rail needs a facilitator: add 'facilitator <url>' to " + rail.USDC.Name())
+		}
+		hosts := make(map[string]bool)
+		for _, f := range rail.Facilitators {
+			if hosts[f.Host()] {
+				return nil, fmt.Errorf("%s has two facilitators at %s; leave one", rail.USDC.Name(), f.Host())
+			}
+			hosts[f.Host()] = true
+		}
+	}
+	s := &Service{
+		offer: c.Offer, rails: c.Rails, ledger: c.Ledger, limiter: newLimiter(c.Limit),
+		owner: c.Owner, own: c.Own, now: c.Now, log: c.Logger,
+		gate: gate{busy: make(map[ledger.IntentKey]chan struct{})},
+	}
+	s.quote = s.Refusal(unpaid)
+	return s, nil
+}
+
+// Wait waits until the settlements under way have ended, or ctx has. What is
+// left stays open in the ledger and is resolved later.
+func (s *Service) Wait(ctx context.Context) error { return s.settling.wait(ctx) }

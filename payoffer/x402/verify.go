@@ -1,0 +1,137 @@
+package x402
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/math"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/signer/core/apitypes"
+)
+
+// Reason codes of local refusals, in the words of the reference facilitator.
+const (
+	reasonRequirements = "invalid_payment_requirements"
+	reasonRecipient    = "invalid_exact_evm_recipient_mismatch"
+	reasonValue        = "invalid_exact_evm_payload_authorization_value_mismatch"
+	reasonEarly        = "invalid_exact_evm_payload_authorization_valid_after"
+	reasonLate         = "invalid_exact_evm_payload_authorization_valid_before"
+	reasonSignature    = "invalid_exact_evm_signature"
+)
+
+const (
+	// settleMargin is how long an authorization must stay valid for a
+	// facilitator to take it.
+	settleMargin = 6 * time.Second
+	// clockSlack is how far a client's clock may be ahead.
+	clockSlack = 10 * time.Minute
+)
+
+// refusal says why nothing is charged: a code for programs and a sentence.
+type refusal struct{ reason, detail string }
+
+// verify checks a payment against what this offer accepts, before anyone is
+// called. It returns the rail that the payment is for.
+func (s *Service) verify(p *payment) (*Rail, *refusal) {
+	rail := s.match(p)
+	if rail == nil {
+		return nil, &refusal{reasonRequirements, "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
+	}
+	a := p.authorization
+	switch {
+	case !strings.EqualFold(a.To, rail.USDC.PayTo):
+		return nil, &refusal{reasonRecipient, "The authorization pays another address than 'payTo'."}
+	case a.Value != rail.USDC.AmountAtomic():
+		return nil, &refusal{reasonValue, "The authorization is for another amount than the price."}
+	}
+	if refused := s.timely(a); refused != nil {
+		return nil, refused
+	}
+	if len(p.signature) == 65 && !signedBy(p, rail) {
+		return nil, &refusal{reasonSignature, "The signature is not that of 'from' for this authorization, token and chain."}
+	}
+	return rail, nil
+}
+
+// timely checks that an authorization can be settled now.
+func (s *Service) timely(a Authorization) *refusal {
+	now := s.now()
+	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
+	deadline := integer(a.ValidBefore)
+	switch {
+	case integer(a.ValidAfter).Cmp(after(0)) > 0:
+		return &refusal{reasonEarly, "The authorization is not valid yet."}
+	case deadline.Cmp(after(settleMargin)) < 0:
+		return &refusal{reasonLate, "The authorization has expired or expires within seconds; sign a new one."}
+	case deadline.Cmp(after(clockSlack+maxTimeoutSeconds*time.Second)) > 0:
+		return &refusal{reasonLate, fmt.Sprintf("The authorization is valid for too long; sign one for %d seconds.", maxTimeoutSeconds)}
+	}
+	return nil
+}
+
+// match finds the rail that a payload names. Addresses compare without case.
+func (s *Service) match(p *payment) *Rail {
+	for i := range s.rails {
+		rail := &s.rails[i]
+		want := requirements(rail.USDC)
+		if p.accepted.Scheme != schemeExact || p.network != want.Network || !strings.EqualFold(p.asset, want.Asset) {
+			continue
+		}
+		// Version 1 echoes no more than scheme and network.
+		if p.version == 1 || (p.accepted.Amount == want.Amount && strings.EqualFold(p.accepted.PayTo, want.PayTo)) {
+			return rail
+		}
+	}
+	return nil
+}
+
+// signedBy recovers the signer of a 65-byte signature and compares it with
+// the payer. Longer signatures belong to contract wallets (ERC-1271,
+// ERC-6492), which only the chain can check. A signature whose s is in the
+// upper half is the token contract's to refuse, so it is refused here.
+func signedBy(p *payment, rail *Rail) bool {
+	digest, err := digest(p.authorization, rail)
+	if err != nil {
+		return false
+	}
+	signature := append([]byte(nil), p.signature...)
+	if signature[64] >= 27 {
+		signature[64] -= 27
+	}
+	r, sValue := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:64])
+	if !crypto.ValidateSignatureValues(signature[64], r, sValue, true) {
+		return false
+	}
+	public, err := crypto.SigToPub(digest, signature)
+	return err == nil && crypto.PubkeyToAddress(*public) == common.HexToAddress(p.authorization.From)
+}
+
+// digest is the EIP-712 hash that EIP-3009 has the payer sign.
+func digest(a Authorization, rail *Rail) ([]byte, error) {
+	network := rail.USDC.Network
+	hash, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
+		Types: apitypes.Types{
+			"EIP712Domain": {
+				{Name: "name", Type: "string"}, {Name: "version", Type: "string"},
+				{Name: "chainId", Type: "uint256"}, {Name: "verifyingContract", Type: "address"},
+			},
+			"TransferWithAuthorization": {
+				{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"},
+				{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"},
+			},
+		},
+		PrimaryType: "TransferWithAuthorization",
+		Domain: apitypes.TypedDataDomain{
+			Name: network.TokenName, Version: network.TokenVersion,
+			ChainId: math.NewHexOrDecimal256(network.ChainID), VerifyingContract: network.USDC,
+		},
+		Message: apitypes.TypedDataMessage{
+			"from": a.From, "to": a.To, "value": a.Value,
+			"validAfter": a.ValidAfter, "validBefore": a.ValidBefore, "nonce": a.Nonce,
+		},
+	})
+	return hash, err
+}

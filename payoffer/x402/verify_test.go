@@ -1,0 +1,188 @@
+package x402
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// golden was made by ethers 6 (TypedDataEncoder.hash and signTypedData), for
+// the domain USDC, 2, 84532 and the token of Base Sepolia.
+var golden = struct {
+	auth              Authorization
+	digest, signature string
+}{
+	auth: Authorization{
+		From: "0xB9BF31b1F231eA9807FFA77760953f55356E2523", To: testPayTo, Value: "42000000", ValidAfter: "0",
+		ValidBefore: "1795255658", Nonce: "0x1cfced7c7afb077fb44235518ad70757f692937d3fd2ce9c3cf36d7180f0b96c",
+	},
+	digest:    "9539dd20ba9c4f9dcca84452e7355049de1d0fd893986709aa2977450decf7f2",
+	signature: "0x20dee50afcf70fb962f97409c2b1326f891727f49a5f3dc904a7c7ac6eff491672025995e6861c40336c7c4c70632fc3207df1074f8a056392410ace38285b541b",
+}
+
+func TestSignatureOfAReferenceWallet(t *testing.T) {
+	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
+	rail := &Rail{USDC: rails[0]}
+	got, err := digest(golden.auth, rail)
+	require.NoError(t, err)
+	require.Equal(t, golden.digest, hex.EncodeToString(got))
+	byHand := &buyer{auth: golden.auth, chainID: 84532, token: testToken, tokenName: "USDC"}
+	require.Equal(t, golden.digest, hex.EncodeToString(byHand.typedHash(t)))
+
+	signature, err := hex.DecodeString(golden.signature[2:])
+	require.NoError(t, err)
+	require.True(t, signedBy(&payment{authorization: golden.auth, signature: signature}, rail))
+	signature[64] -= 27 // some wallets send the recovery id
+	require.True(t, signedBy(&payment{authorization: golden.auth, signature: signature}, rail))
+}
+
+// mirrored is the other signature that recovers to the same signer: its s is in
+// the upper half, which the token contract refuses.
+func mirrored(t *testing.T, b *buyer) string {
+	raw, err := hex.DecodeString(b.sign(t)[2:])
+	require.NoError(t, err)
+	s := new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(raw[32:64]))
+	copy(raw[32:64], word(s))
+	raw[64] = 27 + (28 - raw[64])
+	return "0x" + hex.EncodeToString(raw)
+}
+
+func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
+	in := func(seconds int64) string { return fmt.Sprint(time.Now().Unix() + seconds) }
+	accepted := Requirements{
+		Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
+		MaxTimeoutSeconds: 300, Extra: Domain{Name: "USDC", Version: "2"},
+	}
+	for _, c := range []struct {
+		name, reason string
+		payload      func(t *testing.T, b *buyer) []byte
+	}{
+		{"another scheme", reasonRequirements, func(t *testing.T, b *buyer) []byte {
+			a := accepted
+			a.Scheme = "upto"
+			return b.v2For(t, a)
+		}},
+		{"another price accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
+			a := accepted
+			a.Amount = "41000000"
+			return b.v2For(t, a)
+		}},
+		{"another payee accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
+			a := accepted
+			a.PayTo = otherPayTo
+			return b.v2For(t, a)
+		}},
+		{"another token accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
+			a := accepted
+			a.Asset = otherPayTo
+			return b.v2For(t, a)
+		}},
+		{"another chain", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.chainID = 8453; return b.v2(t) }},
+		{"a chain nobody knows", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.network = "moon"; return b.v1(t) }},
+		{"version 1 with a CAIP-2 id", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.network = "eip155:84532"; return b.v1(t) }},
+		{"version 2 with a chain's name", reasonRequirements, func(t *testing.T, b *buyer) []byte {
+			a := accepted
+			a.Network = "base-sepolia"
+			return b.v2For(t, a)
+		}},
+		{"another recipient", reasonRecipient, func(t *testing.T, b *buyer) []byte { b.auth.To = otherPayTo; return b.v2(t) }},
+		{"too little", reasonValue, func(t *testing.T, b *buyer) []byte { b.auth.Value = "41999999"; return b.v2(t) }},
+		{"too much", reasonValue, func(t *testing.T, b *buyer) []byte { b.auth.Value = "42000001"; return b.v1(t) }},
+		{"not valid yet", reasonEarly, func(t *testing.T, b *buyer) []byte { b.auth.ValidAfter = in(1); return b.v2(t) }},
+		{"expired", reasonLate, func(t *testing.T, b *buyer) []byte { b.auth.ValidBefore = in(-1); return b.v2(t) }},
+		{"about to expire", reasonLate, func(t *testing.T, b *buyer) []byte { b.auth.ValidBefore = in(5); return b.v2(t) }},
+		{"valid for a day", reasonLate, func(t *testing.T, b *buyer) []byte { b.auth.ValidBefore = in(86_400); return b.v2(t) }},
+		{"valid for ever", reasonLate, func(t *testing.T, b *buyer) []byte {
+			b.auth.ValidBefore = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String()
+			return b.v2(t)
+		}},
+		{"another token's name", reasonSignature, func(t *testing.T, b *buyer) []byte { b.tokenName = "USD Coin"; return b.v2(t) }},
+		{"another signer", reasonSignature, func(t *testing.T, b *buyer) []byte { b.auth.From = otherPayTo; return b.v2(t) }},
+		{"another version of the signature", reasonSignature, func(t *testing.T, b *buyer) []byte { b.signature = mirrored(t, b); return b.v2(t) }},
+		{"a signature of zeros", reasonSignature, func(t *testing.T, b *buyer) []byte {
+			b.signature = "0x" + strings.Repeat("00", 65)
+			return b.v2(t)
+		}},
+		{"a recovery id that does not exist", reasonSignature, func(t *testing.T, b *buyer) []byte {
+			b.signature = b.sign(t)[:130] + "1d"
+			return b.v2(t)
+		}},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, limit: Limit{Attempts: 1, Period: time.Hour}})
+			b := newBuyer(1)
+
+			payload := c.payload(t, b)
+			for range 3 { // garbage spends nobody's attempts either
+				got := s.pay(payload)
+				require.Equal(t, Refused, got.Status, got.Detail)
+				require.Equal(t, c.reason, got.Reason)
+				require.NotEmpty(t, got.Detail)
+				require.Nil(t, got.Response)
+			}
+			require.Empty(t, f.Calls(payoffertest.CallVerify))
+			open, err := s.book.OpenIntents(t.Context(), 10)
+			require.NoError(t, err)
+			require.Empty(t, open)
+		})
+	}
+}
+
+func TestPayAnswersMalformedPayloads(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}})
+		got := s.pay([]byte(`{"x402Version":2,"secret":"</script>"}`))
+		require.Equal(t, Malformed, got.Status)
+		require.NotContains(t, got.Detail, "script")
+		require.Empty(t, f.Calls(payoffertest.CallVerify))
+	})
+}
+
+func TestPayMatchesAddressesWithoutCase(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}})
+		b := newBuyer(1)
+		b.auth.To = strings.ToLower(b.auth.To)
+		got := s.pay(b.v2For(t, Requirements{
+			Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: strings.ToLower(testToken), PayTo: strings.ToLower(testPayTo),
+		}))
+		require.Equal(t, Settled, got.Status, got.Detail)
+		require.Contains(t, string(f.Calls(payoffertest.CallSettle)[0].Body), `"payTo":"`+testPayTo+`"`, "our own requirements are sent")
+	})
+}
+
+func TestPayLeavesSignaturesOfContractWalletsToTheFacilitator(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}})
+		b := newBuyer(1)
+		b.signature = "0x" + strings.Repeat("ab", 200)
+		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
+		require.Len(t, f.Calls(payoffertest.CallVerify), 1)
+	})
+}
+
+func TestPayFindsTheRailOfTheChain(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, networks: []string{"base-sepolia", "arbitrum-sepolia"}})
+		b := newBuyer(1)
+		b.chainID, b.token, b.tokenName = 421614, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", "USD Coin"
+		got := s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status, got.Detail)
+		require.Equal(t, "eip155:421614", got.Response.Network)
+		stored, _ := s.stored(b)
+		require.Equal(t, s.rails[1].Account(), stored.Account)
+	})
+}

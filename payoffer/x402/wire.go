@@ -1,0 +1,110 @@
+// Package x402 quotes, verifies and settles payments by the x402 protocol,
+// versions 1 and 2, scheme "exact" on EVM chains with EIP-3009 authorizations.
+package x402
+
+import (
+	"encoding/json"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Header names of the HTTP transport, version 2 and version 1.
+const (
+	HeaderRequired    = "PAYMENT-REQUIRED"
+	HeaderSignature   = "PAYMENT-SIGNATURE"
+	HeaderResponse    = "PAYMENT-RESPONSE"
+	HeaderSignatureV1 = "X-PAYMENT"
+	HeaderResponseV1  = "X-PAYMENT-RESPONSE"
+)
+
+// schemeExact is the one scheme that is offered: a fixed amount.
+const schemeExact = "exact"
+
+// maxTimeoutSeconds is how long a quote may be used: the client signs an
+// authorization that is valid for so many seconds.
+const maxTimeoutSeconds = 300
+
+// Resource says what is paid for (x402 version 2, PaymentRequired.resource).
+type Resource struct {
+	URL         string   `json:"url"`
+	Description string   `json:"description"`
+	MimeType    string   `json:"mimeType"`
+	ServiceName string   `json:"serviceName,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
+}
+
+// Domain is the part of the token's EIP-712 domain that a client must know.
+type Domain struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Requirements is one way to pay in version 2. Amount is in atomic units,
+// Network a CAIP-2 id.
+type Requirements struct {
+	Scheme            string `json:"scheme"`
+	Network           string `json:"network"`
+	Amount            string `json:"amount"`
+	Asset             string `json:"asset"`
+	PayTo             string `json:"payTo"`
+	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
+	Extra             Domain `json:"extra"`
+}
+
+// RequirementsV1 is one way to pay in version 1. Network is a chain name.
+type RequirementsV1 struct {
+	Scheme            string `json:"scheme"`
+	Network           string `json:"network"`
+	MaxAmountRequired string `json:"maxAmountRequired"`
+	Asset             string `json:"asset"`
+	PayTo             string `json:"payTo"`
+	Resource          string `json:"resource"`
+	Description       string `json:"description"`
+	MimeType          string `json:"mimeType"`
+	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
+	Extra             Domain `json:"extra"`
+}
+
+// PaymentRequired is the version 2 quote: the JSON behind PAYMENT-REQUIRED.
+type PaymentRequired struct {
+	X402Version int                        `json:"x402Version"`
+	Error       string                     `json:"error"`
+	Resource    Resource                   `json:"resource"`
+	Accepts     []Requirements             `json:"accepts"`
+	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
+}
+
+// PaymentRequiredV1 is the body of every 402: the version 1 quote, the card
+// checkout for a client that cannot pay by x402, and a hint for the buyer.
+type PaymentRequiredV1 struct {
+	X402Version int              `json:"x402Version"`
+	Error       string           `json:"error"`
+	Accepts     []RequirementsV1 `json:"accepts"`
+	Fallback    offer.Fallback   `json:"fallback"`
+	Hint        string           `json:"hint,omitempty"`
+}
+
+// SettleResponse is the outcome of a settlement: the JSON behind
+// PAYMENT-RESPONSE. Transaction is empty on failure.
+type SettleResponse struct {
+	Success      bool                       `json:"success"`
+	ErrorReason  string                     `json:"errorReason,omitempty"`
+	ErrorMessage string                     `json:"errorMessage,omitempty"`
+	Payer        string                     `json:"payer,omitempty"`
+	Transaction  string                     `json:"transaction"`
+	Network      string                     `json:"network"`
+	Amount       string                     `json:"amount,omitempty"`
+	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
+}
+
+// Authorization is an EIP-3009 transferWithAuthorization as it travels:
+// integers as decimal strings (atomic units, Unix seconds), the nonce as 32
+// bytes of hexadecimal.
+type Authorization struct {
+	From        string `json:"from"`
+	To          string `json:"to"`
+	Value       string `json:"value"`
+	ValidAfter  string `json:"validAfter"`
+	ValidBefore string `json:"validBefore"`
+	Nonce       string `json:"nonce"`
+}
