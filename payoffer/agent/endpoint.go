@@ -1,0 +1,120 @@
+// Package agent answers programs that act for a person: MCP (Model Context
+// Protocol, Streamable HTTP) and A2A (Agent2Agent, 0.3 and 1.0) on one
+// JSON-RPC endpoint.
+package agent
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// maxBody bounds a request, in bytes.
+const maxBody = 64 << 10
+
+// Payments are the x402 terms of the offer.
+type Payments interface {
+	// Accepts are the ways to pay by x402, empty without a USDC rail.
+	Accepts() []x402.Requirements
+	// Required is the version 2 quote with a reason.
+	Required(reason string) x402.PaymentRequired
+	// Hint tells a buyer why its client may refuse to pay. It is asked for
+	// only when Accepts is not empty.
+	Hint() string
+}
+
+// Config is what an endpoint needs; every field is required.
+type Config struct {
+	Offer *offer.Offer
+	// Live must not block; it is asked on every quote.
+	Live     func() offer.Live
+	Payments Payments
+	Logger   *slog.Logger
+}
+
+// Endpoint answers POST /mcp: MCP by the official SDK, A2A, and a JSON-RPC
+// error for everything else.
+type Endpoint struct {
+	offer    *offer.Offer
+	live     func() offer.Live
+	payments Payments
+	logger   *slog.Logger
+	guard    guard
+	mcp      http.Handler
+	quoted   atomic.Pointer[quote]
+}
+
+// New makes the endpoint.
+func New(c Config) (*Endpoint, error) {
+	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Logger == nil {
+		return nil, errors.New("agent: the offer, its live values, its payments and a logger are required")
+	}
+	e := &Endpoint{offer: c.Offer, live: c.Live, payments: c.Payments, logger: c.Logger}
+	e.guard = newGuard(c.Offer.BaseURL, c.Offer.SiteURL)
+	e.mcp = e.newMCP()
+	return e, nil
+}
+
+// ServeHTTP answers one JSON-RPC message. The caller has checked that the
+// method is POST and has set the headers that every answer carries.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.guard.allows(r) {
+		writeFault(w, http.StatusForbidden, nil, &fault{Code: codeInvalidRequest,
+			Message: "this service is on loopback: the Host and Origin of a request must be loopback too"})
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	call, problem := parse(body)
+	switch {
+	case problem != nil:
+		writeFault(w, http.StatusBadRequest, call.id, problem)
+	case call.id == nil:
+		// A notification, or a response to a question that was never asked:
+		// nothing here depends on one, and none is answered (JSON-RPC 2.0
+		// section 4.1, MCP "Sending Messages to the Server").
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		e.dispatch(w, r, call)
+	}
+}
+
+// dispatch routes by method. The names of MCP and A2A are disjoint but for
+// tasks/*, which is A2A unless the request says that it is MCP; the MCP tasks
+// extension is not offered.
+func (e *Endpoint) dispatch(w http.ResponseWriter, r *http.Request, call call) {
+	_, speaksMCP := r.Header["Mcp-Protocol-Version"]
+	if mcpMethods[call.method] {
+		e.serveMCP(w, r, call)
+		return
+	}
+	if answer, known := a2aMethods[call.method]; known && !speaksMCP {
+		result, problem := answer(e, call.params)
+		if problem != nil {
+			writeFault(w, http.StatusOK, call.id, problem)
+			return
+		}
+		write(w, http.StatusOK, response{ID: call.id, Result: result})
+		return
+	}
+	writeFault(w, notFoundStatus(r), call.id, &fault{Code: codeMethodNotFound,
+		Message: "unknown method; MCP clients call tools/call, A2A clients message/send or SendMessage"})
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		writeFault(w, http.StatusRequestEntityTooLarge, nil, &fault{Code: codeInvalidRequest,
+			Message: "the request is larger than 64 KiB; send one message without attachments"})
+		return
+	}
+	writeFault(w, http.StatusBadRequest, nil, &fault{Code: codeParse, Message: "the request body ended early; send it again"})
+}

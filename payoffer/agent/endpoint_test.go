@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestIncompleteConfigurationIsRefused(t *testing.T) {
+	for name, remove := range map[string]func(*Config){
+		"offer":    func(c *Config) { c.Offer = nil },
+		"live":     func(c *Config) { c.Live = nil },
+		"payments": func(c *Config) { c.Payments = nil },
+		"logger":   func(c *Config) { c.Logger = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config(t, public)
+			remove(&c)
+			_, err := New(c)
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestGarbageIsAnsweredByAnError(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	for _, test := range []struct {
+		name, body   string
+		status, code int
+		id           string
+	}{
+		{"nothing", ``, 400, -32700, "null"},
+		{"form", `amount=42`, 400, -32700, "null"},
+		{"cut short", `{"jsonrpc":"2.0","id":1`, 400, -32700, "null"},
+		{"two values", `{}{}`, 400, -32700, "null"},
+		{"no UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", 400, -32700, "null"},
+		{"nested without end", strings.Repeat("[", 60000), 400, -32700, "null"},
+		{"number", `42`, 400, -32600, "null"},
+		{"null", `null`, 400, -32600, "null"},
+		{"empty object", `{}`, 400, -32600, "null"},
+		{"JSON-RPC 1", `{"id":7,"method":"ping"}`, 400, -32600, "7"},
+		{"other version", `{"jsonrpc":"1.0","id":7,"method":"ping"}`, 400, -32600, "7"},
+		{"member in capitals", `{"jsonrpc":"2.0","id":7,"Method":"ping"}`, 400, -32600, "7"},
+		{"method is a number", `{"jsonrpc":"2.0","id":7,"method":1}`, 400, -32600, "7"},
+		{"method is null", `{"jsonrpc":"2.0","id":7,"method":null}`, 400, -32600, "7"},
+		{"method is empty", `{"jsonrpc":"2.0","id":7,"method":""}`, 400, -32600, "7"},
+		{"id is an object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, 400, -32600, "null"},
+		{"id is a fraction", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, -32600, "null"},
+		{"id is not exact", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, 400, -32600, "null"},
+		{"MCP without an id to answer", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, -32600, "null"},
+		{"MCP params in order", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}`, 200, -32602, "7"},
+		{"MCP params are text", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}`, 200, -32602, "7"},
+		{"MCP without params", `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, 200, -32602, "7"},
+		{"MCP resource that is not there", `{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"x:y"}}`, 200, -32602, "7"},
+		{"unknown method", `{"jsonrpc":"2.0","id":7,"method":"eth_call","params":[]}`, 200, -32601, "7"},
+		{"method of the SDK's clients", `{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`, 200, -32601, "7"},
+		{"notification with an id", `{"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}`, 200, -32601, "7"},
+		{"empty batch", `[]`, 400, -32600, "null"},
+		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, 400, -32600, "null"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response := post(t, e, test.body)
+			require.Equal(t, test.status, response.StatusCode)
+			a := decode(t, response)
+			require.NotNil(t, a.Error)
+			require.Equal(t, test.code, a.Error.Code, a.Error.Message)
+			require.Equal(t, test.id, string(a.ID))
+		})
+	}
+}
+
+func TestTasksOfMCPAreNotTasksOfA2A(t *testing.T) {
+	a := decode(t, post(t, newEndpoint(t, config(t, public)), `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"t"}}`, "Mcp-Protocol-Version", "2025-11-25"))
+	require.Equal(t, codeMethodNotFound, a.Error.Code)
+}
+
+func TestPlainTextOfTheSDKBecomesJSON(t *testing.T) {
+	response := post(t, newEndpoint(t, config(t, public)), `{"jsonrpc":"2.0","id":"x","method":"tools/list"}`, "Mcp-Protocol-Version", "2001-01-01")
+	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+	a := decode(t, response)
+	require.Equal(t, codeInvalidRequest, a.Error.Code)
+	require.Contains(t, a.Error.Message, "2025-11-25", "the versions that would work")
+	require.Equal(t, `"x"`, string(a.ID))
+}
+
+func TestIDIsEchoedWithItsType(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	for _, id := range []string{`1`, `0`, `-5`, `9007199254740991`, `"1"`, `""`, `"a\"b"`} {
+		for _, call := range []string{`"method":"ping"`, `"method":"tasks/get","params":{"id":"t"}`, `"method":"no/such"`} {
+			a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":`+id+`,`+call+`}`))
+			require.Equal(t, id, string(a.ID), call)
+		}
+	}
+	a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":null,"method":"tasks/get","params":{"id":"t"}}`))
+	require.Equal(t, "null", string(a.ID))
+	require.Equal(t, -32001, a.Error.Code)
+}
+
+func TestMessageThatWantsNoAnswerGetsNone(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","method":"notifications/no/such","params":[1]}`,
+		`{"jsonrpc":"2.0","method":"message/send","params":{}}`,
+		`{"jsonrpc":"2.0","method":"no/such"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`,
+	} {
+		response := post(t, e, body)
+		require.Equal(t, http.StatusAccepted, response.StatusCode, body)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.Empty(t, text, body)
+	}
+}
+
+func TestLargeBodyIsRefused(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`
+	fits := body + strings.Repeat("x", maxBody-len(body)-3) + `"}}`
+	require.Len(t, fits, maxBody)
+	require.Nil(t, decode(t, post(t, e, fits)).Error)
+
+	response := post(t, e, fits+" ")
+	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+	require.Equal(t, codeInvalidRequest, decode(t, response).Error.Code)
+}
+
+func TestBodyThatEndsEarlyIsRefused(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "https://pay.example.org/mcp", iotest.ErrReader(errors.New("secret of the connection")))
+	w := httptest.NewRecorder()
+	newEndpoint(t, config(t, public)).ServeHTTP(w, r)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.NotContains(t, w.Body.String(), "secret")
+	require.Equal(t, codeParse, decode(t, w.Result()).Error.Code)
+}
+
+// The caller's headers are not touched: Caddy logs and other handlers see the
+// request as it came.
+func TestRequestIsLeftAsItWas(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "https://pay.example.org/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	r.Header.Set("Accept", "text/html")
+	newEndpoint(t, config(t, public)).ServeHTTP(httptest.NewRecorder(), r)
+	require.Equal(t, "text/html", r.Header.Get("Accept"))
+	require.Empty(t, r.Header.Get("Content-Type"))
+}

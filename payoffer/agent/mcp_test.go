@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// connect runs the handshake of the official client.
+func connect(t testing.TB, h http.Handler) *mcp.ClientSession {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: server.URL + offer.PathMCP, MaxRetries: -1}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func TestOfficialClientFindsAndCallsTheTool(t *testing.T) {
+	session := connect(t, newEndpoint(t, config(t, public)))
+
+	tools, err := session.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, tools.Tools, 1)
+	tool := tools.Tools[0]
+	require.Equal(t, "first_42_sponsor", tool.Name)
+	require.NotEmpty(t, tool.Title)
+	require.Contains(t, tool.Description, "42 US dollars")
+	require.True(t, tool.Annotations.ReadOnlyHint)
+	require.NotNil(t, tool.OutputSchema)
+
+	called, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "first_42_sponsor"})
+	require.NoError(t, err)
+	require.False(t, called.IsError)
+	require.Len(t, called.Content, 1)
+	structured, err := json.Marshal(called.StructuredContent)
+	require.NoError(t, err)
+	require.JSONEq(t, string(structured), called.Content[0].(*mcp.TextContent).Text)
+}
+
+func TestOlderMCPClientsAreServed(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		t.Run(version, func(t *testing.T) {
+			a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+
+				`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
+			require.Nil(t, a.Error)
+			var handshake mcp.InitializeResult
+			require.NoError(t, json.Unmarshal(a.Result, &handshake))
+			require.Equal(t, version, handshake.ProtocolVersion)
+			require.NotNil(t, handshake.Capabilities.Tools)
+			require.Nil(t, handshake.Capabilities.Resources, "what is not there is not announced")
+
+			for _, body := range []string{
+				`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+				`{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{}}`,
+				`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"first_42_sponsor","arguments":{}}}`,
+			} {
+				response := post(t, e, body, "Mcp-Protocol-Version", version)
+				require.Equal(t, http.StatusOK, response.StatusCode)
+				require.Nil(t, decode(t, response).Error, body)
+			}
+		})
+	}
+}
+
+// stateless is a request of MCP revision 2026-07-28.
+func stateless(method, members string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + members + `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+}
+
+func TestNewestMCPRevisionNeedsNoHandshake(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+
+	response := post(t, e, stateless("server/discover", ""), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	var discovered mcp.DiscoverResult
+	require.NoError(t, json.Unmarshal(decode(t, response).Result, &discovered))
+	require.Contains(t, discovered.SupportedVersions, "2026-07-28")
+
+	response = post(t, e, stateless("tools/call", `"name":"first_42_sponsor",`),
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "first_42_sponsor")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Nil(t, decode(t, response).Error)
+
+	response = post(t, e, stateless("tools/call", `"name":"first_42_sponsor",`),
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "another")
+	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+	require.Equal(t, -32020, decode(t, response).Error.Code, "headers must match the body")
+
+	response = post(t, e, stateless("no/such", ""), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such")
+	require.Equal(t, http.StatusNotFound, response.StatusCode)
+	require.Equal(t, codeMethodNotFound, decode(t, response).Error.Code)
+}
+
+func TestSubscriptionEndsAtOnce(t *testing.T) {
+	response := post(t, newEndpoint(t, config(t, public)), stateless("subscriptions/listen", `"notifications":{"toolsListChanged":true},`),
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+}
+
+func TestBareCurlCallsTheTool(t *testing.T) {
+	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
+	require.False(t, r.IsError)
+	require.Equal(t, "text", r.Content[0].Type)
+	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
+	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
+}
+
+func TestArgumentsAreIgnored(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	plain := callTool(t, e, `{"name":"first_42_sponsor"}`)
+	for _, arguments := range []string{`{}`, `null`, `{"amount":1,"note":"x"}`} {
+		require.Equal(t, plain, callTool(t, e, `{"name":"first_42_sponsor","arguments":`+arguments+`}`), arguments)
+	}
+}
+
+func TestUnknownToolIsAnError(t *testing.T) {
+	a := decode(t, post(t, newEndpoint(t, config(t, public)), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other"}}`))
+	require.Equal(t, codeInvalidParams, a.Error.Code)
+}
+
+func TestMCPParamsThatAreNoObjectAreRefused(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	for method := range mcpMethods {
+		for _, params := range []string{`[]`, `[{}]`, `"x"`, `7`, `true`} {
+			a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`))
+			require.NotNil(t, a.Error, "%s %s", method, params)
+			require.Equal(t, codeInvalidParams, a.Error.Code)
+			require.NotContains(t, a.Error.Message, "Go value", "the SDK's wording is for Go programmers")
+			require.Equal(t, "7", string(a.ID))
+		}
+	}
+}
+
+// The SDK would refuse a public name on a loopback connection, which is what
+// every proxy on the same machine makes.
+func TestProxyOnTheSameMachineIsServed(t *testing.T) {
+	server := httptest.NewServer(newEndpoint(t, config(t, public)))
+	t.Cleanup(server.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+offer.PathMCP, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	require.NoError(t, err)
+	r.Host = "pay.example.org"
+	response, err := server.Client().Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = response.Body.Close() })
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Nil(t, decode(t, response).Error)
+}
+
+func TestFailureOfTheSDKIsLoggedAndNotShown(t *testing.T) {
+	var log strings.Builder
+	c := config(t, public)
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	e := newEndpoint(t, c)
+	e.mcp = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "inner workings", http.StatusInternalServerError)
+	})
+	response := post(t, e, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
+	a := decode(t, response)
+	require.Equal(t, codeInternal, a.Error.Code)
+	require.NotContains(t, a.Error.Message, "inner workings")
+	require.Contains(t, log.String(), "method=ping status=500")
+}
+
+// broken is a payment service with a bug.
+type broken struct{ payments }
+
+func (broken) Required(string) x402.PaymentRequired { panic("bug") }
+
+func TestPanicInAHandlerBecomesAnError(t *testing.T) {
+	c := config(t, public)
+	c.Payments = broken{takesUSDC}
+	a := decode(t, post(t, newEndpoint(t, c), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":{}}}}`))
+	require.Equal(t, codeInternal, a.Error.Code)
+	require.NotContains(t, a.Error.Message, "bug")
+}
