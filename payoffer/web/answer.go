@@ -1,0 +1,160 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+)
+
+// Values of Cache-Control.
+const (
+	// cacheDocument is for what only a new configuration changes.
+	cacheDocument = "public, max-age=300"
+	// cacheLive is for what the rate changes: keep it, but ask whether the
+	// entity tag still holds.
+	cacheLive = "no-cache"
+	// cacheNever is for quotes, redirects, errors and receipts.
+	cacheNever = "no-store"
+	// cacheForever is for what its own address identifies.
+	cacheForever = "public, max-age=31536000, immutable"
+)
+
+// Media types of answers.
+const (
+	typeHTML    = "text/html; charset=utf-8"
+	typeJSON    = "application/json"
+	typePNG     = "image/png"
+	typeProblem = "application/problem+json"
+)
+
+// answer is a whole response, made before the request it answers.
+type answer struct {
+	status int
+	body   []byte
+	etag   string
+	// single are headers that replace what stands there, added those that
+	// stand beside what another handler of the site has set. Their values
+	// follow each other in values.
+	single []string
+	added  []additions
+	values []string
+}
+
+// additions are the values of one header that may repeat.
+type additions struct {
+	name string
+	n    int
+}
+
+// header is one header of an answer in canonical form.
+type header struct{ name, value string }
+
+// answer makes a response with the headers that every response has. Cache is
+// the value of Cache-Control; an answer that may be stored carries a strong
+// entity tag (RFC 9110 section 8.8.3).
+func (s *Server) answer(status int, contentType, cache string, body []byte, headers ...header) *answer {
+	a := &answer{status: status, body: body}
+	if contentType != "" {
+		headers = append(headers, header{"Content-Type", contentType}, header{"Content-Length", strconv.Itoa(len(body))})
+	}
+	if cache != "" {
+		headers = append(headers, header{"Cache-Control", cache})
+	}
+	if status == http.StatusOK && cache != cacheNever && !strings.HasPrefix(cache, "private") {
+		sum := sha256.Sum256(body)
+		a.etag = `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+		headers = append(headers, header{"Etag", a.etag})
+	}
+	a.header(append(headers, s.common...))
+	return a
+}
+
+// header lays out headers for setHeaders.
+func (a *answer) header(headers []header) {
+	for _, h := range headers {
+		if h.name != "Vary" && h.name != "Link" {
+			a.single, a.values = append(a.single, h.name), append(a.values, h.value)
+		}
+	}
+	a.add("Vary", headers)
+	a.add("Link", headers)
+}
+
+func (a *answer) add(name string, headers []header) {
+	n := 0
+	for _, h := range headers {
+		if h.name == name {
+			a.values = append(a.values, h.value)
+			n++
+		}
+	}
+	if n > 0 {
+		a.added = append(a.added, additions{name, n})
+	}
+}
+
+// setHeaders sets the answer's headers. The values are copied, in one
+// allocation, because other handlers of the site may edit header values in
+// place.
+func (a *answer) setHeaders(h http.Header) {
+	values := slices.Clone(a.values)
+	for i, name := range a.single {
+		h[name] = values[i : i+1 : i+1]
+	}
+	values = values[len(a.single):]
+	for _, add := range a.added {
+		if own := values[:add.n:add.n]; len(h[add.name]) == 0 {
+			h[add.name] = own
+		} else {
+			h[add.name] = append(h[add.name], own...)
+		}
+		values = values[add.n:]
+	}
+}
+
+// ServeHTTP writes the answer.
+func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	a.setHeaders(h)
+	if a.etag != "" && matches(r.Header["If-None-Match"], a.etag) {
+		delete(h, "Content-Type")
+		delete(h, "Content-Length")
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(a.body) // the client may have gone
+	}
+}
+
+// matches reports whether an If-None-Match header lists etag (RFC 9110 section
+// 13.1.2: the comparison is weak).
+func matches(lines []string, etag string) bool {
+	for _, line := range lines {
+		for item := range strings.SplitSeq(line, ",") {
+			item = strings.TrimSpace(item)
+			if item == "*" || strings.TrimPrefix(item, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// document is an answer with a discovery document.
+func (s *Server) document(d document.Document, headers ...header) *answer {
+	return s.answer(http.StatusOK, d.Type, cacheDocument, d.Body, headers...)
+}
+
+// json is an answer with v as JSON. The types of this package always marshal.
+func (s *Server) json(status int, cache string, v any, headers ...header) *answer {
+	return s.answer(status, typeJSON, cache, encode(v), headers...)
+}
+
+func encode(v any) []byte { return document.JSON(typeJSON, v).Body }

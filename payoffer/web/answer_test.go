@@ -1,0 +1,121 @@
+package web
+
+import (
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
+	s := newWorld(t).server(t)
+	etag := send(t, s, "GET", "/v1/invoice", "").Header.Get("ETag")
+	require.Regexp(t, `^"[A-Za-z0-9_-]{22}"$`, etag)
+	for _, held := range []string{etag, `"other", ` + etag, "W/" + etag, "*"} {
+		res := send(t, s, "GET", "/v1/invoice", "", "If-None-Match", held)
+		require.Equal(t, 304, res.StatusCode, held)
+		require.Empty(t, read(t, res))
+		require.Equal(t, etag, res.Header.Get("ETag"))
+		require.Equal(t, "Accept", res.Header.Get("Vary"))
+		require.Equal(t, "*", res.Header.Get("Access-Control-Allow-Origin"))
+		require.Empty(t, res.Header.Get("Content-Type"))
+	}
+	for _, held := range []string{`"other"`, etag[:5], ""} {
+		require.Equal(t, 200, send(t, s, "GET", "/v1/invoice", "", "If-None-Match", held).StatusCode, held)
+	}
+}
+
+func TestVariantsHaveDifferentEntityTags(t *testing.T) {
+	s := newWorld(t).server(t)
+	tags := map[string]bool{}
+	for _, accept := range []string{"application/json", "text/html", "text/uri-list"} {
+		res := send(t, s, "GET", "/v1/invoice", "", "Accept", accept)
+		require.Equal(t, "Accept", res.Header.Get("Vary"))
+		tags[res.Header.Get("ETag")] = true
+	}
+	require.Len(t, tags, 3)
+}
+
+func TestOnlyWhatLastsIsStored(t *testing.T) {
+	s := newWorld(t).server(t)
+	for target, want := range map[string]string{
+		"/openapi.json": "public, max-age=300", "/v1/sponsor": "public, max-age=300",
+		"/v1/invoice": "no-cache", "/v1/pay/btc.uri": "no-cache",
+		"/pay": "no-store", "/v1/offer": "no-store", "/v1/pay/btc.png": "no-store", "/v1/received": "no-store",
+		"/.well-known/webfinger": "no-store",
+	} {
+		res := send(t, s, "GET", target, "")
+		require.Equal(t, want, res.Header.Get("Cache-Control"), target)
+		require.Equal(t, want == "no-store", res.Header.Get("ETag") == "", target)
+	}
+}
+
+func TestANewRateReplacesWhatFollowsFromIt(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	before := send(t, s, "GET", "/v1/pay/btc.uri", "")
+	require.Contains(t, read(t, before), "amount=0.00045678&")
+	w.live.Satoshis = 50_000
+	s.Refresh()
+	after := send(t, s, "GET", "/v1/pay/btc.uri", "", "If-None-Match", before.Header.Get("ETag"))
+	require.Equal(t, 200, after.StatusCode)
+	require.Contains(t, read(t, after), "amount=0.0005&")
+	require.Contains(t, read(t, send(t, s, "GET", "/v1/invoice", "")), `"50000"`)
+	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "0.0005 BTC")
+}
+
+func TestTheLastOfManyRatesStays(t *testing.T) {
+	var satoshis atomic.Int64
+	c := newWorld(t).config()
+	c.Live = func() offer.Live { return offer.Live{Satoshis: 1_000 + satoshis.Load(), RateAt: at} }
+	s, err := New(c)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 5 {
+				satoshis.Add(1)
+				s.Refresh()
+				s.Serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/pay/btc.uri", nil))
+			}
+		})
+	}
+	all.Wait()
+	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay/btc.uri", "")), "amount=0.0000104&")
+}
+
+func TestRenewMovesTheExpiryOfSecurityTxt(t *testing.T) {
+	s := newWorld(t).server(t)
+	before := read(t, send(t, s, "GET", "/.well-known/security.txt", ""))
+	s.Renew(at.AddDate(0, 6, 0))
+	require.NotEqual(t, before, read(t, send(t, s, "GET", "/.well-known/security.txt", "")))
+}
+
+func TestNewRefusesWhatItCannotServe(t *testing.T) {
+	_, err := New(Config{})
+	require.Error(t, err)
+
+	w := newWorld(t)
+	long := make([]byte, 3000)
+	for i := range long {
+		long[i] = 'a'
+	}
+	shop, err := offer.NewStorefront("shop", "https://shop.example/"+string(long), 42_00)
+	require.NoError(t, err)
+	w.offer, err = offer.New(terms(), w.offer.Card, shop)
+	require.NoError(t, err)
+	_, err = New(w.config())
+	require.ErrorContains(t, err, `rail "shop"`)
+}
+
+func TestProblemsSayWhatToDo(t *testing.T) {
+	s := newWorld(t).server(t)
+	w := httptest.NewRecorder()
+	s.problem(503, problemNoRate, "Try the card.", retryAfter(1500*1e6)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	require.JSONEq(t, `{"type":"urn:pay-offer:problem:no-rate","title":"The rail cannot quote a price now","status":503,"detail":"Try the card."}`, w.Body.String())
+}

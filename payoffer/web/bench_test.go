@@ -1,0 +1,90 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// discard is a ResponseWriter that keeps its headers only.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// BenchmarkDocument compares a served document with a bare handler that writes
+// the same status, headers and bytes, over HTTP on loopback in the same run.
+func BenchmarkDocument(b *testing.B) { compare(b, "/.well-known/agent-card.json") }
+
+// BenchmarkQuote402 compares a 402 likewise.
+func BenchmarkQuote402(b *testing.B) { compare(b, "/v1/quote") }
+
+// compare reports the time of a request relative to the bare handler as
+// "ratio": the two take turns, so that both meet the same machine.
+func compare(b *testing.B, target string) {
+	s := newWorld(b).server(b)
+	rec := httptest.NewRecorder()
+	s.Serve(rec, httptest.NewRequest("GET", target, nil))
+	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) }))
+	defer ours.Close()
+	theirs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { bare(w, rec) }))
+	defer theirs.Close()
+
+	const turn = 20
+	request := func(server *httptest.Server) time.Duration {
+		start := time.Now()
+		for range turn {
+			res, err := server.Client().Get(server.URL + target)
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body) // so that the connection is used again
+			res.Body.Close()
+		}
+		return time.Since(start)
+	}
+	var spentOurs, spentBare time.Duration
+	for b.Loop() {
+		spentOurs += request(ours)
+		spentBare += request(theirs)
+	}
+	b.ReportMetric(spentOurs.Seconds()/spentBare.Seconds(), "ratio")
+	b.ReportMetric(float64(spentOurs.Nanoseconds())/float64(b.N*turn), "ns/request")
+}
+
+// BenchmarkServe is the same without HTTP around it: what the server itself
+// costs and allocates, beside the bare handler.
+func BenchmarkServe(b *testing.B) {
+	s := newWorld(b).server(b)
+	for name, target := range map[string]string{"document": "/.well-known/agent-card.json", "quote": "/v1/quote"} {
+		r := httptest.NewRequest("GET", target, nil)
+		r.Header.Set("Accept", "*/*")
+		rec := httptest.NewRecorder()
+		s.Serve(rec, r)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Serve(&discard{make(http.Header)}, r)
+			}
+		})
+		b.Run(name+"/bare", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				bare(&discard{make(http.Header)}, rec)
+			}
+		})
+	}
+}
+
+// bare writes an answer as a handler does that has it in memory.
+func bare(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
+	h := w.Header()
+	for name, values := range rec.Header() {
+		h[name] = values
+	}
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(rec.Body.Bytes())
+}

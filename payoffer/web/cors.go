@@ -1,0 +1,41 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// exposed are the response headers that a script of another origin may read.
+var exposed = strings.Join([]string{
+	x402.HeaderRequired, x402.HeaderResponse, x402.HeaderResponseV1, "Link", "Retry-After", "ETag", "Mcp-Session-Id", "Mcp-Protocol-Version",
+}, ", ")
+
+// sent are the request headers that a script of another origin may send. The
+// reference x402 client sends Access-Control-Expose-Headers, a response
+// header, with its request.
+var sent = strings.Join([]string{
+	x402.HeaderSignature, x402.HeaderSignatureV1, "Accept", "Content-Type", "If-None-Match", "Access-Control-Expose-Headers",
+	"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
+}, ", ")
+
+// commonHeaders stand on every response of an offer.
+func commonHeaders(card, description string) []header {
+	return []header{
+		{"Access-Control-Allow-Origin", "*"},
+		{"Access-Control-Expose-Headers", exposed},
+		{"X-Content-Type-Options", "nosniff"},
+		{"Link", "<" + card + `>; rel="payment"; type="text/html"`},
+		{"Link", "<" + description + `>; rel="service-desc"; type="application/json"`},
+	}
+}
+
+// preflight answers OPTIONS, and with it a browser's CORS preflight.
+func (s *Server) preflight(allow string) *answer {
+	return s.answer(http.StatusNoContent, "", "", nil,
+		header{"Allow", allow},
+		header{"Access-Control-Allow-Methods", allow},
+		header{"Access-Control-Allow-Headers", sent},
+		header{"Access-Control-Max-Age", "86400"})
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	baseURL  = "https://pay.example.org"
+	checkout = "https://checkout.example/pay?a=1&b=2"
+	payTo    = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
+	address  = "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"
+)
+
+// at is the time of the tests.
+var at = time.Date(2026, 11, 21, 13, 14, 15, 0, time.UTC)
+
+var qrKey = []byte("0123456789abcdef0123456789abcdef")
+
+func terms() offer.Terms {
+	return offer.Terms{
+		ID: "pay.example.org", BaseURL: baseURL, SiteURL: "https://www.example.org",
+		Name: "Example Offer", Operator: "Example Org", Description: "One fixed payment.", Contact: "pay@example.org",
+		SourceURL: "https://code.example.net/offer", Account: "pay", Amount: 42_00, Updated: "2026-11-21",
+	}
+}
+
+// makeOffer is an offer with every rail, its chains named, its text as given.
+func makeOffer(t testing.TB, terms offer.Terms, usdcNetwork string) *offer.Offer {
+	t.Helper()
+	card, err := offer.NewCard(checkout, nil, terms.Amount)
+	require.NoError(t, err)
+	network, err := offer.LookupNetwork(usdcNetwork)
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, payTo, terms.Amount)
+	require.NoError(t, err)
+	btc, err := offer.NewBitcoin(address, terms.Name, terms.Amount)
+	require.NoError(t, err)
+	transfer, err := offer.NewTransfer("transfer", "bank@example.org", terms.Name+" 42", terms.Operator, terms.Amount)
+	require.NoError(t, err)
+	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", terms.Amount)
+	require.NoError(t, err)
+	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", terms.Amount)
+	require.NoError(t, err)
+	o, err := offer.New(terms, card, usdc, btc, transfer, tip, pack)
+	require.NoError(t, err)
+	return o
+}
+
+// world is what a server under test stands in.
+type world struct {
+	offer    *offer.Offer
+	live     offer.Live
+	key      []byte
+	outcome  x402.Outcome
+	attempts []x402.Attempt
+	accepts  []x402.Requirements
+	quote    *x402.Quote
+	totals   []ledger.Total
+	receipts []ledger.Receipt
+	err      error
+	health   []observe.Health
+}
+
+func newWorld(t testing.TB) *world {
+	return &world{
+		offer: makeOffer(t, terms(), "base"), key: qrKey,
+		live:    offer.Live{Satoshis: 45_678, RateAt: at},
+		accepts: []x402.Requirements{{Scheme: "exact", Network: "eip155:8453", Amount: "42000000", PayTo: payTo}},
+		quote:   &x402.Quote{Header: "cXVvdGU=", Body: []byte(`{"x402Version":1,"error":"payment required","accepts":[{"scheme":"exact"}],"fallback":{"amountUsd":42}}` + "\n")},
+		health: []observe.Health{
+			{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
+			{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
+			{Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},
+		},
+	}
+}
+
+func (w *world) Quote() *x402.Quote           { return w.quote }
+func (w *world) Accepts() []x402.Requirements { return w.accepts }
+func (w *world) Refusal(reason string) *x402.Quote {
+	body, _ := json.Marshal(map[string]string{"error": reason})
+	return &x402.Quote{Header: w.quote.Header, Body: body}
+}
+
+func (w *world) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
+	w.attempts = append(w.attempts, a)
+	return w.outcome
+}
+
+func (w *world) Totals(context.Context, string) ([]ledger.Total, error) { return w.totals, w.err }
+
+func (w *world) Receipts(_ context.Context, _ string, before int64, limit int) ([]ledger.Receipt, error) {
+	var page []ledger.Receipt
+	for _, r := range w.receipts {
+		if (before == 0 || r.ID < before) && len(page) < limit {
+			page = append(page, r)
+		}
+	}
+	return page, w.err
+}
+
+func (w *world) config() Config {
+	return Config{
+		Offer: w.offer, Payments: w, Receipts: w,
+		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0"}`)
+		}),
+		Live: func() offer.Live { return w.live }, Health: func() []observe.Health { return w.health },
+		QRKey: func() []byte { return w.key }, ClientIP: func(r *http.Request) string { return r.RemoteAddr },
+		Now: func() time.Time { return at }, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (w *world) server(t testing.TB) *Server {
+	t.Helper()
+	s, err := New(w.config())
+	require.NoError(t, err)
+	return s
+}
+
+// send makes a request with headers given as name and value in turn.
+func send(t testing.TB, s *Server, method, target, body string, headers ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	require.True(t, s.Serve(w, r), "%s %s is not ours", method, target)
+	return w.Result()
+}
+
+func read(t testing.TB, res *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
+func readJSON(t testing.TB, res *http.Response) map[string]any {
+	t.Helper()
+	var v map[string]any
+	require.NoError(t, json.Unmarshal([]byte(read(t, res)), &v))
+	return v
+}
+
+const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -1,0 +1,133 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// pageTargets are the pages for people.
+var pageTargets = []string{"/v1/pay", "/v1/invoice", "/v1/pay/transfer", "/v1/received"}
+
+func TestHostileTextStaysText(t *testing.T) {
+	const evil = `</script></style></title><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`{{.}}"
+	w := newWorld(t)
+	bad := terms()
+	bad.Name, bad.Operator, bad.Description, bad.Contact = evil, evil, evil, evil
+	w.offer = makeOffer(t, bad, "base")
+	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: evil, Rail: evil, Asset: evil}}
+	w.totals = []ledger.Total{confirmed(evil, ledger.LevelChain, 1_00)}
+	s := w.server(t)
+	for _, target := range pageTargets {
+		page := read(t, send(t, s, "GET", target, "", "Accept", browser))
+		require.NotContains(t, page, "<script>alert", target)
+		require.NotContains(t, page, "<img src=x", target)
+		require.Equal(t, 2, strings.Count(page, "</script>"), target)
+		require.Contains(t, page, "&lt;img src=x", target)
+	}
+}
+
+func TestPagesRunAndLoadOnlyWhatTheyCarry(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, target := range pageTargets {
+		res := send(t, s, "GET", target, "", "Accept", browser)
+		policy, page := res.Header.Get("Content-Security-Policy"), read(t, res)
+		require.Contains(t, policy, "default-src 'none'")
+		require.Contains(t, policy, "frame-ancestors 'none'")
+		for _, element := range []string{"style", "script"} {
+			inline := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(page, -1)
+			require.Len(t, inline, 1, element)
+			sum := sha256.Sum256([]byte(inline[0][1]))
+			require.Contains(t, policy, element+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", target)
+		}
+		for _, source := range regexp.MustCompile(` src="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			require.True(t, strings.HasPrefix(source[1], "/v1/qr/"), source[1])
+		}
+		require.NotContains(t, page, "url(")
+		require.NotContains(t, page, "ZgotmplZ")
+		require.NotContains(t, page, "style=")
+		require.Contains(t, page, `<html lang="en">`)
+		require.Equal(t, 1, strings.Count(page, "<h1>"), target)
+	}
+}
+
+func TestThePayPageShowsTheTermsBesideEveryCode(t *testing.T) {
+	w := newWorld(t)
+	page := read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser))
+	last := 0
+	for _, rail := range w.offer.Rails {
+		m := rail.Methods(w.offer, w.live)[0]
+		start := strings.Index(page, `id="`+m.Rail+`"`)
+		require.Greater(t, start, last, "the rails stand in their order, the card first")
+		last = start
+		section := page[start:]
+		section = section[:strings.Index(section, "</section>")]
+		require.NotEmpty(t, m.Facts)
+		for _, fact := range m.Facts {
+			require.Contains(t, section, "<span>"+fact.Value+"</span>")
+		}
+		require.Contains(t, section, `alt="QR code`)
+		require.Contains(t, section, `href="`+strings.ReplaceAll(m.Link(), "&", "&amp;")+`"`)
+	}
+	require.Contains(t, page, "spendControls.maxAmountPerPayment")
+	require.Contains(t, page, `"price":"42.00"`)
+	require.NotContains(t, page, "worth nothing")
+
+	w.offer, w.accepts = makeOffer(t, terms(), "base-sepolia"), nil
+	page = read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser))
+	require.Contains(t, page, "worth nothing")
+	require.NotContains(t, page, "spendControls")
+}
+
+func TestTheBankPageAndItsJSONAgree(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	body := readJSON(t, send(t, s, "GET", "/v1/pay/transfer", ""))
+	require.Equal(t, "Example Org", body["payee"])
+	require.Equal(t, 42.0, body["amountUsd"])
+	require.Equal(t, "42.00", body["amount"])
+	require.Equal(t, "Example Offer 42", body["memo"])
+	page := read(t, send(t, s, "GET", "/v1/pay/transfer", "", "Accept", browser))
+	for _, name := range []string{"payee", "memo", "inbox"} {
+		require.Contains(t, page, "<span>"+body[name].(string)+"</span>")
+	}
+	require.Contains(t, page, strings.ReplaceAll(body["uri"].(string), "&", "&amp;"))
+}
+
+func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
+	w := newWorld(t)
+	w.health[1].Blind = true
+	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00)}
+	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, "32.00 USD remain")
+	require.Contains(t, page, "This report is partial")
+	require.Regexp(t, `<th scope="row">usdc</th><td>unknown</td>`, page)
+	require.Regexp(t, `<th scope="row">btc</th><td>0</td>`, page)
+
+	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00)}
+	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "The goal is reached")
+}
+
+func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {
+	w := newWorld(t)
+	var err error
+	bare := terms()
+	bare.Operator, bare.Contact, bare.Description = "", "", ""
+	w.offer, err = offer.New(bare, w.offer.Card)
+	require.NoError(t, err)
+	w.accepts = nil
+	s := w.server(t)
+	page := read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser))
+	require.Equal(t, 1, strings.Count(page, "<section"))
+	require.NotContains(t, page, "mailto:")
+	require.Nil(t, s.find("/v1/pay/transfer"))
+	require.Nil(t, s.find("/v1/pay/btc.uri"))
+	require.Nil(t, s.find("/.well-known/x402"))
+}

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skip2/go-qrcode"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// startRetry is when to ask again while the service is starting.
+const startRetry = 2 * time.Second
+
+// macSize is the length of a QR address's MAC in bytes.
+const macSize = 16
+
+// modulePixels is the width of one QR module.
+const modulePixels = 8
+
+// qrPath is the address of the QR image of a rail's payment URI:
+// /v1/qr/<rail>/<base64url of the URI>.<base64url of the MAC>.png. It holds all
+// that the image shows, so every instance with the key can draw it.
+func qrPath(key []byte, rail, uri string) string {
+	return offer.PathQR + "/" + rail + "/" + base64.RawURLEncoding.EncodeToString([]byte(uri)) + "." +
+		base64.RawURLEncoding.EncodeToString(qrMAC(key, rail, uri)) + ".png"
+}
+
+// qrMAC proves that this service made the address, which therefore draws
+// nobody else's payment.
+func qrMAC(key []byte, rail, uri string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(rail))
+	mac.Write([]byte{0})
+	mac.Write([]byte(uri))
+	return mac.Sum(nil)[:macSize]
+}
+
+// parseQRPath reads the rail and the URI of a QR address whose MAC is right.
+func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
+	rest, ok := strings.CutPrefix(path, offer.PathQR+"/")
+	if !ok {
+		return "", "", false
+	}
+	rail, name, _ := strings.Cut(rest, "/")
+	name, isPNG := strings.CutSuffix(name, ".png")
+	encoded, signature, _ := strings.Cut(name, ".")
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	if err != nil || !isPNG {
+		return "", "", false
+	}
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(signature)
+	if err != nil || !hmac.Equal(mac, qrMAC(key, rail, string(decoded))) {
+		return "", "", false
+	}
+	return rail, string(decoded), true
+}
+
+// qrImage is GET /v1/qr/….
+func (s *Server) qrImage(w http.ResponseWriter, r *http.Request) {
+	s.qrAnswer(r.URL.Path).ServeHTTP(w, r)
+}
+
+func (s *Server) qrAnswer(path string) *answer {
+	key := s.QRKey()
+	if key == nil {
+		return s.notStarted()
+	}
+	rail, uri, ok := parseQRPath(key, path)
+	if _, configured := s.Offer.Rail(rail); !ok || !configured {
+		return s.problem(http.StatusNotFound, problemNotFound,
+			"This is no QR code of this offer. The current ones are at "+s.Offer.URL(offer.PathMethods)+".")
+	}
+	return s.images.get(path, func() *answer {
+		image, err := drawQR(uri)
+		if err != nil {
+			// New has checked every rail's link; only a later rate could make one too long.
+			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
+			return s.problem(http.StatusNotFound, problemNotFound, "The payment address is too long for a QR code; use the link.")
+		}
+		return s.answer(http.StatusOK, typePNG, cacheForever, image)
+	})
+}
+
+// drawQR is the PNG of a QR code with 15 % error correction (level M), its
+// modules a whole number of pixels wide, with the quiet zone of ISO/IEC 18004.
+func drawQR(uri string) ([]byte, error) {
+	return qrcode.Encode(uri, qrcode.Medium, -modulePixels)
+}
+
+// checkImages checks that every rail's link fits into a QR code.
+func (s *Server) checkImages() error {
+	for _, m := range s.Offer.Methods(s.Live()) {
+		if !m.Available {
+			continue
+		}
+		if _, err := qrcode.New(m.Link(), qrcode.Medium); err != nil {
+			return fmt.Errorf("the payment address of the rail %q does not fit into a QR code (%d bytes); use a shorter one: %w", m.Rail, len(m.Link()), err)
+		}
+	}
+	return nil
+}
+
+// notStarted is the answer of what needs the running service.
+func (s *Server) notStarted() *answer {
+	return s.problem(http.StatusServiceUnavailable, problemNotStarted,
+		"The service has not finished its start. Ask again in a moment.", retryAfter(startRetry))
+}
+
+// maxImages bounds the images kept in memory: some kilobytes each.
+const maxImages = 64
+
+// imageCache keeps the images drawn last. Only addresses with a right MAC
+// reach it.
+type imageCache struct {
+	mu     sync.Mutex
+	images map[string]*answer
+	order  []string
+}
+
+func newImageCache() *imageCache { return &imageCache{images: make(map[string]*answer)} }
+
+// get is the image kept for path, or the one that draw makes.
+func (c *imageCache) get(path string, draw func() *answer) *answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kept := c.images[path]; kept != nil {
+		return kept
+	}
+	if len(c.order) == maxImages {
+		delete(c.images, c.order[0])
+		c.order = c.order[1:]
+	}
+	drawn := draw()
+	c.images[path], c.order = drawn, append(c.order, path)
+	return drawn
+}

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// maxBody bounds a request body in bytes.
+const maxBody = 64 << 10
+
+// headerRequired is the canonical form under which net/http keeps the header.
+var headerRequired = http.CanonicalHeaderKey(x402.HeaderRequired)
+
+// quoteAnswers keeps the standing quote as bytes.
+type quoteAnswers struct{ standing atomic.Pointer[standingQuote] }
+
+type standingQuote struct {
+	quote *x402.Quote
+	*answer
+}
+
+// standing is the 402 for a request without payment. The answer is made again
+// only when the quote is another one.
+func (s *Server) standing() *answer {
+	quote := s.Payments.Quote()
+	if kept := s.quote.standing.Load(); kept != nil && kept.quote == quote {
+		return kept.answer
+	}
+	made := &standingQuote{quote, s.paymentRequired(quote)}
+	s.quote.standing.Store(made)
+	return made.answer
+}
+
+// paymentRequired is a 402: version 2 of x402 in the header, version 1 and the
+// card checkout in the body.
+func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *answer {
+	if q.Header != "" {
+		headers = append(headers, header{headerRequired, q.Header})
+	}
+	return s.answer(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...)
+}
+
+// getQuote is GET /v1/offer: the card checkout for a browser, else 402.
+func (s *Server) getQuote() http.HandlerFunc {
+	return negotiate(
+		variant{asksJSON, http.HandlerFunc(s.postQuote)},
+		variant{asksHTML, s.redirect(s.Offer.Card.URL, varyAccept)})
+}
+
+// postQuote always answers 402. A payment sent here is neither read nor kept.
+func (s *Server) postQuote(w http.ResponseWriter, r *http.Request) {
+	if hasPayment(r.Header) {
+		s.paymentRequired(s.Payments.Refusal("nothing was charged: this address only quotes; send the payment to POST "+
+			s.Offer.URL(offer.PathSponsor))).ServeHTTP(w, r)
+		return
+	}
+	s.standing().ServeHTTP(w, r)
+}
+
+// Header names in the form under which net/http keeps them.
+var (
+	headerSignature   = http.CanonicalHeaderKey(x402.HeaderSignature)
+	headerSignatureV1 = http.CanonicalHeaderKey(x402.HeaderSignatureV1)
+)
+
+func hasPayment(h http.Header) bool {
+	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0
+}
+
+// drained reads the body away, so that the connection can be used again, and
+// answers 413 for one that is too large.
+func (s *Server) drained(next http.HandlerFunc) http.HandlerFunc {
+	tooLarge := s.problem(http.StatusRequestEntityTooLarge, problemTooLarge,
+		"A body of more than 64 KiB is not read, and nothing was charged. Send a smaller one or none.")
+	unread := s.problem(http.StatusBadRequest, problemBody,
+		"The body ended early or is not framed as HTTP wants it, and nothing was charged. Send the request again.")
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next(w, r)
+			return
+		}
+		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
+		if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
+			tooLarge.ServeHTTP(w, r)
+			return
+		}
+		if err != nil {
+			unread.ServeHTTP(w, r)
+			return
+		}
+		next(w, r)
+	}
+}

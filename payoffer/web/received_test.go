@@ -1,0 +1,81 @@
+package web
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func cents(n int64) *int64 { return &n }
+
+func TestReceivedListsReceiptsWithoutThePayer(t *testing.T) {
+	w := newWorld(t)
+	w.totals = []ledger.Total{confirmed("usdc", ledger.LevelChain, 42_00)}
+	w.receipts = []ledger.Receipt{{
+		ID: 5, ExternalID: "eip155:8453:0xabc:0", Rail: "usdc", Via: "x402", Status: ledger.StatusConfirmed,
+		EvidenceLevel: ledger.LevelChain, Asset: "USDC", Amount: 42_000_000, USDCents: cents(42_00),
+		Payer: "0xSecretPayer", OccurredAt: at.Unix(), Transaction: "0xabc",
+	}, {ID: 4, ExternalID: "a:0", Rail: "btc", Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain}}
+	res := send(t, w.server(t), "GET", "/v1/received", "")
+	require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+	raw := read(t, res)
+	require.NotContains(t, raw, "SecretPayer")
+	for _, want := range []string{
+		`"goalMet": true`, `"receivedUsd": 42,`, `"receivedUsdDecimal": "42.00"`, `"observedAt": "2026-11-21T13:14:15Z"`,
+		`"id": "eip155:8453:0xabc:0"`, `"amountAtomic": "42000000"`, `"evidence": "chain"`, `"amountUsd": null`, `"next": null`,
+	} {
+		require.Contains(t, raw, want)
+	}
+}
+
+func TestReceivedIsReadPageByPage(t *testing.T) {
+	w := newWorld(t)
+	for id := int64(25); id > 0; id-- {
+		w.receipts = append(w.receipts, ledger.Receipt{ID: id, ExternalID: "r"})
+	}
+	s := w.server(t)
+	var numbers []float64
+	target := "/v1/received?limit=10"
+	for target != "" {
+		body := readJSON(t, send(t, s, "GET", target, ""))
+		for _, r := range body["receipts"].([]any) {
+			numbers = append(numbers, r.(map[string]any)["number"].(float64))
+		}
+		next, _ := body["next"].(string)
+		require.True(t, next == "" || strings.HasPrefix(next, baseURL))
+		target = strings.TrimPrefix(next, baseURL)
+	}
+	require.Len(t, numbers, 25)
+	require.Equal(t, 25.0, numbers[0])
+	require.Equal(t, 1.0, numbers[24])
+	require.Len(t, readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"], 20)
+}
+
+func TestReceivedRefusesPagesThatDoNotExist(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, query := range []string{"before=0", "before=-1", "before=x", "before=", "limit=0", "limit=101", "limit=x", "before=99999999999999999999"} {
+		res := send(t, s, "GET", "/v1/received?"+query, "")
+		require.Equal(t, 400, res.StatusCode, query)
+		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	}
+	_, _, ok := pageOf(url.Values{"limit": {"100"}, "before": {"1"}, "other": {"x"}})
+	require.True(t, ok)
+}
+
+func TestReceivedSaysThatTheLedgerIsNotOpen(t *testing.T) {
+	w := newWorld(t)
+	for _, err := range []error{ledger.ErrNotOpen, errors.New("dial tcp secret-host: refused")} {
+		w.err = err
+		res := send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)
+		require.Equal(t, 503, res.StatusCode)
+		require.NotEmpty(t, res.Header.Get("Retry-After"))
+		body := read(t, res)
+		require.Contains(t, body, "urn:pay-offer:problem:ledger-unavailable")
+		require.NotContains(t, body, "secret-host")
+	}
+}

@@ -1,0 +1,153 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Route is a method and a path that the server answers.
+type Route struct{ Method, Path string }
+
+// route is one row of the table: a method, a path and its answer. GET answers
+// HEAD too; OPTIONS and all other methods are answered for every path alike.
+type route struct {
+	method, path string
+	answer       http.Handler
+}
+
+// pathImage is the one path that is a template: what follows PathQR rebuilds a
+// payment URI.
+const pathImage = offer.PathQR + "/{rail}/{image}"
+
+// table is every path of the offer, in the order of section 4 of the
+// specification; the paths that it leaves open follow.
+func (s *Server) table() []route {
+	o := s.Offer
+	const get, post = http.MethodGet, http.MethodPost
+	agentCard := s.document(document.AgentCard(o))
+	did := s.document(document.DID(o))
+	routes := []route{
+		{get, offer.PathHostMetaJSON, s.document(document.HostMetaJSON(o))},
+		{get, offer.PathDID, did},
+		{get, offer.PathNodeInfo, s.document(document.NodeInfoIndex(o))},
+		{get, offer.PathWebFinger, http.HandlerFunc(s.webFinger)},
+		{get, offer.PathHumans, s.document(document.Humans(o))},
+		{get, offer.PathSecurity, http.HandlerFunc(s.securityTxt)},
+		{get, offer.PathPackage, s.document(document.Package(o))},
+		{get, offer.PathPay, s.redirect(o.Card.URL)},
+		{get, offer.PathOffer, s.getQuote()},
+		{post, offer.PathOffer, s.drained(s.postQuote)},
+		{get, offer.PathQuote, s.getQuote()},
+		{post, offer.PathQuote, s.drained(s.postQuote)},
+		{get, offer.PathInvoice, s.invoice()},
+		{get, offer.PathSkill, s.document(document.Skill(o))},
+		{get, offer.PathSponsor, s.howToSponsor()},
+		{post, offer.PathSponsor, s.drained(s.sponsor)},
+		{post, offer.PathMCP, s.agent()},
+		{get, offer.PathReceived, http.HandlerFunc(s.received)},
+
+		{get, offer.PathMethods, s.methods()},
+		{get, offer.PathHostMeta, s.hostMeta()},
+		{get, offer.PathDIDRoot, did},
+		{get, offer.PathNodeInfo21, s.document(document.NodeInfo(o))},
+		{get, offer.PathSecurityRoot, s.redirect(o.URL(offer.PathSecurity))},
+		{get, offer.PathAgentCard, agentCard},
+		{get, offer.PathAgentCardOld, agentCard},
+		{get, offer.PathOpenAPI, s.document(document.OpenAPI(o))},
+		{get, offer.PathLLMs, s.document(document.LLMs(o))},
+		{get, offer.PathAPICatalog, s.document(document.APICatalog(o))},
+	}
+	if accepts := s.Payments.Accepts(); len(accepts) > 0 {
+		x402JSON := s.document(document.X402(o, encode(accepts)))
+		routes = append(routes, route{get, offer.PathX402, x402JSON}, route{get, offer.PathX402JSON, x402JSON})
+	}
+	for _, rail := range o.Rails {
+		routes = append(routes,
+			route{get, offer.URIPath(rail.Name()), s.railURI(rail.Name())},
+			route{get, offer.PNGPath(rail.Name()), s.railPNG(rail.Name())})
+	}
+	if transfer := o.Transfer(); transfer != nil {
+		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.transferPage(transfer)})
+	}
+	return append(routes, route{get, pathImage, http.HandlerFunc(s.qrImage)})
+}
+
+// Routes are all methods and paths of the offer in the order of the table,
+// HEAD and OPTIONS left out. The QR images are one path, a template.
+func (s *Server) Routes() []Route {
+	var routes []Route
+	for _, row := range s.table() {
+		routes = append(routes, Route{row.method, row.path})
+	}
+	return routes
+}
+
+// resource is everything that one path answers.
+type resource struct {
+	get, post             http.Handler
+	preflight, notAllowed *answer
+}
+
+// ServeHTTP dispatches by method.
+func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var handler http.Handler
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		handler = res.get
+	case http.MethodPost:
+		handler = res.post
+	case http.MethodOptions:
+		handler = res.preflight
+	}
+	if handler == nil {
+		handler = res.notAllowed
+	}
+	handler.ServeHTTP(w, r)
+}
+
+func (s *Server) index(table []route) map[string]*resource {
+	resources := make(map[string]*resource)
+	for _, row := range table {
+		res := resources[row.path]
+		if res == nil {
+			res = new(resource)
+			resources[row.path] = res
+		}
+		if row.method == http.MethodPost {
+			res.post = row.answer
+		} else {
+			res.get = row.answer
+		}
+	}
+	for _, res := range resources {
+		allow := strings.Join(res.allowed(), ", ")
+		res.preflight, res.notAllowed = s.preflight(allow), s.notAllowed(allow)
+	}
+	return resources
+}
+
+func (res *resource) allowed() []string {
+	var methods []string
+	if res.get != nil {
+		methods = append(methods, http.MethodGet, http.MethodHead)
+	}
+	if res.post != nil {
+		methods = append(methods, http.MethodPost)
+	}
+	return append(slices.Clip(methods), http.MethodOptions)
+}
+
+// find is the resource at a path, or nil.
+func (s *Server) find(path string) *resource {
+	if res := s.resources[path]; res != nil {
+		return res
+	}
+	if strings.HasPrefix(path, offer.PathQR+"/") {
+		return s.resources[pathImage]
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// rows are section 4 of the specification and what DESIGN section 2 adds.
+var rows = []struct {
+	method, target string
+	status         int
+	mediaType      string
+	location       string
+}{
+	{"GET", "/.well-known/host-meta.json", 200, "application/jrd+json", ""},
+	{"GET", "/.well-known/did.json", 200, "application/did+json", ""},
+	{"GET", "/.well-known/nodeinfo", 200, "application/json", ""},
+	{"GET", "/.well-known/webfinger?resource=acct:pay@pay.example.org", 200, "application/jrd+json", ""},
+	{"GET", "/humans.txt", 200, "text/plain", ""},
+	{"GET", "/.well-known/security.txt", 200, "text/plain", ""},
+	{"GET", "/package.json", 200, "application/json", ""},
+	{"GET", "/pay", 302, "text/html", checkout},
+	{"GET", "/v1/offer", 402, "application/json", ""},
+	{"POST", "/v1/offer", 402, "application/json", ""},
+	{"GET", "/v1/quote", 402, "application/json", ""},
+	{"POST", "/v1/quote", 402, "application/json", ""},
+	{"GET", "/v1/invoice", 200, "application/json", ""},
+	{"GET", "/skills/pay/SKILL.md", 200, "text/markdown", ""},
+	{"GET", "/v1/pay/card.png", 302, "text/html", "/v1/qr/card/"},
+	{"GET", "/v1/pay/card.uri", 200, "text/uri-list", ""},
+	{"GET", "/v1/pay/usdc.png", 302, "text/html", "/v1/qr/usdc/"},
+	{"GET", "/v1/pay/usdc.uri", 200, "text/uri-list", ""},
+	{"GET", "/v1/pay/tip-jar.uri", 200, "text/uri-list", ""},
+	{"GET", "/v1/pay/tip-jar.png", 302, "text/html", "/v1/qr/tip-jar/"},
+	{"GET", "/v1/pay/pack.uri", 200, "text/uri-list", ""},
+	{"GET", "/v1/pay/transfer.uri", 200, "text/uri-list", ""},
+	{"GET", "/v1/pay/btc.uri", 200, "text/uri-list", ""},
+	{"GET", "/v1/pay/btc.png", 302, "text/html", "/v1/qr/btc/"},
+	{"POST", "/v1/sponsor", 402, "application/json", ""},
+	{"GET", "/v1/sponsor", 200, "application/json", ""},
+	{"POST", "/mcp", 200, "application/json", ""},
+	{"GET", "/v1/received", 200, "application/json", ""},
+	{"GET", "/v1/pay/transfer", 200, "application/json", ""},
+	{"GET", "/v1/pay", 200, "application/json", ""},
+	{"GET", "/.well-known/host-meta", 200, "application/xrd+xml", ""},
+	{"GET", "/did.json", 200, "application/did+json", ""},
+	{"GET", "/nodeinfo/2.1", 200, "application/json", ""},
+	{"GET", "/security.txt", 302, "text/html", baseURL + "/.well-known/security.txt"},
+	{"GET", "/.well-known/agent-card.json", 200, "application/json", ""},
+	{"GET", "/.well-known/agent.json", 200, "application/json", ""},
+	{"GET", "/openapi.json", 200, "application/json", ""},
+	{"GET", "/.well-known/x402", 200, "application/json", ""},
+	{"GET", "/.well-known/x402.json", 200, "application/json", ""},
+	{"GET", "/llms.txt", 200, "text/", ""},
+	{"GET", "/.well-known/api-catalog", 200, "application/linkset+json", ""},
+}
+
+func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, row := range rows {
+		t.Run(row.method+" "+row.target, func(t *testing.T) {
+			res := send(t, s, row.method, row.target, "")
+			body := read(t, res)
+			require.Equal(t, row.status, res.StatusCode)
+			require.True(t, strings.HasPrefix(res.Header.Get("Content-Type"), row.mediaType), res.Header.Get("Content-Type"))
+			require.True(t, strings.HasPrefix(res.Header.Get("Location"), row.location), res.Header.Get("Location"))
+			require.NotEmpty(t, body)
+			require.Equal(t, "*", res.Header.Get("Access-Control-Allow-Origin"))
+			require.Contains(t, res.Header.Get("Access-Control-Expose-Headers"), "PAYMENT-REQUIRED")
+			require.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"))
+			require.Equal(t, `<`+checkout+`>; rel="payment"; type="text/html"`, res.Header.Values("Link")[0])
+			require.Contains(t, res.Header.Values("Link")[1], `<`+baseURL+`/openapi.json>; rel="service-desc"`)
+		})
+	}
+}
+
+func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, row := range rows {
+		if row.method != http.MethodGet {
+			continue
+		}
+		get, head := send(t, s, "GET", row.target, ""), send(t, s, "HEAD", row.target, "")
+		require.Equal(t, get.StatusCode, head.StatusCode, row.target)
+		require.Equal(t, get.Header, head.Header, row.target)
+		require.Empty(t, read(t, head), row.target)
+		require.Len(t, read(t, get), int(get.ContentLength), row.target)
+	}
+}
+
+func TestEveryPathRefusesOtherMethodsAndAnswersPreflight(t *testing.T) {
+	s := newWorld(t).server(t)
+	allow := map[string]string{"/mcp": "POST, OPTIONS"}
+	for _, path := range []string{"/v1/offer", "/v1/quote", "/v1/sponsor"} {
+		allow[path] = "GET, HEAD, POST, OPTIONS"
+	}
+	for _, route := range s.Routes() {
+		want := allow[route.Path]
+		if want == "" {
+			want = "GET, HEAD, OPTIONS"
+		}
+		res := send(t, s, "DELETE", route.Path, "")
+		require.Equal(t, 405, res.StatusCode, route.Path)
+		require.Equal(t, want, res.Header.Get("Allow"))
+		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+		require.Equal(t, "urn:pay-offer:problem:method-not-allowed", readJSON(t, res)["type"])
+
+		res = send(t, s, "OPTIONS", route.Path, "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+		require.Equal(t, 204, res.StatusCode, route.Path)
+		require.Equal(t, want, res.Header.Get("Access-Control-Allow-Methods"))
+		require.Equal(t, "*", res.Header.Get("Access-Control-Allow-Origin"))
+		for _, name := range []string{"PAYMENT-SIGNATURE", "X-PAYMENT", "Content-Type", "Access-Control-Expose-Headers", "Mcp-Protocol-Version"} {
+			require.Contains(t, res.Header.Get("Access-Control-Allow-Headers"), name)
+		}
+		require.NotEmpty(t, res.Header.Get("Access-Control-Max-Age"))
+	}
+	require.Equal(t, 405, send(t, s, "GET", "/mcp", "").StatusCode)
+	require.Equal(t, "no-store", send(t, s, "POST", "/mcp", "").Header.Get("Cache-Control"))
+}
+
+func TestOtherPathsAreLeftToTheNextHandler(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, path := range []string{"/", "/v1", "/v1/", "/pay/", "/v1/pay/", "/v1/pay/card", "/v1/pay/none.uri", "/V1/offer", "/v1/qr", "/.well-known/"} {
+		w := httptest.NewRecorder()
+		require.False(t, s.Serve(w, httptest.NewRequest("GET", path, nil)), path)
+		require.Empty(t, w.Header(), path)
+		require.Empty(t, w.Body.String(), path)
+	}
+}
+
+func TestRouteTableEqualsTheAPIDescription(t *testing.T) {
+	w := newWorld(t)
+	var described []Route
+	for _, op := range document.Operations(w.offer) {
+		described = append(described, Route(op))
+	}
+	require.ElementsMatch(t, described, w.server(t).Routes())
+
+	card, err := offer.NewCard(checkout, nil, 42_00)
+	require.NoError(t, err)
+	w.offer, err = offer.New(terms(), card)
+	require.NoError(t, err)
+	w.accepts, described = nil, nil
+	for _, op := range document.Operations(w.offer) {
+		described = append(described, Route(op))
+	}
+	require.ElementsMatch(t, described, w.server(t).Routes())
+}
+
+// ownLink finds addresses of the service host in any published text.
+var ownLink = regexp.MustCompile(regexp.QuoteMeta(baseURL) + `/[A-Za-z0-9_./~%?=&:@{}-]*`)
+
+func TestEveryPublishedLinkOfOursResolves(t *testing.T) {
+	s := newWorld(t).server(t)
+	seen := map[string]bool{}
+	check := func(from, link string) {
+		link = strings.TrimRight(link, ".,;:")
+		if seen[link] || strings.ContainsAny(link, "{}") {
+			return
+		}
+		seen[link] = true
+		u, err := url.Parse(link)
+		require.NoError(t, err)
+		require.NotNil(t, s.find(u.Path), "%s links to %s, which nobody serves", from, link)
+	}
+	for _, row := range rows {
+		for _, accept := range []string{"*/*", browser} {
+			body := read(t, send(t, s, row.method, row.target, "", "Accept", accept))
+			for _, link := range ownLink.FindAllString(body, -1) {
+				check(row.target, link)
+			}
+			for _, match := range regexp.MustCompile(`(?:href|src)="(/[^"#]*)`).FindAllStringSubmatch(body, -1) {
+				check(row.target, baseURL+match[1])
+			}
+		}
+	}
+	require.Greater(t, len(seen), 20)
+}
+
+func TestExistingHeadersOfTheSiteStay(t *testing.T) {
+	s := newWorld(t).server(t)
+	w := httptest.NewRecorder()
+	w.Header().Set("Link", "</style.css>; rel=preload")
+	w.Header().Set("Vary", "Accept-Encoding")
+	require.True(t, s.Serve(w, httptest.NewRequest("GET", "/v1/invoice", nil)))
+	require.Len(t, w.Header().Values("Link"), 3)
+	require.Equal(t, []string{"Accept-Encoding", "Accept"}, w.Header().Values("Vary"))
+}
+
+func TestHeaderValuesAreNotSharedBetweenRequests(t *testing.T) {
+	s := newWorld(t).server(t)
+	first := send(t, s, "GET", "/humans.txt", "")
+	for _, values := range first.Header {
+		values[0] = "changed in place by another handler"
+	}
+	second := send(t, s, "GET", "/humans.txt", "")
+	for name, values := range second.Header {
+		require.NotContains(t, values[0], "changed", name)
+	}
+	_, _ = io.Copy(io.Discard, second.Body)
+}

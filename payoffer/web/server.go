@@ -1,0 +1,106 @@
+// Package web answers HTTP for an offer: one route table, content
+// negotiation, pages and QR codes. Everything fixed is rendered once; a
+// request writes bytes.
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// Payments quotes and takes payments; *x402.Service is one.
+type Payments interface {
+	// Quote is the standing answer to a request without payment. The same
+	// pointer means the same quote.
+	Quote() *x402.Quote
+	// Refusal is a quote of the same terms whose error is reason.
+	Refusal(reason string) *x402.Quote
+	// Accepts are the ways to pay, empty without a USDC rail.
+	Accepts() []x402.Requirements
+	// Pay verifies and settles an attempt.
+	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
+}
+
+// Config is what a Server needs. Every field is required.
+type Config struct {
+	Offer    *offer.Offer
+	Payments Payments
+	// Agent answers POST /mcp. It finds the common headers set.
+	Agent http.Handler
+	// Live says what may change; it never blocks.
+	Live func() offer.Live
+	// Receipts reads the ledger.
+	Receipts Receipts
+	// Health says how well each rail is observed; it never blocks.
+	Health func() []observe.Health
+	// QRKey is the 32-byte key of QR addresses, nil until it is loaded.
+	QRKey func() []byte
+	// ClientIP is the address that the rate limit counts a request by.
+	ClientIP func(r *http.Request) string
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// Server answers the requests of one offer. It is safe for concurrent use.
+type Server struct {
+	Config
+	common    []header
+	resources map[string]*resource
+	images    *imageCache
+	quote     quoteAnswers
+	security  atomic.Pointer[answer]
+	live      atomic.Pointer[liveAnswers]
+	refresh   sync.Mutex
+}
+
+// New renders everything fixed. It fails for a rail whose address does not fit
+// into a QR code.
+func New(c Config) (*Server, error) {
+	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
+		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
+		return nil, errors.New("web: a field of Config is not set")
+	}
+	s := &Server{Config: c, common: commonHeaders(c.Offer.Card.URL, c.Offer.URL(offer.PathOpenAPI)), images: newImageCache()}
+	if err := s.checkImages(); err != nil {
+		return nil, err
+	}
+	s.Renew(c.Now())
+	s.Refresh()
+	s.resources = s.index(s.table())
+	return s, nil
+}
+
+// Serve answers a request for one of the offer's paths. It returns false for
+// any other and has then written nothing.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
+	found := s.find(r.URL.Path)
+	if found == nil {
+		return false
+	}
+	found.ServeHTTP(w, r)
+	return true
+}
+
+// Refresh renders again what follows from Config.Live and Config.QRKey: call it
+// when the rate, the published address or the key changed.
+func (s *Server) Refresh() {
+	// One at a time, so that an older state never replaces a newer one.
+	s.refresh.Lock()
+	defer s.refresh.Unlock()
+	s.live.Store(s.renderLive())
+}
+
+// Renew renders again what carries a date of expiry: call it once a day.
+func (s *Server) Renew(now time.Time) {
+	s.security.Store(s.document(document.Security(s.Offer, now)))
+}

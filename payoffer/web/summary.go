@@ -1,0 +1,246 @@
+package web
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Values of summary.Status and railSummary.State.
+const (
+	statusObserved = "observed"
+	statusPartial  = "partial"
+	stateUnknown   = "unknown"
+	stateRemoved   = "removed"
+)
+
+// definition says what the words of a summary mean.
+const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; " +
+	"external = received without the operator's own payments; seen, claimed and settling are not received; " +
+	"partial = some money may be unseen or of unknown value; null = unknown, not zero"
+
+// summary is the report of received money. A name that ends in Usd is a number
+// of dollars, one that ends in UsdDecimal the same as a string with two
+// decimals.
+type summary struct {
+	Offer              string        `json:"offer"`
+	Status             string        `json:"status"`
+	ObservedAt         string        `json:"observedAt"`
+	Definition         string        `json:"definition"`
+	GoalUSD            offer.USD     `json:"goalUsd"`
+	GoalUSDDecimal     string        `json:"goalUsdDecimal"`
+	GoalMet            bool          `json:"goalMet"`
+	ReceivedUSD        offer.USD     `json:"receivedUsd"`
+	ReceivedDecimal    string        `json:"receivedUsdDecimal"`
+	ExternalUSD        offer.USD     `json:"externalUsd"`
+	ExternalDecimal    string        `json:"externalUsdDecimal"`
+	RemainingUSD       offer.USD     `json:"remainingUsd"`
+	RemainingDecimal   string        `json:"remainingUsdDecimal"`
+	TestnetUSD         offer.USD     `json:"testnetUsd"`
+	TestnetUSDDecimal  string        `json:"testnetUsdDecimal"`
+	TestnetMoneyCounts bool          `json:"testnetMoneyCounts"`
+	Rails              []railSummary `json:"rails"`
+}
+
+// railSummary is one rail. Its state is "observed", "partial" where the sums
+// are a lower bound, "unknown", or "removed" from the configuration. A blind
+// rail is unknown and its sums are null, but for what this service wrote down
+// itself: claims and open settlements.
+type railSummary struct {
+	Rail            string  `json:"rail"`
+	State           string  `json:"state"`
+	Source          *string `json:"source"`
+	Testnet         bool    `json:"testnet"`
+	Confirmed       *tally  `json:"confirmed"`
+	Seen            *tally  `json:"seen"`
+	Claimed         *tally  `json:"claimed"`
+	Settling        *tally  `json:"settling"`
+	Refunded        *tally  `json:"refunded"`
+	Reversed        *tally  `json:"reversed"`
+	ObservedThrough *string `json:"observedThrough"`
+	LagSeconds      *int64  `json:"lagSeconds"`
+	LastError       *string `json:"lastError"`
+}
+
+// tally is a sum in atomic units of the rail's asset and in dollars; the
+// dollars are null while the value of a part is unknown.
+type tally struct {
+	Count            int64      `json:"count"`
+	AmountAtomic     string     `json:"amountAtomic"`
+	AmountUSD        *offer.USD `json:"amountUsd"`
+	AmountUSDDecimal *string    `json:"amountUsdDecimal"`
+}
+
+// summarize makes the report at now from the ledger's sums and from how well
+// each rail is observed. It is a pure function.
+func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, now time.Time) summary {
+	allTest, _ := o.Test()
+	s := summary{
+		Offer: o.ID, Status: statusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition,
+		GoalUSD: o.Amount, TestnetMoneyCounts: allTest, Rails: []railSummary{},
+	}
+	for _, t := range totals {
+		if !counted(t) {
+			continue
+		}
+		net := offer.USD(t.USDCents - t.RefundedCents)
+		if t.UnknownUSD > 0 || (t.Refunded > 0 && t.RefundedCents == 0) {
+			s.Status = statusPartial
+		}
+		if t.Testnet && !allTest {
+			s.TestnetUSD += net
+			continue
+		}
+		s.ReceivedUSD += net
+		if !t.Own {
+			s.ExternalUSD += net
+		}
+	}
+	for _, key := range railKeys(o, totals) {
+		rail := summarizeRail(o, key, totals, health, now)
+		if rail.State == stateUnknown || rail.State == statusPartial {
+			s.Status = statusPartial
+		}
+		s.Rails = append(s.Rails, rail)
+	}
+	s.GoalMet, s.RemainingUSD = s.ExternalUSD >= s.GoalUSD, max(0, s.GoalUSD-s.ExternalUSD)
+	s.GoalUSDDecimal, s.TestnetUSDDecimal = s.GoalUSD.Decimal(), s.TestnetUSD.Decimal()
+	s.ReceivedDecimal, s.ExternalDecimal, s.RemainingDecimal = s.ReceivedUSD.Decimal(), s.ExternalUSD.Decimal(), s.RemainingUSD.Decimal()
+	return s
+}
+
+// counted reports whether a sum is money received.
+func counted(t ledger.Total) bool {
+	return t.Status == ledger.StatusConfirmed && t.EvidenceLevel.Counted()
+}
+
+// railKey tells a rail's test money from its real money: a rail may have had
+// both in the course of time.
+type railKey struct {
+	rail    string
+	testnet bool
+}
+
+// railKeys are the configured rails in their order, then those that only the
+// ledger remembers.
+func railKeys(o *offer.Offer, totals []ledger.Total) []railKey {
+	var keys []railKey
+	for _, rail := range o.Rails {
+		keys = append(keys, railKey{rail.Name(), onTestnet(rail)})
+	}
+	for _, t := range totals {
+		if key := (railKey{t.Rail, t.Testnet}); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func onTestnet(rail offer.Rail) bool {
+	switch rail := rail.(type) {
+	case *offer.USDC:
+		return rail.Network.Test
+	case *offer.Bitcoin:
+		return rail.Test()
+	default:
+		return false
+	}
+}
+
+func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, health []observe.Health, now time.Time) railSummary {
+	out := railSummary{Rail: key.rail, Testnet: key.testnet, State: stateRemoved}
+	if rail, configured := o.Rail(key.rail); configured && onTestnet(rail) == key.testnet {
+		out.observe(health, now)
+	}
+	of := func(choose func(ledger.Total) bool) *tally {
+		return sum(totals, func(t ledger.Total) bool { return t.Rail == key.rail && t.Testnet == key.testnet && choose(t) })
+	}
+	is := func(status ledger.Status) func(ledger.Total) bool {
+		return func(t ledger.Total) bool { return t.Status == status }
+	}
+	out.Claimed, out.Settling = of(is(ledger.StatusClaimed)), of(is(ledger.StatusSettling))
+	if out.State == stateUnknown {
+		return out
+	}
+	out.Confirmed, out.Seen, out.Reversed = of(counted), of(is(ledger.StatusSeen)), of(is(ledger.StatusReversed))
+	out.Refunded = sumRefunds(totals, key)
+	return out
+}
+
+// observe fills in how well the rail is observed. One that nobody observes is
+// unknown.
+func (r *railSummary) observe(health []observe.Health, now time.Time) {
+	r.State = stateUnknown
+	i := slices.IndexFunc(health, func(h observe.Health) bool { return h.Rail == r.Rail })
+	if i < 0 {
+		return
+	}
+	h := health[i]
+	switch {
+	case h.Blind:
+	case h.Partial:
+		r.State = statusPartial
+	default:
+		r.State = statusObserved
+	}
+	r.Source, r.ObservedThrough, r.LastError = known(h.Source), known(h.ObservedThrough), known(h.LastError)
+	if h.At > 0 {
+		lag := max(0, now.Unix()-h.At)
+		r.LagSeconds = &lag
+	}
+}
+
+// known is nil for the empty string.
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func sum(totals []ledger.Total, choose func(ledger.Total) bool) *tally {
+	var count, amount, cents, unknown int64
+	for _, t := range totals {
+		if choose(t) {
+			count, amount, cents, unknown = count+t.Count, amount+t.Amount, cents+t.USDCents, unknown+t.UnknownUSD
+		}
+	}
+	return newTally(count, amount, cents, unknown == 0)
+}
+
+// sumRefunds is what went back, in whole or in part. Only whole refunds are
+// counted, for the sums do not tell how many went back in part.
+func sumRefunds(totals []ledger.Total, key railKey) *tally {
+	var count, amount, cents int64
+	valued := true
+	for _, t := range totals {
+		if t.Rail != key.rail || t.Testnet != key.testnet || t.Refunded == 0 {
+			continue
+		}
+		if t.Status == ledger.StatusRefunded {
+			count += t.Count
+		}
+		amount, cents = amount+t.Refunded, cents+t.RefundedCents
+		valued = valued && t.RefundedCents > 0
+	}
+	return newTally(count, amount, cents, valued)
+}
+
+func newTally(count, amount, cents int64, valued bool) *tally {
+	t := &tally{Count: count, AmountAtomic: strconv.FormatInt(amount, 10)}
+	if valued {
+		usd := offer.USD(cents)
+		decimal := usd.Decimal()
+		t.AmountUSD, t.AmountUSDDecimal = &usd, &decimal
+	}
+	return t
+}
+
+// percent is how much of the goal is reached, 0 to 100.
+func (s summary) percent() int {
+	return int(min(100, max(0, s.ExternalUSD)*100/s.GoalUSD))
+}

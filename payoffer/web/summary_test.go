@@ -1,0 +1,147 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// confirmed is one sum of money received on a rail.
+func confirmed(rail string, level ledger.EvidenceLevel, cents int64) ledger.Total {
+	return ledger.Total{Rail: rail, Status: ledger.StatusConfirmed, EvidenceLevel: level, Count: 1, Amount: cents * 10_000, USDCents: cents}
+}
+
+func with(t ledger.Total, change func(*ledger.Total)) ledger.Total {
+	change(&t)
+	return t
+}
+
+func TestOnlyProvenMoneyIsReceived(t *testing.T) {
+	in := func(status ledger.Status) ledger.Total {
+		return with(confirmed("usdc", ledger.LevelChain, 1_00), func(t *ledger.Total) { t.Status = status })
+	}
+	for name, tc := range map[string]struct {
+		totals             []ledger.Total
+		received, external offer.USD
+		testnet            offer.USD
+		met, partial       bool
+	}{
+		"nothing":                   {},
+		"every counted evidence":    {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00), confirmed("usdc", ledger.LevelChain, 20_00), confirmed("transfer", ledger.LevelManual, 5_00), confirmed("pack", ledger.LevelProvider, 7_00)}, received: 42_00, external: 42_00, met: true},
+		"one cent short":            {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 41_99)}, received: 41_99, external: 41_99},
+		"more than asked":           {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 100_00)}, received: 100_00, external: 100_00, met: true},
+		"an assertion":              {totals: []ledger.Total{confirmed("card", ledger.LevelAsserted, 42_00)}},
+		"seen, claimed, open":       {totals: []ledger.Total{in(ledger.StatusSeen), in(ledger.StatusClaimed), in(ledger.StatusSettling)}},
+		"dropped, gone back":        {totals: []ledger.Total{in(ledger.StatusDropped), in(ledger.StatusRefunded), in(ledger.StatusReversed)}},
+		"the operator's own":        {totals: []ledger.Total{with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Own = true })}, received: 42_00},
+		"test money beside real":    {totals: []ledger.Total{with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })}, testnet: 42_00},
+		"a refund in part":          {totals: []ledger.Total{with(confirmed("card", ledger.LevelSigned, 42_00), func(t *ledger.Total) { t.Refunded, t.RefundedCents = 1000, 10_00 })}, received: 32_00, external: 32_00},
+		"a value nobody knows":      {totals: []ledger.Total{with(confirmed("btc", ledger.LevelChain, 0), func(t *ledger.Total) { t.UnknownUSD = 1 })}, partial: true},
+		"a refund of unknown worth": {totals: []ledger.Total{with(confirmed("btc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Refunded = 5 })}, received: 42_00, external: 42_00, met: true, partial: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := summarize(w.offer, tc.totals, w.health, at)
+			require.Equal(t, tc.received, s.ReceivedUSD)
+			require.Equal(t, tc.external, s.ExternalUSD)
+			require.Equal(t, tc.testnet, s.TestnetUSD)
+			require.Equal(t, tc.met, s.GoalMet)
+			require.Equal(t, tc.partial, s.Status == statusPartial)
+			require.Equal(t, max(0, 42_00-tc.external), s.RemainingUSD)
+			require.Equal(t, tc.external.Decimal(), s.ExternalDecimal)
+			require.False(t, s.TestnetMoneyCounts)
+		})
+	}
+}
+
+func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
+	w := newWorld(t)
+	card := w.offer.Card
+	network, err := offer.LookupNetwork("base-sepolia")
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, payTo, 42_00)
+	require.NoError(t, err)
+	o, err := offer.New(terms(), card, usdc)
+	require.NoError(t, err)
+	money := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
+	s := summarize(o, []ledger.Total{money}, w.health, at)
+	require.True(t, s.TestnetMoneyCounts)
+	require.True(t, s.GoalMet)
+	require.Zero(t, s.TestnetUSD)
+	require.True(t, s.Rails[1].Testnet)
+	require.EqualValues(t, 1, s.Rails[1].Confirmed.Count)
+}
+
+func TestABlindRailIsUnknownNotZero(t *testing.T) {
+	w := newWorld(t)
+	w.health[1].Blind, w.health[1].LastError = true, observe.ErrUnreachable
+	claim := with(confirmed("usdc", ledger.LevelAsserted, 42_00), func(t *ledger.Total) { t.Status = ledger.StatusClaimed })
+	s := summarize(w.offer, []ledger.Total{claim}, w.health, at)
+	require.Equal(t, statusPartial, s.Status)
+	usdc := s.Rails[1]
+	require.Equal(t, stateUnknown, usdc.State)
+	require.Nil(t, usdc.Confirmed)
+	require.Nil(t, usdc.Seen)
+	require.Nil(t, usdc.Refunded)
+	require.EqualValues(t, 1, usdc.Claimed.Count, "what this service wrote down itself is known")
+	require.Equal(t, "42.00", *usdc.Claimed.AmountUSDDecimal)
+	require.Equal(t, observe.ErrUnreachable, *usdc.LastError)
+
+	w.health[1] = observe.Health{Rail: "usdc", Source: "chain", Partial: true}
+	s = summarize(w.offer, nil, w.health, at)
+	require.Equal(t, statusPartial, s.Status)
+	require.Equal(t, statusPartial, s.Rails[1].State)
+	require.NotNil(t, s.Rails[1].Confirmed, "a lower bound is shown")
+
+	s = summarize(w.offer, nil, nil, at)
+	require.Equal(t, statusPartial, s.Status, "a rail that nobody observes is blind")
+	for _, rail := range s.Rails {
+		require.Equal(t, stateUnknown, rail.State)
+		require.Nil(t, rail.Confirmed)
+	}
+}
+
+func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
+	w := newWorld(t)
+	money := []ledger.Total{
+		confirmed("usdc", ledger.LevelChain, 42_00),
+		with(confirmed("usdc", ledger.LevelChain, 3_00), func(t *ledger.Total) { t.Own = true }),
+		with(confirmed("usdc", ledger.LevelChain, 7_00), func(t *ledger.Total) { t.Testnet = true }),
+		with(confirmed("usdc", ledger.LevelChain, 5_00), func(t *ledger.Total) {
+			t.Status, t.Refunded, t.RefundedCents = ledger.StatusRefunded, t.Amount, 5_00
+		}),
+		confirmed("usdc-10", ledger.LevelChain, 1_00),
+	}
+	s := summarize(w.offer, money, w.health, at)
+	require.Equal(t, statusObserved, s.Status)
+	require.Len(t, s.Rails, len(w.offer.Rails)+2)
+
+	usdc := s.Rails[1]
+	require.Equal(t, statusObserved, usdc.State)
+	require.Equal(t, "block 7", *usdc.ObservedThrough)
+	require.EqualValues(t, 9, *usdc.LagSeconds)
+	require.Nil(t, usdc.LastError)
+	require.Equal(t, "45.00", *usdc.Confirmed.AmountUSDDecimal)
+	require.Equal(t, "45000000", usdc.Confirmed.AmountAtomic)
+	require.EqualValues(t, 2, usdc.Confirmed.Count)
+	require.EqualValues(t, 1, usdc.Refunded.Count)
+	require.Equal(t, "5.00", *usdc.Refunded.AmountUSDDecimal)
+	require.Nil(t, s.Rails[3].LagSeconds, "an operator's entries have no lag")
+
+	test, removed := s.Rails[len(s.Rails)-2], s.Rails[len(s.Rails)-1]
+	require.True(t, test.Testnet)
+	require.Equal(t, "7.00", *test.Confirmed.AmountUSDDecimal)
+	require.Equal(t, "usdc-10", removed.Rail)
+	require.Equal(t, stateRemoved, removed.State)
+	require.Equal(t, offer.USD(46_00), s.ReceivedUSD, "a removed rail's money stays")
+}
+
+func TestProgressStaysWithinItsBar(t *testing.T) {
+	for external, want := range map[offer.USD]int{0: 0, 21_00: 50, 42_00: 100, 99_00: 100, -5_00: 0} {
+		require.Equal(t, want, summary{GoalUSD: 42_00, ExternalUSD: external}.percent())
+	}
+}
