@@ -1,0 +1,54 @@
+package payoffer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/stretchr/testify/require"
+)
+
+// adapt turns a Caddyfile into JSON. Its name in errors is Caddyfile.
+func adapt(t *testing.T, caddyfile string) (string, error) {
+	t.Helper()
+	result, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	if err == nil {
+		require.Empty(t, warnings)
+	}
+	return string(result), err
+}
+
+// Each file holds a Caddyfile and, below a line of hyphens, the JSON or the
+// error that it becomes.
+func TestCaddyfileAdaptsAsWritten(t *testing.T) {
+	// What {$NAME} holds is part of the configuration; what {env.NAME} holds
+	// must never be.
+	t.Setenv("OFFER_TEST_VISIBLE", "visible name")
+	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
+	t.Setenv("OFFER_TEST_EMPTY", "")
+	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".caddyfiletest"), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			caddyfile, want, found := strings.Cut(string(content), "\n----------\n")
+			require.True(t, found, "no line of hyphens")
+			want = strings.TrimSpace(want)
+
+			got, err := adapt(t, caddyfile+"\n")
+
+			require.NotContains(t, got, "hidden-secret")
+			if strings.HasPrefix(want, "{") {
+				require.NoError(t, err)
+				require.JSONEq(t, want, got)
+				return
+			}
+			require.EqualError(t, err, want)
+		})
+	}
+}

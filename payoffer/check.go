@@ -1,0 +1,132 @@
+package payoffer
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+)
+
+// The checks of option values. The Caddyfile runs them on what it reads, so
+// that an error carries file and line; Provision runs them again on what the
+// placeholders became and on JSON.
+
+var (
+	offerID       = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]{1,100}$`)
+	paymentLink   = regexp.MustCompile(`^plink_[A-Za-z0-9_]+$`)
+	paymentMethod = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
+	shopID        = regexp.MustCompile(`^[!-~]{1,200}$`)
+)
+
+func checkOrigin(s string) error {
+	_, err := offer.ParseOrigin(s)
+	return err
+}
+
+func checkURL(s string) error {
+	_, err := offer.ParseURL(s)
+	return err
+}
+
+// checkUpstream checks the URL of a service that is called. It may hold a key,
+// so that no error repeats it.
+func checkUpstream(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		return errors.New("this is not an absolute URL; write it whole, as in https://host.example.org/path")
+	case u.Scheme == "http" && !offer.IsLoopback(u.Hostname()):
+		return fmt.Errorf("the URL for host %q is plain http to a host that is not loopback; use https", u.Hostname())
+	}
+	if _, err := offer.ParseURL(s); err != nil {
+		return fmt.Errorf("the URL for host %q holds a user name, a password or an unescaped character; write a key into its path or query, percent-encoded", u.Hostname())
+	}
+	return nil
+}
+
+// checkRPC is checkUpstream, or the word that turns the chain's observer off.
+func checkRPC(s string) error {
+	if s == rpcOff {
+		return nil
+	}
+	return checkUpstream(s)
+}
+
+func checkMailbox(s string) error {
+	_, err := offer.ParseMailbox(s)
+	return err
+}
+
+func checkAmount(s string) error {
+	_, err := offer.ParseUSD(s)
+	return err
+}
+
+func checkEVMAddress(s string) error {
+	_, err := offer.ParseEVMAddress(s)
+	return err
+}
+
+func checkNetwork(s string) error {
+	_, err := offer.LookupNetwork(s)
+	return err
+}
+
+func checkRateSource(s string) error {
+	_, err := rate.New(rate.Config{Sources: []string{s}})
+	return err
+}
+
+// checkText makes a check for text for people: at most limit characters,
+// valid and without control characters, which could break out of a header or
+// a line of a document.
+func checkText(limit int) func(string) error {
+	return func(s string) error {
+		switch n := utf8.RuneCountInString(s); {
+		case !utf8.ValidString(s):
+			return errors.New("this text is not valid UTF-8")
+		case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }):
+			return errors.New("this text holds a control character or a line break; leave it out")
+		case n > limit:
+			return fmt.Errorf("this text has %d characters; at most %d are allowed", n, limit)
+		}
+		return nil
+	}
+}
+
+func checkForm(form *regexp.Regexp, want string) func(string) error {
+	return func(s string) error {
+		if !form.MatchString(s) {
+			return fmt.Errorf("%q is not %s", s, want)
+		}
+		return nil
+	}
+}
+
+func checkConfirm(s string) error {
+	_, err := observe.ParseLevel(s)
+	return err
+}
+
+var (
+	checkName          = checkText(80)
+	checkDescription   = checkText(500)
+	checkMemo          = checkText(140)
+	checkID            = checkForm(offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores")
+	checkPaymentLink   = checkForm(paymentLink, "the id of a payment link; it starts with plink_")
+	checkPaymentMethod = checkForm(paymentMethod, "a payment method; use its identifier, as in us_bank_account")
+	checkShopID        = checkForm(shopID, "an id of the shop; use printable characters without spaces")
+)
+
+// hasPlaceholder reports whether a value is only known once the configuration
+// is loaded.
+func hasPlaceholder(s string) bool {
+	return strings.Contains(s, "{env.") || strings.Contains(s, "{file.")
+}

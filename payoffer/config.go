@@ -1,0 +1,162 @@
+package payoffer
+
+import (
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Every string below takes the placeholders {env.*} and {file.*}, which are
+// resolved when the configuration is loaded.
+
+// CardConfig is the hosted card checkout.
+type CardConfig struct {
+	// The address of the checkout. Required.
+	URL string `json:"url,omitempty"`
+
+	// The payment methods that the checkout offers. Default: card,
+	// us_bank_account, cashapp, link, klarna, afterpay_clearpay and affirm.
+	Methods []string `json:"methods,omitempty"`
+
+	// The id of the checkout's payment link (plink_…). Required with
+	// webhook_secret: other products of the same account are not this offer.
+	PaymentLink string `json:"payment_link,omitempty"`
+
+	// The secret that signs the processor's webhooks; a placeholder keeps it
+	// out of the configuration. Default: none, no webhook is taken.
+	WebhookSecret string `json:"webhook_secret,omitempty"`
+
+	// The processor's API key, to read payments back; a placeholder keeps it
+	// out of the configuration. Default: none.
+	APIKey string `json:"api_key,omitempty"`
+
+	// Whether the checkout is in the processor's test mode, whose payments
+	// are worth nothing. Default: false.
+	TestMode bool `json:"test_mode,omitempty"`
+}
+
+// USDCConfig is a rail that takes USDC on one EVM chain.
+type USDCConfig struct {
+	// The chain: a name such as base, or the CAIP-2 id, as in eip155:8453.
+	// Required with an address.
+	Network string `json:"network,omitempty"`
+
+	// The receiving address. An empty one leaves the rail out.
+	Address string `json:"address,omitempty"`
+
+	// Who verifies and settles x402 payments, tried in order. Default: on a
+	// test network https://x402.org/facilitator; on others one is required.
+	Facilitators []*FacilitatorConfig `json:"facilitators,omitempty"`
+
+	// JSON-RPC endpoints from which payments are read. "off" alone means
+	// that the chain is not read. Default: a public endpoint of the chain.
+	RPC []string `json:"rpc,omitempty"`
+
+	// The block from which a payment counts: latest, safe or finalized.
+	// Default: safe.
+	Confirm string `json:"confirm,omitempty"`
+
+	// The block from which payments are looked for. Default: the head of the
+	// chain at the first start.
+	FromBlock uint64 `json:"from_block,omitempty"`
+}
+
+// FacilitatorConfig is an x402 facilitator.
+type FacilitatorConfig struct {
+	// The base URL, to which /verify and /settle are appended. Required.
+	URL string `json:"url,omitempty"`
+
+	// The id of the API key. Default: none, requests are not signed.
+	KeyID string `json:"key_id,omitempty"`
+
+	// The secret of the API key; a placeholder keeps it out of the
+	// configuration. Required with key_id.
+	KeySecret string `json:"key_secret,omitempty"`
+
+	// How long one call may take. Default: 30s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+}
+
+// BitcoinConfig is the rail that takes bitcoin.
+type BitcoinConfig struct {
+	// An address, or the extended public key of an account. An empty one
+	// leaves the rail out.
+	Account string `json:"account,omitempty"`
+
+	// Esplora endpoints from which payments are read. Default: none.
+	Esplora []string `json:"esplora,omitempty"`
+
+	// The price sources whose median is the rate: mempool, coinbase, kraken,
+	// bitstamp. Default: all of them.
+	Rates []string `json:"rates,omitempty"`
+
+	// The number of blocks after which a payment counts, at most 100.
+	// Default: 2.
+	Confirmations int `json:"confirmations,omitempty"`
+}
+
+// BankTransferConfig is the bank-transfer rail.
+type BankTransferConfig struct {
+	// The path segment of the rail: lower-case letters, digits and hyphens.
+	// Default: transfer.
+	Name string `json:"name,omitempty"`
+
+	// The e-mail address that answers with an invoice. An empty one leaves
+	// the rail out.
+	Inbox string `json:"inbox,omitempty"`
+
+	// The text that identifies the offer on a bank statement, at most 140
+	// characters. Default: the offer's name and amount.
+	Memo string `json:"memo,omitempty"`
+}
+
+// StorefrontConfig is a checkout at a shop.
+type StorefrontConfig struct {
+	// The path segment of the rail: lower-case letters, digits and hyphens.
+	// Required.
+	Name string `json:"name,omitempty"`
+
+	// The address of the checkout. An empty one leaves the rail out.
+	URL string `json:"url,omitempty"`
+
+	// The secret part of the address that the shop calls after a sale; a
+	// placeholder keeps it out of the configuration. Default: none.
+	HookSecret string `json:"hook_secret,omitempty"`
+
+	// The seller's id at the shop. Default: none.
+	Seller string `json:"seller,omitempty"`
+
+	// The product's id at the shop. Default: none.
+	Product string `json:"product,omitempty"`
+
+	// The token with which sales are read back from the shop; a placeholder
+	// keeps it out of the configuration. Default: none.
+	Token string `json:"token,omitempty"`
+}
+
+// AnnounceConfig is an address to which receipts are announced.
+type AnnounceConfig struct {
+	// The address that is called. Required.
+	URL string `json:"url,omitempty"`
+
+	// The secret that signs the announcements; a placeholder keeps it out of
+	// the configuration. Default: none.
+	Secret string `json:"secret,omitempty"`
+}
+
+// RateLimitConfig limits the payment attempts of one client address.
+type RateLimitConfig struct {
+	// The number of attempts in a window. Default: 10.
+	Attempts int `json:"attempts,omitempty"`
+
+	// The length of a window. Default: 1m.
+	Window caddy.Duration `json:"window,omitempty"`
+}
+
+// LedgerConfig says where receipts are kept.
+type LedgerConfig struct {
+	// The kind of database. This version has sqlite. Default: sqlite.
+	Driver string `json:"driver,omitempty"`
+
+	// The database file; a relative path is below Caddy's data directory.
+	// Default: pay_offer.db.
+	Path string `json:"path,omitempty"`
+}

@@ -1,0 +1,152 @@
+package payoffer
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+func init() {
+	caddy.RegisterModule(Handler{})
+}
+
+// Handler offers one fixed payment on every configured rail, to people and to
+// programs. It answers the offer's own paths and leaves every other request to
+// the next handler.
+//
+// Every string option takes the placeholders `{env.*}` and `{file.*}`, which
+// are resolved when the configuration is loaded. A secret written that way is
+// not part of the configuration; where it has no value its feature is off. An
+// empty address leaves its rail out.
+type Handler struct {
+	// The id of the offer in the ledger. Default: the host and port of
+	// base_url.
+	ID string `json:"id,omitempty"`
+
+	// The origin at which the offer is reached: scheme, host and optional
+	// port. It is its identity in documents and receipts. Required.
+	BaseURL string `json:"base_url,omitempty"`
+
+	// The origin of the site that has the page for people at /offer/.
+	// Default: base_url.
+	SiteURL string `json:"site_url,omitempty"`
+
+	// The name of the offer, at most 80 characters. Default: "Payment offer".
+	Name string `json:"name,omitempty"`
+
+	// Who is paid, at most 80 characters. Default: the host of site_url.
+	Operator string `json:"operator,omitempty"`
+
+	// What is paid for, at most 500 characters. Default: a sentence with the
+	// amount.
+	Description string `json:"description,omitempty"`
+
+	// An e-mail address for questions. Default: none.
+	Contact string `json:"contact,omitempty"`
+
+	// The page of the service's source code. Default: that of this module.
+	SourceURL string `json:"source_url,omitempty"`
+
+	// The local part of the offer's acct: URI. Default: pay.
+	Account string `json:"account,omitempty"`
+
+	// The price in US dollars. Default: 42, the amount of the interface;
+	// another one is warned about.
+	Amount string `json:"amount,omitempty"`
+
+	// The operator's own EVM addresses. Payments from them are not counted
+	// as money from others. Default: none.
+	IgnorePayers []string `json:"ignore_payers,omitempty"`
+
+	// Whether test networks are meant on a public base_url, where they are
+	// refused otherwise. Default: false.
+	Testnet bool `json:"testnet,omitempty"`
+
+	// How often one client address may attempt to pay. Default: 10 attempts
+	// in 1m.
+	RateLimit *RateLimitConfig `json:"rate_limit,omitempty"`
+
+	// The card checkout. Required.
+	Card *CardConfig `json:"card,omitempty"`
+
+	// The USDC rails, one for each chain. The first is named usdc, the
+	// others usdc-<chain id>. Default: none.
+	USDC []*USDCConfig `json:"usdc,omitempty"`
+
+	// The Bitcoin rail. Default: none.
+	Bitcoin *BitcoinConfig `json:"bitcoin,omitempty"`
+
+	// The bank-transfer rail. Default: none.
+	BankTransfer *BankTransferConfig `json:"bank_transfer,omitempty"`
+
+	// The storefront rails. Default: none.
+	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
+
+	// Where receipts are announced. Default: nowhere.
+	Announce []*AnnounceConfig `json:"announce,omitempty"`
+
+	service *service
+	release func() error // gives service back, once
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.pay_offer",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// Provision resolves and checks the options and renders the offer. It calls
+// nobody and opens nothing.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	value, err := ctx.App("pay_offer")
+	if err != nil {
+		return err
+	}
+	app := value.(*App)
+	r := newResolver()
+	s, err := h.settings(r, time.Now())
+	if err != nil {
+		return err
+	}
+	if h.service, err = app.acquire(h, s, r); err != nil {
+		return err
+	}
+	h.release = sync.OnceValue(func() error { return app.release(h.service) })
+	return nil
+}
+
+// Validate refuses a public offer with the demo values of the shipped
+// Caddyfile.
+func (h *Handler) Validate() error {
+	return checkDemo(h.service.offer, h.Testnet)
+}
+
+// ServeHTTP answers the offer's paths.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.service.server.Serve(w, r) {
+		return nil
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// Cleanup gives the offer back to the app; the last one waits for settlements
+// under way. Requests that are still being answered after a reload go on.
+func (h *Handler) Cleanup() error {
+	if h.release == nil {
+		return nil
+	}
+	return h.release()
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.Validator             = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

@@ -1,0 +1,151 @@
+package payoffer
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// instance is Caddy in this process, with ports and a folder of its own. There
+// is one at a time.
+type instance struct {
+	t              *testing.T
+	folder         string
+	service, other string // origins on loopback
+	client         *http.Client
+}
+
+func newInstance(t *testing.T) *instance {
+	t.Helper()
+	i := &instance{t: t, folder: t.TempDir(), service: freeOrigin(t), other: freeOrigin(t)}
+	transport := &http.Transport{}
+	i.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		require.NoError(t, caddy.Stop())
+	})
+	return i
+}
+
+func freeOrigin(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return "http://" + listener.Addr().String()
+}
+
+func (i *instance) ledgerPath() string { return filepath.Join(i.folder, "data", "ledger.db") }
+
+// caddyfile puts the instance's global options before sites. SERVICE and OTHER
+// become its origins.
+func (i *instance) caddyfile(sites string) string {
+	global := `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	grace_period 5s
+	filesystem pay_offer pay_offer
+	storage file_system ` + filepath.Join(i.folder, "storage") + `
+	log {
+		output file ` + i.logPath() + `
+		format json
+	}
+	pay_offer {
+		ledger sqlite ` + i.ledgerPath() + `
+	}
+}
+
+`
+	return strings.NewReplacer("SERVICE", i.service, "OTHER", i.other).Replace(global + sites)
+}
+
+func (i *instance) load(sites string) error {
+	config, err := adapt(i.t, i.caddyfile(sites))
+	require.NoError(i.t, err)
+	return caddy.Load([]byte(config), true)
+}
+
+// provision loads the smallest site without starting it. What it returns is
+// to be released.
+func (i *instance) provision() (*App, *service) {
+	i.t.Helper()
+	config, err := adapt(i.t, i.caddyfile(smallest))
+	require.NoError(i.t, err)
+	ctx, err := caddy.ProvisionContext(decode(i.t, config))
+	require.NoError(i.t, err)
+	value, err := ctx.App("pay_offer")
+	require.NoError(i.t, err)
+	app := value.(*App)
+	return app, app.offers()[0]
+}
+
+func (i *instance) logPath() string { return filepath.Join(i.folder, "caddy.log") }
+
+func (i *instance) log() string {
+	content, err := os.ReadFile(i.logPath())
+	require.NoError(i.t, err)
+	return string(content)
+}
+
+// answer is a response with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do asks again when a connection is reset: Caddy closes the listener of a
+// replaced configuration after Load has returned.
+func (i *instance) do(method, url string) answer {
+	i.t.Helper()
+	for attempt := 0; ; attempt++ {
+		got, err := i.try(method, url)
+		if err == nil {
+			return got
+		}
+		require.Less(i.t, attempt, 100, "%v", err)
+	}
+}
+
+func (i *instance) try(method, url string) (answer, error) {
+	request, err := http.NewRequestWithContext(i.t.Context(), method, url, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	response, err := i.client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(body)}, err
+}
+
+func (i *instance) get(url string) answer {
+	i.t.Helper()
+	return i.do(http.MethodGet, url)
+}
+
+// smallest is a site with the smallest useful offer.
+const smallest = `SERVICE {
+	pay_offer {
+		base_url SERVICE
+		card https://checkout.example/pay
+		usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {
+			facilitator http://127.0.0.1:9
+			rpc off
+		}
+	}
+	respond "the application" 200
+}
+`

@@ -1,0 +1,124 @@
+package payoffer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// handlerConfig is a JSON configuration with one handler.
+func handlerConfig(t *testing.T, handler string) *caddy.Config {
+	t.Helper()
+	require.True(t, json.Valid([]byte(handler)), handler)
+	handler = `{"handler": "pay_offer", ` + strings.TrimPrefix(strings.TrimSpace(handler), "{")
+	return decode(t, `{"admin": {"disabled": true}, "apps": {"http": {"servers": {"srv0": {
+		"listen": ["127.0.0.1:8402"], "routes": [{"handle": [`+handler+`]}]}}}}}`)
+}
+
+// JSON is equal in power to the Caddyfile: the same mistakes are refused.
+func TestJSONConfigurationIsChecked(t *testing.T) {
+	const valid = `"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay"}`
+	require.NoError(t, caddy.Validate(handlerConfig(t, "{"+valid+"}")))
+	for name, c := range map[string]struct{ handler, want string }{
+		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: is missing"},
+		"no card":             {`{"base_url": "http://localhost:8402"}`, "card: is missing"},
+		"empty card":          {`{"base_url": "http://localhost:8402", "card": {}}`, "card: is empty"},
+		"unknown field":       {`{` + valid + `, "colour": "red"}`, `unknown field "colour"`},
+		"base_url with path":  {`{"base_url": "https://pay.example.org/x", "card": {"url": "https://checkout.example/pay"}}`, "base_url: "},
+		"two mistakes":        {`{` + valid + `, "contact": "me", "amount": "free"}`, "amount: "},
+		"amount":              {`{` + valid + `, "amount": "free"}`, "not an amount"},
+		"id":                  {`{` + valid + `, "id": "my offer"}`, "id: "},
+		"name":                {`{` + valid + `, "name": "a\u0007b"}`, "control character"},
+		"rate limit":          {`{` + valid + `, "rate_limit": {"attempts": -1}}`, "rate_limit: "},
+		"null rail":           {`{` + valid + `, "storefronts": [null]}`, "a rail is null"},
+		"null facilitator":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [null]}]}`, "a facilitator is null"},
+		"network":             {`{` + valid + `, "usdc": [{"address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "usdc: unknown network"},
+		"mainnet":             {`{` + valid + `, "usdc": [{"network": "base", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "nobody would settle"},
+		"two on one chain":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}, {"network": "eip155:84532", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "given twice"},
+		"token contract":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}]}`, "money sent there is lost"},
+		"rpc off and on":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": ["off", "https://rpc.example"]}]}`, "'off' stands alone"},
+		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "belong together"},
+		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout is negative"},
+		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
+		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},
+		"repeated source":     {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "rates": ["kraken", "kraken"]}}`, "given twice"},
+		"reserved name":       {`{` + valid + `, "storefronts": [{"name": "usdc", "url": "https://shop.example"}]}`, "reserved"},
+		"storefront no name":  {`{` + valid + `, "storefronts": [{"url": "https://shop.example"}]}`, "the name is empty"},
+		"two rails, one name": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com"}, "storefronts": [{"name": "transfer", "url": "https://shop.example"}]}`, `two rails are named "transfer"`},
+		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "needs payment_link"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorContains(t, caddy.Validate(handlerConfig(t, c.handler)), c.want)
+		})
+	}
+}
+
+func TestLedgerDriverIsChecked(t *testing.T) {
+	for driver, want := range map[string]string{
+		"postgres": "ledger postgres does not exist in this version",
+		"mysql":    "unknown ledger driver",
+	} {
+		config := decode(t, `{"apps": {"pay_offer": {"ledger": {"driver": "`+driver+`"}}}}`)
+		require.ErrorContains(t, caddy.Validate(config), want)
+	}
+}
+
+func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
+	inbox := filepath.Join(t.TempDir(), "inbox")
+	require.NoError(t, os.WriteFile(inbox, []byte("pay@example.com\n"), 0o600))
+	t.Setenv("OFFER_TEST_BASE", "http://localhost:8402/")
+	t.Setenv("OFFER_TEST_NETWORK", "base-sepolia")
+	t.Setenv("OFFER_TEST_PAYEE", "0x52908400098527886e0f7030069857d2e4169ee7")
+	h := &Handler{
+		BaseURL: "{env.OFFER_TEST_BASE}", Operator: "{env.OFFER_TEST_UNSET}",
+		Card:         &CardConfig{URL: "https://checkout.example/{env.OFFER_TEST_NETWORK}"},
+		USDC:         []*USDCConfig{{Network: "{env.OFFER_TEST_NETWORK}", Address: "{env.OFFER_TEST_PAYEE}"}},
+		BankTransfer: &BankTransferConfig{Inbox: "{file." + inbox + "}"},
+		Storefronts:  []*StorefrontConfig{{Name: "pack", URL: "{env.OFFER_TEST_UNSET}"}},
+	}
+
+	s, err := h.settings(newResolver(), today)
+
+	require.NoError(t, err)
+	require.Equal(t, "http://localhost:8402", s.offer.BaseURL)
+	require.Equal(t, "localhost:8402", s.offer.Operator)
+	require.Equal(t, "https://checkout.example/base-sepolia", s.offer.Card.URL)
+	require.Equal(t, "0x52908400098527886E0F7030069857D2E4169EE7", s.offer.USDC()[0].PayTo)
+	require.Equal(t, "pay@example.com", s.offer.Transfer().Inbox())
+	_, pack := s.offer.Rail("pack")
+	require.False(t, pack, "an empty address leaves its rail out")
+
+	t.Setenv("OFFER_TEST_PAYEE", "not an address")
+	_, err = h.settings(newResolver(), today)
+	require.ErrorContains(t, err, "usdc: ")
+}
+
+func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
+	const payee = "0x52908400098527886E0F7030069857D2E4169EE7"
+	h := &Handler{
+		BaseURL: "http://localhost:8402", Card: &CardConfig{URL: "https://checkout.example/pay"},
+		USDC: []*USDCConfig{
+			{Network: "optimism"},
+			{Network: "base-sepolia", Address: payee},
+			{Network: "base", Address: payee, RPC: []string{"off"}, Confirm: "latest", Facilitators: []*FacilitatorConfig{{URL: "https://one.example"}}},
+		},
+	}
+	s, err := h.settings(newResolver(), today)
+	require.NoError(t, err)
+
+	require.Len(t, s.usdc, 2, "a rail without an address is left out")
+	test, main := s.usdc[0], s.usdc[1]
+	require.Equal(t, "usdc", test.rail.Name())
+	require.Equal(t, "https://x402.org/facilitator", test.facilitators[0].URL)
+	require.Equal(t, []string{"https://sepolia.base.org"}, test.rpc)
+	require.EqualValues(t, "safe", test.confirm)
+	require.Equal(t, "usdc-8453", main.rail.Name())
+	require.Equal(t, "https://one.example", main.facilitators[0].URL)
+	require.Empty(t, main.rpc)
+	require.EqualValues(t, "latest", main.confirm)
+}

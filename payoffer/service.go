@@ -1,0 +1,122 @@
+package payoffer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+)
+
+// service is one offer at work. Handlers with the same configuration, as Caddy
+// makes them for a site with several addresses, share it.
+type service struct {
+	*settings
+	config []byte // the handlers' configuration as JSON
+	users  int
+
+	server   *web.Server
+	payments payments
+	ledger   *ledgerReference
+	watcher  *rateWatcher // nil without a bitcoin rail
+}
+
+// newService puts an offer to work. On an error it gives back what it took.
+func (app *App) newService(s *settings, config []byte) (_ *service, err error) {
+	svc := &service{settings: s, config: config}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, svc.close())
+		}
+	}()
+	if svc.ledger, err = referLedger(app.ledgerPath); err != nil {
+		return nil, err
+	}
+	if s.offer.Bitcoin() != nil {
+		if svc.watcher, err = referWatcher(s.rates); err != nil {
+			return nil, err
+		}
+	}
+	logger := app.slog.With("offer", s.offer.ID)
+	if svc.payments, err = newPayments(s, svc.ledger.Ledger, logger); err != nil {
+		return nil, err
+	}
+	if svc.server, err = svc.newServer(app, logger); err != nil {
+		return nil, err
+	}
+	if svc.watcher != nil {
+		svc.watcher.listen(svc, svc.server.Refresh)
+		svc.server.Refresh() // the rate may have changed in between
+	}
+	return svc, nil
+}
+
+func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error) {
+	metered := meteredPayments{svc.payments}
+	endpoint, err := agent.New(agent.Config{Offer: svc.offer, Live: svc.live, Payments: metered, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	return web.New(web.Config{
+		Offer:    svc.offer,
+		Payments: metered,
+		Agent:    endpoint,
+		Live:     svc.live,
+		Receipts: svc.ledger.Ledger,
+		Health:   svc.payments.Health,
+		QRKey:    app.loadedQRKey,
+		ClientIP: clientIP,
+		Now:      time.Now,
+		Logger:   logger,
+	})
+}
+
+// live never blocks and does no I/O.
+func (svc *service) live() offer.Live {
+	if svc.watcher == nil {
+		return offer.Live{}
+	}
+	return svc.watcher.live(svc.offer.Amount)
+}
+
+// close waits for settlements under way and gives back what the service took.
+func (svc *service) close() error {
+	var errs []error
+	if svc.payments != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), svc.patience())
+		defer cancel()
+		if err := svc.payments.Wait(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("offer %s: a settlement is still under way and is resolved after the next start: %w", svc.offer.ID, err))
+		}
+	}
+	return errors.Join(append(errs, svc.watcher.release(svc), svc.ledger.release())...)
+}
+
+// patience is how long a settlement under way may take to end.
+func (svc *service) patience() time.Duration {
+	longest := settlementMargin
+	for _, u := range svc.usdc {
+		for _, f := range u.facilitators {
+			longest = max(longest, f.Timeout+settlementMargin)
+		}
+	}
+	return longest
+}
+
+// settlementMargin is the time around a facilitator's call that recording its
+// outcome may take.
+const settlementMargin = 10 * time.Second
+
+// clientIP is the address that Caddy, which knows trusted proxies, holds for
+// the client.
+func clientIP(r *http.Request) string {
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return address
+}

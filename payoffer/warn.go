@@ -1,0 +1,36 @@
+package payoffer
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// warn logs, one line each, what is allowed and yet likely a mistake.
+func (app *App) warn(s *settings, r *resolver) {
+	logger := app.logger.With(zap.String("offer", s.offer.ID))
+	// A public offer with demo addresses is refused.
+	if options := demoOptions(s.offer); len(options) > 0 && !publicHost(s.offer.BaseURL) {
+		logger.Warn("demo addresses are in use: nobody receives what is paid to them; set your own before you show this to anyone",
+			zap.Strings("options", options))
+	}
+	if len(r.off) > 0 {
+		logger.Warn("secrets without a value: their features are off", zap.Strings("options", r.off))
+	}
+	if len(r.literal) > 0 {
+		logger.Warn("secrets stand in the configuration itself, where 'caddy adapt' and the admin API show them; write {env.NAME} or {file.PATH}",
+			zap.Strings("options", r.literal))
+	}
+	if len(r.inert) > 0 {
+		logger.Warn("options that have no effect in this version yet", zap.Strings("options", r.inert))
+	}
+	if contract, _ := offer.ParseUSD(defaultAmount); s.offer.Amount != contract {
+		logger.Warn("the amount is not 42: clients that know the interface expect 42 USD", zap.Stringer("amount", s.offer.Amount))
+	}
+	for _, u := range s.usdc {
+		if len(u.rpc) == 0 && !u.rail.Network.Test {
+			logger.Warn("rpc is off on a main network: settlements stay claims of the facilitator and count in no sum",
+				zap.String("network", u.rail.Network.Name))
+		}
+	}
+}

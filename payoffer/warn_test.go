@@ -1,0 +1,168 @@
+package payoffer
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// shipped is the Caddyfile at the root of the repository, as JSON.
+func shipped(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile("../Caddyfile")
+	require.NoError(t, err)
+	require.Equal(t, string(caddyfile.Format(content)), string(content), "run 'caddy fmt'")
+	config, err := adapt(t, string(content))
+	require.NoError(t, err)
+	return config
+}
+
+// production are the variables that make the shipped Caddyfile a public one.
+var production = map[string]string{
+	"BASE_URL": "https://pay.example.org", "SITE_URL": "https://www.example.org",
+	"CARD_URL": "https://checkout.example.org/42", "USDC_NETWORK": "base",
+	"USDC_ADDRESS": "0x52908400098527886E0F7030069857D2E4169EE7", "USDC_FACILITATOR": "https://facilitator.example.org",
+	"BTC_ADDRESS": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "TRANSFER_INBOX": "bank@example.org",
+	"TIP_JAR_URL": "", "PACK_URL": "",
+}
+
+func TestShippedCaddyfileLoadsAsItIs(t *testing.T) {
+	require.NoError(t, caddy.Validate(decode(t, shipped(t))))
+}
+
+func TestShippedCaddyfileIsMadePublicByVariablesAlone(t *testing.T) {
+	for name, value := range production {
+		t.Setenv(name, value)
+	}
+	require.NoError(t, caddy.Validate(decode(t, shipped(t))))
+}
+
+// BASE_URL alone must not open an offer whose money goes to nobody: what is
+// missing is listed by its variable, completely.
+func TestPublicOfferWithDemoValuesIsRefused(t *testing.T) {
+	t.Setenv("BASE_URL", production["BASE_URL"])
+	err := caddy.Validate(decode(t, shipped(t)))
+	require.Error(t, err)
+	for _, d := range demo {
+		require.Contains(t, err.Error(), d.option+" ("+d.variable+")")
+	}
+	require.Contains(t, err.Error(), "test network base-sepolia (USDC_NETWORK)")
+
+	// Each one that is forgotten is enough.
+	for _, d := range demo {
+		t.Run(d.variable, func(t *testing.T) {
+			for name, value := range production {
+				t.Setenv(name, value)
+			}
+			require.NoError(t, os.Unsetenv(d.variable))
+			require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), d.variable)
+		})
+	}
+}
+
+func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
+	h := &Handler{
+		BaseURL: "https://pay.example.org", Card: &CardConfig{URL: "https://checkout.example.org/42"},
+		USDC: []*USDCConfig{{Network: "base-sepolia", Address: "0x52908400098527886E0F7030069857D2E4169EE7"}},
+	}
+	s, err := h.settings(newResolver(), today)
+	require.NoError(t, err)
+	require.ErrorContains(t, checkDemo(s.offer, false), "test network base-sepolia")
+	require.NoError(t, checkDemo(s.offer, true))
+}
+
+func TestDemoValuesAreValid(t *testing.T) {
+	for _, d := range demo {
+		var err error
+		switch d.variable {
+		case "SITE_URL":
+			_, err = offer.ParseOrigin(d.value)
+		case "TRANSFER_INBOX":
+			_, err = offer.ParseMailbox(d.value)
+		case "USDC_ADDRESS":
+			_, err = offer.ParseEVMAddress(d.value)
+		case "BTC_ADDRESS":
+			err = offer.CheckBitcoinAccount(d.value)
+		default:
+			_, err = offer.ParseURL(d.value)
+		}
+		require.NoError(t, err, d.variable)
+	}
+}
+
+// warned is what stands in the log of an instance after sites were loaded:
+// every warning of this module.
+func warned(t *testing.T, sites string) (warnings []string, log string) {
+	t.Helper()
+	i := newInstance(t)
+	require.NoError(t, i.load(sites))
+	log = i.log()
+	for _, line := range strings.Split(log, "\n") {
+		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, `"logger":"pay_offer"`) {
+			warnings = append(warnings, line)
+		}
+	}
+	return warnings, log
+}
+
+func TestSmallestOfferWarnsOfNothingAndNamesItsAddresses(t *testing.T) {
+	warnings, log := warned(t, smallest)
+	require.Empty(t, warnings)
+	require.Equal(t, 1, strings.Count(log, "the offer is open"))
+	require.Contains(t, log, "/v1/pay")
+	require.Contains(t, log, "/offer/")
+}
+
+func TestDemoAddressesAreWarnedOfOnce(t *testing.T) {
+	warnings, _ := warned(t, strings.Replace(smallest, "https://checkout.example/pay", "https://checkout.example/pay-42", 1))
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "card (CARD_URL)")
+}
+
+// Each kind of likely mistake is one line that names its options; a secret is
+// in none of them.
+func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
+	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
+	warnings, log := warned(t, `SERVICE {
+	pay_offer {
+		base_url SERVICE
+		amount 43
+		card https://checkout.example/pay {
+			payment_link plink_1
+			webhook_secret literal-secret
+			api_key {env.OFFER_TEST_UNSET}
+		}
+		usdc base 0x52908400098527886E0F7030069857D2E4169EE7 {
+			facilitator http://127.0.0.1:9/{env.OFFER_TEST_HIDDEN} {
+				key_id {env.OFFER_TEST_UNSET}
+				key_secret {env.OFFER_TEST_HIDDEN}
+			}
+			rpc off
+		}
+	}
+}
+`)
+	require.Len(t, warnings, 5)
+	for n, want := range [][]string{
+		{"secrets without a value", "card api_key", "usdc base facilitator key_id"},
+		{"secrets stand in the configuration", "card webhook_secret"},
+		{"no effect in this version", "card webhook_secret", "card payment_link"},
+		{"the amount is not 42"},
+		{"rpc is off on a main network", "base"},
+	} {
+		for _, text := range want {
+			require.Contains(t, warnings[n], text)
+		}
+	}
+	require.NotContains(t, log, "literal-secret")
+	require.NotContains(t, log, "hidden-secret")
+}
