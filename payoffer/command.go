@@ -93,7 +93,7 @@ func receivedCommand() *cobra.Command {
 	configFlags(cmd)
 	cmd.Flags().String("address", "", "The address of the admin API, if not that of the configuration")
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
-		address, err := caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, fl.String("config"), fl.String("adapter"))
+		address, err := adminAddress(fl)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
@@ -108,6 +108,19 @@ func receivedCommand() *cobra.Command {
 		return caddy.ExitCodeSuccess, nil
 	})
 	return cmd
+}
+
+// adminAddress is where the admin API of the running server listens: as given,
+// or as the configuration says, which may be the Caddyfile in this folder.
+func adminAddress(fl caddycmd.Flags) (string, error) {
+	if address := fl.String("address"); address != "" {
+		return address, nil
+	}
+	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	if err != nil {
+		return "", err
+	}
+	return caddycmd.DetermineAdminAPIAddress("", raw, file, fl.String("adapter"))
 }
 
 func configFlags(cmd *cobra.Command) {
