@@ -69,7 +69,7 @@ func OpenAPI(o *offer.Offer) Document {
 		}},
 		{"paths", paths(o)},
 		{"components", object{
-			{"responses", object{{"Quote", quoteResponse(o)}, {"Problem", problemResponse()}}},
+			{"responses", object{{"Quote", quoteResponse(o)}, {"Later", laterResponse()}, {"Problem", problemResponse()}}},
 			{"schemas", schemas(o)},
 		}},
 	})

@@ -57,14 +57,14 @@ func paymentOperations(o *offer.Offer) []operation {
 		{
 			method: http.MethodGet, path: offer.PathSponsor, id: "getSponsor", tag: tagPayment,
 			summary:   "How to pay",
-			responses: answers(on("200", content("The terms, without a demand to pay.", typeJSON, ref("Quote")))),
+			responses: answers(on("200", content("The terms, without a demand to pay.", typeJSON, ref("Terms")))),
 		},
 		sponsorOperation(o),
 		{
 			method: http.MethodGet, path: offer.PathInvoice, id: "getInvoice", tag: tagPayment,
 			summary: "Every way to pay now", description: "An invoice is a quote, not a payment.",
 			responses: answers(on("200", contents("The invoice.",
-				media(typeJSON, ref("Invoice")), media(typeURIList, text()), media("text/html", text())))),
+				media(typeJSON, ref("Invoice")), media(typeURIList, text()), media(typeHTML, text())))),
 		},
 		{
 			method: http.MethodGet, path: offer.PathReceived, id: "getReceived", tag: tagReceipts,
@@ -74,8 +74,8 @@ func paymentOperations(o *offer.Offer) []operation {
 				parameter("query", "before", "Receipts older than the one with this number.", object{{"type", "integer"}, {"minimum", 1}}),
 				parameter("query", "limit", "How many receipts to list.", object{{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}),
 			},
-			responses: answers(on("200", contents("The report.", media(typeJSON, ref("Received")), media("text/html", text()))),
-				on("503", problemRef)),
+			responses: answers(on("200", contents("The report.", media(typeJSON, ref("Received")), media(typeHTML, text()))),
+				on("503", laterRef)),
 		},
 	}
 }
@@ -101,7 +101,8 @@ func sponsorOperation(o *offer.Offer) operation {
 	op.responses = answers(
 		on("200", content("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.", typeJSON, ref("Settlement"))),
 		on("402", quoteRef),
-		on("503", problemRef),
+		on("429", laterRef),
+		on("503", laterRef),
 	)
 	return op
 }
@@ -111,7 +112,7 @@ func railOperations(o *offer.Offer) []operation {
 		method: http.MethodGet, path: offer.PathMethods, id: "getMethods", tag: tagRails,
 		summary: "Every way to pay: a page with QR codes, or the invoice for programs",
 		responses: answers(on("200", contents("All rails.",
-			media("text/html", text()), media(typeJSON, ref("Invoice"))))),
+			media(typeHTML, text()), media(typeJSON, ref("Invoice"))))),
 	}}
 	for _, r := range o.Rails {
 		ops = append(ops, railPair(o, r)...)
@@ -121,7 +122,7 @@ func railOperations(o *offer.Offer) []operation {
 			method: http.MethodGet, path: offer.PagePath(t.Name()), id: "page_" + idPart(t.Name()), tag: tagRails,
 			summary: "Payee, amount and memo: " + fixed(o, t).Title,
 			responses: answers(on("200", contents("The terms.",
-				media("text/html", text()), media(typeJSON, ref("Transfer"))))),
+				media(typeHTML, text()), media(typeJSON, ref("Transfer"))))),
 		})
 	}
 	return append(ops, operation{
@@ -142,7 +143,7 @@ func railPair(o *offer.Offer, r offer.Rail) []operation {
 	m, name := fixed(o, r), r.Name()
 	list := answers(on("200", content("One URI.", typeURIList, text())))
 	if m.Link() == "" {
-		list = append(list, on("503", problemRef))
+		list = append(list, on("503", laterRef))
 	}
 	return []operation{
 		{
@@ -152,13 +153,13 @@ func railPair(o *offer.Offer, r offer.Rail) []operation {
 		{
 			method: http.MethodGet, path: offer.PNGPath(name), id: "png_" + idPart(name), tag: tagRails,
 			summary:   "QR code: " + m.Title,
-			responses: answers(on("302", redirect("The QR image.")), on("503", problemRef)),
+			responses: answers(on("302", redirect("The QR image.")), on("503", laterRef)),
 		},
 	}
 }
 
 func agentOperations() []operation {
-	rpc := object{{"type", "object"}, {"required", []string{"jsonrpc"}}, {"properties", object{{"jsonrpc", object{{"const", "2.0"}}}}}}
+	rpc := record([]string{"jsonrpc"}, member{"jsonrpc", object{{"const", "2.0"}}})
 	return []operation{{
 		method: http.MethodPost, path: offer.PathMCP, id: "postMCP", tag: tagAgents,
 		summary:     "Agent endpoint: MCP and A2A by JSON-RPC 2.0",
@@ -167,8 +168,11 @@ func agentOperations() []operation {
 			{"required", true},
 			{"content", object{{typeJSON, object{{"schema", rpc}}}}},
 		},
-		responses: answers(on("200", content("The JSON-RPC response.", typeJSON, rpc)),
-			on("202", object{{"description", "A notification was accepted."}})),
+		responses: object{
+			on("200", content("The JSON-RPC response.", typeJSON, rpc)),
+			on("202", object{{"description", "A notification was accepted."}}),
+			on("4XX", content("Refused, with the JSON-RPC error.", typeJSON, rpc)),
+		},
 	}}
 }
 

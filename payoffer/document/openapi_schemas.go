@@ -10,7 +10,14 @@ import (
 // References to the responses that many operations share.
 var (
 	quoteRef   = object{{"$ref", "#/components/responses/Quote"}}
+	laterRef   = object{{"$ref", "#/components/responses/Later"}}
 	problemRef = object{{"$ref", "#/components/responses/Problem"}}
+)
+
+// Media types of answers that are no documents.
+const (
+	typeHTML    = "text/html"
+	typeProblem = "application/problem+json"
 )
 
 // ref refers to a schema of the description.
@@ -34,10 +41,20 @@ func content(description, mediaType string, schema object) object {
 	return contents(description, media(mediaType, schema))
 }
 
-// redirect is a response that leads to another address.
+// with adds headers that the response always has.
+func with(response object, headers ...member) object {
+	return append(response, member{"headers", object(headers)})
+}
+
+func headerOf(name, description string, schema object) member {
+	return member{name, object{{"description", description}, {"required", true}, {"schema", schema}}}
+}
+
+// redirect is a response that leads to another address; its body is a page with
+// the link.
 func redirect(description string) object {
-	location := object{{"description", "The address."}, {"schema", object{{"type", "string"}, {"format", "uri"}}}}
-	return object{{"description", description}, {"headers", object{{"Location", location}}}}
+	return with(content(description, typeHTML, text()),
+		headerOf("Location", "The address.", object{{"type", "string"}, {"format", "uri-reference"}}))
 }
 
 // answers are the responses of an operation. Every other refusal of a client is
@@ -75,34 +92,36 @@ func railNames(o *offer.Offer) []string {
 
 // problemResponse is the answer to every refused request.
 func problemResponse() object {
-	return content("Refused, with what is wrong and what to do (RFC 9457).", "application/problem+json", ref("Problem"))
+	return content("Refused, with what is wrong and what to do (RFC 9457).", typeProblem, ref("Problem"))
 }
 
-// quoteResponse is the 402 answer.
-func quoteResponse(o *offer.Offer) object {
-	quote := content("The quote. It is not a payment.", typeJSON, ref("Quote"))
-	if len(o.USDC()) == 0 {
-		return quote
-	}
-	return append(quote, member{"headers", object{{"PAYMENT-REQUIRED", object{
-		{"description", "The quote in x402 version 2: base64 of the JSON."}, {"schema", text()},
-	}}}})
+// laterResponse is the answer to a request that is to be sent again.
+func laterResponse() object {
+	return with(content("Not now. Send the same again after the time in Retry-After.", typeProblem, ref("Problem")),
+		headerOf("Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}}))
 }
 
-// schemas are the shared shapes. None is closed: members may be added.
+// schemas are the shared shapes. None is closed, for members may be added; the
+// black-box tests close them, so that no answer says more than its description.
 func schemas(o *offer.Offer) object {
 	all := object{
 		{"Invoice", invoiceSchema()},
 		{"Method", methodSchema(o)},
 		{"Fallback", fallbackSchema(o)},
 		{"Quote", quoteSchema(o)},
+		{"Terms", termsSchema(o)},
 		{"Received", receivedSchema()},
+		{"RailReport", railReportSchema()},
+		{"Sum", sumSchema()},
+		{"Receipt", receiptSchema()},
 		{"Problem", record(
 			[]string{"type", "title", "status", "detail"},
 			member{"type", described("string", "A stable URI of the kind of problem.")},
 			member{"title", text()},
 			member{"status", object{{"type", "integer"}}},
 			member{"detail", described("string", "What is wrong and what to do.")},
+			member{"reason", described("string", "A stable code of the payment protocol.")},
+			member{"intent", described("string", "The payment whose outcome is not known yet.")},
 		)},
 	}
 	if o.Transfer() != nil {
@@ -123,6 +142,13 @@ func listOf(schema object) object { return object{{"type", "array"}, {"items", s
 
 func dollars() object { return described("number", "US dollars.") }
 
+// decimal is an amount of dollars for programs without exact numbers.
+func decimal() object {
+	return object{{"type", "string"}, {"pattern", `^-?[0-9]+\.[0-9]{2}$`}, {"description", "US dollars with two decimals."}}
+}
+
+func currencyMember() member { return member{"currency", object{{"const", "USD"}}} }
+
 func uri(description string) object {
 	return object{{"type", "string"}, {"format", "uri"}, {"description", description}}
 }
@@ -132,7 +158,7 @@ func invoiceSchema() object {
 		[]string{"id", "amountUsd", "currency", "description", "card", "methods"},
 		member{"id", text()},
 		member{"amountUsd", dollars()},
-		member{"currency", object{{"const", "USD"}}},
+		currencyMember(),
 		member{"description", text()},
 		member{"card", uri("The card checkout.")},
 		member{"methods", listOf(ref("Method"))},
@@ -168,120 +194,18 @@ func methodSchema(o *offer.Offer) object {
 	)
 }
 
-func fallbackSchema(o *offer.Offer) object {
-	return record(
-		[]string{"scheme", "network", "amountUsd", "asset", "url", "methods"},
-		member{"scheme", object{{"const", offer.SchemeCard}}},
-		member{"network", object{{"const", "fiat"}}},
-		member{"amountUsd", dollars()},
-		member{"asset", object{{"const", "USD"}}},
-		member{"url", uri("The card checkout.")},
-		member{"methods", listOf(object{{"type", "string"}, {"enum", o.Card.PaymentMethods}})},
-	)
-}
-
-// quoteSchema is the body of a 402. The terms for programs are there when a
-// rail for programs is.
-func quoteSchema(o *offer.Offer) object {
-	quote := []member{
-		{"error", text()},
-		{"fallback", ref("Fallback")},
-		{"hint", described("string", "Advice to the buyer.")},
-	}
-	if len(o.USDC()) > 0 {
-		quote = append([]member{
-			{"x402Version", object{{"type", "integer"}}},
-			{"accepts", listOf(ref("Requirement"))},
-		}, quote...)
-	}
-	return record([]string{"error", "fallback"}, quote...)
-}
-
-// requirementSchema is one way to pay in x402 version 1.
-func requirementSchema() object {
-	return record(
-		[]string{"scheme", "network", "maxAmountRequired", "asset", "payTo", "resource", "maxTimeoutSeconds"},
-		member{"scheme", object{{"const", "exact"}}},
-		member{"network", text()},
-		member{"maxAmountRequired", described("string", "An integer in the token's atomic units.")},
-		member{"asset", described("string", "The token contract.")},
-		member{"payTo", described("string", "Where the money goes.")},
-		member{"resource", uri("The payable URL.")},
-		member{"description", text()},
-		member{"mimeType", text()},
-		member{"maxTimeoutSeconds", described("integer", "How long a signed payment is valid, in seconds.")},
-		member{"extra", described("object", "Name and version of the token's EIP-712 domain.")},
-	)
-}
-
-// settlementSchema is the body of a paid answer.
-func settlementSchema() object {
-	return record(
-		[]string{"success", "status", "network", "transaction"},
-		member{"success", object{{"type", "boolean"}}},
-		member{"status", object{
-			{"type", "string"}, {"enum", []string{"seen", "claimed"}},
-			{"description", "Whether the payment was read on the chain or is the facilitator's word."},
-		}},
-		member{"amountUsd", dollars()},
-		member{"network", text()},
-		member{"transaction", described("string", "The transaction's hash.")},
-		member{"payer", text()},
-		member{"receiptUrl", uri("Where the receipt appears once it is confirmed.")},
-	)
-}
-
 // transferSchema is the JSON form of the bank-transfer page.
 func transferSchema() object {
 	return record(
-		[]string{"rail", "payee", "amountUsd", "memo", "inbox", "uri"},
+		[]string{"rail", "title", "payee", "amountUsd", "amount", "currency", "memo", "inbox", "uri"},
 		member{"rail", text()},
+		member{"title", text()},
 		member{"payee", text()},
 		member{"amountUsd", dollars()},
+		member{"amount", decimal()},
+		currencyMember(),
 		member{"memo", described("string", "The text that identifies the offer on the bank statement.")},
 		member{"inbox", described("string", "The e-mail address that answers with the bank details.")},
 		member{"uri", uri("The mail that asks for the invoice.")},
-	)
-}
-
-// nullable is a value that is null while it is not known.
-func nullable(kind, description string) object {
-	return object{{"type", []string{kind, "null"}}, {"description", description}}
-}
-
-// receivedSchema is the report of received money.
-func receivedSchema() object {
-	instant := object{{"type", "string"}, {"format", "date-time"}}
-	return record(
-		[]string{"status", "observedAt", "goalUsd", "goalMet", "receivedUsd", "externalUsd", "remainingUsd", "rails", "receipts"},
-		member{"status", object{
-			{"type", "string"}, {"enum", []string{"observed", "partial"}},
-			{"description", "partial: some money may be unseen or of unknown value."},
-		}},
-		member{"observedAt", instant},
-		member{"goalUsd", dollars()},
-		member{"goalMet", object{{"type", "boolean"}}},
-		member{"receivedUsd", dollars()},
-		member{"externalUsd", described("number", "US dollars, without the operator's own payments.")},
-		member{"remainingUsd", dollars()},
-		member{"rails", listOf(record(
-			[]string{"rail", "state"},
-			member{"rail", text()},
-			member{"state", described("string", "How well the rail is observed.")},
-			member{"confirmed", nullable("object", "The sum that counts; null when it cannot be known.")},
-		))},
-		member{"receipts", listOf(record(
-			[]string{"id", "number", "rail", "status", "evidence", "occurredAt"},
-			member{"id", described("string", "Names the movement of money by its evidence.")},
-			member{"number", described("integer", "Counts the receipts, for the parameter before.")},
-			member{"rail", text()},
-			member{"status", text()},
-			member{"evidence", described("string", "What proves the movement.")},
-			member{"amountAtomic", described("string", "An integer in the asset's smallest units.")},
-			member{"amountUsd", nullable("number", "US dollars.")},
-			member{"transaction", text()},
-			member{"occurredAt", instant},
-		))},
-		member{"next", nullable("string", "The address of the page with older receipts; null on the last.")},
 	)
 }
