@@ -1,0 +1,160 @@
+// Package browser looks at the pages as people do, in Chromium.
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+)
+
+// View is how a person looks at a page.
+type View struct {
+	// URL is the page's address.
+	URL string `json:"url"`
+	// Width is that of the window in pixels.
+	Width int `json:"width"`
+	// Dark asks for dark colors.
+	Dark bool `json:"dark"`
+	// NoScript turns JavaScript off.
+	NoScript bool `json:"noScript"`
+	// Audit lets axe-core look for violations, which takes a second.
+	Audit bool `json:"audit"`
+	// Screenshot is the file to write a picture of the whole page to, empty for none.
+	Screenshot string `json:"screenshot"`
+}
+
+// Page is what a browser shows.
+type Page struct {
+	// Messages are warnings and errors of the console, those of the content security policy among them.
+	Messages []string `json:"messages"`
+	// Foreign are the addresses of other origins that the page asked for on its own; nothing went out.
+	Foreign []string `json:"foreign"`
+	// Overflow is by how many pixels the page is wider than the window.
+	Overflow int `json:"overflow"`
+	// Texts is the number of texts looked at, and Faint those with a contrast below 4.5 to 1.
+	Texts int      `json:"texts"`
+	Faint []string `json:"faint"`
+	// Violations are those of accessibility rules that axe-core finds in an audit.
+	Violations []string `json:"violations"`
+	Images     []Image  `json:"images"`
+	Links      []Link   `json:"links"`
+	// Buttons are the labels of the visible buttons.
+	Buttons []string `json:"buttons"`
+}
+
+// Image is an image of a page.
+type Image struct {
+	Alt string `json:"alt"`
+	// Loaded says that it could be drawn.
+	Loaded bool `json:"loaded"`
+	// Beside is the text of the section that it stands in.
+	Beside string `json:"beside"`
+}
+
+// Link is a link of a page.
+type Link struct {
+	URL  string `json:"url"`
+	Text string `json:"text"`
+	// Usable says that a click would reach it.
+	Usable bool `json:"usable"`
+}
+
+// Countdown is what became of the page that opens the checkout by itself.
+type Countdown struct {
+	// Before and After are the visible texts at the start and three seconds later.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// URL is where the browser is after a minute, and Text the visible text there.
+	URL  string `json:"url"`
+	Text string `json:"text"`
+}
+
+// Browser is a running Chromium.
+type Browser struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// Start runs Chromium until the test ends. Should this process die before, the script's standard input closes, on which it
+// leaves.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	chromium := lab.RequireBrowser(t)
+	command := exec.CommandContext(t.Context(), "node", "browser.mjs")
+	command.Dir = lab.Path(t, "caddy/e2e/browser")
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHROMIUM=" + chromium}
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	in, err := command.StdinPipe()
+	require.NoError(t, err)
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	command.Cancel = in.Close // the script closes Chromium before it leaves
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Logf("the browser's script wrote:\n%s", &stderr)
+		}
+	})
+	return &Browser{in, bufio.NewReader(out)}
+}
+
+// Look opens a page.
+func (b *Browser) Look(t testing.TB, view View) Page {
+	t.Helper()
+	var page Page
+	b.do(t, "look", view, &page)
+	return page
+}
+
+// Copy presses each copy button of a page and returns what the clipboard then holds, by the label of the value.
+func (b *Browser) Copy(t testing.TB, url string) map[string]string {
+	t.Helper()
+	copied := map[string]string{}
+	b.do(t, "copy", View{URL: url}, &copied)
+	return copied
+}
+
+// Wait opens the page that opens the checkout by itself, lets a person do something ("nothing", "button", "key", "leave",
+// "return" from the checkout), and then a minute pass, of which only the page's clock knows.
+func (b *Browser) Wait(t testing.TB, url, does string) Countdown {
+	t.Helper()
+	var end Countdown
+	b.do(t, "wait", map[string]string{"url": url, "does": does}, &end)
+	return end
+}
+
+// do sends a command, a line of JSON, and reads its result.
+func (b *Browser) do(t testing.TB, command string, arguments, result any) {
+	t.Helper()
+	require.NoError(t, json.NewEncoder(b.in).Encode(map[string]any{"command": command, "arguments": arguments}))
+	line, err := b.out.ReadBytes('\n')
+	require.NoError(t, err, "the browser's script ended")
+	var answer struct {
+		Error  string
+		Result json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(line, &answer), "%s", line)
+	require.Empty(t, answer.Error)
+	require.NoError(t, json.Unmarshal(answer.Result, result), "%s", line)
+}
+
+// Screenshot is the file for a picture: in the folder that PAY_OFFER_SCREENSHOTS names, or empty.
+func Screenshot(name string) string {
+	folder := os.Getenv("PAY_OFFER_SCREENSHOTS")
+	if folder == "" {
+		return ""
+	}
+	return filepath.Join(folder, name+".png")
+}

@@ -1,0 +1,131 @@
+// Drives Chromium by lines of JSON: each {"command", "arguments"} on standard input is answered by {"result"} or {"error"}
+// on standard output. It leaves when its standard input closes.
+//
+// Environment: CHROMIUM, the browser's program; HOME, a folder of its own.
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import * as inPage from "./in_page.mjs";
+
+const require = createRequire(new URL("../node/package.json", import.meta.url));
+const { chromium } = require("playwright-core");
+const axe = require("axe-core");
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM,
+  // Without these Chromium calls its maker's hosts.
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+});
+
+// open opens a page in a session of its own. Requests to other origins go nowhere: a document is answered with a line of
+// text, anything else fails; both are noted.
+async function open({ url, width = 1280, dark = false, noScript = false }) {
+  const origin = new URL(url).origin;
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    colorScheme: dark ? "dark" : "light",
+    javaScriptEnabled: !noScript,
+    permissions: ["clipboard-read", "clipboard-write"],
+  });
+  const page = await context.newPage();
+  const seen = { messages: [], foreign: [] };
+  page.on("console", (message) => {
+    if (["warning", "error"].includes(message.type())) seen.messages.push(message.text());
+  });
+  page.on("pageerror", (error) => seen.messages.push(String(error)));
+  await context.route(
+    (target) => target.origin !== origin && target.protocol.startsWith("http"),
+    (route) => {
+      seen.foreign.push(route.request().url());
+      return route.request().isNavigationRequest() ? route.fulfill({ contentType: "text/html", body: "the checkout" }) : route.abort();
+    },
+  );
+  return { context, page, seen };
+}
+
+async function look(view) {
+  const { context, page, seen } = await open(view);
+  await page.clock.install(); // nothing on the page happens by time alone
+  await page.goto(view.url);
+  if (view.screenshot) await page.screenshot({ path: view.screenshot, fullPage: true });
+  const found = await page.evaluate(inPage.describe);
+  const violations = view.audit ? await violationsOf(page) : [];
+  await context.close();
+  return { ...seen, ...found, violations };
+}
+
+async function violationsOf(page) {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
+  return violations.map((v) => `${v.impact}: ${v.id}: ${v.nodes.map((node) => node.target.join(" ")).join(", ")}`);
+}
+
+async function copy(view) {
+  const { context, page } = await open(view);
+  await page.goto(view.url);
+  const copied = {};
+  for (const value of await page.locator("[data-copy]").all()) {
+    const button = value.getByRole("button");
+    const section = await value.evaluate((v) => v.closest("section").id);
+    await page.evaluate(() => navigator.clipboard.writeText("nothing"));
+    await button.press("Enter"); // as people without a pointer do
+    await value.getByText("Copied", { exact: true }).waitFor();
+    copied[`${section} ${await value.getAttribute("data-copy")}`] = await page.evaluate(() => navigator.clipboard.readText());
+  }
+  await context.close();
+  return copied;
+}
+
+// leaves waits until the page has gone to the checkout, which takes a moment of real time.
+const leaves = (page) => page.waitForURL((url) => url.protocol === "https:");
+
+// What a person may do while the seconds pass.
+const deeds = {
+  nothing: async () => {},
+  button: (page) => page.getByRole("button").click(),
+  key: (page) => page.keyboard.press("Tab"),
+  // A browser without a window never hides a tab, so the page is told so.
+  leave: (page) =>
+    page.evaluate(() => {
+      Object.defineProperty(document, "hidden", { get: () => true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }),
+  return: async (page) => {
+    await page.clock.runFor(60_000);
+    await leaves(page);
+    await page.goBack();
+  },
+};
+
+async function wait({ url, does }) {
+  const { context, page } = await open({ url });
+  await page.clock.install();
+  await page.goto(url);
+  const before = await page.locator("body").innerText();
+  await page.clock.runFor(3_000);
+  const after = await page.locator("body").innerText();
+  await deeds[does](page);
+  await page.clock.runFor(60_000);
+  if (does === "nothing") await leaves(page);
+  const end = { before, after, url: page.url(), text: await page.locator("body").innerText() };
+  await context.close();
+  return end;
+}
+
+const commands = { look, copy, wait };
+for await (const line of createInterface({ input: process.stdin })) {
+  const { command, arguments: given } = JSON.parse(line);
+  try {
+    console.log(JSON.stringify({ result: await commands[command](given) }));
+  } catch (error) {
+    console.log(JSON.stringify({ error: error.stack }));
+  }
+}
+await browser.close();

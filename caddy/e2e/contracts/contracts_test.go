@@ -1,0 +1,28 @@
+package contracts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+)
+
+func TestCommittedBytecodeIsWhatTheSourcesCompileTo(t *testing.T) {
+	lab.RequireNode(t)
+	folder := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "node", "build.mjs", folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	for _, name := range []string{"USDC.hex", "Multicall3.hex"} {
+		committed, err := os.ReadFile(name)
+		require.NoError(t, err)
+		built, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err)
+		require.Equal(t, string(built), string(committed),
+			"%s does not match its source: run node build.mjs in caddy/e2e/contracts", name)
+	}
+}

@@ -1,0 +1,50 @@
+// Package lab is the common ground of the black-box tests: where things lie, and when a test may be skipped.
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Path returns the absolute path of a file of the repository, given relative to its root with slashes.
+func Path(t testing.TB, name string) string {
+	t.Helper()
+	folder, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		module, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		if err == nil && strings.HasPrefix(string(module), "module github.com/payoffer/caddy-pay-offer\n") {
+			return filepath.Join(folder, filepath.FromSlash(name))
+		}
+		parent := filepath.Dir(folder)
+		require.NotEqual(t, folder, parent, "no go.mod of caddy-pay-offer above the working directory")
+		folder = parent
+	}
+}
+
+// RequireNode skips the test unless Node.js and the packages locked in caddy/e2e/node are installed. Nothing is installed
+// here, since a test must not reach for the network.
+func RequireNode(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		Skip(t, "Node.js is not installed")
+	}
+	// npm writes this file when it has installed everything.
+	if _, err := os.Stat(Path(t, "caddy/e2e/node/node_modules/.package-lock.json")); err != nil {
+		Skip(t, "the official x402 packages are not installed: run npm ci in caddy/e2e/node")
+	}
+}
+
+// Skip ends the test because something that it needs is not here: skipped, or failed when PAY_OFFER_NO_SKIP is 1.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("PAY_OFFER_NO_SKIP") == "1" {
+		t.Fatal(reason + ", and PAY_OFFER_NO_SKIP=1 forbids to skip")
+	}
+	t.Skip(reason)
+}

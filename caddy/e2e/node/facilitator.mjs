@@ -1,0 +1,70 @@
+// The official x402 facilitator (@x402/core with the exact scheme of @x402/evm, x402 versions 1 and 2) over HTTP on a
+// free loopback port. It prints {"url": …} as one line and runs until its standard input closes.
+//
+// Environment: RPC_URL, the chain's JSON-RPC endpoint; PRIVATE_KEY, 0x and 64 hexadecimal digits, an account with ether.
+import { createServer } from "node:http";
+import { json } from "node:stream/consumers";
+import { x402Facilitator } from "@x402/core/facilitator";
+import { toFacilitatorEvmSigner } from "@x402/evm";
+import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
+import { createWalletClient, http, publicActions } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import { baseSepolia } from "viem/chains";
+
+const account = privateKeyToAccount(process.env.PRIVATE_KEY);
+const client = createWalletClient({
+  account,
+  chain: baseSepolia,
+  transport: http(process.env.RPC_URL),
+  pollingInterval: 100,
+}).extend(publicActions);
+
+// Two broadcasts at a time would take the same account nonce. Only broadcasting is in turn, not waiting for receipts.
+let last = Promise.resolve();
+const inTurn = (send) => (args) => {
+  const sent = last.then(() => send(args));
+  last = sent.catch(() => {});
+  return sent;
+};
+
+const signer = toFacilitatorEvmSigner({
+  address: account.address,
+  getCode: client.getCode,
+  readContract: client.readContract,
+  verifyTypedData: client.verifyTypedData,
+  waitForTransactionReceipt: client.waitForTransactionReceipt,
+  sendTransaction: inTurn(client.sendTransaction),
+  writeContract: inTurn(client.writeContract),
+});
+
+const facilitator = new x402Facilitator()
+  .register("eip155:84532", new ExactEvmScheme(signer))
+  .registerV1("base-sepolia", new ExactEvmSchemeV1(signer));
+
+const routes = {
+  "GET /supported": () => facilitator.getSupported(),
+  "POST /verify": ({ paymentPayload, paymentRequirements }) => facilitator.verify(paymentPayload, paymentRequirements),
+  "POST /settle": ({ paymentPayload, paymentRequirements }) => facilitator.settle(paymentPayload, paymentRequirements),
+};
+
+const server = createServer(async (request, response) => {
+  const answer = (status, body) => {
+    response.writeHead(status, { "content-type": "application/json" });
+    response.end(JSON.stringify(body));
+  };
+  const route = routes[`${request.method} ${request.url}`];
+  if (!route) {
+    answer(404, { error: "no such route" });
+    return;
+  }
+  try {
+    answer(200, await route(request.method === "POST" ? await json(request) : undefined));
+  } catch (error) {
+    console.error(error);
+    answer(500, { error: String(error) });
+  }
+});
+
+server.listen(0, "127.0.0.1", () => console.log(JSON.stringify({ url: `http://127.0.0.1:${server.address().port}` })));
+process.stdin.on("end", () => process.exit()).resume();

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+// sale is the shipped server on the simulated chain. Its facilitator believes the first buyer alone.
+type sale struct {
+	service     string
+	facilitator *httptest.Server
+	chain       *chain.Chain
+	payee       common.Address
+	// settlement is the transaction that the facilitator names.
+	settlement common.Hash
+}
+
+func startSale(t *testing.T) *sale {
+	t.Helper()
+	s := &sale{chain: chain.Start(t), payee: newAddress(t)}
+	s.facilitator = httptest.NewServer(s)
+	t.Cleanup(s.facilitator.Close)
+	s.service, _ = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+s.facilitator.URL, "USDC_RPC="+s.chain.URL)
+	return s
+}
+
+// ServeHTTP is the facilitator.
+func (s *sale) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var request struct {
+		PaymentPayload struct {
+			Payload struct {
+				Authorization struct{ From common.Address }
+			}
+		}
+	}
+	if r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&request) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	payer := request.PaymentPayload.Payload.Authorization.From
+	answers := map[string]object{
+		"/supported": {"kinds": []object{{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"}}},
+		"/verify":    {"isValid": payer == chain.Address(s.chain.Buyers[0]), "invalidReason": "insufficient_funds", "payer": payer},
+		"/settle":    {"success": true, "transaction": s.settlement, "network": "eip155:84532", "payer": payer},
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answers[r.URL.Path]) // the server may have gone
+}
+
+// buy makes every answer to a payment: settled and its receipt, in conflict, refused, without a
+// facilitator, and one attempt too many.
+func (s *sale) buy(t *testing.T, d *described) {
+	t.Helper()
+	pay := func(a chain.Authorization, signature hexutil.Bytes) int {
+		payload, err := json.Marshal(requestV2(a, signature, s.payee.Hex())["paymentPayload"])
+		require.NoError(t, err)
+		answer, _ := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "",
+			"PAYMENT-SIGNATURE", base64.StdEncoding.EncodeToString(payload))
+		return answer.StatusCode
+	}
+	good := chain.NewAuthorization(t, chain.Address(s.chain.Buyers[0]), s.payee, price)
+	signature := good.Sign(t, s.chain.Buyers[0])
+	s.settlement = s.chain.Transact(t, s.chain.Facilitator, good.Call(t, signature)).TxHash
+	require.Equal(t, http.StatusOK, pay(good, signature))
+	require.Equal(t, http.StatusConflict, pay(good, append(hexutil.Bytes{0}, signature...)))
+
+	another := func(buyer int) int {
+		a := chain.NewAuthorization(t, chain.Address(s.chain.Buyers[buyer]), s.payee, price)
+		return pay(a, a.Sign(t, s.chain.Buyers[buyer]))
+	}
+	require.Equal(t, http.StatusPaymentRequired, another(1))
+	s.facilitator.Close()
+	require.Equal(t, http.StatusServiceUnavailable, another(0))
+	attempts := 0
+	for another(0) != http.StatusTooManyRequests {
+		attempts++
+		require.Less(t, attempts, 20, "nobody limits the attempts")
+	}
+
+	require.Eventually(t, func() bool {
+		answer, body, err := fetch(s.service + "/v1/received")
+		var report received
+		return err == nil && answer.StatusCode == http.StatusOK && json.Unmarshal([]byte(body), &report) == nil && len(report.Receipts) == 1
+	}, 30*time.Second, 100*time.Millisecond, "the receipt")
+	d.ask(t, http.MethodGet, "/v1/received", "/v1/received", "")
+}

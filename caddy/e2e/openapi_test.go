@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+)
+
+// described is a running server with the API description that it serves.
+type described struct {
+	service string
+	api     *openapi3.T
+	// missing are the answers that are described and have not been seen: "GET /pay 302 text/html".
+	missing map[string]bool
+}
+
+// describe reads the description. Its schemas are closed, so that an answer that says more than its description fails.
+func describe(t *testing.T, service string) *described {
+	t.Helper()
+	_, text := get(t, service+"/openapi.json")
+	loader := openapi3.NewLoader()
+	api, err := loader.LoadFromData([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, api.Validate(loader.Context))
+	for _, schema := range api.Components.Schemas {
+		require.NotEmpty(t, schema.Value.Properties)
+		schema.Value.AdditionalProperties = openapi3.BoolSchema{Has: new(bool)}
+	}
+	d := &described{service: service, api: api, missing: map[string]bool{}}
+	for path, item := range api.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, response := range operation.Responses.Map() {
+				types := make([]string, 0, 2)
+				for mediaType := range response.Value.Content {
+					types = append(types, mediaType)
+				}
+				if len(types) == 0 {
+					types = append(types, "")
+				}
+				for _, mediaType := range types {
+					d.missing[answerName(method, path, status, mediaType)] = true
+				}
+			}
+		}
+	}
+	return d
+}
+
+func answerName(method, path, status, mediaType string) string {
+	return strings.TrimSpace(strings.Join([]string{method, path, status, mediaType}, " "))
+}
+
+// ask sends a request to an operation, named by its path in the description, and holds the answer against it. Headers
+// are name and value in turn.
+func (d *described) ask(t *testing.T, method, path, target, body string, headers ...string) (*http.Response, []byte) {
+	t.Helper()
+	request, err := http.NewRequest(method, d.service+target, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultTransport.RoundTrip(request) // follows no redirect
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+
+	item := d.api.Paths.Value(path)
+	require.NotNil(t, item, path)
+	operation := item.GetOperation(method)
+	require.NotNil(t, operation, "%s %s", method, path)
+	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: request,
+			Route:   &routers.Route{Spec: d.api, Path: path, PathItem: item, Method: method, Operation: operation},
+		},
+		Status: answer.StatusCode, Header: answer.Header, Body: io.NopCloser(bytes.NewReader(data)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	require.NoError(t, err, "%s %s %v: %s\n%s", method, target, headers, answer.Status, data)
+
+	mediaType, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	for _, status := range []string{fmt.Sprint(answer.StatusCode), fmt.Sprintf("%dXX", answer.StatusCode/100)} {
+		delete(d.missing, answerName(method, path, status, mediaType))
+	}
+	return answer, data
+}
+
+// readTexts lets the validator take the media types that are text or an image as what they are, strings.
+func readTexts(t *testing.T) {
+	for _, mediaType := range []string{typeHTML, "text/uri-list", "text/markdown", "image/png", "application/xrd+xml"} {
+		openapi3filter.RegisterBodyDecoder(mediaType, openapi3filter.PlainBodyDecoder)
+		t.Cleanup(func() { openapi3filter.UnregisterBodyDecoder(mediaType) })
+	}
+}
+
+// Media types that a client prefers.
+const (
+	typeHTML = "text/html"
+	typeAny  = "*/*"
+)
+
+// TestEveryAnswerFollowsItsDescription sends real requests to every operation of the served description, until each
+// answer that is described has been seen.
+func TestEveryAnswerFollowsItsDescription(t *testing.T) {
+	readTexts(t)
+	sale := startSale(t)
+	d := describe(t, sale.service)
+
+	for path, item := range d.api.Paths.Map() {
+		for method := range item.Operations() {
+			for _, target := range d.targets(t, path) {
+				for _, accept := range []string{typeAny, typeHTML, "application/json", "text/uri-list"} {
+					d.ask(t, method, path, target, "", "Accept", accept)
+				}
+			}
+		}
+	}
+	d.askAgents(t)
+	d.askRefused(t)
+	sale.buy(t, d)
+
+	for answer := range d.missing {
+		// Most documents have nothing to refuse, the ledger and the QR key are there, and without a network there is no rate.
+		get := strings.HasPrefix(answer, "GET ")
+		if get && (strings.Contains(answer, " 4XX ") || strings.Contains(answer, " 503 ") || strings.Contains(answer, "/btc.")) {
+			delete(d.missing, answer)
+		}
+	}
+	require.Empty(t, d.missing, "described and never seen")
+}
+
+// targets are the addresses to ask for at a path: two where an answer depends on the query.
+func (d *described) targets(t *testing.T, path string) []string {
+	t.Helper()
+	switch path {
+	case "/.well-known/webfinger":
+		account := "acct:pay@" + strings.TrimPrefix(d.service, "http://")
+		return []string{path, path + "?resource=" + url.QueryEscape(account), path + "?resource=acct%3Anobody%40example.org"}
+	case "/v1/received":
+		return []string{path, path + "?limit=100", path + "?limit=101", path + "?before=0"}
+	case "/v1/qr/{rail}/{image}":
+		answer, _ := get(t, d.service+"/v1/pay/card.png")
+		return []string{answer.Header.Get("Location"), "/v1/qr/card/forged.png"}
+	default:
+		return []string{path}
+	}
+}
+
+// askAgents sends what agents send.
+func (d *described) askAgents(t *testing.T) {
+	t.Helper()
+	const path = "/mcp"
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + document.ToolName + `"}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"no/such"}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{`, `[]`,
+	} {
+		d.ask(t, http.MethodPost, path, path, body, "Content-Type", "application/json")
+	}
+}
+
+// askRefused sends what no operation accepts: bodies that are too large, and payments that cannot be read.
+func (d *described) askRefused(t *testing.T) {
+	t.Helper()
+	large := strings.Repeat("x", 65<<10)
+	for _, path := range []string{"/v1/offer", "/v1/quote", "/v1/sponsor", "/mcp"} {
+		answer, _ := d.ask(t, http.MethodPost, path, path, large)
+		require.Equal(t, http.StatusRequestEntityTooLarge, answer.StatusCode)
+	}
+	for _, name := range []string{"PAYMENT-SIGNATURE", "X-PAYMENT"} {
+		answer, _ := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "", name, "no payment")
+		require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	}
+}
+
+// TestEveryDocumentNamesThePrice reads each JSON document of the description: an amount in dollars is the price wherever
+// it stands, and one in atomic units that of its asset.
+func TestEveryDocumentNamesThePrice(t *testing.T) {
+	service, _ := server.StartShipped(t)
+	amounts := 0
+	for _, page := range documented(t, service) {
+		if strings.HasSuffix(page, "/v1/received") {
+			continue // it holds sums
+		}
+		answer, body := get(t, page)
+		if !strings.Contains(answer.Header.Get("Content-Type"), "json") {
+			continue
+		}
+		var document any
+		require.NoError(t, json.Unmarshal([]byte(body), &document), page)
+		eachMember(document, func(name string, value any) {
+			want, known := map[string]any{"amountUsd": 42.0, "maxAmountRequired": "42000000"}[name]
+			if _, schema := value.(object); !known || schema {
+				return
+			}
+			amounts++
+			require.Equal(t, want, value, "%s of %s", name, page)
+		})
+	}
+	require.Greater(t, amounts, 20)
+}
+
+// eachMember calls do with every member of every object in a decoded document.
+func eachMember(document any, do func(name string, value any)) {
+	switch document := document.(type) {
+	case object:
+		for name, value := range document {
+			do(name, value)
+			eachMember(value, do)
+		}
+	case []any:
+		for _, value := range document {
+			eachMember(value, do)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package server
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+)
+
+// StartShipped is Start for the shipped Caddyfile and returns the addresses of its two hosts. The file is taken as it is
+// but for the ports, since others may hold those; env are variables that it reads.
+func StartShipped(t testing.TB, env ...string) (service, site string) {
+	t.Helper()
+	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
+	require.NoError(t, err)
+	caddyfile := string(text)
+	free := map[string]string{}
+	for _, port := range []string{"8401", "8402", "8403"} {
+		require.Contains(t, caddyfile, ":"+port)
+		free[port] = FreePort(t)
+		caddyfile = strings.ReplaceAll(caddyfile, ":"+port, ":"+free[port])
+	}
+	service, site = "http://localhost:"+free["8402"], "http://localhost:"+free["8403"]
+	Start(t, service, caddyfile, env...)
+	return service, site
+}

@@ -1,0 +1,123 @@
+// Package showcase serves an offer in process with what no test machine has: every rail with a price, and receipts of
+// every kind. The texts are long and have characters that need escaping.
+package showcase
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// Live is the exchange rate of the offer.
+var Live = offer.Live{Satoshis: 45_678, RateAt: time.Unix(1_795_266_000, 0)}
+
+// amount is the price.
+const amount offer.USD = 42_00
+
+// New returns the server of an offer.
+func New(t testing.TB, o *offer.Offer) *web.Server {
+	t.Helper()
+	server, err := web.New(web.Config{
+		Offer: o, Payments: payments{}, Receipts: receipts{}, Agent: http.NotFoundHandler(),
+		Live: func() offer.Live { return Live }, Health: health,
+		QRKey: func() []byte { return make([]byte, 32) }, ClientIP: func(*http.Request) string { return "" },
+		Now: func() time.Time { return Live.RateAt }, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	return server
+}
+
+// Offer has every kind of rail, all on main networks.
+func Offer(t testing.TB, baseURL string) *offer.Offer {
+	t.Helper()
+	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, amount)
+	require.NoError(t, err)
+	network, err := offer.LookupNetwork("base")
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount)
+	require.NoError(t, err)
+	bitcoin, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "Example & Söhne", amount)
+	require.NoError(t, err)
+	transfer, err := offer.NewTransfer("transfer", "pay@example.org", "Example 42", "Example & Söhne", amount)
+	require.NoError(t, err)
+	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", amount)
+	require.NoError(t, err)
+	o, err := offer.New(offer.Terms{
+		ID: "pay.example.org", BaseURL: baseURL, SiteURL: "https://www.example.org",
+		Name: "Example & Söhne: <the> offer", Operator: "Example & Söhne", Contact: "pay@example.org",
+		Description: "One fixed payment for the maintenance of a library that a good part of the world's mail servers are built on.",
+		Account:     "pay", Amount: amount,
+	}, card, usdc, bitcoin, transfer, tip)
+	require.NoError(t, err)
+	return o
+}
+
+// payments quotes nothing but that there is something to quote.
+type payments struct{}
+
+func (payments) Quote() *x402.Quote           { return &x402.Quote{Body: []byte("{}")} }
+func (payments) Refusal(string) *x402.Quote   { return &x402.Quote{Body: []byte("{}")} }
+func (payments) Accepts() []x402.Requirements { return []x402.Requirements{{Scheme: "exact"}} }
+func (payments) Pay(context.Context, x402.Attempt) x402.Outcome {
+	return x402.Outcome{Status: x402.Unavailable}
+}
+
+// health has a rail of every state.
+func health() []observe.Health {
+	at := Live.RateAt.Unix() - 12
+	return []observe.Health{
+		{Rail: "card", Source: "webhook", At: at},
+		{Rail: "usdc", Source: "chain", ObservedThrough: "block 38123456", At: at},
+		{Rail: "btc", Source: "chain", Blind: true, LastError: "unreachable"},
+		{Rail: "transfer", Source: "operator", Partial: true},
+	}
+}
+
+type receipts struct{}
+
+func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
+	return []ledger.Total{
+		{Rail: "card", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, Count: 1, Amount: 42_00, USDCents: 42_00},
+		{Rail: "usdc", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Count: 2, Amount: 84_000_000, USDCents: 84_00},
+		{Rail: "usdc", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Own: true, Count: 1, Amount: 1_000_000, USDCents: 1_00},
+		{Rail: "usdc", Status: ledger.StatusSettling, Count: 1, Amount: 42_000_000, USDCents: 42_00},
+		{Rail: "card", Status: ledger.StatusRefunded, EvidenceLevel: ledger.LevelSigned, Count: 1, Amount: 42_00, Refunded: 42_00, USDCents: 42_00, RefundedCents: 42_00},
+		{Rail: "usdc", Testnet: true, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Count: 3, Amount: 126_000_000, USDCents: 126_00},
+	}, nil
+}
+
+// Receipts are more than a page shows.
+func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]ledger.Receipt, error) {
+	cents := int64(amount)
+	all := []ledger.Receipt{
+		{
+			Rail: "usdc", ExternalID: "eip155:8453:0x" + strings.Repeat("9f", 32) + ":0", Asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+			Amount: 42_000_000, USDCents: &cents, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain,
+		},
+		{
+			Rail: "btc", ExternalID: strings.Repeat("e1", 32) + ":1", Asset: "BTC", Amount: Live.Satoshis,
+			Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
+		},
+		{
+			Rail: "card", ExternalID: "pi_3MtwBwLkdIwHu7ix28a3tqPa", Asset: "usd", Amount: cents, USDCents: &cents, Refunded: cents,
+			Status: ledger.StatusRefunded, EvidenceLevel: ledger.LevelSigned,
+		},
+	}
+	page := make([]ledger.Receipt, limit)
+	for i := range page {
+		page[i] = all[i%len(all)]
+		page[i].ID, page[i].OccurredAt = int64(limit-i), Live.RateAt.Unix()-int64(i)*86_400
+	}
+	return page, nil
+}

@@ -1,0 +1,34 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+func TestTheShippedCaddyfileStartsBothHosts(t *testing.T) {
+	service, site := server.StartShipped(t)
+	for _, host := range []struct{ name, url, home string }{
+		{"service", service, "/v1/pay"},
+		{"site", site, "/offer/"},
+	} {
+		t.Run(host.name, func(t *testing.T) {
+			answer, _ := get(t, host.url+"/")
+			require.Equal(t, 3, answer.StatusCode/100, "a redirect, not %s", answer.Status)
+			location, err := answer.Location()
+			require.NoError(t, err)
+			require.Equal(t, host.url+host.home, location.String())
+
+			answer, body := get(t, location.String())
+			require.Equal(t, http.StatusOK, answer.StatusCode)
+			require.NotEmpty(t, body)
+
+			answer, body = get(t, host.url+"/no-such-path")
+			require.Equal(t, http.StatusNotFound, answer.StatusCode)
+			require.NotEmpty(t, body)
+		})
+	}
+}
