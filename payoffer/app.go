@@ -31,11 +31,11 @@ type App struct {
 	// directory.
 	Ledger *LedgerConfig `json:"ledger,omitempty"`
 
-	ctx        caddy.Context
-	logger     *zap.Logger
-	slog       *slog.Logger
-	ledgerPath string
-	qrKey      atomic.Pointer[[]byte]
+	ctx      caddy.Context
+	logger   *zap.Logger
+	slog     *slog.Logger
+	database database
+	qrKey    atomic.Pointer[[]byte]
 
 	mu       sync.Mutex
 	services []*service
@@ -55,8 +55,11 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (app *App) Provision(ctx caddy.Context) error {
 	app.ctx, app.logger, app.slog = ctx, ctx.Logger(), ctx.Slogger()
 	var err error
-	if app.ledgerPath, err = app.Ledger.path(); err != nil {
+	if app.database, err = app.Ledger.database(); err != nil {
 		return err
+	}
+	if app.Ledger.literalSecret() {
+		app.logger.Warn(literalSecrets, zap.Strings("options", []string{"ledger"}))
 	}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err

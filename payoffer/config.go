@@ -153,10 +153,15 @@ type RateLimitConfig struct {
 
 // LedgerConfig says where receipts are kept.
 type LedgerConfig struct {
-	// The kind of database. This version has sqlite. Default: sqlite.
+	// The kind of database: sqlite, which is for one instance, or postgres,
+	// which several share. Default: sqlite.
 	Driver string `json:"driver,omitempty"`
 
-	// The database file; a relative path is below Caddy's data directory.
-	// Default: pay_offer.db.
+	// The database file of sqlite; a relative path is below Caddy's data
+	// directory. Default: pay_offer.db.
 	Path string `json:"path,omitempty"`
+
+	// The connection string of postgres, a URL or keywords as in libpq, which
+	// also says how TLS is used. It is a secret when it holds a password.
+	DSN string `json:"dsn,omitempty"`
 }

@@ -27,6 +27,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //	pay_offer {
 //	    ledger sqlite [<path>]
+//	    ledger postgres <dsn>
 //	}
 func (app *App) unmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
@@ -43,10 +44,13 @@ func (app *App) parseLedger(d *caddyfile.Dispenser) error {
 		return wrongArgs(d, "ledger")
 	}
 	app.Ledger = &LedgerConfig{Driver: args[0]}
-	if len(args) == 2 {
+	switch {
+	case len(args) == 2 && args[0] == driverPostgres:
+		app.Ledger.DSN = args[1]
+	case len(args) == 2:
 		app.Ledger.Path = args[1]
 	}
-	if _, err := app.Ledger.path(); err != nil {
+	if err := app.Ledger.check(); err != nil {
 		return d.Err(err.Error())
 	}
 	return nil

@@ -1,8 +1,13 @@
 package payoffer
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,8 +20,6 @@ const (
 	driverSQLite   = "sqlite"
 	driverPostgres = "postgres"
 	defaultLedger  = "pay_offer.db"
-
-	noPostgres = "ledger postgres does not exist in this version; use 'ledger sqlite [<path>]'"
 )
 
 // ledgers holds the open databases, so that two generations share one while
@@ -29,26 +32,83 @@ type pooledLedger struct{ *ledger.Ledger }
 // Destruct closes the ledger.
 func (l *pooledLedger) Destruct() error { return l.Close() }
 
-// path is the database file.
-func (c *LedgerConfig) path() (string, error) {
-	path := ""
-	if c != nil {
-		switch c.Driver {
-		case "", driverSQLite:
-		case driverPostgres:
-			return "", errors.New(noPostgres)
-		default:
-			return "", errors.New("unknown ledger driver; this version has sqlite")
+// database is where receipts are kept, with its placeholders replaced.
+type database struct {
+	driver string
+	// where is the absolute path of a file, or a DSN, which is a secret.
+	where string
+}
+
+// database resolves the configuration.
+func (c *LedgerConfig) database() (database, error) {
+	if c == nil {
+		c = new(LedgerConfig)
+	}
+	if err := c.check(); err != nil {
+		return database{}, err
+	}
+	replacer := caddy.NewReplacer()
+	if c.Driver == driverPostgres {
+		dsn := replacer.ReplaceKnown(c.DSN, "")
+		if dsn == "" {
+			return database{}, errors.New("ledger postgres: the DSN is empty; is its variable set?")
 		}
-		path = caddy.NewReplacer().ReplaceKnown(c.Path, "")
+		return database{driverPostgres, dsn}, nil
 	}
-	if path == "" {
-		path = defaultLedger
-	}
+	path := cmp.Or(replacer.ReplaceKnown(c.Path, ""), defaultLedger)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(caddy.AppDataDir(), path)
 	}
-	return filepath.Clean(path), nil
+	return database{driverSQLite, filepath.Clean(path)}, nil
+}
+
+// check finds what is wrong whatever the placeholders hold.
+func (c *LedgerConfig) check() error {
+	switch c.Driver {
+	case "", driverSQLite:
+		if c.DSN != "" {
+			return errors.New("ledger sqlite takes a path and no DSN")
+		}
+		return nil
+	case driverPostgres:
+		if c.DSN == "" || c.Path != "" {
+			return errors.New("ledger postgres needs a DSN and no path; write 'ledger postgres {env.NAME}'")
+		}
+		if hasPlaceholder(c.DSN) {
+			return nil
+		}
+		_, err := ledger.NewPostgres(c.DSN, time.Now)
+		return err
+	default:
+		return errors.New("unknown ledger driver; known are: " + driverPostgres + ", " + driverSQLite)
+	}
+}
+
+// literalSecret reports whether the configuration itself holds a password.
+func (c *LedgerConfig) literalSecret() bool {
+	if c == nil || hasPlaceholder(c.DSN) {
+		return false
+	}
+	if u, err := url.Parse(c.DSN); err == nil && u.User != nil {
+		_, has := u.User.Password()
+		return has
+	}
+	return strings.Contains(c.DSN, "password")
+}
+
+// key names the database in the pool of ledgers. Caddy may log it.
+func (d database) key() string {
+	if d.driver == driverPostgres {
+		return fmt.Sprintf("%s %x", d.driver, sha256.Sum256([]byte(d.where)))
+	}
+	return d.driver + " " + d.where
+}
+
+func (d database) handle() (*ledger.Ledger, error) {
+	if d.driver == driverPostgres {
+		return ledger.NewPostgres(d.where, time.Now)
+	}
+	return ledger.NewSQLite(d.where, time.Now), nil
 }
 
 // ledgerReference is one use of a pooled ledger.
@@ -57,11 +117,12 @@ type ledgerReference struct {
 	key string
 }
 
-// referLedger takes a reference to the ledger at path, which may be unopened.
-func referLedger(path string) (*ledgerReference, error) {
-	key := driverSQLite + " " + path
+// referLedger takes a reference to the ledger in d, which may be unopened.
+func referLedger(d database) (*ledgerReference, error) {
+	key := d.key()
 	value, _, err := ledgers.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &pooledLedger{ledger.NewSQLite(path, time.Now)}, nil
+		book, err := d.handle()
+		return &pooledLedger{book}, err
 	})
 	if err != nil {
 		return nil, err

@@ -59,12 +59,17 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 }
 
 func TestLedgerDriverIsChecked(t *testing.T) {
-	for driver, want := range map[string]string{
-		"postgres": "ledger postgres does not exist in this version",
-		"mysql":    "unknown ledger driver",
+	for config, want := range map[string]string{
+		`"driver": "mysql"`:                                              "unknown ledger driver",
+		`"driver": "postgres"`:                                           "needs a DSN",
+		`"driver": "postgres", "dsn": "x", "path": "y"`:                  "no path",
+		`"driver": "postgres", "dsn": "{env.OFFER_TEST_UNSET}"`:          "the DSN is empty",
+		`"driver": "postgres", "dsn": "postgres://u:hidden%word@h/base"`: "the PostgreSQL DSN cannot be read",
+		`"driver": "sqlite", "dsn": "postgres://u@h/base"`:               "takes a path and no DSN",
 	} {
-		config := decode(t, `{"apps": {"pay_offer": {"ledger": {"driver": "`+driver+`"}}}}`)
-		require.ErrorContains(t, caddy.Validate(config), want)
+		err := caddy.Validate(decode(t, `{"apps": {"pay_offer": {"ledger": {`+config+`}}}}`))
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "hidden")
 	}
 }
 

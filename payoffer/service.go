@@ -36,7 +36,7 @@ func (app *App) newService(s *settings, config []byte) (_ *service, err error) {
 			err = errors.Join(err, svc.close())
 		}
 	}()
-	if svc.ledger, err = referLedger(app.ledgerPath); err != nil {
+	if svc.ledger, err = referLedger(app.database); err != nil {
 		return nil, err
 	}
 	if s.offer.Bitcoin() != nil {

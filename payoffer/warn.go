@@ -6,6 +6,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
+// literalSecrets is logged with the names of the options.
+const literalSecrets = "secrets stand in the configuration itself, where 'caddy adapt' and the admin API show them; write {env.NAME} or {file.PATH}"
+
 // warn logs, one line each, what is allowed and yet likely a mistake.
 func (app *App) warn(s *settings, r *resolver) {
 	logger := app.logger.With(zap.String("offer", s.offer.ID))
@@ -18,8 +21,7 @@ func (app *App) warn(s *settings, r *resolver) {
 		logger.Warn("secrets without a value: their features are off", zap.Strings("options", r.off))
 	}
 	if len(r.literal) > 0 {
-		logger.Warn("secrets stand in the configuration itself, where 'caddy adapt' and the admin API show them; write {env.NAME} or {file.PATH}",
-			zap.Strings("options", r.literal))
+		logger.Warn(literalSecrets, zap.Strings("options", r.literal))
 	}
 	if len(r.inert) > 0 {
 		logger.Warn("options that have no effect in this version yet", zap.Strings("options", r.inert))

@@ -31,7 +31,7 @@ var ErrNotRegistered = errors.New("the account is not registered for this offer"
 // rail's name and Testnet follow the configuration. An account that belongs
 // to another offer is an error that names both, and nothing is stored.
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
-	return l.transact(ctx, func(tx *sql.Tx) error {
+	return l.transact(ctx, func(tx *transaction) error {
 		for _, a := range accounts {
 			if err := register(ctx, tx, a); err != nil {
 				return err
@@ -41,7 +41,7 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	})
 }
 
-func register(ctx context.Context, tx *sql.Tx, a Account) error {
+func register(ctx context.Context, tx *transaction, a Account) error {
 	if a.Offer == "" || a.ID == "" || a.Rail == "" {
 		return errors.New("an account needs an offer, an id and a rail")
 	}
@@ -67,7 +67,7 @@ func register(ctx context.Context, tx *sql.Tx, a Account) error {
 // SetOrigin stores the origin of an account unless one is stored already, and
 // returns the stored one. Error: ErrNotRegistered.
 func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
-	err = l.transact(ctx, func(tx *sql.Tx) error {
+	err = l.transact(ctx, func(tx *transaction) error {
 		err := tx.QueryRowContext(ctx, `
 			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
 			WHERE offer = $2 AND account = $3 RETURNING origin`,
@@ -81,7 +81,7 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 }
 
 // accountOf reads a registered account.
-func accountOf(ctx context.Context, tx *sql.Tx, offer, id string) (Account, error) {
+func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
 	a := Account{Offer: offer, ID: id}
 	err := tx.QueryRowContext(ctx, `SELECT rail, testnet, origin FROM accounts WHERE offer = $1 AND account = $2`,
 		offer, id).Scan(&a.Rail, &a.Testnet, &a.Origin)

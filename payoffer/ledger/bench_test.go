@@ -11,15 +11,22 @@ import (
 // BenchmarkSettlement is the ledger's part of a paid request, two durable
 // commits, as a ratio to two commits of one bare row each.
 func BenchmarkSettlement(b *testing.B) {
-	l, _ := newLedger(b)
-	_, err := l.db.write.Exec("CREATE TABLE bare (id INTEGER PRIMARY KEY, payload BLOB)")
+	for _, d := range []testDialect{sqliteTests, postgresTests} {
+		b.Run(d.name, func(b *testing.B) { benchmarkSettlement(b, d) })
+	}
+}
+
+func benchmarkSettlement(b *testing.B, d testDialect) {
+	l, _ := d.ledger(b)
+	_, err := l.db.write.Exec("CREATE TABLE bare (id INTEGER PRIMARY KEY, payload TEXT)")
 	require.NoError(b, err)
+	b.ReportAllocs()
 	var bare, settlement time.Duration
 	for n := 0; b.Loop(); n++ {
 		intent := testIntent(fmt.Sprintf("0x%d", n), "0x01")
 		start := time.Now()
-		for range 2 {
-			_, err := l.db.write.Exec("INSERT INTO bare (payload) VALUES ($1)", intent.Payload)
+		for i := range 2 {
+			_, err := l.db.write.Exec("INSERT INTO bare (id, payload) VALUES ($1, $2)", 2*n+i, string(intent.Payload))
 			require.NoError(b, err)
 		}
 		bare += time.Since(start)
@@ -30,12 +37,19 @@ func BenchmarkSettlement(b *testing.B) {
 		settlement += time.Since(start)
 	}
 	b.ReportMetric(float64(settlement)/float64(bare), "×bare")
+	b.ReportMetric(float64(settlement.Microseconds())/float64(b.N), "µs/settlement")
 }
 
 // BenchmarkTotals reads the sums over 100,000 receipts, as a ratio to 10.
 func BenchmarkTotals(b *testing.B) {
-	small, _ := newLedger(b)
-	large, _ := newLedger(b)
+	for _, d := range []testDialect{sqliteTests, postgresTests} {
+		b.Run(d.name, func(b *testing.B) { benchmarkTotals(b, d) })
+	}
+}
+
+func benchmarkTotals(b *testing.B, d testDialect) {
+	small, _ := d.ledger(b)
+	large, _ := d.ledger(b)
 	fill(b, small, 10)
 	fill(b, large, 100_000)
 	var few, many time.Duration

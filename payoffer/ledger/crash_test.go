@@ -16,13 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childPath names the ledger that a child of this test binary writes to until
-// it is killed.
-const childPath = "PAY_OFFER_LEDGER_TEST_CHILD"
+// A child of this test binary writes to the ledger that these name until it is
+// killed.
+const (
+	childDialect = "PAY_OFFER_LEDGER_TEST_DIALECT"
+	childWhere   = "PAY_OFFER_LEDGER_TEST_WHERE"
+)
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(childPath); path != "" {
-		if err := writeForever(path, os.Stdout); err != nil {
+	if dialect := os.Getenv(childDialect); dialect != "" {
+		if err := writeForever(dialect, os.Getenv(childWhere), os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -31,8 +34,14 @@ func TestMain(m *testing.M) {
 }
 
 // writeForever pays again and again, and says each number after its commit.
-func writeForever(path string, acknowledged io.Writer) error {
-	l := NewSQLite(path, time.Now)
+func writeForever(dialect, where string, acknowledged io.Writer) error {
+	l := NewSQLite(where, time.Now)
+	if dialect == postgresTests.name {
+		var err error
+		if l, err = NewPostgres(where, time.Now); err != nil {
+			return err
+		}
+	}
 	if err := l.Open(context.Background()); err != nil {
 		return err
 	}
@@ -82,13 +91,15 @@ func pay(l *Ledger, n int) error {
 
 // requireSound opens what a crash left and checks that it is whole, and that
 // rows, intents and cursor of the payments 1 to n are there.
-func requireSound(t *testing.T, path string, n int) {
+func requireSound(t *testing.T, d testDialect, where string, n int) {
 	t.Helper()
-	l, _ := newLedgerAt(t, path)
+	l, _ := d.ledgerAt(t, where)
 	defer func() { require.NoError(t, l.Close()) }()
-	var verdict string
-	require.NoError(t, l.db.write.QueryRow("PRAGMA integrity_check").Scan(&verdict))
-	require.Equal(t, "ok", verdict)
+	if d.name == sqliteTests.name {
+		var verdict string
+		require.NoError(t, l.db.write.QueryRow("PRAGMA integrity_check").Scan(&verdict))
+		require.Equal(t, "ok", verdict)
+	}
 	requireConsistent(t, l)
 
 	receipts, err := l.Receipts(t.Context(), testOffer, 0, 1_000_000)
@@ -109,38 +120,50 @@ func requireSound(t *testing.T, path string, n int) {
 }
 
 func TestKilledProcessLosesNoCommitAndReleasesTheLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	l, _ := newLedgerAt(t, path)
-	require.NoError(t, l.Close())
-	rng := rand.New(rand.NewPCG(42, 4))
-	acknowledged := 0
-	for range 8 {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), childPath+"="+path)
-		child.Stderr = os.Stderr
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		lines := bufio.NewScanner(out)
-		for range 1 + rng.IntN(60) {
-			require.True(t, lines.Scan(), "the child ended by itself")
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		require.NoError(t, l.Close())
+		rng := rand.New(rand.NewPCG(42, 4))
+		acknowledged := 0
+		for range 8 {
+			acknowledged = killAfter(t, d, where, 1+rng.IntN(60), acknowledged)
+			requireSound(t, d, where, acknowledged)
 		}
-		require.ErrorIs(t, NewSQLite(path, time.Now).Open(t.Context()), ErrInUse)
-		require.NoError(t, child.Process.Kill())
-		for more := true; more; more = lines.Scan() {
-			acknowledged, err = strconv.Atoi(lines.Text())
-			require.NoError(t, err)
-		}
-		_ = child.Wait()
-		requireSound(t, path, acknowledged)
-	}
+	})
 }
 
-// TestCopyTakenWhileWritingOpensWhole is a power cut at a random moment: the
+// killAfter kills a child that pays after some payments, and returns the
+// number of the last one that it said to be committed.
+func killAfter(t *testing.T, d testDialect, where string, payments, last int) int {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childDialect+"="+d.name, childWhere+"="+where)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	lines := bufio.NewScanner(out)
+	for range payments {
+		require.True(t, lines.Scan(), "the child ended by itself")
+	}
+	if d.name == sqliteTests.name {
+		require.ErrorIs(t, NewSQLite(where, time.Now).Open(t.Context()), ErrInUse)
+	}
+	require.NoError(t, child.Process.Kill())
+	for more := true; more; more = lines.Scan() {
+		last, err = strconv.Atoi(lines.Text())
+		require.NoError(t, err)
+	}
+	_ = child.Wait()
+	return last
+}
+
+// TestSQLiteCopyTakenWhileWritingOpensWhole is a power cut at a random moment: the
 // copied log may end in the middle of a commit. Checkpoints are off, for no
 // copy of two files can be a moment across one.
-func TestCopyTakenWhileWritingOpensWhole(t *testing.T) {
-	l, _ := newLedger(t)
+func TestSQLiteCopyTakenWhileWritingOpensWhole(t *testing.T) {
+	l, _ := sqliteTests.ledger(t)
 	_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	require.NoError(t, err)
 	_, err = l.db.write.Exec("PRAGMA wal_autocheckpoint = 0")
@@ -169,7 +192,7 @@ func TestCopyTakenWhileWritingOpensWhole(t *testing.T) {
 		copied := filepath.Join(t.TempDir(), "copy.db")
 		copyFile(t, path, copied)
 		copyFile(t, path+"-wal", copied+"-wal")
-		requireSound(t, copied, paid)
+		requireSound(t, sqliteTests, copied, paid)
 	}
 	require.NoError(t, <-failed)
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
@@ -30,7 +29,7 @@ func scanCursor(row scanner) (c Cursor, err error) {
 	return c, err
 }
 
-func (c *Cursor) store(ctx context.Context, tx *sql.Tx) error {
+func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 	if _, err := accountOf(ctx, tx, c.Offer, c.Account); err != nil {
 		return err
 	}

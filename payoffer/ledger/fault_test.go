@@ -44,6 +44,7 @@ func writes(l *Ledger) map[string]func() error {
 		},
 		"SettleIntent":   func() error { return l.SettleIntent(ctx, key, "0x1", []byte(`{}`), EvidenceFacilitator) },
 		"WithdrawIntent": func() error { return l.WithdrawIntent(ctx, key, "attempt-1") },
+		"MoveIntent":     func() error { return l.MoveIntent(ctx, key, "attempt-1", "second") },
 		"RefuseIntent":   func() error { return l.RefuseIntent(ctx, key, "expired") },
 		"NoteIntent":     func() error { return l.NoteIntent(ctx, key, "attempt-1", 9, "0x1", "timeout") },
 		"SetOrigin": func() error {
@@ -53,16 +54,16 @@ func writes(l *Ledger) map[string]func() error {
 	}
 }
 
-func prepared(t *testing.T) *Ledger {
+func prepared(t *testing.T, d testDialect) *Ledger {
 	t.Helper()
-	l, _ := newLedger(t)
+	l, _ := d.ledger(t)
 	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 	mustRecord(t, l, chainSighting("0xa", StatusSeen))
 	return l
 }
 
-func TestReadOnlyDatabaseFailsEveryWriteAndKeepsReading(t *testing.T) {
-	l := prepared(t)
+func TestSQLiteReadOnlyFailsEveryWriteAndKeepsReading(t *testing.T) {
+	l := prepared(t, sqliteTests)
 	_, err := l.db.write.Exec("PRAGMA query_only = 1")
 	require.NoError(t, err)
 	before := dump(t, l)
@@ -72,8 +73,8 @@ func TestReadOnlyDatabaseFailsEveryWriteAndKeepsReading(t *testing.T) {
 	require.Equal(t, before, dump(t, l))
 }
 
-func TestFullDiskLeavesNoHalfRows(t *testing.T) {
-	l := prepared(t)
+func TestSQLiteFullDiskLeavesNoHalfRows(t *testing.T) {
+	l := prepared(t, sqliteTests)
 	_, err := l.db.write.Exec("PRAGMA max_page_count = 1") // the lowest: what is in use
 	require.NoError(t, err)
 	var full error
@@ -96,39 +97,43 @@ func TestFullDiskLeavesNoHalfRows(t *testing.T) {
 
 // TestFailureAtAnyStatementUndoesTheWholeCall fails each table's writes in turn.
 func TestFailureAtAnyStatementUndoesTheWholeCall(t *testing.T) {
-	failed := map[string]int{}
-	for _, statement := range []string{
-		"INSERT ON receipts", "UPDATE ON receipts", "INSERT ON transitions", "INSERT ON totals", "UPDATE ON totals",
-		"INSERT ON cursors", "INSERT ON intents", "UPDATE ON intents", "DELETE ON intents", "INSERT ON payment_ids",
-		"UPDATE ON accounts",
-	} {
-		for name := range writes(nil) {
-			l := prepared(t)
-			_, err := l.db.write.Exec("CREATE TRIGGER fault AFTER " + statement + " BEGIN SELECT RAISE(FAIL, 'injected'); END")
-			require.NoError(t, err)
-			before := dump(t, l)
-			if err := writes(l)[name](); err != nil {
-				require.ErrorContains(t, err, "injected", "%s, %s", name, statement)
-				require.Equal(t, before, dump(t, l), "%s, %s", name, statement)
-				failed[name]++
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		failed := map[string]int{}
+		for _, statement := range []string{
+			"INSERT ON receipts", "UPDATE ON receipts", "INSERT ON transitions", "INSERT ON totals", "UPDATE ON totals",
+			"INSERT ON cursors", "INSERT ON intents", "UPDATE ON intents", "DELETE ON intents", "INSERT ON payment_ids",
+			"UPDATE ON accounts",
+		} {
+			for name := range writes(nil) {
+				l := prepared(t, d)
+				_, err := l.db.write.Exec(d.fault(statement))
+				require.NoError(t, err)
+				before := dump(t, l)
+				if err := writes(l)[name](); err != nil {
+					require.ErrorContains(t, err, "injected", "%s, %s", name, statement)
+					require.Equal(t, before, dump(t, l), "%s, %s", name, statement)
+					failed[name]++
+				}
+				require.NoError(t, l.Close())
 			}
-			require.NoError(t, l.Close())
 		}
-	}
-	for name := range writes(nil) {
-		require.Positive(t, failed[name], name)
-	}
-	require.GreaterOrEqual(t, failed["Record"], 6)
+		for name := range writes(nil) {
+			require.Positive(t, failed[name], name)
+		}
+		require.GreaterOrEqual(t, failed["Record"], 6)
+	})
 }
 
 func TestCanceledContextStoresNothing(t *testing.T) {
-	l := prepared(t)
-	before := dump(t, l)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")), context.Canceled)
-	_, err := l.Record(ctx, nil, chainSighting("0xb", StatusSeen))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, before, dump(t, l))
-	mustRecord(t, l, chainSighting("0xb", StatusSeen))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l := prepared(t, d)
+		before := dump(t, l)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")), context.Canceled)
+		_, err := l.Record(ctx, nil, chainSighting("0xb", StatusSeen))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, before, dump(t, l))
+		mustRecord(t, l, chainSighting("0xb", StatusSeen))
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,19 +12,21 @@ import (
 // TestRandomHistoriesStayConsistent drives a ledger with everything that can
 // happen, and after every step compares its sums and its history with a scan.
 func TestRandomHistoriesStayConsistent(t *testing.T) {
-	for seed := range uint64(3) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			l, clock := newLedgerAt(t, filepath.Join(t.TempDir(), "ledger.db"))
-			rng := rand.New(rand.NewPCG(seed, 3))
-			for step := range int64(300) {
-				clock.set(1_000 + step)
-				randomStep(t, l, rng)
-				requireConsistent(t, l)
-				requireJoined(t, l)
-			}
-			require.Greater(t, len(statuses(t, l)), 50, "the history was too quiet to prove anything")
-		})
-	}
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				l, clock := d.ledger(t)
+				rng := rand.New(rand.NewPCG(seed, 3))
+				for step := range int64(300) {
+					clock.set(1_000 + step)
+					randomStep(t, l, rng)
+					requireConsistent(t, l)
+					requireJoined(t, l)
+				}
+				require.Greater(t, len(statuses(t, l)), 50, "the history was too quiet to prove anything")
+			})
+		}
+	})
 }
 
 // randomStep acts on one of few payers, authorizations and transactions.

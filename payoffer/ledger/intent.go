@@ -93,6 +93,8 @@ type Intent struct {
 	CreatedAt, UpdatedAt int64
 
 	id int64
+	// reopened says that it was settled once: something was sent.
+	reopened bool
 }
 
 var (
@@ -131,12 +133,12 @@ func (e *ConflictError) Error() string {
 
 const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at`
+	tx, answer, reason, evidence, created_at, updated_at, reopened`
 
 func scanIntent(row scanner) (i Intent, err error) {
 	err = row.Scan(&i.id, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
 		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
-		&i.CreatedAt, &i.UpdatedAt)
+		&i.CreatedAt, &i.UpdatedAt, &i.reopened)
 	return i, err
 }

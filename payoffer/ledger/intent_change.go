@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 )
@@ -16,10 +15,13 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
 		return errors.New("an intent needs its whole key and a fingerprint")
 	}
+	if !storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
+		return errors.New("a text of the intent is not UTF-8 or holds U+0000")
+	}
 	i.State, i.Evidence, i.Answer = IntentSettling, "", nil
 	i.CreatedAt = l.now().Unix()
 	i.UpdatedAt = i.CreatedAt
-	return l.transact(ctx, func(tx *sql.Tx) error {
+	return l.transact(ctx, func(tx *transaction) error {
 		if err := refuseIntent(ctx, tx, i.IntentKey); err != nil {
 			return err
 		}
@@ -39,7 +41,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 }
 
 // refuseIntent finds the known or open intent that key would collide with.
-func refuseIntent(ctx context.Context, tx *sql.Tx, key IntentKey) error {
+func refuseIntent(ctx context.Context, tx *transaction, key IntentKey) error {
 	// The equal nonce sorts before another that is open.
 	found, err := intentOf(ctx, tx, `network = $1 AND asset = $2 AND payer = $3 AND (nonce = $4 OR state = 'settling')
 		ORDER BY nonce <> $4, id LIMIT 1`, key.Network, key.Asset, key.From, key.Nonce)
@@ -55,7 +57,7 @@ func refuseIntent(ctx context.Context, tx *sql.Tx, key IntentKey) error {
 	}
 }
 
-func insertIntent(ctx context.Context, tx *sql.Tx, i Intent) (id int64, err error) {
+func insertIntent(ctx context.Context, tx *transaction, i Intent) (id int64, err error) {
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
@@ -73,7 +75,7 @@ func insertIntent(ctx context.Context, tx *sql.Tx, i Intent) (id int64, err erro
 }
 
 // claimPaymentID takes the identifier over from a refused intent.
-func claimPaymentID(ctx context.Context, tx *sql.Tx, i Intent) error {
+func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
 	if i.PaymentID == "" {
 		return nil
 	}
@@ -160,6 +162,19 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 	})
 }
 
+// MoveIntent hands an open intent of which certainly nothing was sent to
+// another facilitator, named without its URL. It is for the owner of the lease
+// alone; the lease stays as it is. Errors: as for WithdrawIntent.
+func (l *Ledger) MoveIntent(ctx context.Context, key IntentKey, owner, facilitator string) error {
+	return l.changeIntent(ctx, key, func(i *Intent) error {
+		if err := i.unsent(owner); err != nil {
+			return err
+		}
+		i.Facilitator = facilitator
+		return nil
+	})
+}
+
 // ReopenIntent makes a settled intent unknown again, since its transaction
 // left the chain or never was on it: the stored answer and the lease are
 // gone, the transaction's hash stays as a hint. Repeating it changes nothing.
@@ -179,12 +194,12 @@ func (i *Intent) reopen(reason string) {
 		return
 	}
 	i.State, i.Evidence, i.Reason = IntentSettling, "", reason
-	i.Answer, i.Owner, i.LeaseUntil = nil, "", 0
+	i.Answer, i.Owner, i.LeaseUntil, i.reopened = nil, "", 0, true
 }
 
 // changeIntent runs f on the stored intent and stores the outcome.
 func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent) error) error {
-	return l.transact(ctx, func(tx *sql.Tx) error {
+	return l.transact(ctx, func(tx *transaction) error {
 		old, err := intentByKey(ctx, tx, key.canonical())
 		if err != nil {
 			return err
@@ -202,13 +217,12 @@ func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent
 }
 
 // updateIntent stores the fields that change after the insert.
-func updateIntent(ctx context.Context, tx *sql.Tx, delta sums, old, next Intent, now int64) error {
-	reopened := old.State == IntentSettled && next.State == IntentSettling
+func updateIntent(ctx context.Context, tx *transaction, delta sums, old, next Intent, now int64) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
-			updated_at = $8, reopened = (reopened OR $9) WHERE id = $10`,
+			updated_at = $8, reopened = $9, facilitator = $10 WHERE id = $11`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
-		now, reopened, next.id)
+		now, next.reopened, next.Facilitator, next.id)
 	if err != nil {
 		return fmt.Errorf("updating the intent: %w", err)
 	}

@@ -29,7 +29,7 @@ func (l *Ledger) SettledUnproven(ctx context.Context, limit int) ([]Intent, erro
 }
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.
-func intentOf(ctx context.Context, tx *sql.Tx, where string, args ...any) (Intent, error) {
+func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (Intent, error) {
 	i, err := scanIntent(tx.QueryRowContext(ctx, `SELECT `+intentColumns+` FROM intents WHERE `+where, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Intent{}, ErrNoIntent
@@ -37,6 +37,8 @@ func intentOf(ctx context.Context, tx *sql.Tx, where string, args ...any) (Inten
 	return i, err
 }
 
-func intentByKey(ctx context.Context, tx *sql.Tx, key IntentKey) (Intent, error) {
-	return intentOf(ctx, tx, byIntentKey, key.Network, key.Asset, key.From, key.Nonce)
+// intentByKey reads an intent that the transaction will change. Error:
+// ErrNoIntent.
+func intentByKey(ctx context.Context, tx *transaction, key IntentKey) (Intent, error) {
+	return intentOf(ctx, tx, byIntentKey+tx.dialect.forUpdate(), key.Network, key.Asset, key.From, key.Nonce)
 }

@@ -11,237 +11,264 @@ import (
 )
 
 func TestIntentIsStoredWhole(t *testing.T) {
-	l, _ := newLedger(t)
-	want := testIntent("0xaa", "0x01")
-	want.PaymentID, want.Own = "pid-1", true
-	require.NoError(t, l.InsertIntent(t.Context(), want))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		want := testIntent("0xaa", "0x01")
+		want.PaymentID, want.Own = "pid-1", true
+		require.NoError(t, l.InsertIntent(t.Context(), want))
 
-	got := mustIntent(t, l, want.IntentKey)
-	require.NotZero(t, got.id)
-	got.id = 0
-	want.State, want.Rail, want.Testnet, want.CreatedAt, want.UpdatedAt = IntentSettling, "usdc", true, 1_000, 1_000
-	require.Equal(t, want, got)
+		got := mustIntent(t, l, want.IntentKey)
+		require.NotZero(t, got.id)
+		got.id = 0
+		want.State, want.Rail, want.Testnet, want.CreatedAt, want.UpdatedAt = IntentSettling, "usdc", true, 1_000, 1_000
+		require.Equal(t, want, got)
 
-	_, found, err := l.Intent(t.Context(), IntentKey{Network: "eip155:1", Asset: "0xtoken", From: "0xaa", Nonce: "0x01"})
-	require.NoError(t, err)
-	require.False(t, found)
+		_, found, err := l.Intent(t.Context(), IntentKey{Network: "eip155:1", Asset: "0xtoken", From: "0xaa", Nonce: "0x01"})
+		require.NoError(t, err)
+		require.False(t, found)
+	})
 }
 
 func TestOneOfManyConcurrentInsertsWins(t *testing.T) {
-	l, _ := newLedger(t)
-	var won, known atomic.Int64
-	var group sync.WaitGroup
-	for range 32 {
-		group.Go(func() {
-			err := l.InsertIntent(t.Context(), testIntent("0xaa", "0x01"))
-			var exists *IntentExistsError
-			switch {
-			case err == nil:
-				won.Add(1)
-			case errors.Is(err, ErrIntentExists) && errors.As(err, &exists) && exists.Existing.Fingerprint == "f-0x01":
-				known.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	require.EqualValues(t, 1, won.Load())
-	require.EqualValues(t, 31, known.Load())
-	requireConsistent(t, l)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		var won, known atomic.Int64
+		var group sync.WaitGroup
+		for range 32 {
+			group.Go(func() {
+				err := l.InsertIntent(t.Context(), testIntent("0xaa", "0x01"))
+				var exists *IntentExistsError
+				switch {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, ErrIntentExists) && errors.As(err, &exists) && exists.Existing.Fingerprint == "f-0x01":
+					known.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, won.Load())
+		require.EqualValues(t, 31, known.Load())
+		requireConsistent(t, l)
+	})
 }
 
 func TestSpellingOfHexMakesNoSecondIntent(t *testing.T) {
-	l, _ := newLedger(t)
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x0f")))
-	loud := testIntent("0xAA", "0x0F")
-	loud.Asset = strings.ToUpper(loud.Asset)
-	require.ErrorIs(t, l.InsertIntent(t.Context(), loud), ErrIntentExists)
-	require.NoError(t, l.RefuseIntent(t.Context(), loud.IntentKey, "expired"))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x0f")))
+		loud := testIntent("0xAA", "0x0F")
+		loud.Asset = strings.ToUpper(loud.Asset)
+		require.ErrorIs(t, l.InsertIntent(t.Context(), loud), ErrIntentExists)
+		require.NoError(t, l.RefuseIntent(t.Context(), loud.IntentKey, "expired"))
+	})
 }
 
 func TestOpenIntentOfAPayerHoldsBackTheNext(t *testing.T) {
-	for name, finish := range map[string]func(*Ledger, IntentKey) error{
-		"until it settles":    func(l *Ledger, k IntentKey) error { return l.SettleIntent(t.Context(), k, "0x1", nil, "chain") },
-		"until it is refused": func(l *Ledger, k IntentKey) error { return l.RefuseIntent(t.Context(), k, "expired") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l, _ := newLedger(t)
-			open := testIntent("0xaa", "0x01")
-			require.NoError(t, l.InsertIntent(t.Context(), open))
-			require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xbb", "0x01")), "another payer")
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		for name, finish := range map[string]func(*Ledger, IntentKey) error{
+			"until it settles":    func(l *Ledger, k IntentKey) error { return l.SettleIntent(t.Context(), k, "0x1", nil, "chain") },
+			"until it is refused": func(l *Ledger, k IntentKey) error { return l.RefuseIntent(t.Context(), k, "expired") },
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, _ := d.ledger(t)
+				open := testIntent("0xaa", "0x01")
+				require.NoError(t, l.InsertIntent(t.Context(), open))
+				require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xbb", "0x01")), "another payer")
 
-			var conflict *ConflictError
-			require.ErrorAs(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x00")), &conflict)
-			require.Equal(t, open.IntentKey, conflict.Open.IntentKey)
+				var conflict *ConflictError
+				require.ErrorAs(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x00")), &conflict)
+				require.Equal(t, open.IntentKey, conflict.Open.IntentKey)
 
-			require.NoError(t, finish(l, open.IntentKey))
-			require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x02")))
-			require.ErrorIs(t, l.InsertIntent(t.Context(), open), ErrIntentExists, "a replay is known before anything else")
-			requireConsistent(t, l)
-		})
-	}
+				require.NoError(t, finish(l, open.IntentKey))
+				require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x02")))
+				require.ErrorIs(t, l.InsertIntent(t.Context(), open), ErrIntentExists, "a replay is known before anything else")
+				requireConsistent(t, l)
+			})
+		}
+	})
 }
 
 func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
-	l, _ := newLedger(t)
-	insert := func(from, nonce, id string) error {
-		i := testIntent(from, nonce)
-		i.PaymentID = id
-		return l.InsertIntent(t.Context(), i)
-	}
-	key := func(nonce string) IntentKey { return testIntent("0xaa", nonce).IntentKey }
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		insert := func(from, nonce, id string) error {
+			i := testIntent(from, nonce)
+			i.PaymentID = id
+			return l.InsertIntent(t.Context(), i)
+		}
+		key := func(nonce string) IntentKey { return testIntent("0xaa", nonce).IntentKey }
 
-	require.NoError(t, insert("0xaa", "0x01", "pid"))
-	require.NoError(t, insert("0xbb", "0x01", "pid"), "identifiers are scoped to the payer")
-	require.NoError(t, l.RefuseIntent(t.Context(), key("0x01"), "expired"))
-	require.NoError(t, insert("0xaa", "0x02", "pid"), "free again after a refusal")
-	require.NoError(t, l.SettleIntent(t.Context(), key("0x02"), "0x1", nil, EvidenceFacilitator))
-	require.ErrorIs(t, insert("0xaa", "0x03", "pid"), ErrPaymentID)
-	_, found, err := l.Intent(t.Context(), key("0x03"))
-	require.NoError(t, err)
-	require.False(t, found, "a refused insert leaves no row")
-	require.NoError(t, insert("0xaa", "0x03", ""))
-	requireConsistent(t, l)
+		require.NoError(t, insert("0xaa", "0x01", "pid"))
+		require.NoError(t, insert("0xbb", "0x01", "pid"), "identifiers are scoped to the payer")
+		require.NoError(t, l.RefuseIntent(t.Context(), key("0x01"), "expired"))
+		require.NoError(t, insert("0xaa", "0x02", "pid"), "free again after a refusal")
+		require.NoError(t, l.SettleIntent(t.Context(), key("0x02"), "0x1", nil, EvidenceFacilitator))
+		require.ErrorIs(t, insert("0xaa", "0x03", "pid"), ErrPaymentID)
+		_, found, err := l.Intent(t.Context(), key("0x03"))
+		require.NoError(t, err)
+		require.False(t, found, "a refused insert leaves no row")
+		require.NoError(t, insert("0xaa", "0x03", ""))
+		requireConsistent(t, l)
+	})
 }
 
 func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
-	l, _ := newLedger(t)
-	i := testIntent("0xaa", "0x01")
-	i.Offer = "other"
-	require.ErrorIs(t, l.InsertIntent(t.Context(), i), ErrNotRegistered)
-	i = testIntent("0xaa", "")
-	require.ErrorContains(t, l.InsertIntent(t.Context(), i), "whole key")
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		i := testIntent("0xaa", "0x01")
+		i.Offer = "other"
+		require.ErrorIs(t, l.InsertIntent(t.Context(), i), ErrNotRegistered)
+		i = testIntent("0xaa", "0x01")
+		i.PaymentID = "pid\x00"
+		require.ErrorContains(t, l.InsertIntent(t.Context(), i), "U+0000")
+		i = testIntent("0xaa", "")
+		require.ErrorContains(t, l.InsertIntent(t.Context(), i), "whole key")
+	})
 }
 
 func TestFirstAnswerStays(t *testing.T) {
-	l, _ := newLedger(t)
-	key := testIntent("0xaa", "0x01").IntentKey
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
-	once := mustIntent(t, l, key)
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x2", []byte(`{"second":1}`), EvidenceFacilitator))
-	require.Equal(t, once, mustIntent(t, l, key))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		key := testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
+		once := mustIntent(t, l, key)
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x2", []byte(`{"second":1}`), EvidenceFacilitator))
+		require.Equal(t, once, mustIntent(t, l, key))
 
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x3", nil, EvidenceChain))
-	proven := mustIntent(t, l, key)
-	require.Equal(t, EvidenceChain, proven.Evidence)
-	require.Equal(t, "0x3", proven.Transaction)
-	require.JSONEq(t, `{"first":1}`, string(proven.Answer))
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x3", nil, EvidenceChain))
+		proven := mustIntent(t, l, key)
+		require.Equal(t, EvidenceChain, proven.Evidence)
+		require.Equal(t, "0x3", proven.Transaction)
+		require.JSONEq(t, `{"first":1}`, string(proven.Answer))
 
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x4", nil, EvidenceFacilitator))
-	require.Equal(t, proven, mustIntent(t, l, key), "a claim does not replace proof")
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x4", nil, EvidenceFacilitator))
+		require.Equal(t, proven, mustIntent(t, l, key), "a claim does not replace proof")
+	})
 }
 
 func TestAnswerArrivesAfterTheChain(t *testing.T) {
-	l, _ := newLedger(t)
-	key := testIntent("0xaa", "0x01").IntentKey
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", nil, EvidenceChain))
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"late":1}`), EvidenceFacilitator))
-	got := mustIntent(t, l, key)
-	require.Equal(t, EvidenceChain, got.Evidence)
-	require.JSONEq(t, `{"late":1}`, string(got.Answer))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		key := testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", nil, EvidenceChain))
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"late":1}`), EvidenceFacilitator))
+		got := mustIntent(t, l, key)
+		require.Equal(t, EvidenceChain, got.Evidence)
+		require.JSONEq(t, `{"late":1}`, string(got.Answer))
+	})
 }
 
 func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
-	l, _ := newLedger(t)
-	ctx := t.Context()
-	refused, settled := testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x01").IntentKey
-	require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
-	require.NoError(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")))
-	require.NoError(t, l.RefuseIntent(ctx, refused, "expired"))
-	require.NoError(t, l.RefuseIntent(ctx, refused, "again"))
-	require.Equal(t, "expired", mustIntent(t, l, refused).Reason)
-	require.NoError(t, l.SettleIntent(ctx, settled, "0x1", nil, EvidenceFacilitator))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx := t.Context()
+		refused, settled := testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")))
+		require.NoError(t, l.RefuseIntent(ctx, refused, "expired"))
+		require.NoError(t, l.RefuseIntent(ctx, refused, "again"))
+		require.Equal(t, "expired", mustIntent(t, l, refused).Reason)
+		require.NoError(t, l.SettleIntent(ctx, settled, "0x1", nil, EvidenceFacilitator))
 
-	require.ErrorIs(t, l.RefuseIntent(ctx, settled, "expired"), ErrIntentState)
-	require.ErrorIs(t, l.NoteIntent(ctx, settled, "x", 0, "", ""), ErrIntentState)
-	require.ErrorIs(t, l.NoteIntent(ctx, refused, "x", 0, "", ""), ErrIntentState)
-	require.ErrorIs(t, l.ReopenIntent(ctx, refused, "reorg"), ErrIntentState)
-	require.ErrorIs(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceFacilitator), ErrIntentState)
-	require.Error(t, l.SettleIntent(ctx, settled, "0x1", nil, "rumour"))
-	require.NoError(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceChain), "the chain is right")
+		require.ErrorIs(t, l.RefuseIntent(ctx, settled, "expired"), ErrIntentState)
+		require.ErrorIs(t, l.NoteIntent(ctx, settled, "x", 0, "", ""), ErrIntentState)
+		require.ErrorIs(t, l.NoteIntent(ctx, refused, "x", 0, "", ""), ErrIntentState)
+		require.ErrorIs(t, l.ReopenIntent(ctx, refused, "reorg"), ErrIntentState)
+		require.ErrorIs(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceFacilitator), ErrIntentState)
+		require.Error(t, l.SettleIntent(ctx, settled, "0x1", nil, "rumour"))
+		require.NoError(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceChain), "the chain is right")
 
-	unknown := testIntent("0xcc", "0x01").IntentKey
-	require.ErrorIs(t, l.SettleIntent(ctx, unknown, "", nil, EvidenceChain), ErrNoIntent)
-	require.ErrorIs(t, l.RefuseIntent(ctx, unknown, ""), ErrNoIntent)
-	require.ErrorIs(t, l.NoteIntent(ctx, unknown, "", 0, "", ""), ErrNoIntent)
-	require.ErrorIs(t, l.ReopenIntent(ctx, unknown, ""), ErrNoIntent)
-	requireConsistent(t, l)
+		unknown := testIntent("0xcc", "0x01").IntentKey
+		require.ErrorIs(t, l.SettleIntent(ctx, unknown, "", nil, EvidenceChain), ErrNoIntent)
+		require.ErrorIs(t, l.RefuseIntent(ctx, unknown, ""), ErrNoIntent)
+		require.ErrorIs(t, l.NoteIntent(ctx, unknown, "", 0, "", ""), ErrNoIntent)
+		require.ErrorIs(t, l.ReopenIntent(ctx, unknown, ""), ErrNoIntent)
+		requireConsistent(t, l)
+	})
 }
 
 func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
-	l, clock := newLedger(t)
-	key := testIntent("0xaa", "0x01").IntentKey
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-	require.ErrorIs(t, l.NoteIntent(t.Context(), key, "attempt-2", 2_000, "", ""), ErrLeaseHeld)
-	require.NoError(t, l.NoteIntent(t.Context(), key, "attempt-1", 1_060, "0x1", "settlement_pending"))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		key := testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+		require.ErrorIs(t, l.NoteIntent(t.Context(), key, "attempt-2", 2_000, "", ""), ErrLeaseHeld)
+		require.NoError(t, l.NoteIntent(t.Context(), key, "attempt-1", 1_060, "0x1", "settlement_pending"))
 
-	clock.set(1_060)
-	var won, held atomic.Int64
-	var group sync.WaitGroup
-	for _, owner := range strings.Split("abcdefghijklmnop", "") {
-		group.Go(func() {
-			switch err := l.NoteIntent(t.Context(), key, owner, 2_000, "", ""); {
-			case err == nil:
-				won.Add(1)
-			case errors.Is(err, ErrLeaseHeld):
-				held.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	require.EqualValues(t, 1, won.Load())
-	require.EqualValues(t, 15, held.Load())
-	got := mustIntent(t, l, key)
-	require.Equal(t, "0x1", got.Transaction, "an empty value forgets nothing")
-	require.Equal(t, "settlement_pending", got.Reason)
+		clock.set(1_060)
+		var won, held atomic.Int64
+		var group sync.WaitGroup
+		for _, owner := range strings.Split("abcdefghijklmnop", "") {
+			group.Go(func() {
+				switch err := l.NoteIntent(t.Context(), key, owner, 2_000, "", ""); {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, ErrLeaseHeld):
+					held.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, won.Load())
+		require.EqualValues(t, 15, held.Load())
+		got := mustIntent(t, l, key)
+		require.Equal(t, "0x1", got.Transaction, "an empty value forgets nothing")
+		require.Equal(t, "settlement_pending", got.Reason)
 
-	require.NoError(t, l.NoteIntent(t.Context(), key, got.Owner, 0, "", "timeout"))
-	require.NoError(t, l.NoteIntent(t.Context(), key, "next", 3_000, "", ""), "a lease given up is free")
+		require.NoError(t, l.NoteIntent(t.Context(), key, got.Owner, 0, "", "timeout"))
+		require.NoError(t, l.NoteIntent(t.Context(), key, "next", 3_000, "", ""), "a lease given up is free")
+	})
 }
 
 func TestReopenedIntentIsUnknownAgain(t *testing.T) {
-	l, _ := newLedger(t)
-	ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-	require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
-	require.NoError(t, l.SettleIntent(ctx, key, "0x1", []byte(`{}`), EvidenceFacilitator))
-	require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", []byte(`{}`), EvidenceFacilitator))
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")))
 
-	require.NoError(t, l.ReopenIntent(ctx, key, "reorg"), "even while a later one is open")
-	require.NoError(t, l.ReopenIntent(ctx, key, "again"))
-	require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")), ErrIntentExists,
-		"a replay is known, whatever else is open")
-	got := mustIntent(t, l, key)
-	require.Equal(t, IntentSettling, got.State)
-	require.Nil(t, got.Answer)
-	require.Empty(t, got.Owner)
-	require.Equal(t, "0x1", got.Transaction)
-	require.Equal(t, "reorg", got.Reason)
-	requireConsistent(t, l)
+		require.NoError(t, l.ReopenIntent(ctx, key, "reorg"), "even while a later one is open")
+		require.NoError(t, l.ReopenIntent(ctx, key, "again"))
+		require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")), ErrIntentExists,
+			"a replay is known, whatever else is open")
+		got := mustIntent(t, l, key)
+		require.Equal(t, IntentSettling, got.State)
+		require.Nil(t, got.Answer)
+		require.Empty(t, got.Owner)
+		require.Equal(t, "0x1", got.Transaction)
+		require.Equal(t, "reorg", got.Reason)
+		requireConsistent(t, l)
 
-	require.NoError(t, l.SettleIntent(ctx, key, "0x9", []byte(`{"new":1}`), EvidenceFacilitator))
-	require.JSONEq(t, `{"new":1}`, string(mustIntent(t, l, key).Answer))
-	requireConsistent(t, l)
+		require.NoError(t, l.SettleIntent(ctx, key, "0x9", []byte(`{"new":1}`), EvidenceFacilitator))
+		require.JSONEq(t, `{"new":1}`, string(mustIntent(t, l, key).Answer))
+		requireConsistent(t, l)
+	})
 }
 
 func TestListsOfIntents(t *testing.T) {
-	l, _ := newLedger(t)
-	ctx := t.Context()
-	for _, from := range []string{"0xa", "0xb", "0xc", "0xd", "0xe"} {
-		require.NoError(t, l.InsertIntent(ctx, testIntent(from, "0x01")))
-	}
-	require.NoError(t, l.SettleIntent(ctx, testIntent("0xb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
-	require.NoError(t, l.SettleIntent(ctx, testIntent("0xc", "0x01").IntentKey, "0x2", nil, EvidenceChain))
-	require.NoError(t, l.RefuseIntent(ctx, testIntent("0xd", "0x01").IntentKey, "expired"))
-	payers := func(intents []Intent, err error) (from []string) {
-		require.NoError(t, err)
-		for _, i := range intents {
-			from = append(from, i.From)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx := t.Context()
+		for _, from := range []string{"0xa", "0xb", "0xc", "0xd", "0xe"} {
+			require.NoError(t, l.InsertIntent(ctx, testIntent(from, "0x01")))
 		}
-		return from
-	}
-	require.Equal(t, []string{"0xa", "0xe"}, payers(l.OpenIntents(ctx, 10)))
-	require.Equal(t, []string{"0xa"}, payers(l.OpenIntents(ctx, 1)))
-	require.Equal(t, []string{"0xb"}, payers(l.SettledUnproven(ctx, 10)))
+		require.NoError(t, l.SettleIntent(ctx, testIntent("0xb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
+		require.NoError(t, l.SettleIntent(ctx, testIntent("0xc", "0x01").IntentKey, "0x2", nil, EvidenceChain))
+		require.NoError(t, l.RefuseIntent(ctx, testIntent("0xd", "0x01").IntentKey, "expired"))
+		payers := func(intents []Intent, err error) (from []string) {
+			require.NoError(t, err)
+			for _, i := range intents {
+				from = append(from, i.From)
+			}
+			return from
+		}
+		require.Equal(t, []string{"0xa", "0xe"}, payers(l.OpenIntents(ctx, 10)))
+		require.Equal(t, []string{"0xa"}, payers(l.OpenIntents(ctx, 1)))
+		require.Equal(t, []string{"0xb"}, payers(l.SettledUnproven(ctx, 10)))
+	})
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
@@ -12,30 +11,33 @@ import (
 // ErrIntentState for an intent that was refused, settled at any time, or has
 // a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
-	return l.transact(ctx, func(tx *sql.Tx) error {
+	return l.transact(ctx, func(tx *transaction) error {
 		i, err := intentByKey(ctx, tx, key.canonical())
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case i.State != IntentSettling:
-			return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
-		case i.Transaction != "":
-			return fmt.Errorf("%w: it was sent", ErrIntentState)
-		case i.Owner != owner:
-			return ErrLeaseHeld
+		}
+		if err := i.unsent(owner); err != nil {
+			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM payment_ids WHERE intent_id = $1`, i.id); err != nil {
 			return fmt.Errorf("withdrawing the payment identifier: %w", err)
 		}
-		done, err := tx.ExecContext(ctx, `DELETE FROM intents WHERE id = $1 AND NOT reopened`, i.id)
-		if err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM intents WHERE id = $1`, i.id); err != nil {
 			return fmt.Errorf("withdrawing the intent: %w", err)
-		}
-		if n, err := done.RowsAffected(); err != nil {
-			return fmt.Errorf("withdrawing the intent: %w", err)
-		} else if n == 0 {
-			return fmt.Errorf("%w: it was settled before", ErrIntentState)
 		}
 		return sums{}.change(i, Intent{}).apply(ctx, tx)
 	})
+}
+
+// unsent refuses what may have been sent, or is not owner's.
+func (i *Intent) unsent(owner string) error {
+	switch {
+	case i.State != IntentSettling:
+		return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
+	case i.Transaction != "" || i.reopened:
+		return fmt.Errorf("%w: it was sent", ErrIntentState)
+	case i.Owner != owner:
+		return ErrLeaseHeld
+	}
+	return nil
 }

@@ -26,15 +26,23 @@ var (
 )
 
 // Ledger is a handle to one database. It is safe for concurrent use.
+//
+// A change that failed has not been stored, with one exception: where the
+// connection to PostgreSQL broke or the context ended during the commit, the
+// outcome is unknown. Every change may be repeated.
 type Ledger struct {
 	dialect dialect
 	now     func() time.Time
 
 	// opening serializes Open and Close; mu is held only for as long as an
 	// operation runs, so that nothing waits for a migration.
-	opening sync.Mutex
+	opening chan struct{}
 	mu      sync.RWMutex
 	db      *database
+}
+
+func newLedger(d dialect, now func() time.Time) *Ledger {
+	return &Ledger{dialect: d, now: now, opening: make(chan struct{}, 1)}
 }
 
 // database is what an open ledger holds.
@@ -44,17 +52,22 @@ type database struct {
 }
 
 // Open creates or migrates the database and checks that its commits are
-// durable. It is idempotent: an open ledger stays as it is. Errors: ErrInUse,
-// ErrNewerSchema, or what the database says.
+// durable. It is idempotent: an open ledger stays as it is. Leases of an
+// earlier process end where no other process can be at work, on SQLite.
+// Errors: ErrInUse, ErrNewerSchema, or what the database says.
 func (l *Ledger) Open(ctx context.Context) error {
-	l.opening.Lock()
-	defer l.opening.Unlock()
+	select {
+	case l.opening <- struct{}{}:
+		defer func() { <-l.opening }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if l.db != nil {
 		return nil
 	}
 	db := new(database)
 	if err := db.open(ctx, l.dialect); err != nil {
-		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), errors.Join(err, db.close()))
+		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), l.dialect.conceal(errors.Join(err, db.close())))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,8 +81,8 @@ func (l *Ledger) Close() error {
 	if l == nil {
 		return nil
 	}
-	l.opening.Lock()
-	defer l.opening.Unlock()
+	l.opening <- struct{}{}
+	defer func() { <-l.opening }()
 	l.mu.Lock()
 	db := l.db
 	l.db = nil
@@ -77,7 +90,7 @@ func (l *Ledger) Close() error {
 	if db == nil {
 		return nil
 	}
-	return db.close()
+	return l.dialect.conceal(db.close())
 }
 
 func (db *database) open(ctx context.Context, d dialect) (err error) {
@@ -90,7 +103,10 @@ func (db *database) open(ctx context.Context, d dialect) (err error) {
 	if err = d.check(ctx, db.write, db.read); err != nil {
 		return err
 	}
-	return migrate(ctx, d, db.write)
+	if err = migrate(ctx, d, db.write); err != nil {
+		return err
+	}
+	return d.voidLeases(ctx, db.write)
 }
 
 // close releases the lock last: whoever takes it finds the database closed.
@@ -106,65 +122,4 @@ func (db *database) close() error {
 		errs = append(errs, db.lock.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// transact runs f in one durable transaction: all of it or nothing.
-func (l *Ledger) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.db == nil {
-		return ErrNotOpen
-	}
-	tx, err := l.db.write.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("beginning a ledger transaction: %w", err)
-	}
-	// After a commit this does nothing; its error would hide the first one.
-	defer func() { _ = tx.Rollback() }()
-	if err := f(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("committing a ledger transaction: %w", err)
-	}
-	return nil
-}
-
-// collect reads all rows of a query with scan, beside the writer.
-func collect[T any](ctx context.Context, l *Ledger, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.db == nil {
-		return nil, ErrNotOpen
-	}
-	rows, err := l.db.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", err)
-	}
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading the ledger: %w", err)
-		}
-		all = append(all, one)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", err)
-	}
-	return all, nil
-}
-
-// first returns the only row of a query that gives at most one.
-func first[T any](rows []T, err error) (row T, found bool, _ error) {
-	if err != nil || len(rows) == 0 {
-		return row, false, err
-	}
-	return rows[0], true, nil
-}
-
-// scanner is a *sql.Row or *sql.Rows.
-type scanner interface {
-	Scan(dest ...any) error
 }

@@ -25,7 +25,7 @@ func migrate(ctx context.Context, d dialect, db *sql.DB) error {
 // migrateOne reads the version inside the transaction that raises it, so that
 // two processes cannot apply the same file.
 func migrateOne(ctx context.Context, d dialect, db *sql.DB, files []string) (done bool, err error) {
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := db.BeginTx(ctx, d.options())
 	if err != nil {
 		return false, err
 	}

@@ -25,8 +25,14 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 		}
 	}
 	var receipts []Receipt
-	err := l.transact(ctx, func(tx *sql.Tx) error {
-		r := recorder{tx: tx, now: l.now().Unix(), delta: sums{}}
+	err := l.transact(ctx, func(tx *transaction) error {
+		if len(sightings) > 0 {
+			if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
+				return fmt.Errorf("waiting for earlier records: %w", err)
+			}
+		}
+		receipts = nil
+		r := recorder{tx: tx, now: l.now().Unix(), delta: sums{}, stored: sums{}}
 		for _, s := range sightings {
 			receipt, err := r.record(ctx, s)
 			if err != nil {
@@ -50,9 +56,11 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 
 // recorder is one Record.
 type recorder struct {
-	tx    *sql.Tx
+	tx    *transaction
 	now   int64
 	delta sums
+	// stored are the sums before it, as far as they were read.
+	stored sums
 }
 
 func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
@@ -62,7 +70,8 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	}
 	s.Testnet = s.Testnet || account.Testnet
 	old, err := scanReceipt(r.tx.QueryRowContext(ctx,
-		`SELECT `+receiptColumns+` FROM receipts WHERE account = $1 AND external_id = $2`, s.Account, s.ExternalID))
+		`SELECT `+receiptColumns+` FROM receipts WHERE account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
+		s.Account, s.ExternalID))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return Receipt{}, err
 	}
@@ -82,6 +91,9 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		return Receipt{}, err
 	}
 	r.delta.change(old, next)
+	if err := r.fits(ctx, next); err != nil {
+		return Receipt{}, err
+	}
 	if !moved {
 		return next, nil
 	}
@@ -133,7 +145,7 @@ func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
 	if next.intentID == nil {
 		return nil
 	}
-	old, err := intentOf(ctx, r.tx, `id = $1`, *next.intentID)
+	old, err := intentOf(ctx, r.tx, `id = $1`+r.tx.dialect.forUpdate(), *next.intentID)
 	if err != nil {
 		return err
 	}

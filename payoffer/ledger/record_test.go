@@ -9,265 +9,289 @@ import (
 )
 
 func TestRecordIsIdempotent(t *testing.T) {
-	l, clock := newLedger(t)
-	s := chainSighting("0xa", StatusSeen)
-	first := mustRecord(t, l, s)
-	clock.set(2_000)
-	require.Equal(t, first, mustRecord(t, l, s))
-	receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
-	require.NoError(t, err)
-	require.Equal(t, []Receipt{first}, receipts, "what Record returns is what is stored")
-	require.Equal(t, []string{s.ExternalID + " 1 >seen"}, statuses(t, l))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		s := chainSighting("0xa", StatusSeen)
+		first := mustRecord(t, l, s)
+		clock.set(2_000)
+		require.Equal(t, first, mustRecord(t, l, s))
+		receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		require.Equal(t, []Receipt{first}, receipts, "what Record returns is what is stored")
+		require.Equal(t, []string{s.ExternalID + " 1 >seen"}, statuses(t, l))
+	})
 }
 
 func TestChainRowsGoBackAndForth(t *testing.T) {
-	l, _ := newLedger(t)
-	id := chainSighting("0xa", StatusSeen).ExternalID
-	for _, state := range []Status{StatusSeen, StatusConfirmed, StatusDropped, StatusSeen, StatusConfirmed} {
-		require.Equal(t, state, mustRecord(t, l, chainSighting("0xa", state)).Status)
-		requireConsistent(t, l)
-	}
-	moved := chainSighting("0xa", StatusConfirmed)
-	moved.Evidence, moved.Final = json.RawMessage(`{"block":8}`), true
-	require.True(t, mustRecord(t, l, moved).Final)
-	require.Equal(t, StatusConfirmed, mustRecord(t, l, chainSighting("0xa", StatusDropped)).Status, "final is final")
-	require.Equal(t, []string{
-		id + " 1 >seen", id + " 2 seen>confirmed", id + " 3 confirmed>dropped", id + " 4 dropped>seen",
-		id + " 5 seen>confirmed",
-	}, statuses(t, l))
-	unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 10)
-	require.NoError(t, err)
-	require.Empty(t, unfinal)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		id := chainSighting("0xa", StatusSeen).ExternalID
+		for _, state := range []Status{StatusSeen, StatusConfirmed, StatusDropped, StatusSeen, StatusConfirmed} {
+			require.Equal(t, state, mustRecord(t, l, chainSighting("0xa", state)).Status)
+			requireConsistent(t, l)
+		}
+		moved := chainSighting("0xa", StatusConfirmed)
+		moved.Evidence, moved.Final = json.RawMessage(`{"block":8}`), true
+		require.True(t, mustRecord(t, l, moved).Final)
+		require.Equal(t, StatusConfirmed, mustRecord(t, l, chainSighting("0xa", StatusDropped)).Status, "final is final")
+		require.Equal(t, []string{
+			id + " 1 >seen", id + " 2 seen>confirmed", id + " 3 confirmed>dropped", id + " 4 dropped>seen",
+			id + " 5 seen>confirmed",
+		}, statuses(t, l))
+		unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 10)
+		require.NoError(t, err)
+		require.Empty(t, unfinal)
+	})
 }
 
 func TestMoneyOnATestnetAccountIsTestnetMoney(t *testing.T) {
-	l, _ := newLedger(t)
-	s := chainSighting("0xa", StatusConfirmed)
-	s.Testnet = false
-	require.True(t, mustRecord(t, l, s).Testnet)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		s := chainSighting("0xa", StatusConfirmed)
+		s.Testnet = false
+		require.True(t, mustRecord(t, l, s).Testnet)
+	})
 }
 
 func TestTotalsTellWhatCounts(t *testing.T) {
-	l, _ := newLedger(t)
-	own := chainSighting("0xb", StatusConfirmed)
-	own.Own = true
-	unknown := chainSighting("0xc", StatusConfirmed)
-	unknown.USDCents = nil
-	asserted := cardSighting("pi_1", StatusConfirmed)
-	asserted.EvidenceLevel = LevelAsserted
-	partly := cardSighting("pi_2", StatusConfirmed)
-	partly.Refunded = 1_000
-	for _, s := range []Sighting{chainSighting("0xa", StatusConfirmed), own, unknown, asserted, partly} {
-		mustRecord(t, l, s)
-	}
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xbb", "0x01")))
-	require.NoError(t, l.SettleIntent(t.Context(), testIntent("0xbb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
-	totals, err := l.Totals(t.Context(), testOffer)
-	require.NoError(t, err)
-	chain := Total{Account: testAccount, Rail: "usdc", Testnet: true, Status: StatusConfirmed, EvidenceLevel: LevelChain,
-		Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}
-	mine := chain
-	mine.Own, mine.Count, mine.Amount, mine.UnknownUSD = true, 1, 42_000_000, 0
-	claimed := mine
-	claimed.Own, claimed.Status, claimed.EvidenceLevel = false, StatusClaimed, LevelAsserted
-	settling := claimed
-	settling.Status, settling.EvidenceLevel = StatusSettling, ""
-	require.Equal(t, []Total{
-		claimed, chain, mine, settling,
-		{Account: cardAccount, Rail: "card", Status: StatusConfirmed, EvidenceLevel: LevelAsserted, Count: 1, Amount: 4200, USDCents: 4200},
-		{Account: cardAccount, Rail: "card", Status: StatusConfirmed, EvidenceLevel: LevelSigned, Count: 1, Amount: 4200,
-			Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},
-	}, totals)
-	require.False(t, LevelAsserted.Counted())
-	require.True(t, LevelSigned.Counted() && LevelProvider.Counted() && LevelChain.Counted() && LevelManual.Counted())
-	requireConsistent(t, l)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		own := chainSighting("0xb", StatusConfirmed)
+		own.Own = true
+		unknown := chainSighting("0xc", StatusConfirmed)
+		unknown.USDCents = nil
+		asserted := cardSighting("pi_1", StatusConfirmed)
+		asserted.EvidenceLevel = LevelAsserted
+		partly := cardSighting("pi_2", StatusConfirmed)
+		partly.Refunded = 1_000
+		for _, s := range []Sighting{chainSighting("0xa", StatusConfirmed), own, unknown, asserted, partly} {
+			mustRecord(t, l, s)
+		}
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xbb", "0x01")))
+		require.NoError(t, l.SettleIntent(t.Context(), testIntent("0xbb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
+		totals, err := l.Totals(t.Context(), testOffer)
+		require.NoError(t, err)
+		chain := Total{Account: testAccount, Rail: "usdc", Testnet: true, Status: StatusConfirmed, EvidenceLevel: LevelChain,
+			Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}
+		mine := chain
+		mine.Own, mine.Count, mine.Amount, mine.UnknownUSD = true, 1, 42_000_000, 0
+		claimed := mine
+		claimed.Own, claimed.Status, claimed.EvidenceLevel = false, StatusClaimed, LevelAsserted
+		settling := claimed
+		settling.Status, settling.EvidenceLevel = StatusSettling, ""
+		require.Equal(t, []Total{
+			claimed, chain, mine, settling,
+			{Account: cardAccount, Rail: "card", Status: StatusConfirmed, EvidenceLevel: LevelAsserted, Count: 1, Amount: 4200, USDCents: 4200},
+			{Account: cardAccount, Rail: "card", Status: StatusConfirmed, EvidenceLevel: LevelSigned, Count: 1, Amount: 4200,
+				Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},
+		}, totals)
+		require.False(t, LevelAsserted.Counted())
+		require.True(t, LevelSigned.Counted() && LevelProvider.Counted() && LevelChain.Counted() && LevelManual.Counted())
+		requireConsistent(t, l)
+	})
 }
 
 func TestTransferJoinsItsIntent(t *testing.T) {
-	l, _ := newLedger(t)
-	key := testIntent("0xaa", "0x01").IntentKey
-	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-	require.NoError(t, l.SettleIntent(t.Context(), key, "0xlie", []byte(`{"a":1}`), EvidenceFacilitator))
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		key := testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+		require.NoError(t, l.SettleIntent(t.Context(), key, "0xlie", []byte(`{"a":1}`), EvidenceFacilitator))
 
-	s := chainSighting("0xa", StatusSeen)
-	s.Intent = &IntentKey{key.Network, strings.ToUpper(key.Asset), key.From, key.Nonce}
-	mustRecord(t, l, s)
-	got := mustIntent(t, l, key)
-	require.Equal(t, EvidenceChain, got.Evidence)
-	require.Equal(t, "0xa", got.Transaction)
-	unproven, err := l.SettledUnproven(t.Context(), 10)
-	require.NoError(t, err)
-	require.Empty(t, unproven)
-	requireConsistent(t, l)
+		s := chainSighting("0xa", StatusSeen)
+		s.Intent = &IntentKey{key.Network, strings.ToUpper(key.Asset), key.From, key.Nonce}
+		mustRecord(t, l, s)
+		got := mustIntent(t, l, key)
+		require.Equal(t, EvidenceChain, got.Evidence)
+		require.Equal(t, "0xa", got.Transaction)
+		unproven, err := l.SettledUnproven(t.Context(), 10)
+		require.NoError(t, err)
+		require.Empty(t, unproven)
+		requireConsistent(t, l)
 
-	// The transaction leaves the chain, and another one uses the authorization.
-	s.State = StatusDropped
-	mustRecord(t, l, s)
-	got = mustIntent(t, l, key)
-	require.Equal(t, IntentSettling, got.State)
-	require.Nil(t, got.Answer)
-	requireConsistent(t, l)
-	again := chainSighting("0xb", StatusConfirmed)
-	again.Intent = &key
-	mustRecord(t, l, again)
-	require.Equal(t, "0xb", mustIntent(t, l, key).Transaction)
-	mustRecord(t, l, s)
-	require.Equal(t, IntentSettled, mustIntent(t, l, key).State, "the first row has no say any more")
-	requireConsistent(t, l)
+		// The transaction leaves the chain, and another one uses the authorization.
+		s.State = StatusDropped
+		mustRecord(t, l, s)
+		got = mustIntent(t, l, key)
+		require.Equal(t, IntentSettling, got.State)
+		require.Nil(t, got.Answer)
+		requireConsistent(t, l)
+		again := chainSighting("0xb", StatusConfirmed)
+		again.Intent = &key
+		mustRecord(t, l, again)
+		require.Equal(t, "0xb", mustIntent(t, l, key).Transaction)
+		mustRecord(t, l, s)
+		require.Equal(t, IntentSettled, mustIntent(t, l, key).State, "the first row has no say any more")
+		requireConsistent(t, l)
+	})
 }
 
 func TestIntentMovesUnlessItsRowIsFinal(t *testing.T) {
-	for name, c := range map[string]struct {
-		final bool
-		want  string
-	}{"moves": {false, "0xb"}, "stays": {true, "0xa"}} {
-		t.Run(name, func(t *testing.T) {
-			l, _ := newLedger(t)
-			key := testIntent("0xaa", "0x01").IntentKey
-			require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-			a, b := chainSighting("0xa", StatusConfirmed), chainSighting("0xb", StatusConfirmed)
-			a.Intent, b.Intent, a.Final = &key, &key, c.final
-			mustRecord(t, l, a)
-			mustRecord(t, l, b)
-			require.Equal(t, c.want, mustIntent(t, l, key).Transaction)
-			requireConsistent(t, l)
-		})
-	}
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		for name, c := range map[string]struct {
+			final bool
+			want  string
+		}{"moves": {false, "0xb"}, "stays": {true, "0xa"}} {
+			t.Run(name, func(t *testing.T) {
+				l, _ := d.ledger(t)
+				key := testIntent("0xaa", "0x01").IntentKey
+				require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+				a, b := chainSighting("0xa", StatusConfirmed), chainSighting("0xb", StatusConfirmed)
+				a.Intent, b.Intent, a.Final = &key, &key, c.final
+				mustRecord(t, l, a)
+				mustRecord(t, l, b)
+				require.Equal(t, c.want, mustIntent(t, l, key).Transaction)
+				requireConsistent(t, l)
+			})
+		}
+	})
 }
 
 func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
-	l, _ := newLedger(t)
-	first, second := testIntent("0xaa", "0x01"), testIntent("0xbb", "0x01")
-	require.NoError(t, l.InsertIntent(t.Context(), first))
-	require.NoError(t, l.InsertIntent(t.Context(), second))
-	s := chainSighting("0xa", StatusSeen)
-	for _, key := range []IntentKey{first.IntentKey, second.IntentKey, {Network: "eip155:1"}} {
-		s.Intent = &key
-		mustRecord(t, l, s)
-	}
-	require.Equal(t, IntentSettled, mustIntent(t, l, first.IntentKey).State)
-	require.Equal(t, IntentSettling, mustIntent(t, l, second.IntentKey).State)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		first, second := testIntent("0xaa", "0x01"), testIntent("0xbb", "0x01")
+		require.NoError(t, l.InsertIntent(t.Context(), first))
+		require.NoError(t, l.InsertIntent(t.Context(), second))
+		s := chainSighting("0xa", StatusSeen)
+		for _, key := range []IntentKey{first.IntentKey, second.IntentKey, {Network: "eip155:1"}} {
+			s.Intent = &key
+			mustRecord(t, l, s)
+		}
+		require.Equal(t, IntentSettled, mustIntent(t, l, first.IntentKey).State)
+		require.Equal(t, IntentSettling, mustIntent(t, l, second.IntentKey).State)
 
-	elsewhere := chainSighting("0xb", StatusSeen)
-	elsewhere.Account, elsewhere.Intent = cardAccount, &second.IntentKey
-	mustRecord(t, l, elsewhere)
-	require.Equal(t, IntentSettling, mustIntent(t, l, second.IntentKey).State)
-	requireConsistent(t, l)
+		elsewhere := chainSighting("0xb", StatusSeen)
+		elsewhere.Account, elsewhere.Intent = cardAccount, &second.IntentKey
+		mustRecord(t, l, elsewhere)
+		require.Equal(t, IntentSettling, mustIntent(t, l, second.IntentKey).State)
+		requireConsistent(t, l)
+	})
 }
 
 func TestCursorMovesWithItsRows(t *testing.T) {
-	l, _ := newLedger(t)
-	_, found, err := l.Cursor(t.Context(), testOffer, testAccount)
-	require.NoError(t, err)
-	require.False(t, found)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		_, found, err := l.Cursor(t.Context(), testOffer, testAccount)
+		require.NoError(t, err)
+		require.False(t, found)
 
-	cursor := Cursor{Offer: testOffer, Account: testAccount, Position: "7", Anchor: "0xhash", OKAt: 1_000}
-	_, err = l.Record(t.Context(), &cursor, chainSighting("0xa", StatusSeen))
-	require.NoError(t, err)
-	next := cursor
-	next.Position, next.Error = "8", "unreachable"
-	bad := chainSighting("0xb", StatusSeen)
-	bad.Account = "unregistered"
-	_, err = l.Record(t.Context(), &next, chainSighting("0xc", StatusSeen), bad)
-	require.ErrorIs(t, err, ErrNotRegistered)
-	got, found, err := l.Cursor(t.Context(), testOffer, testAccount)
-	require.NoError(t, err)
-	require.True(t, found)
-	require.Equal(t, cursor, got)
-	require.Len(t, statuses(t, l), 1, "nothing of the failed batch is stored")
+		cursor := Cursor{Offer: testOffer, Account: testAccount, Position: "7", Anchor: "0xhash", OKAt: 1_000}
+		_, err = l.Record(t.Context(), &cursor, chainSighting("0xa", StatusSeen))
+		require.NoError(t, err)
+		next := cursor
+		next.Position, next.Error = "8", "unreachable"
+		bad := chainSighting("0xb", StatusSeen)
+		bad.Account = "unregistered"
+		_, err = l.Record(t.Context(), &next, chainSighting("0xc", StatusSeen), bad)
+		require.ErrorIs(t, err, ErrNotRegistered)
+		got, found, err := l.Cursor(t.Context(), testOffer, testAccount)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, cursor, got)
+		require.Len(t, statuses(t, l), 1, "nothing of the failed batch is stored")
 
-	_, err = l.Record(t.Context(), &next)
-	require.NoError(t, err)
-	got, _, err = l.Cursor(t.Context(), testOffer, testAccount)
-	require.NoError(t, err)
-	require.Equal(t, next, got)
-	_, err = l.Record(t.Context(), &Cursor{Offer: "other", Account: testAccount})
-	require.ErrorIs(t, err, ErrNotRegistered)
+		_, err = l.Record(t.Context(), &next)
+		require.NoError(t, err)
+		got, _, err = l.Cursor(t.Context(), testOffer, testAccount)
+		require.NoError(t, err)
+		require.Equal(t, next, got)
+		_, err = l.Record(t.Context(), &Cursor{Offer: "other", Account: testAccount})
+		require.ErrorIs(t, err, ErrNotRegistered)
+	})
 }
 
 func TestInvalidSightingsAreRefused(t *testing.T) {
-	l, _ := newLedger(t)
-	for name, spoil := range map[string]func(*Sighting){
-		"no offer":             func(s *Sighting) { s.Offer = "" },
-		"no external id":       func(s *Sighting) { s.ExternalID = "" },
-		"derived state":        func(s *Sighting) { s.State = StatusRefunded },
-		"no state":             func(s *Sighting) { s.State = "" },
-		"unknown level":        func(s *Sighting) { s.EvidenceLevel = "heard" },
-		"negative amount":      func(s *Sighting) { s.Amount = -1 },
-		"negative refund":      func(s *Sighting) { s.Refunded = -1 },
-		"negative value":       func(s *Sighting) { s.USDCents = ptr(int64(-1)) },
-		"evidence not JSON":    func(s *Sighting) { s.Evidence = json.RawMessage(`{`) },
-		"evidence too big":     func(s *Sighting) { s.Evidence = json.RawMessage(`"` + strings.Repeat("x", maxEvidence) + `"`) },
-		"intent without chain": func(s *Sighting) { s.Intent, s.Transaction = &IntentKey{}, "" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := chainSighting("0xa", StatusSeen)
-			spoil(&s)
-			_, err := l.Record(t.Context(), nil, chainSighting("0xb", StatusSeen), s)
-			require.ErrorIs(t, err, ErrSighting)
-			require.Empty(t, statuses(t, l))
-		})
-	}
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		for name, spoil := range map[string]func(*Sighting){
+			"no offer":             func(s *Sighting) { s.Offer = "" },
+			"no external id":       func(s *Sighting) { s.ExternalID = "" },
+			"derived state":        func(s *Sighting) { s.State = StatusRefunded },
+			"no state":             func(s *Sighting) { s.State = "" },
+			"unknown level":        func(s *Sighting) { s.EvidenceLevel = "heard" },
+			"negative amount":      func(s *Sighting) { s.Amount = -1 },
+			"negative refund":      func(s *Sighting) { s.Refunded = -1 },
+			"negative value":       func(s *Sighting) { s.USDCents = ptr(int64(-1)) },
+			"evidence not JSON":    func(s *Sighting) { s.Evidence = json.RawMessage(`{`) },
+			"evidence too big":     func(s *Sighting) { s.Evidence = json.RawMessage(`"` + strings.Repeat("x", maxEvidence) + `"`) },
+			"not UTF-8":            func(s *Sighting) { s.ExternalID = "pi_\xff" },
+			"zero character":       func(s *Sighting) { s.Payer = "0x\x00" },
+			"intent without chain": func(s *Sighting) { s.Intent, s.Transaction = &IntentKey{}, "" },
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := chainSighting("0xa", StatusSeen)
+				spoil(&s)
+				_, err := l.Record(t.Context(), nil, chainSighting("0xb", StatusSeen), s)
+				require.ErrorIs(t, err, ErrSighting)
+				require.Empty(t, statuses(t, l))
+			})
+		}
+	})
 }
 
 func TestPagesCoverEverythingOnce(t *testing.T) {
-	l, _ := newLedger(t)
-	var sightings []Sighting
-	for _, tx := range strings.Split("abcdefg", "") {
-		sightings = append(sightings, chainSighting(tx, StatusSeen))
-	}
-	_, err := l.Record(t.Context(), nil, sightings...)
-	require.NoError(t, err)
-	var order, events string
-	for before := int64(0); ; {
-		page, err := l.Receipts(t.Context(), testOffer, before, 3)
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		var sightings []Sighting
+		for _, tx := range strings.Split("abcdefg", "") {
+			sightings = append(sightings, chainSighting(tx, StatusSeen))
+		}
+		_, err := l.Record(t.Context(), nil, sightings...)
 		require.NoError(t, err)
-		if len(page) == 0 {
-			break
+		var order, events string
+		for before := int64(0); ; {
+			page, err := l.Receipts(t.Context(), testOffer, before, 3)
+			require.NoError(t, err)
+			if len(page) == 0 {
+				break
+			}
+			for _, r := range page {
+				order += r.Transaction
+			}
+			before = page[len(page)-1].ID
 		}
-		for _, r := range page {
-			order += r.Transaction
+		require.Equal(t, "gfedcba", order)
+		for after := int64(0); ; {
+			page, err := l.Transitions(t.Context(), testOffer, after, 2)
+			require.NoError(t, err)
+			if len(page) == 0 {
+				break
+			}
+			for _, tr := range page {
+				require.Greater(t, tr.Seq, after)
+				after = tr.Seq
+				events += strings.Split(tr.ExternalID, ":")[2]
+			}
 		}
-		before = page[len(page)-1].ID
-	}
-	require.Equal(t, "gfedcba", order)
-	for after := int64(0); ; {
-		page, err := l.Transitions(t.Context(), testOffer, after, 2)
+		require.Equal(t, "abcdefg", events)
+		unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 2)
 		require.NoError(t, err)
-		if len(page) == 0 {
-			break
-		}
-		for _, tr := range page {
-			require.Greater(t, tr.Seq, after)
-			after = tr.Seq
-			events += strings.Split(tr.ExternalID, ":")[2]
-		}
-	}
-	require.Equal(t, "abcdefg", events)
-	unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 2)
-	require.NoError(t, err)
-	require.Len(t, unfinal, 2)
-	none, err := l.Receipts(t.Context(), "other", 0, 10)
-	require.NoError(t, err)
-	require.Empty(t, none)
+		require.Len(t, unfinal, 2)
+		none, err := l.Receipts(t.Context(), "other", 0, 10)
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
 }
 
 func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
-	l, _ := newLedger(t)
-	ctx := t.Context()
-	stored, err := l.SetOrigin(ctx, testOffer, testAccount, "100")
-	require.NoError(t, err)
-	require.Equal(t, "100", stored)
-	require.NoError(t, l.Register(ctx, Account{Offer: testOffer, ID: testAccount, Rail: "usdc", Origin: "5"}))
-	stored, err = l.SetOrigin(ctx, testOffer, testAccount, "200")
-	require.NoError(t, err)
-	require.Equal(t, "100", stored, "the first start decides")
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx := t.Context()
+		stored, err := l.SetOrigin(ctx, testOffer, testAccount, "100")
+		require.NoError(t, err)
+		require.Equal(t, "100", stored)
+		require.NoError(t, l.Register(ctx, Account{Offer: testOffer, ID: testAccount, Rail: "usdc", Origin: "5"}))
+		stored, err = l.SetOrigin(ctx, testOffer, testAccount, "200")
+		require.NoError(t, err)
+		require.Equal(t, "100", stored, "the first start decides")
 
-	err = l.Register(ctx, Account{Offer: "b", ID: "fresh", Rail: "btc"}, Account{Offer: "b", ID: testAccount, Rail: "usdc"})
-	require.ErrorContains(t, err, `"`+testOffer+`"`)
-	require.ErrorContains(t, err, `"b"`)
-	_, err = l.SetOrigin(ctx, "b", "fresh", "1")
-	require.ErrorIs(t, err, ErrNotRegistered, "all accounts are registered, or none")
-	require.Error(t, l.Register(ctx, Account{Offer: "b", ID: "fresh"}))
+		err = l.Register(ctx, Account{Offer: "b", ID: "fresh", Rail: "btc"}, Account{Offer: "b", ID: testAccount, Rail: "usdc"})
+		require.ErrorContains(t, err, `"`+testOffer+`"`)
+		require.ErrorContains(t, err, `"b"`)
+		_, err = l.SetOrigin(ctx, "b", "fresh", "1")
+		require.ErrorIs(t, err, ErrNotRegistered, "all accounts are registered, or none")
+		require.Error(t, l.Register(ctx, Account{Offer: "b", ID: "fresh"}))
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 )
 
 // Status is what a receipt amounts to. Only StatusConfirmed is money held.
@@ -122,8 +124,20 @@ func (s *Sighting) validate() error {
 		problem = fmt.Sprintf("evidence of %d bytes is above %d", len(s.Evidence), maxEvidence)
 	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):
 		problem = "evidence is not JSON"
+	case !storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer, s.Cause):
+		problem = "a text is not UTF-8 or holds U+0000"
 	default:
 		return nil
 	}
 	return fmt.Errorf("%w: %q of account %q: %s", ErrSighting, s.ExternalID, s.Account, problem)
+}
+
+// storable reports whether every database keeps the texts as they are.
+func storable(texts ...string) bool {
+	for _, text := range texts {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return false
+		}
+	}
+	return true
 }

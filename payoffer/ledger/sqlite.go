@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +16,6 @@ import (
 	"modernc.org/sqlite"
 )
 
-//go:embed schema
-var schemas embed.FS
-
 // sqliteBusy is SQLITE_BUSY, https://www.sqlite.org/rescode.html#busy.
 const sqliteBusy = 5
 
@@ -30,7 +26,7 @@ const readers = 4
 // I/O. The folder is created with mode 0700 and the file with 0600 on Open.
 // now gives the time of changes and the comparison of leases.
 func NewSQLite(path string, now func() time.Time) *Ledger {
-	return &Ledger{dialect: &sqliteDialect{path: path}, now: now}
+	return newLedger(&sqliteDialect{path: path}, now)
 }
 
 type sqliteDialect struct {
@@ -40,13 +36,7 @@ type sqliteDialect struct {
 
 func (d *sqliteDialect) name() string { return d.path }
 
-func (d *sqliteDialect) migrations() fs.FS {
-	sub, err := fs.Sub(schemas, "schema/sqlite")
-	if err != nil {
-		panic(err) // a constant, valid path
-	}
-	return sub
-}
+func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
 
 // acquire creates the file and holds an exclusive transaction on an empty
 // database beside it: the advisory lock that SQLite has on every platform,
@@ -67,8 +57,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (io.Closer, error) {
 	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		_ = db.Close()
-		var failure *sqlite.Error
-		if errors.As(err, &failure) && failure.Code()&0xff == sqliteBusy {
+		if d.transient(err) {
 			return nil, fmt.Errorf("%w; stop it, or give this one a ledger file of its own, or use PostgreSQL for several instances", ErrInUse)
 		}
 		return nil, fmt.Errorf("locking %s: %w; a ledger needs a local disk", lockPath, err)
@@ -187,3 +176,23 @@ func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int)
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	return err
 }
+
+// voidLeases ends all leases: whoever holds the lock is the only process, and
+// the attempts of the one before ended with it.
+func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
+	_, err := write.ExecContext(ctx, `UPDATE intents SET lease_until = 0 WHERE state = 'settling'`)
+	return err
+}
+
+// One writer at a time is an order, and locks every row.
+
+func (d *sqliteDialect) options() *sql.TxOptions                     { return nil }
+func (d *sqliteDialect) forUpdate() string                           { return "" }
+func (d *sqliteDialect) orderHistory(context.Context, *sql.Tx) error { return nil }
+
+func (d *sqliteDialect) transient(err error) bool {
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code()&0xff == sqliteBusy
+}
+
+func (d *sqliteDialect) conceal(err error) error { return err }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,9 +117,43 @@ func (s sums) change(old, next entry) sums {
 	return s
 }
 
+// fits refuses a sighting with which a sum would pass 2^63-1. The true sum is
+// below 2^64, so that only one past the limit reads as negative.
+func (r *recorder) fits(ctx context.Context, next Receipt) error {
+	key, _, _ := next.sum()
+	before, known := r.stored[key]
+	if !known {
+		var err error
+		if before, err = readSum(ctx, r.tx, key); err != nil {
+			return err
+		}
+		r.stored[key] = before
+	}
+	after := before.plus(r.delta[key], 1)
+	if after.amount < 0 || after.refunded < 0 || after.cents < 0 || after.refundedCents < 0 {
+		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrSighting, next.Account)
+	}
+	return nil
+}
+
+func readSum(ctx context.Context, tx *transaction, key sumKey) (s sum, err error) {
+	err = tx.QueryRowContext(ctx, `
+		SELECT count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM totals
+		WHERE offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`,
+		key.offer, key.account, key.rail, key.status, key.level, key.own, key.testnet).
+		Scan(&s.count, &s.amount, &s.refunded, &s.cents, &s.refundedCents, &s.unknownUSD)
+	if errors.Is(err, sql.ErrNoRows) {
+		return sum{}, nil
+	}
+	if err != nil {
+		return sum{}, fmt.Errorf("reading the totals: %w", err)
+	}
+	return s, nil
+}
+
 // apply adds the changes in an order of their own, so that two transactions
 // cannot wait for each other's rows.
-func (s sums) apply(ctx context.Context, tx *sql.Tx) error {
+func (s sums) apply(ctx context.Context, tx *transaction) error {
 	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
 		d := s[key]
 		if d == (sum{}) {

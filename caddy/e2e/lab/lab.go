@@ -36,7 +36,7 @@ func RequireNode(t testing.TB) {
 	}
 	// npm writes this file when it has installed everything.
 	if _, err := os.Stat(Path(t, "caddy/e2e/node/node_modules/.package-lock.json")); err != nil {
-		Skip(t, "the official x402 packages are not installed: run npm ci in caddy/e2e/node")
+		Skip(t, "the Node.js packages of the tests are not installed: run npm ci in caddy/e2e/node")
 	}
 }
 

@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+// testDialect is a database that the same tests run on.
+type testDialect struct {
+	name string
+	// create returns where a new, empty database is.
+	create func(t testing.TB) (where string)
+	// handle returns an unopened handle to it.
+	handle func(t testing.TB, where string, now func() time.Time) *Ledger
+	// fault is a statement after which writes like "INSERT ON receipts" fail.
+	fault func(write string) string
+}
+
+var sqliteTests = testDialect{
+	name:   "sqlite",
+	create: func(t testing.TB) string { return filepath.Join(t.TempDir(), "ledger.db") },
+	handle: func(_ testing.TB, where string, now func() time.Time) *Ledger { return NewSQLite(where, now) },
+	fault: func(write string) string {
+		return "CREATE TRIGGER fault AFTER " + write + " BEGIN SELECT RAISE(FAIL, 'injected'); END"
+	},
+}
+
+var postgresTests = testDialect{
+	name:   "postgres",
+	create: func(t testing.TB) string { return postgres.Shared(t).DSN(t) },
+	handle: func(t testing.TB, where string, now func() time.Time) *Ledger {
+		l, err := NewPostgres(where, now)
+		require.NoError(t, err)
+		return l
+	},
+	fault: func(write string) string {
+		return `CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected'; END $$;
+			CREATE TRIGGER fault AFTER ` + write + ` FOR EACH ROW EXECUTE FUNCTION fault()`
+	},
+}
+
+// eachDialect runs a test on every kind of database.
+func eachDialect(t *testing.T, test func(t *testing.T, d testDialect)) {
+	t.Helper()
+	for _, d := range []testDialect{sqliteTests, postgresTests} {
+		t.Run(d.name, func(t *testing.T) { test(t, d) })
+	}
+}
+
+// ledger opens a new database with the two accounts that tests pay to.
+func (d testDialect) ledger(t testing.TB) (*Ledger, *testClock) {
+	t.Helper()
+	return d.ledgerAt(t, d.create(t))
+}
+
+func (d testDialect) ledgerAt(t testing.TB, where string) (*Ledger, *testClock) {
+	t.Helper()
+	clock := &testClock{unix: 1_000}
+	l := d.handle(t, where, clock.now)
+	require.NoError(t, l.Open(t.Context()))
+	t.Cleanup(func() { _ = l.Close() })
+	require.NoError(t, l.Register(t.Context(),
+		Account{Offer: testOffer, ID: testAccount, Rail: "usdc", Testnet: true},
+		Account{Offer: testOffer, ID: cardAccount, Rail: "card"}))
+	return l, clock
+}
+
+// schemaVersion reads the number of the last migration as stored.
+func (d testDialect) schemaVersion(t testing.TB, l *Ledger) (version int) {
+	t.Helper()
+	query := "SELECT version FROM pay_offer_schema"
+	if d.name == sqliteTests.name {
+		query = "PRAGMA user_version"
+	}
+	require.NoError(t, l.db.write.QueryRow(query).Scan(&version))
+	return version
+}
+
+func (d testDialect) setSchemaVersion(t testing.TB, l *Ledger, version string) {
+	t.Helper()
+	statement := "UPDATE pay_offer_schema SET version = "
+	if d.name == sqliteTests.name {
+		statement = "PRAGMA user_version = "
+	}
+	_, err := l.db.write.Exec(statement + version)
+	require.NoError(t, err)
+}

@@ -1,0 +1,48 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLeasesOfAnEndedProcess: a SQLite file has one process, a PostgreSQL
+// database may have others.
+func TestLeasesOfAnEndedProcess(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		intent := testIntent("0xaa", "0x01")
+		require.NoError(t, l.InsertIntent(t.Context(), intent))
+		before := mustIntent(t, l, intent.IntentKey)
+		require.NoError(t, l.Open(t.Context()), "an open ledger is not opened again")
+		require.Equal(t, before, mustIntent(t, l, intent.IntentKey))
+		require.NoError(t, l.Close())
+
+		l, _ = d.ledgerAt(t, where)
+		after := mustIntent(t, l, intent.IntentKey)
+		err := l.NoteIntent(t.Context(), intent.IntentKey, "next process", 2_000, "", "")
+		if d.name == sqliteTests.name {
+			require.NoError(t, err)
+			before.LeaseUntil = 0
+		} else {
+			require.ErrorIs(t, err, ErrLeaseHeld)
+		}
+		require.Equal(t, before, after)
+	})
+}
+
+func TestMovedIntentKeepsEverythingButItsFacilitator(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		intent := testIntent("0xaa", "0x01")
+		intent.PaymentID = "pid"
+		require.NoError(t, l.InsertIntent(t.Context(), intent))
+		want := mustIntent(t, l, intent.IntentKey)
+		clock.set(1_001)
+		require.NoError(t, l.MoveIntent(t.Context(), intent.IntentKey, intent.Owner, "second"))
+		want.Facilitator, want.UpdatedAt = "second", 1_001
+		require.Equal(t, want, mustIntent(t, l, intent.IntentKey))
+		requireConsistent(t, l)
+	})
+}

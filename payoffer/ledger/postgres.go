@@ -1,0 +1,137 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// poolSize bounds the connections of one instance that write, and those
+	// that read. More would wait for the same rows; 12 instances fit into the
+	// 100 connections of a server's default.
+	poolSize = 4
+	// poolIdle is when an unused connection is closed.
+	poolIdle = 5 * time.Minute
+	// lockSpace is the first key of the advisory locks of this package.
+	lockSpace = "1885435247" // "payo"
+)
+
+// SQLSTATE codes, https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	uniqueViolation      = "23505"
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	duplicateTable       = "42P07"
+)
+
+// NewPostgres returns an unopened ledger in a PostgreSQL database that several
+// instances share. It does no I/O but to read the files that dsn names. dsn is
+// a URL or keywords as in libpq ("Connection Strings" in the PostgreSQL
+// manual), TLS included; it appears in no error. The tables have no prefix:
+// they live in one schema, which is the first of the DSN's search_path unless
+// a later one holds a ledger already. The server must be reached directly or
+// through a pooler that keeps sessions.
+//
+// now gives the time of changes and the comparison of leases, which instances
+// whose clocks differ judge differently by that difference.
+func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, concealParse(err)
+	}
+	return newLedger(&postgresDialect{config: config}, now), nil
+}
+
+func concealParse(err error) error {
+	if file := new(fs.PathError); errors.As(err, &file) {
+		return errors.New("a file that the PostgreSQL DSN names, such as sslrootcert, cannot be read")
+	}
+	return errors.New("the PostgreSQL DSN cannot be read; write it as postgres://user:password@host:5432/database?sslmode=verify-full")
+}
+
+type postgresDialect struct{ config *pgx.ConnConfig }
+
+func (d *postgresDialect) name() string { return "on PostgreSQL" }
+
+// acquire claims nothing: every instance may write.
+func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return nil, nil }
+
+func (d *postgresDialect) connect() (write, read *sql.DB, err error) {
+	pool := func() *sql.DB {
+		db := sql.OpenDB(newConnector(*d.config))
+		db.SetMaxOpenConns(poolSize)
+		db.SetMaxIdleConns(poolSize)
+		db.SetConnMaxIdleTime(poolIdle)
+		return db
+	}
+	// Readers have their own: they do not queue behind writers.
+	return pool(), pool(), nil
+}
+
+// check connects; the connector looks at every connection.
+func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error {
+	if err := write.PingContext(ctx); err != nil {
+		return err
+	}
+	return read.PingContext(ctx)
+}
+
+func (d *postgresDialect) migrations() fs.FS { return schemaOf("postgres") }
+
+func (d *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
+	_, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, hashtext(current_schema()))`)
+	if err != nil {
+		return 0, fmt.Errorf("waiting for the migrations of other instances: %w", err)
+	}
+	// Not to_regclass, which may answer from a cache older than the lock.
+	var exists bool
+	err = tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'pay_offer_schema')`).
+		Scan(&exists)
+	if err != nil || !exists {
+		return 0, err
+	}
+	err = tx.QueryRowContext(ctx, `SELECT version FROM pay_offer_schema`).Scan(&version)
+	return version, err
+}
+
+func (d *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
+	_, err := tx.ExecContext(ctx, `UPDATE pay_offer_schema SET version = $1`, version)
+	return err
+}
+
+// voidLeases ends none: other instances may be at work.
+func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }
+
+// options say what the statements count on, whatever the database's default:
+// each sees what was committed before it.
+func (d *postgresDialect) options() *sql.TxOptions {
+	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+}
+
+func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
+
+// orderHistory locks out other records until the commit: a sequence alone
+// hands out its numbers in another order than that of commits, and a reader
+// would pass over a late one.
+func (d *postgresDialect) orderHistory(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, 'transitions'::regclass::oid::int)`)
+	return err
+}
+
+// transient counts a unique violation in: another instance inserted the row
+// after this one had looked, and the next attempt finds it.
+func (d *postgresDialect) transient(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) &&
+		slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected}, refused.Code)
+}

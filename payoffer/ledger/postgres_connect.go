@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// connector makes connections whose commits are durable, and whose errors
+// keep the DSN to themselves.
+type connector struct{ driver.Connector }
+
+func newConnector(config pgx.ConnConfig) driver.Connector {
+	return connector{stdlib.GetConnector(config, stdlib.OptionAfterConnect(prepareSession))}
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	var unfit *sessionError
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.As(err, &unfit):
+		return nil, unfit
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connecting: %w", ctx.Err())
+	default:
+		return nil, errors.New("connecting: " + whyUnreachable(err))
+	}
+}
+
+// sessionError says why a connection must not be used.
+type sessionError struct{ problem string }
+
+func (e *sessionError) Error() string { return e.problem }
+
+// prepareSession looks at every new connection, for a role, a database or a
+// restarted server may bring other settings, and holds them for its life.
+func prepareSession(ctx context.Context, conn *pgx.Conn) error {
+	err := checkSession(ctx, conn)
+	if err != nil {
+		// Nobody else knows of the connection yet.
+		_ = conn.Close(ctx)
+	}
+	return err
+}
+
+func checkSession(ctx context.Context, conn *pgx.Conn) error {
+	var commit, fsync, readOnly, schema string
+	err := conn.QueryRow(ctx, `
+		SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('transaction_read_only'),
+			coalesce((SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass('pay_offer_schema')),
+				quote_ident(current_schema()), '')`).Scan(&commit, &fsync, &readOnly, &schema)
+	switch {
+	case err != nil:
+		return err
+	case commit != "on" && commit != "remote_apply":
+		return &sessionError{fmt.Sprintf("synchronous_commit is %q for this role and database: a payment could be lost; set it to on", commit)}
+	case fsync != "on":
+		return &sessionError{"the server runs with fsync=off: a payment could be lost; turn it on"}
+	case readOnly != "off":
+		return &sessionError{"the server takes no writes: it is a standby, or default_transaction_read_only is on; name the primary"}
+	case schema == "":
+		return &sessionError{"no schema of the search_path exists; create one for the ledger"}
+	}
+	// An instance that hangs in a transaction must not hold up the others.
+	_, err = conn.Exec(ctx, `
+		SELECT set_config('synchronous_commit', $1, false), set_config('search_path', $2, false),
+			set_config('idle_in_transaction_session_timeout', '10s', false)`, commit, schema)
+	return err
+}
+
+// whyUnreachable says why a connection was not made, without the names of
+// hosts, accounts and databases that messages from below hold.
+func whyUnreachable(err error) string {
+	var (
+		refused *pgconn.PgError
+		dns     *net.DNSError
+		network *net.OpError
+		cert    *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refusal(refused.Code)
+	case errors.As(err, &cert):
+		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert"
+	case errors.As(err, &dns):
+		return "the server's name cannot be resolved"
+	case errors.As(err, &network):
+		return "the server cannot be reached: " + whyLost(network)
+	default:
+		return "the server does not answer as PostgreSQL with the TLS that sslmode asks for"
+	}
+}
+
+func refusal(code string) string {
+	switch {
+	case strings.HasPrefix(code, "28"):
+		return "the role does not exist, its password is wrong, or pg_hba.conf does not let it in (SQLSTATE " + code + ")"
+	case code == "3D000":
+		return "the database does not exist (SQLSTATE 3D000)"
+	case code == "53300":
+		return "the server has no connection left (SQLSTATE 53300)"
+	case code == "57P03":
+		return "the server is starting or stopping (SQLSTATE 57P03)"
+	default:
+		return "the server refused with SQLSTATE " + code
+	}
+}
+
+// whyLost says the same of a network error.
+func whyLost(err *net.OpError) string {
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case err.Timeout():
+		return "it timed out"
+	default:
+		return "it was closed"
+	}
+}
+
+// conceal takes the address out of what a broken connection says.
+func (d *postgresDialect) conceal(err error) error {
+	var network *net.OpError
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &network) && errors.Is(err, context.Canceled):
+		return fmt.Errorf("the connection to PostgreSQL was given up: %w", context.Canceled)
+	case errors.As(err, &network) && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the connection to PostgreSQL was given up: %w", context.DeadlineExceeded)
+	case errors.As(err, &network):
+		return errors.New("the connection to PostgreSQL was lost: " + whyLost(network))
+	case errors.As(err, &refused) && refused.Code == duplicateTable:
+		return fmt.Errorf("%w; give the ledger a schema of its own: CREATE SCHEMA pay_offer, and search_path=pay_offer in the DSN", err)
+	default:
+		return err
+	}
+}

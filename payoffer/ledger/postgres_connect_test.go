@@ -1,0 +1,188 @@
+package ledger
+
+import (
+	"database/sql"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+// withParameter adds a parameter to a URL.
+func withParameter(t *testing.T, dsn, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set(name, value)
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as libpq reads it
+	return u.String()
+}
+
+func openPostgres(t *testing.T, dsn string) error {
+	t.Helper()
+	l := postgresTests.handle(t, dsn, time.Now)
+	err := l.Open(t.Context())
+	require.NoError(t, l.Close())
+	return err
+}
+
+func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
+	dsn := postgresTests.create(t)
+	for value, refused := range map[string]bool{
+		"off": true, "local": true, "remote_write": true, "on": false, "remote_apply": false,
+	} {
+		t.Run(value, func(t *testing.T) {
+			err := openPostgres(t, withParameter(t, dsn, "synchronous_commit", value))
+			if refused {
+				require.ErrorContains(t, err, `synchronous_commit is "`+value+`"`)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// TestPostgresSettingsOfTheRoleAreSeen changes a role while a ledger is open.
+func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
+	server := postgres.Start(t)
+	dsn := server.DSN(t)
+	l, _ := postgresTests.ledgerAt(t, dsn)
+	for setting, problem := range map[string]string{
+		"ALTER ROLE postgres SET synchronous_commit = off":                "synchronous_commit",
+		"ALTER DATABASE postgres SET synchronous_commit = local":          "synchronous_commit",
+		"ALTER DATABASE postgres SET default_transaction_read_only TO on": "takes no writes",
+		"ALTER SYSTEM SET synchronous_commit = off":                       "synchronous_commit",
+		"ALTER SYSTEM SET fsync = off":                                    "fsync",
+	} {
+		server.Exec(t, setting)
+		if strings.Contains(setting, "SYSTEM") {
+			server.Exec(t, "SELECT pg_reload_conf()")
+			server.Stop(t)
+			server.Start(t)
+		}
+		require.ErrorContains(t, openPostgres(t, dsn), problem, setting)
+		if strings.Contains(setting, "SYSTEM") {
+			_, err := l.Totals(t.Context(), testOffer)
+			require.Error(t, err, "a new connection of an open ledger is looked at as well")
+		}
+		server.Exec(t, "ALTER ROLE postgres RESET ALL")
+		server.Exec(t, "ALTER DATABASE postgres RESET ALL")
+		server.Exec(t, "ALTER SYSTEM RESET ALL")
+		server.Exec(t, "SELECT pg_reload_conf()")
+	}
+	require.NoError(t, openPostgres(t, dsn))
+}
+
+func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
+	server := postgres.Start(t)
+	l, _ := postgresTests.ledgerAt(t, server.DSN(t))
+	for n := range 5 {
+		require.NoError(t, pay(l, n))
+	}
+	server.Stop(t)
+	for range 3 {
+		require.Error(t, pay(l, 5))
+		_, err := l.Totals(t.Context(), testOffer)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "PGSQL", "the socket's path")
+	}
+	server.Start(t)
+	require.Eventually(t, func() bool { return pay(l, 5) == nil }, 30*time.Second, time.Millisecond)
+	receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
+	require.NoError(t, err)
+	require.Len(t, receipts, 6)
+	requireConsistent(t, l)
+}
+
+func TestPostgresErrorsKeepTheDSN(t *testing.T) {
+	dsn, err := url.Parse(postgresTests.create(t))
+	require.NoError(t, err)
+	socket := dsn.Query().Get("host")
+	for name, c := range map[string]struct{ dsn, want string }{
+		"nobody listens":   {"postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase", "connection refused"},
+		"no socket":        {"host=/hiddenfolder user=hiddenrole password=hiddenword dbname=hiddenbase", "no such file"},
+		"unknown name":     {"postgres://hiddenrole:hiddenword@hiddenhost.invalid/hiddenbase", "cannot be resolved"},
+		"unknown role":     {"postgres://hiddenrole:hiddenword@/postgres?host=" + socket, "role does not exist"},
+		"unknown database": {"postgres://postgres:hiddenword@/hiddenbase?host=" + socket, "database does not exist"},
+		"missing schema":   {"postgres://postgres:hiddenword@/postgres?search_path=hiddenschema&host=" + socket, "no schema"},
+		"unknown setting":  {"postgres://postgres:hiddenword@/postgres?hiddenname=1&host=" + socket, "SQLSTATE"},
+		"broken URL":       {"postgres://hiddenrole:hidden%word@hiddenhost/hiddenbase", "cannot be read"},
+		"broken port":      {"host=hiddenhost port=hiddenport password='hiddenword", "cannot be read"},
+		"broken sslmode":   {"postgres://hiddenrole:hiddenword@hiddenhost/hiddenbase?sslmode=hiddenmode", "cannot be read"},
+		"missing file":     {"postgres://hiddenrole@hiddenhost/?sslmode=verify-full&sslrootcert=/hiddenfile", "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := NewPostgres(c.dsn, time.Now)
+			if err == nil {
+				err = l.Open(t.Context())
+			}
+			require.ErrorContains(t, err, c.want)
+			for _, secret := range []string{"hidden", "127.0.0.1", socket} {
+				require.NotContains(t, err.Error(), secret)
+			}
+		})
+	}
+}
+
+func TestPostgresLedgerIsFoundInALaterSchemaOfThePath(t *testing.T) {
+	server := postgres.Shared(t)
+	first := server.DSN(t)
+	l, _ := postgresTests.ledgerAt(t, first)
+	mustRecord(t, l, chainSighting("0xa", StatusSeen))
+	schema := func(dsn string) string {
+		u, err := url.Parse(dsn)
+		require.NoError(t, err)
+		return u.Query().Get("search_path")
+	}
+	both := withParameter(t, first, "search_path", schema(server.DSN(t))+","+schema(first))
+	again, _ := postgresTests.ledgerAt(t, both)
+	require.Len(t, statuses(t, again), 1)
+}
+
+func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
+	server := postgres.Shared(t)
+	dsn := server.DSN(t)
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	server.Exec(t, "CREATE TABLE "+u.Query().Get("search_path")+".totals (mine INTEGER)")
+	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own")
+	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own", "nothing of the first attempt is left")
+}
+
+// TestPostgresSessionsHoldTheirSettings: a server that reads its configuration
+// again changes no open connection, and an instance that hangs is cut off.
+func TestPostgresSessionsHoldTheirSettings(t *testing.T) {
+	l, _ := postgresTests.ledger(t)
+	for _, pool := range []*sql.DB{l.db.write, l.db.read} {
+		for _, setting := range []string{"synchronous_commit", "search_path", "idle_in_transaction_session_timeout"} {
+			var source string
+			require.NoError(t, pool.QueryRow("SELECT source FROM pg_settings WHERE name = $1", setting).Scan(&source))
+			require.Equal(t, "session", source, setting)
+		}
+	}
+}
+
+func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
+	l, _ := postgresTests.ledger(t)
+	err := l.transact(t.Context(), func(tx *transaction) error {
+		if err := register(t.Context(), tx, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
+			return err
+		}
+		var pid int
+		if err := tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			return err
+		}
+		_, err := l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid)
+		require.NoError(t, err)
+		_, err = tx.Exec("SELECT 1")
+		return err
+	})
+	require.Error(t, err)
+	_, err = l.SetOrigin(t.Context(), testOffer, "late", "1")
+	require.ErrorIs(t, err, ErrNotRegistered)
+}

@@ -1,0 +1,134 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSQLitePathsWithSpecialCharacters(t *testing.T) {
+	for _, name := range []string{"a b", "a?mode=memory", "50%25", "a#b", "a&_pragma=x", "a+b", "ü'\""} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), name, name+".db")
+			if runtime.GOOS == "windows" && name != "a b" {
+				path = filepath.Join(t.TempDir(), "a b.db")
+			}
+			sqliteTests.ledgerAt(t, path)
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.NotZero(t, info.Size(), "the schema went to another file")
+		})
+	}
+}
+
+func TestSQLiteFolderAndFilesArePrivate(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no permission bits")
+	}
+	folder := filepath.Join(t.TempDir(), "new")
+	sqliteTests.ledgerAt(t, filepath.Join(folder, "ledger.db"))
+	info, err := os.Stat(folder)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 3)
+	for _, file := range files {
+		info, err := file.Info()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file.Name())
+	}
+}
+
+func TestSQLiteCommitsAreDurable(t *testing.T) {
+	l, _ := sqliteTests.ledger(t)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		var got string
+		require.NoError(t, l.db.write.QueryRow("PRAGMA "+pragma).Scan(&got))
+		require.Equal(t, want, got, pragma)
+	}
+	_, err := l.db.read.Exec("DELETE FROM accounts")
+	require.ErrorContains(t, err, "readonly")
+}
+
+func TestSQLiteDatabaseOfAnotherProgramIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.db")
+	other, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	_, err = other.Exec("CREATE TABLE notes (text)")
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	require.ErrorContains(t, NewSQLite(path, time.Now).Open(t.Context()), "another program")
+}
+
+func TestSQLiteSecondHandleIsRefusedUntilTheFirstCloses(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "ledger.db")
+	l, _ := sqliteTests.ledgerAt(t, path)
+	link := filepath.Join(folder, "link.db")
+	require.NoError(t, os.Symlink(path, link))
+	for _, name := range []string{path, link} {
+		second := NewSQLite(name, time.Now)
+		err := second.Open(t.Context())
+		require.ErrorIs(t, err, ErrInUse)
+		require.ErrorContains(t, err, name)
+		require.ErrorContains(t, err, "ledger file of its own")
+	}
+	require.NoError(t, l.Close())
+	second := NewSQLite(path, time.Now)
+	require.NoError(t, second.Open(t.Context()))
+	require.NoError(t, second.Close())
+}
+
+func TestSQLiteLockOutlivesTheContextOfOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	l := NewSQLite(path, time.Now)
+	require.NoError(t, l.Open(ctx))
+	defer l.Close()
+	cancel()
+	require.ErrorIs(t, NewSQLite(path, time.Now).Open(t.Context()), ErrInUse)
+	require.NoError(t, l.Register(t.Context()))
+}
+
+func TestSQLiteUnusablePathIsAnError(t *testing.T) {
+	folder := t.TempDir()
+	require.Error(t, NewSQLite(folder, time.Now).Open(t.Context()))
+
+	garbage := filepath.Join(folder, "garbage.db")
+	require.NoError(t, os.WriteFile(garbage, []byte("this is no database, and long enough to be taken for one: "+garbage), 0o600))
+	require.ErrorContains(t, NewSQLite(garbage, time.Now).Open(t.Context()), garbage)
+}
+
+// releasing lets another program's transaction go when it is in the way.
+type releasing struct {
+	dialect
+	release func()
+}
+
+func (d releasing) transient(err error) bool {
+	d.release()
+	return d.dialect.transient(err)
+}
+
+func TestSQLiteWriteWaitsForAnotherProgram(t *testing.T) {
+	path := sqliteTests.create(t)
+	l, _ := sqliteTests.ledgerAt(t, path)
+	_, err := l.db.write.Exec("PRAGMA busy_timeout = 1")
+	require.NoError(t, err)
+	backup, err := sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate"))
+	require.NoError(t, err)
+	defer backup.Close()
+	tx, err := backup.Begin()
+	require.NoError(t, err)
+
+	require.ErrorContains(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")), "locked", "not for ever")
+	l.dialect = releasing{l.dialect, func() { _ = tx.Rollback() }}
+	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// patience bounds an operation, which may wait for other instances or for
+	// a network that answers no more.
+	patience = 30 * time.Second
+	// attempts bounds how often a transaction is tried.
+	attempts = 10
+)
+
+// transaction is one attempt at a durable change.
+type transaction struct {
+	*sql.Tx
+	dialect dialect
+}
+
+// transact runs change in one durable transaction: all of it or nothing.
+// change runs again when other writers were in the way, so it must not keep
+// what an earlier run found.
+func (l *Ledger) transact(ctx context.Context, change func(*transaction) error) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.db == nil {
+		return ErrNotOpen
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var err error
+	for attempt := range attempts {
+		if err = pause(ctx, attempt); err != nil {
+			break
+		}
+		if err = l.attempt(ctx, change); err == nil || !l.dialect.transient(err) {
+			break
+		}
+	}
+	return l.dialect.conceal(err)
+}
+
+// pause waits before all attempts but the first, longer each time and never
+// in step with another writer.
+func pause(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(rand.N(time.Millisecond << attempt)):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for other writers of the ledger: %w", ctx.Err())
+	}
+}
+
+func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) error {
+	tx, err := l.db.write.BeginTx(ctx, l.dialect.options())
+	if err != nil {
+		return fmt.Errorf("beginning a ledger transaction: %w", err)
+	}
+	// After a commit this does nothing; its error would hide the first one.
+	defer func() { _ = tx.Rollback() }()
+	if err := change(&transaction{tx, l.dialect}); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("committing a ledger transaction: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package payoffer
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+// onPostgres makes an instance's Caddyfile use another ledger.
+func (i *instance) onPostgres(dsn string) []byte {
+	i.t.Helper()
+	caddyfile := strings.Replace(i.caddyfile(smallest), "sqlite "+i.ledgerPath(), "postgres "+dsn, 1)
+	config, err := adapt(i.t, caddyfile)
+	require.NoError(i.t, err)
+	return []byte(config)
+}
+
+func TestPostgresLedgerOutlivesReloadsAndIsReleased(t *testing.T) {
+	dsn := postgres.Shared(t).DSN(t)
+	t.Setenv("OFFER_TEST_DSN", dsn)
+	i := newInstance(t)
+	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
+	before := running.newest().offers()[0].ledger
+	record(t)
+	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
+	require.Same(t, before.pooledLedger, running.newest().offers()[0].ledger.pooledLedger)
+	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
+	require.NoFileExists(t, i.ledgerPath())
+
+	require.NoError(t, caddy.Stop())
+	_, held := ledgers.References(before.key)
+	require.False(t, held)
+	require.NotContains(t, before.key, dsn)
+	require.NotContains(t, i.log(), dsn)
+}
+
+func TestUnreachablePostgresKeepsTheOldConfigurationAndTheDSN(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	dsn := "postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase"
+	err := caddy.Load(i.onPostgres(dsn), true)
+	require.ErrorContains(t, err, "the server cannot be reached: connection refused")
+	require.NotContains(t, err.Error(), "hidden")
+	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
+	log := i.log()
+	require.Contains(t, log, "secrets stand in the configuration")
+	require.NotContains(t, log, "hiddenword")
+}
+
+func TestPasswordInTheConfigurationIsTold(t *testing.T) {
+	for dsn, literal := range map[string]bool{
+		"postgres://u:word@h/base":    true,
+		"host=h password=word":        true,
+		"postgres:///base?host=/run":  false,
+		"postgres://u@h/base":         false,
+		"{env.OFFER_TEST_DSN}":        false,
+		"postgres://u:{env.WORD}@h/b": false,
+	} {
+		require.Equal(t, literal, (&LedgerConfig{Driver: driverPostgres, DSN: dsn}).literalSecret(), dsn)
+	}
+}
