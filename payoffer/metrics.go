@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -21,14 +22,48 @@ var (
 
 	openIntents = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "caddy", Subsystem: "pay_offer", Name: "open_intents",
-		Help: "Number of x402 payments whose outcome is unknown, at most 1000; NaN while the ledger cannot be read.",
+		Help: "Number of x402 payments whose outcome is unknown; NaN while the ledger cannot be read.",
 	}, countOpenIntents)
 )
 
-const (
-	maxCountedIntents = 1000
-	scrapeTimeout     = 2 * time.Second
-)
+// facilitatorUp reads the facilitators of the newest configuration.
+type facilitatorUp struct{ gauge *prometheus.Desc }
+
+var facilitators = facilitatorUp{prometheus.NewDesc(
+	"caddy_pay_offer_facilitator_up",
+	"Whether a facilitator is asked to settle x402 payments on a network: 1, or 0 while it fails or does not support it.",
+	[]string{"host", "network"}, nil,
+)}
+
+// Describe implements prometheus.Collector.
+func (f facilitatorUp) Describe(descs chan<- *prometheus.Desc) { descs <- f.gauge }
+
+// Collect implements prometheus.Collector. Offers with the same facilitator
+// each call it; it is up when it is for all of them.
+func (f facilitatorUp) Collect(metrics chan<- prometheus.Metric) {
+	app := running.newest()
+	if app == nil {
+		return
+	}
+	type place struct{ host, network string }
+	up := make(map[place]float64)
+	for _, svc := range app.offers() {
+		for _, health := range svc.payments.Facilitators() {
+			at := place{health.Host, health.Network}
+			if _, known := up[at]; !known {
+				up[at] = 1
+			}
+			if !health.Healthy {
+				up[at] = 0
+			}
+		}
+	}
+	for at, value := range up {
+		metrics <- prometheus.MustNewConstMetric(f.gauge, prometheus.GaugeValue, value, at.host, at.network)
+	}
+}
+
+const scrapeTimeout = 2 * time.Second
 
 // outcomes are the label values of attempts.
 var outcomes = map[x402.Status]string{
@@ -37,7 +72,7 @@ var outcomes = map[x402.Status]string{
 }
 
 func registerMetrics(registry *prometheus.Registry) error {
-	for _, c := range []prometheus.Collector{attempts, openIntents} {
+	for _, c := range []prometheus.Collector{attempts, openIntents, facilitators} {
 		err := registry.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return err
@@ -51,17 +86,21 @@ func countOpenIntents() float64 {
 	if app == nil {
 		return 0
 	}
-	services := app.offers()
-	if len(services) == 0 {
-		return 0
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	open, err := services[0].ledger.OpenIntents(ctx, maxCountedIntents)
-	if err != nil {
-		return math.NaN()
+	count := int64(0)
+	for _, svc := range app.offers() {
+		totals, err := svc.ledger.Totals(ctx, svc.offer.ID)
+		if err != nil {
+			return math.NaN()
+		}
+		for _, t := range totals {
+			if t.Status == ledger.StatusSettling {
+				count += t.Count
+			}
+		}
 	}
-	return float64(len(open))
+	return float64(count)
 }
 
 // meteredPayments counts attempts.

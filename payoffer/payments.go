@@ -26,11 +26,14 @@ type payments interface {
 	Wait(ctx context.Context) error
 	// Health says how well each rail is observed. It never blocks.
 	Health() []observe.Health
+	// Facilitators says how those are that settle. It never blocks.
+	Facilitators() []x402.FacilitatorHealth
 }
 
 // settlement is the payments of the USDC rails.
 type settlement struct {
 	*x402.Service
+	*formerRails
 	chains []*observe.EVM
 	claims []observe.Health // rails whose chain is not read
 	ledger *ledger.Ledger
@@ -40,33 +43,26 @@ type settlement struct {
 // newPayments puts facilitators and chains to the USDC rails. It calls nobody.
 func newPayments(s *settings, book *ledger.Ledger, logger *slog.Logger) (payments, error) {
 	p := &settlement{ledger: book, logger: logger}
+	p.formerRails = newFormerRails(s.offer)
 	var rails []x402.Rail
+	made := make(facilitatorPool)
 	for _, u := range s.usdc {
-		rail := x402.Rail{USDC: u.rail}
-		for _, c := range u.facilitators {
-			f, err := x402.NewFacilitator(c)
-			if err != nil {
-				return nil, err
-			}
-			rail.Facilitators = append(rail.Facilitators, f)
+		rail, chain, err := made.rail(s.offer.ID, u)
+		if err != nil {
+			return nil, err
 		}
-		if len(u.rpc) == 0 {
+		if chain == nil {
 			p.claims = append(p.claims, observe.Health{Rail: u.rail.Name(), Source: "facilitator", Blind: true})
 		} else {
-			chain, err := observe.NewEVM(observe.EVMConfig{
-				OfferID: s.offer.ID, USDC: u.rail, Endpoints: u.rpc, Confirm: u.confirm, Now: time.Now,
-			})
-			if err != nil {
-				return nil, err
-			}
-			rail.Chain = chain
 			p.chains = append(p.chains, chain)
 		}
 		rails = append(rails, rail)
+		p.configured[u.rail.Network.ChainID] = configuredRail{u, rail.Facilitators}
 	}
 	var err error
 	p.Service, err = x402.New(x402.Config{
 		Offer: s.offer, Rails: rails, Ledger: book, Limit: s.limit, Owner: rand.Text(),
+		Former: p.find,
 		Own: func(address string) bool {
 			return slices.ContainsFunc(s.ownPayers, func(own string) bool { return strings.EqualFold(own, address) })
 		},
@@ -75,10 +71,52 @@ func newPayments(s *settings, book *ledger.Ledger, logger *slog.Logger) (payment
 	return p, err
 }
 
-// Run resolves open payments and follows the receipts of each chain.
+// facilitatorPool makes one facilitator of one that is written at several
+// rails: what fails on one chain is not asked on another.
+type facilitatorPool map[facilitatorKey]*x402.Facilitator
+
+// facilitatorKey is equal for facilitators that are configured alike.
+type facilitatorKey struct {
+	url, keyID, keySecret string
+	timeout               time.Duration
+}
+
+// rail puts a rail's facilitators and chain together. The observer is nil where
+// the chain is not read.
+func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *observe.EVM, error) {
+	rail := x402.Rail{USDC: u.rail}
+	for _, c := range u.facilitators {
+		key := facilitatorKey{c.URL, c.KeyID, c.KeySecret, c.Timeout}
+		if made[key] == nil {
+			var err error
+			if made[key], err = x402.NewFacilitator(c); err != nil {
+				return rail, nil, err
+			}
+		}
+		rail.Facilitators = append(rail.Facilitators, made[key])
+	}
+	if len(u.rpc) == 0 {
+		return rail, nil, nil
+	}
+	chain, err := newObserver(offerID, u)
+	if err != nil {
+		return rail, nil, err
+	}
+	rail.Chain = chain
+	return rail, chain, nil
+}
+
+func newObserver(offerID string, u usdcSettings) (*observe.EVM, error) {
+	return observe.NewEVM(observe.EVMConfig{
+		OfferID: offerID, USDC: u.rail, Endpoints: u.rpc, Confirm: u.confirm, Now: time.Now,
+	})
+}
+
+// Run resolves open payments and follows the receipts of each chain, also those
+// of accounts that were removed from the configuration.
 func (p *settlement) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	for _, chain := range p.chains {
+	for _, chain := range append(slices.Clone(p.chains), p.observers(ctx, p.ledger)...) {
 		work.Go(func() { chain.Watch(ctx, p.ledger, p.logger) })
 	}
 	p.Service.Run(ctx)

@@ -100,14 +100,16 @@ func TestDemoValuesAreValid(t *testing.T) {
 }
 
 // warned is what stands in the log of an instance after sites were loaded:
-// every warning of this module.
+// every warning of this module about them. Nobody listens at the facilitators
+// of these sites, which is said too, sooner or later.
 func warned(t *testing.T, sites string) (warnings []string, log string) {
 	t.Helper()
 	i := newInstance(t)
 	require.NoError(t, i.load(sites))
 	log = i.log()
 	for _, line := range strings.Split(log, "\n") {
-		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, `"logger":"pay_offer"`) {
+		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, `"logger":"pay_offer"`) &&
+			!strings.Contains(line, "facilitator is left alone") {
 			warnings = append(warnings, line)
 		}
 	}

@@ -80,6 +80,18 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
+// Accounts lists all accounts that an offer ever had, those that were removed
+// from the configuration included.
+func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) {
+	return collect(ctx, l, scanAccount, `
+		SELECT offer, account, rail, testnet, origin FROM accounts WHERE offer = $1 ORDER BY account`, offer)
+}
+
+func scanAccount(row scanner) (a Account, err error) {
+	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin)
+	return a, err
+}
+
 // accountOf reads a registered account.
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
 	a := Account{Offer: offer, ID: id}

@@ -77,7 +77,7 @@ func requireJoined(t *testing.T, l *Ledger) {
 	t.Helper()
 	var wrong int
 	require.NoError(t, l.db.read.QueryRow(`
-		SELECT count(*) FROM receipts r JOIN intents i ON i.id = r.intent_id
+		SELECT count(*) FROM receipts r JOIN intents i ON i.ID = r.intent_id
 		WHERE r.offer <> i.offer OR r.account <> i.account
 			OR (i.state = 'settled' AND i.evidence = 'chain' AND (r.state = 'dropped' OR i.tx <> r.tx))`).Scan(&wrong))
 	require.Zero(t, wrong)

@@ -92,7 +92,8 @@ type Intent struct {
 	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
 	CreatedAt, UpdatedAt int64
 
-	id int64
+	// ID is set by the ledger and grows with the order of the inserts.
+	ID int64
 	// reopened says that it was settled once: something was sent.
 	reopened bool
 }
@@ -123,8 +124,9 @@ func (e *IntentExistsError) Error() string {
 // Is makes errors.Is(err, ErrIntentExists) true.
 func (e *IntentExistsError) Is(target error) bool { return target == ErrIntentExists }
 
-// ConflictError is returned while another authorization of the same payer
-// and asset is open: settling a second one could charge the payer twice.
+// ConflictError is returned while another authorization of the same payer for
+// the same offer is open, on whatever chain: settling a second one could charge
+// the payer twice.
 type ConflictError struct{ Open Intent }
 
 func (e *ConflictError) Error() string {
@@ -136,7 +138,7 @@ const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, t
 	tx, answer, reason, evidence, created_at, updated_at, reopened`
 
 func scanIntent(row scanner) (i Intent, err error) {
-	err = row.Scan(&i.id, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
+	err = row.Scan(&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
 		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
 		&i.CreatedAt, &i.UpdatedAt, &i.reopened)

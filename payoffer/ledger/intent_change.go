@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 )
 
 // InsertIntent commits an intent in the state IntentSettling; only then may
@@ -22,7 +24,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	i.CreatedAt = l.now().Unix()
 	i.UpdatedAt = i.CreatedAt
 	return l.transact(ctx, func(tx *transaction) error {
-		if err := refuseIntent(ctx, tx, i.IntentKey); err != nil {
+		if err := refuseIntent(ctx, tx, i); err != nil {
 			return err
 		}
 		account, err := accountOf(ctx, tx, i.Offer, i.Account)
@@ -30,9 +32,10 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 			return err
 		}
 		i.Rail, i.Testnet = account.Rail, account.Testnet
-		if i.id, err = insertIntent(ctx, tx, i); err != nil {
+		if i.ID, err = insertIntent(ctx, tx, i); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.TransactionIntent)
 		if err := claimPaymentID(ctx, tx, i); err != nil {
 			return err
 		}
@@ -40,17 +43,20 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	})
 }
 
-// refuseIntent finds the known or open intent that key would collide with.
-func refuseIntent(ctx context.Context, tx *transaction, key IntentKey) error {
-	// The equal nonce sorts before another that is open.
-	found, err := intentOf(ctx, tx, `network = $1 AND asset = $2 AND payer = $3 AND (nonce = $4 OR state = 'settling')
-		ORDER BY nonce <> $4, id LIMIT 1`, key.Network, key.Asset, key.From, key.Nonce)
+// refuseIntent finds the known intent, or the open one of the same payer on any
+// chain, that the new one would collide with.
+func refuseIntent(ctx context.Context, tx *transaction, i Intent) error {
+	found, err := intentByKey(ctx, tx, i.IntentKey)
+	if errors.Is(err, ErrNoIntent) {
+		found, err = intentOf(ctx, tx, `offer = $1 AND payer = $2 AND state = 'settling' ORDER BY id LIMIT 1`, i.Offer, i.From)
+	}
 	switch {
 	case errors.Is(err, ErrNoIntent):
 		return nil
 	case err != nil:
 		return fmt.Errorf("looking for the intent: %w", err)
-	case found.Nonce == key.Nonce:
+	case found.IntentKey == i.IntentKey:
+		// Another instance may have committed it between the two looks.
 		return &IntentExistsError{Existing: found}
 	default:
 		return &ConflictError{Open: found}
@@ -83,7 +89,7 @@ func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
 		INSERT INTO payment_ids (payer, payment_id, intent_id) VALUES ($1, $2, $3)
 		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
 		WHERE (SELECT state FROM intents WHERE id = payment_ids.intent_id) = 'refused'`,
-		i.From, i.PaymentID, i.id)
+		i.From, i.PaymentID, i.ID)
 	if err != nil {
 		return fmt.Errorf("claiming the payment identifier: %w", err)
 	}
@@ -222,7 +228,7 @@ func updateIntent(ctx context.Context, tx *transaction, delta sums, old, next In
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
 			updated_at = $8, reopened = $9, facilitator = $10 WHERE id = $11`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
-		now, next.reopened, next.Facilitator, next.id)
+		now, next.reopened, next.Facilitator, next.ID)
 	if err != nil {
 		return fmt.Errorf("updating the intent: %w", err)
 	}

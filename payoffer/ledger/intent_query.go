@@ -15,17 +15,20 @@ func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error
 		key.Network, key.Asset, key.From, key.Nonce))
 }
 
-// OpenIntents lists up to limit intents whose outcome is unknown, oldest first.
-func (l *Ledger) OpenIntents(ctx context.Context, limit int) ([]Intent, error) {
+// OpenIntents lists up to limit intents of an offer whose outcome is unknown,
+// oldest first: those with an ID above after.
+func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
 	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
-		FROM intents WHERE state = 'settling' ORDER BY id LIMIT $1`, limit)
+		FROM intents WHERE state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
 }
 
-// SettledUnproven lists up to limit intents that a facilitator says it settled
-// and whose Transfer has not been recorded, oldest first.
-func (l *Ledger) SettledUnproven(ctx context.Context, limit int) ([]Intent, error) {
+// SettledUnproven lists up to limit intents of an offer that a facilitator says
+// it settled and whose Transfer has not been recorded, oldest first: those with
+// an ID above after.
+func (l *Ledger) SettledUnproven(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
 	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
-		FROM intents WHERE state = 'settled' AND evidence = 'facilitator' ORDER BY id LIMIT $1`, limit)
+		FROM intents WHERE state = 'settled' AND evidence = 'facilitator' AND offer = $1 AND id > $2
+		ORDER BY id LIMIT $3`, offer, after, limit)
 }
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.

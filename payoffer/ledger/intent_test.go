@@ -18,8 +18,8 @@ func TestIntentIsStoredWhole(t *testing.T) {
 		require.NoError(t, l.InsertIntent(t.Context(), want))
 
 		got := mustIntent(t, l, want.IntentKey)
-		require.NotZero(t, got.id)
-		got.id = 0
+		require.NotZero(t, got.ID)
+		got.ID = 0
 		want.State, want.Rail, want.Testnet, want.CreatedAt, want.UpdatedAt = IntentSettling, "usdc", true, 1_000, 1_000
 		require.Equal(t, want, got)
 
@@ -267,8 +267,11 @@ func TestListsOfIntents(t *testing.T) {
 			}
 			return from
 		}
-		require.Equal(t, []string{"0xa", "0xe"}, payers(l.OpenIntents(ctx, 10)))
-		require.Equal(t, []string{"0xa"}, payers(l.OpenIntents(ctx, 1)))
-		require.Equal(t, []string{"0xb"}, payers(l.SettledUnproven(ctx, 10)))
+		require.Equal(t, []string{"0xa", "0xe"}, payers(l.OpenIntents(ctx, testOffer, 0, 10)))
+		first, err := l.OpenIntents(ctx, testOffer, 0, 1)
+		require.Equal(t, []string{"0xa"}, payers(first, err))
+		require.Equal(t, []string{"0xe"}, payers(l.OpenIntents(ctx, testOffer, first[0].ID, 1)), "the next page")
+		require.Empty(t, payers(l.OpenIntents(ctx, "another", 0, 10)))
+		require.Equal(t, []string{"0xb"}, payers(l.SettledUnproven(ctx, testOffer, 0, 10)))
 	})
 }

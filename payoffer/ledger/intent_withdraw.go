@@ -19,10 +19,10 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		if err := i.unsent(owner); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM payment_ids WHERE intent_id = $1`, i.id); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID); err != nil {
 			return fmt.Errorf("withdrawing the payment identifier: %w", err)
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM intents WHERE id = $1`, i.id); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM intents WHERE id = $1`, i.ID); err != nil {
 			return fmt.Errorf("withdrawing the intent: %w", err)
 		}
 		return sums{}.change(i, Intent{}).apply(ctx, tx)

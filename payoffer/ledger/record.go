@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 )
 
 // Record commits what was seen, in one transaction: the rows, their
@@ -43,6 +45,7 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 		if err := r.delta.apply(ctx, tx); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.TransactionSums)
 		if cursor == nil {
 			return nil
 		}
@@ -82,6 +85,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	if reflect.DeepEqual(old, next) {
 		return next, nil
 	}
+	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
 	moved := old.Status != next.Status || old.Amount != next.Amount || old.Refunded != next.Refunded
 	if moved {
@@ -90,6 +94,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	if err := r.store(ctx, &next); err != nil {
 		return Receipt{}, err
 	}
+	failpoint.Hit(failpoint.TransactionRow)
 	r.delta.change(old, next)
 	if err := r.fits(ctx, next); err != nil {
 		return Receipt{}, err
@@ -101,6 +106,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, cause, at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, s.Cause, r.now)
+	failpoint.Hit(failpoint.TransactionTransition)
 	return next, err
 }
 
@@ -179,16 +185,16 @@ func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error
 	}
 	// Without a row there is nothing to free; a final row keeps its intent.
 	if _, err := r.tx.ExecContext(ctx,
-		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.id); err != nil {
+		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
 		return err
 	}
 	var taken bool
 	if err := r.tx.QueryRowContext(ctx,
-		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.id).Scan(&taken); err != nil {
+		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID).Scan(&taken); err != nil {
 		return err
 	}
 	if !taken {
-		next.intentID = &intent.id
+		next.intentID = &intent.ID
 	}
 	return nil
 }

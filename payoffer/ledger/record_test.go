@@ -105,7 +105,7 @@ func TestTransferJoinsItsIntent(t *testing.T) {
 		got := mustIntent(t, l, key)
 		require.Equal(t, EvidenceChain, got.Evidence)
 		require.Equal(t, "0xa", got.Transaction)
-		unproven, err := l.SettledUnproven(t.Context(), 10)
+		unproven, err := l.SettledUnproven(t.Context(), testOffer, 0, 10)
 		require.NoError(t, err)
 		require.Empty(t, unproven)
 		requireConsistent(t, l)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 )
 
 const (
@@ -60,17 +62,21 @@ func pause(ctx context.Context, attempt int) error {
 }
 
 func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) error {
+	failpoint.Hit(failpoint.TransactionBefore)
 	tx, err := l.db.write.BeginTx(ctx, l.dialect.options())
 	if err != nil {
 		return fmt.Errorf("beginning a ledger transaction: %w", err)
 	}
 	// After a commit this does nothing; its error would hide the first one.
 	defer func() { _ = tx.Rollback() }()
+	failpoint.Hit(failpoint.TransactionBegun)
 	if err := change(&transaction{tx, l.dialect}); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.TransactionBeforeCommit)
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("committing a ledger transaction: %w", err)
 	}
+	failpoint.Hit(failpoint.TransactionCommitted)
 	return nil
 }

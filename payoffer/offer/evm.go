@@ -73,6 +73,24 @@ func (u *USDC) Account() string {
 	return strings.ToLower(u.Network.CAIP2() + "/erc20:" + u.Network.USDC + "/" + u.PayTo)
 }
 
+// ParseUSDCAccount reads what Account wrote: the network, and the receiving
+// address in EIP-55 form.
+func ParseUSDCAccount(account string) (Network, string, error) {
+	parts := strings.Split(account, "/")
+	if len(parts) != 3 {
+		return Network{}, "", fmt.Errorf("%q is not the account of a USDC rail", account)
+	}
+	network, err := LookupNetwork(parts[0])
+	if err != nil {
+		return Network{}, "", err
+	}
+	if !strings.EqualFold(parts[1], "erc20:"+network.USDC) {
+		return Network{}, "", fmt.Errorf("%q is not the account of a USDC rail", account)
+	}
+	payTo, err := ParseEVMAddress(parts[2])
+	return network, payTo, err
+}
+
 // URI is the EIP-681 transfer. The amount is a plain integer, for wallets
 // disagree on exponents.
 func (u *USDC) URI() string {

@@ -127,3 +127,24 @@ func FuzzParseEVMAddress(f *testing.F) {
 		require.Equal(t, got, again)
 	})
 }
+
+func TestAUSDCAccountReadsBack(t *testing.T) {
+	network, err := LookupNetwork("base")
+	require.NoError(t, err)
+	rail, err := NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
+	require.NoError(t, err)
+
+	found, payTo, err := ParseUSDCAccount(rail.Account())
+	require.NoError(t, err)
+	require.Equal(t, network, found)
+	require.Equal(t, rail.PayTo, payTo)
+
+	for _, account := range []string{
+		"", "eip155:8453", "eip155:8453/erc20:0x52908400098527886e0f7030069857d2e4169ee7/0x52908400098527886e0f7030069857d2e4169ee7",
+		"eip155:5/erc20:" + network.USDC + "/" + rail.PayTo, "eip155:8453/erc20:" + network.USDC + "/0x12",
+		"bip122:000000000019d6689c085ae165831e93/bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu",
+	} {
+		_, _, err := ParseUSDCAccount(account)
+		require.Error(t, err, account)
+	}
+}

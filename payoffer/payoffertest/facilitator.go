@@ -206,6 +206,13 @@ func (f *Facilitator) Settled(nonce string) int {
 	return f.settled[strings.ToLower(nonce)]
 }
 
+// Forget makes a nonce unspent: its transaction has left the chain.
+func (f *Facilitator) Forget(nonce string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.settled, strings.ToLower(nonce))
+}
+
 // ServeHTTP answers a call as scripted.
 func (f *Facilitator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply := f.next(r.URL.Path)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Words of the reference facilitator.
@@ -45,13 +47,7 @@ func (r *settleRequest) settlement() Settlement {
 // act does what a call asks and returns its answer.
 func (f *Facilitator) act(path string, body []byte, reply FacilitatorReply) any {
 	if path == CallSupported {
-		return map[string]any{
-			"kinds": []map[string]any{
-				{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"},
-				{"x402Version": 1, "scheme": "exact", "network": "base-sepolia"},
-			},
-			"extensions": []string{}, "signers": map[string]any{"eip155:*": []string{}},
-		}
+		return supportedAnswer()
 	}
 	var request settleRequest
 	if err := json.Unmarshal(body, &request); err != nil || request.PaymentPayload.Payload.Authorization.Nonce == "" {
@@ -70,6 +66,25 @@ func (f *Facilitator) act(path string, body []byte, reply FacilitatorReply) any 
 		transaction = reply.Transaction
 	}
 	return settleAnswer(settlement, transaction, reply)
+}
+
+// settledOn are the networks of /supported: those whose USDC is known.
+var settledOn = []string{
+	"base", "base-sepolia", "ethereum", "optimism", "arbitrum", "arbitrum-sepolia", "polygon", "avalanche", "celo", "sei",
+}
+
+func supportedAnswer() map[string]any {
+	var kinds []map[string]any
+	for _, name := range settledOn {
+		network, err := offer.LookupNetwork(name)
+		if err != nil {
+			panic(err)
+		}
+		kinds = append(kinds,
+			map[string]any{"x402Version": 2, "scheme": "exact", "network": network.CAIP2()},
+			map[string]any{"x402Version": 1, "scheme": "exact", "network": name})
+	}
+	return map[string]any{"kinds": kinds, "extensions": []string{}, "signers": map[string]any{"eip155:*": []string{}}}
 }
 
 func verifyAnswer(s Settlement, reply FacilitatorReply) map[string]any {

@@ -92,7 +92,7 @@ func (s *Server) settled(o x402.Outcome) *answer {
 		response = new(x402.SettleResponse)
 	}
 	body := paid{
-		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: s.Offer.Amount, Currency: "USD",
+		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
 		Network: response.Network, Transaction: response.Transaction, Payer: response.Payer,
 		ReceiptURL:  s.Offer.URL(offer.PathReceived),
 		Description: "The payment was taken. It counts as received once receiptUrl shows it confirmed.",

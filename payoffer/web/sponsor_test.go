@@ -15,7 +15,7 @@ func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
 	for version, name := range map[int]string{1: "X-PAYMENT-RESPONSE", 2: "PAYMENT-RESPONSE"} {
 		w := newWorld(t)
 		w.outcome = x402.Outcome{
-			Status: x402.Settled, Version: version, Evidence: "claimed",
+			Status: x402.Settled, Version: version, Evidence: "claimed", AmountUSD: 4150,
 			Response: &x402.SettleResponse{Success: true, Payer: "0xfrom", Transaction: "0xtx", Network: "eip155:8453"},
 		}
 		res := send(t, w.server(t), "POST", "/v1/sponsor", "{}", "PAYMENT-SIGNATURE", "eyJhIjoxfQ==")
@@ -33,7 +33,7 @@ func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
 		require.Equal(t, "claimed", body["status"])
 		require.Equal(t, "0xtx", body["transaction"])
 		require.Equal(t, "0xfrom", body["payer"])
-		require.Equal(t, 42.0, body["amountUsd"])
+		require.Equal(t, 41.5, body["amountUsd"], "what was paid, not today's price")
 		require.Equal(t, baseURL+"/v1/received", body["receiptUrl"])
 		require.Equal(t, `{"a":1}`, string(w.attempts[0].Payload))
 		require.NotEmpty(t, w.attempts[0].Client)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,12 +24,13 @@ const DefaultTestFacilitator = "https://x402.org/facilitator"
 // DefaultTimeout is how long a facilitator may take for one call.
 const DefaultTimeout = 30 * time.Second
 
-// maxAnswer bounds a facilitator's answer in bytes.
-const maxAnswer = 64 << 10
+// maxAnswer bounds a facilitator's answer in bytes. The longest one lists what
+// it supports.
+const maxAnswer = 256 << 10
 
 // FacilitatorConfig describes a facilitator.
 type FacilitatorConfig struct {
-	// URL is the address below which /verify and /settle stand.
+	// URL is the address below which /verify, /settle and /supported stand.
 	URL string
 	// KeyID and KeySecret sign requests to the CDP facilitator; both or none.
 	KeyID, KeySecret string
@@ -36,7 +38,7 @@ type FacilitatorConfig struct {
 	Timeout time.Duration
 	// Transport carries the calls. nil means http.DefaultTransport.
 	Transport http.RoundTripper
-	// Now is the clock of signed requests. nil means time.Now.
+	// Now is the clock of signed requests and of pauses. nil means time.Now.
 	Now func() time.Time
 }
 
@@ -46,6 +48,9 @@ type Facilitator struct {
 	timeout time.Duration
 	client  *http.Client
 	signer  *cdpSigner // nil without a key
+	now     func() time.Time
+	// health is shared by all rails that the facilitator settles.
+	health *health
 }
 
 // NewFacilitator checks a facilitator's configuration and calls nobody. Errors
@@ -58,7 +63,7 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	f := &Facilitator{url: u, timeout: c.Timeout, client: &http.Client{
+	f := &Facilitator{url: u, timeout: c.Timeout, now: c.Now, health: newHealth(), client: &http.Client{
 		Transport: c.Transport,
 		// A redirect would carry the payment to an address nobody configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -77,11 +82,23 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 // Host is what may be shown of the facilitator's address.
 func (f *Facilitator) Host() string { return f.url.Host }
 
-// facilitatorRequest is the body of /verify and /settle.
+// facilitatorRequest is the body of /verify and /settle. Payload and
+// requirements are JSON.
 type facilitatorRequest struct {
-	X402Version         int             `json:"x402Version"`
-	PaymentPayload      json.RawMessage `json:"paymentPayload"`
-	PaymentRequirements json.RawMessage `json:"paymentRequirements"`
+	X402Version         int
+	PaymentPayload      json.RawMessage
+	PaymentRequirements json.RawMessage
+}
+
+// body passes the payload on byte by byte: what was checked here is what the
+// facilitator reads.
+func (r facilitatorRequest) body() []byte {
+	body := make([]byte, 0, len(r.PaymentPayload)+len(r.PaymentRequirements)+80)
+	body = append(body, `{"x402Version":`...)
+	body = strconv.AppendInt(body, int64(r.X402Version), 10)
+	body = append(append(body, `,"paymentPayload":`...), r.PaymentPayload...)
+	body = append(append(body, `,"paymentRequirements":`...), r.PaymentRequirements...)
+	return append(body, '}')
 }
 
 // verifyResponse is the answer of /verify.
@@ -110,71 +127,98 @@ type callError struct {
 
 func (e *callError) Error() string { return e.code }
 
+// badAnswer is an answer that cannot be read, with its HTTP status.
+func badAnswer(status int) *callError {
+	return &callError{code: "bad_answer_status_" + strconv.Itoa(status)}
+}
+
 func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest) (valid bool, reason string, err error) {
 	var answer verifyResponse
-	ok, err := f.call(ctx, "verify", r, &answer)
-	if err != nil {
-		return false, "", err
+	ok, err := f.call(ctx, callVerify, r, &answer)
+	if err == nil && (answer.IsValid == nil || *answer.IsValid && !ok) {
+		err = &callError{code: "bad_answer"}
 	}
-	if answer.IsValid == nil || *answer.IsValid && !ok {
-		return false, "", &callError{code: "bad_answer"}
+	if f.note(ctx, callVerify, err); err != nil {
+		return false, "", err
 	}
 	return *answer.IsValid, safeReason(answer.InvalidReason), nil
 }
 
 func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleAnswer, error) {
 	var answer settleAnswer
-	ok, err := f.call(ctx, "settle", r, &answer)
-	if err != nil {
-		return settleAnswer{}, err
+	ok, err := f.call(ctx, callSettle, r, &answer)
+	if err == nil && (answer.Success == nil || *answer.Success && !ok) {
+		err = &callError{code: "bad_answer"}
 	}
-	if answer.Success == nil || *answer.Success && !ok {
-		return settleAnswer{}, &callError{code: "bad_answer"}
+	if f.note(ctx, callSettle, err); err != nil {
+		return settleAnswer{}, err
 	}
 	answer.ErrorReason = safeReason(answer.ErrorReason)
 	return answer, nil
 }
 
+// note tells the facilitator's health how a call of a payment ended. A caller
+// that has left says nothing of the facilitator.
+func (f *Facilitator) note(ctx context.Context, call string, err error) {
+	switch {
+	case err == nil:
+		f.health.answeredCall(call)
+	case ctx.Err() == nil:
+		f.health.failedCall(call, err.Error(), f.now())
+	}
+}
+
 // call posts a request and reads a JSON answer of any status, for some
 // facilitators answer a negative with 4xx. ok says that the status was one of
 // success, without which no answer is a yes.
-func (f *Facilitator) call(ctx context.Context, path string, in facilitatorRequest, out any) (ok bool, err error) {
+func (f *Facilitator) call(ctx context.Context, call string, in facilitatorRequest, out any) (ok bool, err error) {
+	data, status, err := f.exchange(ctx, http.MethodPost, call, in.body())
+	if err != nil {
+		return false, err
+	}
+	if json.Unmarshal(data, out) != nil {
+		return false, badAnswer(status)
+	}
+	return status >= 200 && status < 300, nil
+}
+
+// exchange makes one call. status is 0 where there was no answer; every error
+// is a *callError.
+func (f *Facilitator) exchange(ctx context.Context, method, call string, body []byte) (answer []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	body, err := json.Marshal(in)
-	if err != nil {
-		return false, &callError{code: "bad_request", notSent: true}
-	}
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	target := f.url.JoinPath(path)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, f.url.JoinPath(call).String(), bytes.NewReader(body))
 	if err != nil {
-		return false, &callError{code: "bad_request", notSent: true}
+		return nil, 0, &callError{code: "bad_request", notSent: true}
 	}
-	request.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	if f.signer != nil {
 		if err := f.signer.sign(request); err != nil {
-			return false, &callError{code: "key_unusable", notSent: true}
+			return nil, 0, &callError{code: "key_unusable", notSent: true}
 		}
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return false, &callError{code: "timeout", notSent: !connected.Load()}
+			return nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
 		}
-		return false, &callError{code: "unreachable", notSent: !connected.Load()}
+		return nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
 	}
 	defer response.Body.Close()
-	switch response.StatusCode {
+	status = response.StatusCode
+	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		return false, &callError{code: fmt.Sprintf("status_%d", response.StatusCode), notSent: true}
+		return nil, status, &callError{code: "status_" + strconv.Itoa(status), notSent: true}
 	}
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil || len(data) > maxAnswer || json.Unmarshal(data, out) != nil {
-		return false, &callError{code: fmt.Sprintf("bad_answer_status_%d", response.StatusCode)}
+	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil || len(answer) > maxAnswer {
+		return nil, status, badAnswer(status)
 	}
-	return response.StatusCode >= 200 && response.StatusCode < 300, nil
+	return answer, status, nil
 }
 
 // safeReason passes a facilitator's reason code on to a client only if it is a

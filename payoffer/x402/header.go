@@ -2,7 +2,6 @@ package x402
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,14 +14,7 @@ const maxPayload = 32 << 10
 
 // EncodeHeader is the base64 of v's JSON in the standard alphabet with padding,
 // the one form that every client reads.
-func EncodeHeader(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		// The types of this package always marshal.
-		panic(fmt.Sprintf("x402: encode %T: %v", v, err))
-	}
-	return base64.StdEncoding.EncodeToString(data)
-}
+func EncodeHeader(v any) string { return base64.StdEncoding.EncodeToString(encode(v)) }
 
 // PayloadFromHeader takes the payment payload out of PAYMENT-SIGNATURE, or out
 // of X-PAYMENT for version 1. Both alphabets of base64 are read, with or

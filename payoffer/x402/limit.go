@@ -64,7 +64,8 @@ func network(client string) string {
 }
 
 // forget drops the clients whose buckets are full again, and when there are
-// still too many, any: a flood of addresses must not exhaust memory.
+// still too many, any: a flood of addresses must not exhaust memory, nor time,
+// so that a tenth is made free at once.
 func (l *limiter) forget(now time.Time) {
 	if len(l.clients) < maxClients {
 		return
@@ -75,7 +76,7 @@ func (l *limiter) forget(now time.Time) {
 		}
 	}
 	for client := range l.clients {
-		if len(l.clients) < maxClients {
+		if len(l.clients) <= maxClients-maxClients/10 {
 			return
 		}
 		delete(l.clients, client)

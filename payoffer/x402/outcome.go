@@ -1,6 +1,10 @@
 package x402
 
-import "time"
+import (
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
 
 // Status is how a payment attempt ended, or that its end is not known yet.
 type Status int
@@ -45,6 +49,8 @@ type Outcome struct {
 	// Evidence says what stands behind a settled payment: "seen" (the
 	// Transfer was read on the chain) or "claimed" (the facilitator's word).
 	Evidence string
+	// AmountUSD is what a settled payment was worth when it was made, in cents.
+	AmountUSD offer.USD
 	// Intent names the open intent while the outcome is unknown.
 	Intent string
 	// RetryAfter is when to ask again, with Open, Unavailable and Limited.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -29,6 +30,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	if err != nil {
 		return Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload is not usable: " + err.Error() + "."}
 	}
+	failpoint.Hit(failpoint.PayDecoded)
 	leave, err := s.gate.enter(ctx, p.key())
 	if err != nil {
 		return s.unavailable(p, "request_canceled")
@@ -46,11 +48,15 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	if refused != nil {
 		return Outcome{Status: Refused, Version: p.version, Reason: refused.reason, Detail: refused.detail}
 	}
+	candidates, rest := s.candidates(rail, p.version)
+	if len(candidates) == 0 {
+		return s.facilitatorless(p, rest)
+	}
 	if delay := s.limiter.wait(a.Client, s.now()); delay > 0 {
 		return Outcome{Status: Limited, Version: p.version, Reason: "rate_limited", RetryAfter: delay,
 			Detail: "Too many payment attempts; nothing was charged. Send the same payment again later."}
 	}
-	return s.settleNew(ctx, p, rail, leave)
+	return s.settleNew(ctx, p, rail, candidates, leave)
 }
 
 // replay answers a payload whose authorization the ledger knows.
@@ -88,25 +94,29 @@ func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.now().U
 // settleNew verifies an unknown payment with a facilitator, commits the intent
 // and settles it on a context of its own. admitted is called when the ledger
 // knows the payment.
-func (s *Service) settleNew(ctx context.Context, p *payment, rail *Rail, admitted func()) Outcome {
-	request := facilitatorRequest{X402Version: p.version, PaymentPayload: p.raw, PaymentRequirements: s.requirement(p, rail)}
-	facilitators, refused, err := s.verifyRemotely(ctx, rail, request)
+func (s *Service) settleNew(ctx context.Context, p *payment, rail *Rail, candidates []*Facilitator, admitted func()) Outcome {
+	request := facilitatorRequest{X402Version: p.version, PaymentPayload: p.raw, PaymentRequirements: rail.terms.in(p.version)}
+	facilitators, refused, err := s.verifyRemotely(ctx, candidates, request)
 	switch {
 	case err != nil:
-		return s.unavailable(p, "facilitator_unavailable")
+		_, rest := s.candidates(rail, p.version)
+		return s.facilitatorless(p, max(rest, retryOpen))
 	case refused == nil:
 		refused = s.timely(p.authorization) // a slow facilitator may have used its time up
 	}
 	if refused != nil {
 		return Outcome{Status: Refused, Version: p.version, Reason: refused.reason, Detail: refused.detail}
 	}
+	failpoint.Hit(failpoint.PayVerified)
 	intent := s.intent(p, rail, request, facilitators[0])
 	s.settling.begin()
+	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.ledger.InsertIntent(ctx, intent); err != nil {
 		s.settling.end()
 		admitted()
 		return s.notInserted(ctx, p, err)
 	}
+	failpoint.Hit(failpoint.PayAfterIntent)
 	admitted()
 	done := make(chan Outcome, 1)
 	go func() {
@@ -124,10 +134,13 @@ func (s *Service) settleNew(ctx context.Context, p *payment, rail *Rail, admitte
 // errNoFacilitator says that none gave a usable answer.
 var errNoFacilitator = errors.New("no facilitator answers")
 
-// verifyRemotely asks the facilitators in order until one answers. It returns
-// that one and those after it.
-func (s *Service) verifyRemotely(ctx context.Context, rail *Rail, r facilitatorRequest) ([]*Facilitator, *refusal, error) {
-	for i, f := range rail.Facilitators {
+// verifyRemotely asks facilitators in order until one answers. It returns that
+// one and those after it.
+func (s *Service) verifyRemotely(ctx context.Context, candidates []*Facilitator, r facilitatorRequest) ([]*Facilitator, *refusal, error) {
+	for i, f := range candidates {
+		if !f.health.admit(s.now(), f.timeout) {
+			continue // another request tries it
+		}
 		valid, reason, err := f.verify(ctx, r)
 		switch {
 		case ctx.Err() != nil:
@@ -137,24 +150,10 @@ func (s *Service) verifyRemotely(ctx context.Context, rail *Rail, r facilitatorR
 		case !valid:
 			return nil, &refusal{reason, "The facilitator does not accept this payment; nothing was charged."}, nil
 		default:
-			return rail.Facilitators[i:], nil, nil
+			return candidates[i:], nil, nil
 		}
 	}
 	return nil, nil, errNoFacilitator
-}
-
-// requirement is our own requirement object in the payment's dialect, never
-// the client's.
-func (s *Service) requirement(p *payment, rail *Rail) json.RawMessage {
-	var v any = requirements(rail.USDC)
-	if p.version == 1 {
-		v = s.requirementsV1(rail.USDC)
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic("x402: encode requirements: " + err.Error()) // plain strings always marshal
-	}
-	return data
 }
 
 func (s *Service) intent(p *payment, rail *Rail, request facilitatorRequest, f *Facilitator) ledger.Intent {
@@ -200,7 +199,11 @@ func (s *Service) answer(p *payment, i ledger.Intent) Outcome {
 		if i.Evidence == ledger.EvidenceChain {
 			evidence = "seen"
 		}
-		return Outcome{Status: Settled, Version: p.version, Evidence: evidence, Response: response(p.version, i)}
+		outcome := Outcome{Status: Settled, Version: p.version, Evidence: evidence, Response: response(p.version, i)}
+		if i.USDCents != nil {
+			outcome.AmountUSD = offer.USD(*i.USDCents)
+		}
+		return outcome
 	case ledger.IntentRefused:
 		return Outcome{Status: Refused, Version: p.version, Reason: i.Reason, Detail: "This payment did not happen and cannot happen any more; nothing was charged. Sign a new one.",
 			Response: &SettleResponse{ErrorReason: i.Reason, Network: networkIn(p.version, i.Network), Payer: i.From}}
@@ -236,6 +239,13 @@ func networkIn(version int, caip2 string) string {
 		return caip2
 	}
 	return network.Name
+}
+
+// facilitatorless answers where nobody could be asked to settle.
+func (s *Service) facilitatorless(p *payment, retryAfter time.Duration) Outcome {
+	outcome := s.unavailable(p, "facilitator_unavailable")
+	outcome.RetryAfter = retryAfter
+	return outcome
 }
 
 func (s *Service) unavailable(p *payment, reason string) Outcome {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -64,6 +65,7 @@ func TestPayAnswersAKnownPaymentFromTheLedger(t *testing.T) {
 			b := newBuyer(1)
 			first := before.pay(b.v2(t))
 			require.Equal(t, Settled, first.Status, first.Detail)
+			require.Equal(t, offer.USD(4200), first.AmountUSD)
 			time.Sleep(time.Hour)
 
 			changed.facilitators, changed.ledger = one(f), before.book

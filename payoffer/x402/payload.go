@@ -52,7 +52,6 @@ const minSignature = 65
 var (
 	addressForm   = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 	nonceForm     = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
-	signatureForm = regexp.MustCompile(`^0x([0-9a-fA-F]{2})+$`)
 	integerForm   = regexp.MustCompile(`^(0|[1-9][0-9]{0,77})$`)
 	paymentIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
 )
@@ -94,10 +93,12 @@ func decodePayment(raw []byte) (*payment, error) {
 	if err := p.authorization.check(); err != nil {
 		return nil, err
 	}
-	if !signatureForm.MatchString(in.Payload.Signature) || len(in.Payload.Signature) < 2+2*minSignature {
+	digits, prefixed := strings.CutPrefix(in.Payload.Signature, "0x")
+	signature, err := hex.DecodeString(digits)
+	if !prefixed || err != nil || len(signature) < minSignature {
 		return nil, errors.New("'payload.signature' must be 0x and at least 65 bytes of hexadecimal")
 	}
-	p.signature, _ = hex.DecodeString(in.Payload.Signature[2:])
+	p.signature = signature
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
 

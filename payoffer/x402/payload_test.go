@@ -77,10 +77,10 @@ func TestDecodePaymentRefuses(t *testing.T) {
 	valid := b.v2(t)
 	from, signature := `"from":"`+b.auth.From+`"`, `"signature":"`+b.sign(t)+`"`
 	for _, c := range []struct{ name, payload, complaint string }{
-		{"nothing", ``, "not valid JSON"},
-		{"cut JSON", mangle(t, valid, "}}", ""), "not valid JSON"},
-		{"bytes after the value", string(valid) + "{}", "more after"},
-		{"garbage after the value", string(valid) + "x", "more after"},
+		{"nothing", ``, "not one valid JSON"},
+		{"cut JSON", mangle(t, valid, "}}", ""), "not one valid JSON"},
+		{"bytes after the value", string(valid) + "{}", "not one valid JSON"},
+		{"garbage after the value", string(valid) + "x", "not one valid JSON"},
 		{"an array", `[]`, "wrong JSON type"},
 		{"null", `null`, "x402Version 0"},
 		{"too long", `"` + strings.Repeat("x", maxPayload) + `"`, "longer than"},

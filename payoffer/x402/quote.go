@@ -36,6 +36,30 @@ func (s *Service) requirementsV1(u *offer.USDC) RequirementsV1 {
 	}
 }
 
+// terms are what a rail's payments are compared with and sent to a facilitator
+// with, rendered once.
+type terms struct {
+	accepted Requirements
+	// v1 and v2 are our own requirement object in either dialect, never the
+	// client's.
+	v1, v2 json.RawMessage
+	// domain is the hash of the token's EIP-712 domain.
+	domain []byte
+}
+
+func (s *Service) termsOf(u *offer.USDC) terms {
+	accepted := requirements(u)
+	return terms{accepted: accepted, v1: encode(s.requirementsV1(u)), v2: encode(accepted), domain: domainHash(u.Network)}
+}
+
+// in is the requirement object of an x402 version.
+func (t *terms) in(version int) json.RawMessage {
+	if version == 1 {
+		return t.v1
+	}
+	return t.v2
+}
+
 // resource is the one URL that takes a payment.
 func (s *Service) resource() Resource {
 	return Resource{
@@ -50,7 +74,7 @@ func (s *Service) resource() Resource {
 func (s *Service) Accepts() []Requirements {
 	accepts := make([]Requirements, len(s.rails))
 	for i, rail := range s.rails {
-		accepts[i] = requirements(rail.USDC)
+		accepts[i] = rail.terms.accepted
 	}
 	return accepts
 }
@@ -92,10 +116,12 @@ func (s *Service) Refusal(reason string) *Quote {
 	return &Quote{Header: EncodeHeader(s.Required(reason)), Body: encodeBody(body)}
 }
 
-func encodeBody(v any) []byte {
-	body, err := json.Marshal(v)
+func encodeBody(v any) []byte { return append(encode(v), '\n') }
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("x402: encode %T: %v", v, err)) // the types of this package always marshal
 	}
-	return append(body, '\n')
+	return data
 }

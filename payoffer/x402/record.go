@@ -2,11 +2,11 @@ package x402
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
@@ -46,18 +46,15 @@ func (s *Service) prove(ctx context.Context, i ledger.Intent, sighting ledger.Si
 
 // settled is the stored answer of a paid intent, in version 2 terms.
 func settled(i ledger.Intent) []byte {
-	data, err := json.Marshal(SettleResponse{
+	return encode(SettleResponse{
 		Success: true, Transaction: i.Transaction, Network: i.Network, Payer: i.From, Amount: strconv.FormatInt(i.Amount, 10),
 	})
-	if err != nil {
-		panic("x402: encode settle response: " + err.Error()) // plain strings always marshal
-	}
-	return data
 }
 
 // write stores what became of a payment that was charged. The buyer is told so
 // even when it fails: the open intent is then written later, or resolved.
 func (s *Service) write(ctx context.Context, i ledger.Intent, store func(context.Context) error) {
+	failpoint.Hit(failpoint.RecordBefore)
 	err := store(ctx)
 	for try := 0; err != nil && try < writeRetries; try++ {
 		if pause(ctx, writeFirst<<try) != nil {
@@ -66,6 +63,7 @@ func (s *Service) write(ctx context.Context, i ledger.Intent, store func(context
 		err = store(ctx)
 	}
 	if err == nil {
+		failpoint.Hit(failpoint.RecordAfter)
 		return
 	}
 	s.log.Error("a settled payment could not be recorded; it stays open and is recorded later",

@@ -5,15 +5,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 const (
 	// resolveEvery is how often open intents are looked for.
 	resolveEvery = 2 * time.Second
-	// resolveAtOnce bounds the intents of one round, resolveBeside those that
+	// resolvePage is how many intents are read at once, resolveBeside how many
 	// are looked at at the same time.
-	resolveAtOnce = 100
+	resolvePage   = 100
 	resolveBeside = 8
 	// resolveSoonest and resolveLatest bound the time between two looks at one
 	// intent, which is an eighth of its age.
@@ -21,11 +22,15 @@ const (
 	resolveLatest  = 2 * time.Minute
 )
 
-// Run resolves open intents and unproven claims until ctx ends.
+// Run resolves open intents and unproven claims, and watches the facilitators,
+// until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	if len(s.rails) == 0 {
+	if len(s.rails) == 0 && s.former == nil {
 		return
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { s.watchFacilitators(ctx) })
 	ticker := time.NewTicker(resolveEvery)
 	defer ticker.Stop()
 	for {
@@ -42,24 +47,31 @@ func (s *Service) Run(ctx context.Context) {
 // settlement that only a facilitator vouches for, unless it did so lately. It
 // is not for concurrent use.
 func (s *Service) Resolve(ctx context.Context) {
-	open, err := s.ledger.OpenIntents(ctx, resolveAtOnce)
-	if err != nil {
-		return // the ledger says so wherever it is needed
-	}
-	s.each(ctx, open, func(rail *Rail, i ledger.Intent) {
+	s.each(ctx, s.all(ctx, s.ledger.OpenIntents), func(rail *Rail, i ledger.Intent) {
 		if !s.leased(i) && s.due(i, time.Unix(i.UpdatedAt, 0)) {
 			s.resolve(ctx, rail, i)
 		}
 	})
-	claims, err := s.ledger.SettledUnproven(ctx, resolveAtOnce)
-	if err != nil {
-		return
-	}
-	s.each(ctx, s.dueClaims(claims), func(rail *Rail, i ledger.Intent) {
+	s.each(ctx, s.dueClaims(s.all(ctx, s.ledger.SettledUnproven)), func(rail *Rail, i ledger.Intent) {
 		if rail.Chain != nil {
 			s.resolveClaim(ctx, rail, i)
 		}
 	})
+}
+
+// all reads a list of the offer's intents page by page: what only an operator
+// can decide must not hide what came after it. A ledger that cannot be read
+// says so wherever it is needed.
+func (s *Service) all(ctx context.Context, list func(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)) []ledger.Intent {
+	var all []ledger.Intent
+	for after := int64(0); ; {
+		page, err := list(ctx, s.offer.ID, after, resolvePage)
+		all = append(all, page...)
+		if err != nil || len(page) < resolvePage {
+			return all
+		}
+		after = page[len(page)-1].ID
+	}
 }
 
 // each runs f on the intents of this offer, some at a time: one that waits for
@@ -108,12 +120,19 @@ func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
 	return due
 }
 
-// railOf finds the rail that an intent pays to.
+// railOf finds the rail that an intent pays to, which may be one that the
+// configuration does not have any more.
 func (s *Service) railOf(i ledger.Intent) *Rail {
 	for n := range s.rails {
-		if i.Offer == s.offer.ID && i.Account == s.rails[n].USDC.Account() {
+		if i.Account == s.rails[n].USDC.Account() {
 			return &s.rails[n]
 		}
+	}
+	if s.former == nil {
+		return nil
+	}
+	if rail, found := s.former(i.Account); found {
+		return &rail
 	}
 	return nil
 }
@@ -148,6 +167,7 @@ func (s *Service) resolve(ctx context.Context, rail *Rail, i ledger.Intent) {
 	if s.ledger.NoteIntent(ctx, i.IntentKey, s.owner, s.now().Add(lease).Unix(), "", "") != nil {
 		return // another instance was quicker, or it has been decided
 	}
+	failpoint.Hit(failpoint.ResolveLeased)
 	if rail.Chain != nil && s.resolveByChain(ctx, rail.Chain, i) {
 		return
 	}
@@ -161,7 +181,9 @@ func (s *Service) resolve(ctx context.Context, rail *Rail, i ledger.Intent) {
 
 // resolveByChain asks the chain and reports whether it decided.
 func (s *Service) resolveByChain(ctx context.Context, chain Chain, i ledger.Intent) bool {
+	failpoint.Hit(failpoint.ResolveBeforeChain)
 	sighting, found, err := s.look(ctx, chain, i)
+	failpoint.Hit(failpoint.ResolveAfterChain)
 	if err != nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ type Rail struct {
 	// Chain is nil where no RPC endpoint is configured: settlements are then
 	// claims of the facilitator.
 	Chain Chain
+
+	// terms is made by New.
+	terms terms
 }
 
 // Chain reads what became of an authorization from the chain itself. An error
@@ -44,10 +48,11 @@ type Ledger interface {
 	SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error
 	RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error
+	MoveIntent(ctx context.Context, key ledger.IntentKey, owner, facilitator string) error
 	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
-	OpenIntents(ctx context.Context, limit int) ([]ledger.Intent, error)
-	SettledUnproven(ctx context.Context, limit int) ([]ledger.Intent, error)
+	OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)
+	SettledUnproven(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)
 	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
 }
 
@@ -61,6 +66,10 @@ type Config struct {
 	// Owner names this instance in the leases of the ledger; unique for each
 	// Service.
 	Owner string
+	// Former finds the rail of an account that the offer had before its
+	// configuration was changed, with nobody to quote to; its open payments
+	// are resolved all the same. nil means that there is none.
+	Former func(account string) (Rail, bool)
 	// Own tells the operator's own addresses (lower case) from the world's.
 	Own    func(address string) bool
 	Now    func() time.Time
@@ -75,6 +84,7 @@ type Service struct {
 	limiter *limiter
 	owner   string
 	own     func(address string) bool
+	former  func(account string) (Rail, bool)
 	now     func() time.Time
 	log     *slog.Logger
 	quote   *Quote
@@ -104,9 +114,12 @@ func New(c Config) (*Service, error) {
 		}
 	}
 	s := &Service{
-		offer: c.Offer, rails: c.Rails, ledger: c.Ledger, limiter: newLimiter(c.Limit),
-		owner: c.Owner, own: c.Own, now: c.Now, log: c.Logger,
+		offer: c.Offer, rails: slices.Clone(c.Rails), ledger: c.Ledger, limiter: newLimiter(c.Limit),
+		owner: c.Owner, own: c.Own, former: c.Former, now: c.Now, log: c.Logger,
 		gate: gate{busy: make(map[ledger.IntentKey]chan struct{})},
+	}
+	for n := range s.rails {
+		s.rails[n].terms = s.termsOf(s.rails[n].USDC)
 	}
 	s.quote = s.Refusal(unpaid)
 	return s, nil

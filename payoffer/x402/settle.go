@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
@@ -40,13 +41,10 @@ func (s *Service) settle(ctx context.Context, p *payment, rail *Rail, intent led
 	request := facilitatorRequest{X402Version: intent.Version, PaymentPayload: intent.Payload, PaymentRequirements: intent.Requirement}
 	for _, f := range facilitators {
 		if f.Host() != intent.Facilitator {
-			if err := s.ledger.WithdrawIntent(ctx, intent.IntentKey, s.owner); err != nil {
+			if err := s.ledger.MoveIntent(ctx, intent.IntentKey, s.owner, f.Host()); err != nil {
 				return s.answer(p, intent)
 			}
 			intent.Facilitator = f.Host()
-			if err := s.ledger.InsertIntent(ctx, intent); err != nil {
-				return s.notInserted(ctx, p, err)
-			}
 		}
 		answer, err := s.settleOnce(ctx, f, request)
 		var failed *callError
@@ -67,7 +65,9 @@ func (s *Service) settle(ctx context.Context, p *payment, rail *Rail, intent led
 // settleOnce asks a facilitator to settle, and repeats the identical request
 // once when the answer is that the transaction waits to be mined.
 func (s *Service) settleOnce(ctx context.Context, f *Facilitator, r facilitatorRequest) (settleAnswer, error) {
+	failpoint.Hit(failpoint.SettleBefore)
 	answer, err := f.settle(ctx, r)
+	failpoint.Hit(failpoint.SettleAfter)
 	if err != nil || *answer.Success || answer.ErrorReason != reasonPending {
 		return answer, err
 	}
@@ -98,7 +98,9 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 	if rail.Chain == nil {
 		return s.claim(ctx, intent)
 	}
+	failpoint.Hit(failpoint.ProofBefore)
 	sighting, found, err := s.proveSoon(ctx, rail.Chain, intent)
+	failpoint.Hit(failpoint.ProofAfter)
 	switch {
 	case err != nil:
 		// The chain cannot be read now; the facilitator's word is a claim.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting of a payment payload.
@@ -21,55 +21,107 @@ var memberNames = foldAll("x402Version", "scheme", "network", "accepted", "paylo
 // checkJSON refuses JSON that two parsers may read differently: members whose
 // names are equal but for case, known names in another case, nesting without
 // end, bytes after the value. A facilitator must see the authorization that
-// was checked here, not another.
+// was checked here, not another. Its time grows with the length alone.
 func checkJSON(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := checkValue(d, 0, false); err != nil {
-		return err
+	if !json.Valid(data) {
+		return errors.New("it is not one valid JSON value")
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the JSON value")
+	w := walker{data: data}
+	return w.value(0, false)
+}
+
+// walker goes through valid JSON once and copies nothing but member names.
+type walker struct {
+	data []byte
+	at   int
+}
+
+// value passes over one value. foreign is true inside of extensions, whose
+// members are not ours to name.
+func (w *walker) value(depth int, foreign bool) error {
+	w.space()
+	switch w.data[w.at] {
+	case '{', '[':
+		if depth == maxDepth {
+			return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
+		}
+		return w.members(depth, foreign)
+	case '"':
+		w.text()
+	default:
+		for w.at < len(w.data) && bytes.IndexByte(endOfScalar, w.data[w.at]) < 0 {
+			w.at++
+		}
 	}
 	return nil
 }
 
-// checkValue reads one value. foreign is true inside of extensions, whose
-// members are not ours to name.
-func checkValue(d *json.Decoder, depth int, foreign bool) error {
-	token, err := d.Token()
-	if err != nil {
-		return errors.New("it is not valid JSON")
-	}
-	delim, isDelim := token.(json.Delim)
-	if !isDelim {
-		return nil
-	}
-	if depth == maxDepth {
-		return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
-	}
-	seen := make(map[string]bool)
-	for d.More() {
+// endOfScalar are the bytes that may follow a number, true, false or null.
+var endOfScalar = []byte(",]} \t\r\n")
+
+// members passes over an object or an array.
+func (w *walker) members(depth int, foreign bool) error {
+	object := w.data[w.at] == '{'
+	var seen map[string]bool
+	for w.at++; ; {
+		w.space()
+		switch w.data[w.at] {
+		case '}', ']':
+			w.at++
+			return nil
+		case ',':
+			w.at++
+			continue
+		}
 		inside := foreign
-		if delim == '{' {
-			token, err := d.Token()
-			name, isName := token.(string)
-			if err != nil || !isName {
-				return errors.New("it is not valid JSON")
+		if object {
+			if seen == nil {
+				seen = make(map[string]bool)
 			}
+			name := w.name()
 			if err := checkName(name, seen, foreign); err != nil {
 				return err
 			}
 			inside = foreign || name == "extensions"
 		}
-		if err := checkValue(d, depth+1, inside); err != nil {
+		if err := w.value(depth+1, inside); err != nil {
 			return err
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return errors.New("it is not valid JSON")
+}
+
+// name reads a member's name and passes over its colon.
+func (w *walker) name() (name string) {
+	raw := w.text()
+	if bytes.IndexFunc(raw, isEscape) < 0 {
+		name = string(raw[1 : len(raw)-1])
+	} else if err := json.Unmarshal(raw, &name); err != nil {
+		panic("x402: read a member's name: " + err.Error()) // it is a string of valid JSON
 	}
-	return nil
+	w.space()
+	w.at++
+	return name
+}
+
+// isEscape reports whether a name must be decoded to be compared.
+func isEscape(r rune) bool { return r == '\\' || r >= utf8.RuneSelf }
+
+// text passes over a string and returns it as it stands there.
+func (w *walker) text() []byte {
+	start := w.at
+	for w.at++; w.data[w.at] != '"'; w.at++ {
+		if w.data[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+	return w.data[start:w.at]
+}
+
+func (w *walker) space() {
+	for w.data[w.at] == ' ' || w.data[w.at] == '\t' || w.data[w.at] == '\r' || w.data[w.at] == '\n' {
+		w.at++
+	}
 }
 
 func checkName(name string, seen map[string]bool, foreign bool) error {

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/math"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/signer/core/apitypes"
 )
 
 // Reason codes of local refusals, in the words of the reference facilitator.
@@ -76,7 +74,7 @@ func (s *Service) timely(a Authorization) *refusal {
 func (s *Service) match(p *payment) *Rail {
 	for i := range s.rails {
 		rail := &s.rails[i]
-		want := requirements(rail.USDC)
+		want := &rail.terms.accepted
 		if p.accepted.Scheme != schemeExact || p.network != want.Network || !strings.EqualFold(p.asset, want.Asset) {
 			continue
 		}
@@ -93,10 +91,6 @@ func (s *Service) match(p *payment) *Rail {
 // ERC-6492), which only the chain can check. A signature whose s is in the
 // upper half is the token contract's to refuse, so it is refused here.
 func signedBy(p *payment, rail *Rail) bool {
-	digest, err := digest(p.authorization, rail)
-	if err != nil {
-		return false
-	}
 	signature := append([]byte(nil), p.signature...)
 	if signature[64] >= 27 {
 		signature[64] -= 27
@@ -105,33 +99,6 @@ func signedBy(p *payment, rail *Rail) bool {
 	if !crypto.ValidateSignatureValues(signature[64], r, sValue, true) {
 		return false
 	}
-	public, err := crypto.SigToPub(digest, signature)
+	public, err := crypto.SigToPub(digest(p.authorization, rail.terms.domain), signature)
 	return err == nil && crypto.PubkeyToAddress(*public) == common.HexToAddress(p.authorization.From)
-}
-
-// digest is the EIP-712 hash that EIP-3009 has the payer sign.
-func digest(a Authorization, rail *Rail) ([]byte, error) {
-	network := rail.USDC.Network
-	hash, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
-		Types: apitypes.Types{
-			"EIP712Domain": {
-				{Name: "name", Type: "string"}, {Name: "version", Type: "string"},
-				{Name: "chainId", Type: "uint256"}, {Name: "verifyingContract", Type: "address"},
-			},
-			"TransferWithAuthorization": {
-				{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"},
-				{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"},
-			},
-		},
-		PrimaryType: "TransferWithAuthorization",
-		Domain: apitypes.TypedDataDomain{
-			Name: network.TokenName, Version: network.TokenVersion,
-			ChainId: math.NewHexOrDecimal256(network.ChainID), VerifyingContract: network.USDC,
-		},
-		Message: apitypes.TypedDataMessage{
-			"from": a.From, "to": a.To, "value": a.Value,
-			"validAfter": a.ValidAfter, "validBefore": a.ValidBefore, "nonce": a.Nonce,
-		},
-	})
-	return hash, err
 }

@@ -30,10 +30,8 @@ var golden = struct {
 
 func TestSignatureOfAReferenceWallet(t *testing.T) {
 	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
-	rail := &Rail{USDC: rails[0]}
-	got, err := digest(golden.auth, rail)
-	require.NoError(t, err)
-	require.Equal(t, golden.digest, hex.EncodeToString(got))
+	rail := &Rail{USDC: rails[0], terms: terms{domain: domainHash(rails[0].Network)}}
+	require.Equal(t, golden.digest, hex.EncodeToString(digest(golden.auth, rail.terms.domain)))
 	byHand := &buyer{auth: golden.auth, chainID: 84532, token: testToken, tokenName: "USDC"}
 	require.Equal(t, golden.digest, hex.EncodeToString(byHand.typedHash(t)))
 
@@ -130,7 +128,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 				require.Nil(t, got.Response)
 			}
 			require.Empty(t, f.Calls(payoffertest.CallVerify))
-			open, err := s.book.OpenIntents(t.Context(), 10)
+			open, err := s.book.OpenIntents(t.Context(), s.offer.ID, 0, 10)
 			require.NoError(t, err)
 			require.Empty(t, open)
 		})

@@ -52,12 +52,12 @@ CREATE TABLE intents (
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 );
 
--- One open authorization per payer. A reopened one is left out: that a settled transaction
+-- One open authorization per payer, on whatever chain. A reopened one is left out: that a settled transaction
 -- left the chain must be recorded even while a later authorization is open.
-CREATE UNIQUE INDEX intents_open ON intents (network, asset, payer)
+CREATE UNIQUE INDEX intents_open ON intents (offer, payer)
 	WHERE state = 'settling' AND NOT reopened;
-CREATE INDEX intents_settling ON intents (id) WHERE state = 'settling';
-CREATE INDEX intents_unproven ON intents (id) WHERE state = 'settled' AND evidence = 'facilitator';
+CREATE INDEX intents_settling ON intents (offer, id) WHERE state = 'settling';
+CREATE INDEX intents_unproven ON intents (offer, id) WHERE state = 'settled' AND evidence = 'facilitator';
 
 -- The payment-identifier extension: the intent that holds an identifier of a payer.
 CREATE TABLE payment_ids (

@@ -47,12 +47,12 @@ CREATE TABLE intents (
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT;
 
--- One open authorization per payer. A reopened one is left out: that a settled transaction
+-- One open authorization per payer, on whatever chain. A reopened one is left out: that a settled transaction
 -- left the chain must be recorded even while a later authorization is open.
-CREATE UNIQUE INDEX intents_open ON intents (network, asset, payer)
+CREATE UNIQUE INDEX intents_open ON intents (offer, payer)
 	WHERE state = 'settling' AND NOT reopened;
-CREATE INDEX intents_settling ON intents (id) WHERE state = 'settling';
-CREATE INDEX intents_unproven ON intents (id) WHERE state = 'settled' AND evidence = 'facilitator';
+CREATE INDEX intents_settling ON intents (offer, id) WHERE state = 'settling';
+CREATE INDEX intents_unproven ON intents (offer, id) WHERE state = 'settled' AND evidence = 'facilitator';
 
 -- The payment-identifier extension: the intent that holds an identifier of a payer.
 CREATE TABLE payment_ids (
@@ -61,6 +61,8 @@ CREATE TABLE payment_ids (
 	intent_id  INTEGER NOT NULL REFERENCES intents (id),
 	PRIMARY KEY (payer, payment_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX payment_ids_intent ON payment_ids (intent_id);
 
 -- One row per money movement. state, reversed and reversed_at are the merged facts;
 -- status and refunded_cents are derived from them and stored to be counted.
