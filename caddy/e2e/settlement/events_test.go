@@ -1,0 +1,212 @@
+package settlement
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+func TestATransactionThatWaitsForItsBlockIsNoLessPaid(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	pending, err := s.chain.Send(s.chain.USDC, p.call(t))
+	require.NoError(t, err)
+	s.facilitator.Script(payoffertest.CallSettle, reply{Reason: "settlement_pending", Transaction: pending.Hex()})
+
+	s.requireOpen(p)
+	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 2, "repeated once, identically")
+	calls := s.facilitator.Calls(payoffertest.CallSettle)
+	require.Equal(t, calls[0].Body, calls[1].Body)
+	s.resolve(soon)
+	s.requireOpen(p)
+	s.requireAgreement(0, 1)
+
+	s.chain.Mine(t, 1)
+	s.resolve(soon)
+	s.requirePaid(p, pending)
+	s.requireAgreement(1, 0)
+}
+
+func TestATransactionWithARaisedFeeIsFoundUnderItsOtherHash(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]reply{
+		"after settlement_pending": {Reason: "settlement_pending"},
+		"after a success":          {Idle: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, longTimeout)
+			p := s.payment(s.chain.Buyers[0])
+			first, err := s.chain.Send(s.chain.USDC, p.call(t))
+			require.NoError(t, err)
+			script.Transaction = first.Hex()
+			s.facilitator.Script(payoffertest.CallSettle, script)
+			s.requireOpen(p)
+
+			raised := s.chain.Replace(t, first)
+			require.NotEqual(t, first, raised)
+			s.chain.Mine(t, 1)
+			s.resolve(soon)
+			s.requirePaid(p, raised)
+			s.requireAgreement(1, 0)
+		})
+	}
+}
+
+func TestTwoSettlementsInOneTransactionAreTwoReceipts(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	payments := []payment{s.payment(s.chain.Buyers[0]), s.payment(s.chain.Buyers[1])}
+	batch, err := s.chain.Send(chain.Multicall3, s.chain.Batch(t, payments[0].call(t), payments[1].call(t)))
+	require.NoError(t, err)
+	s.chain.Mine(t, 1)
+	s.facilitator.Script(payoffertest.CallSettle, reply{Idle: true, Transaction: batch.Hex()})
+	for _, p := range payments {
+		s.requirePaid(p, batch)
+		s.requirePaid(p, batch)
+	}
+	s.requireAgreement(2, 0)
+	rows, err := s.book.Receipts(t.Context(), offerID, 0, 10)
+	require.NoError(t, err)
+	require.NotEqual(t, rows[0].Payer, rows[1].Payer)
+}
+
+// reorganized is a settled payment whose transaction left the chain, as the observer has seen.
+func reorganized(t *testing.T) (*shop, payment) {
+	t.Helper()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	require.Equal(t, x402.Settled, s.pay(p).Status)
+	s.requireAgreement(1, 0)
+	s.reorganize(p)
+	require.NoError(t, s.evm.Follow(t.Context(), s.book))
+	return s, p
+}
+
+func TestASettlementThatLeftTheChainIsSubmittedAgain(t *testing.T) {
+	t.Parallel()
+	s, p := reorganized(t)
+	s.requireOpen(p)
+	s.requireBlocked(p)
+	s.requireAgreement(0, 1)
+	s.requireDropped(1)
+
+	s.resolve(soon)
+	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 2)
+	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
+	require.NoError(t, s.evm.Follow(t.Context(), s.book))
+	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
+	s.requireAgreement(1, 0)
+	s.requireDropped(1)
+}
+
+func TestASettlementThatLeftTheChainForGoodIsANoAfterItsFinalizedExpiry(t *testing.T) {
+	t.Parallel()
+	s, p := reorganized(t)
+	s.facilitator.Script(payoffertest.CallSettle, reply{Reason: "invalid_exact_evm_transaction_failed"})
+	s.resolve(soon)
+	s.requireOpen(p)
+	s.expire()
+	s.resolve(late)
+	s.requireOpen(p)
+
+	s.chain.Finalize(t)
+	s.resolve(late)
+	s.requireDead(p, "authorization_expired")
+	s.requireAgreement(0, 0)
+	s.requireDropped(1)
+}
+
+func TestASettlementThatMovedToAnotherTransactionKeepsItsAnswer(t *testing.T) {
+	t.Parallel()
+	s, p := reorganized(t)
+	again, err := s.chain.Send(s.chain.USDC, p.call(t))
+	require.NoError(t, err)
+	s.chain.Mine(t, 1)
+	s.resolve(soon)
+	s.requirePaid(p, again)
+	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1, "the chain was asked before the facilitator")
+	s.requireAgreement(1, 0)
+}
+
+func TestASettlementThatMovedToAnotherBlockStaysSettled(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	require.Equal(t, x402.Settled, s.pay(p).Status)
+	transaction := s.awaitTransfers(1)[0].Tx
+	before := s.receipts()
+	s.chain.Move(t, 1)
+	require.NoError(t, s.evm.Follow(t.Context(), s.book))
+	s.requirePaid(p, transaction)
+	s.requireAgreement(1, 0)
+	after := s.receipts()
+	require.NotEqual(t, string(before[0].Evidence), string(after[0].Evidence), "it is in another block now")
+
+	s.chain.Finalize(t)
+	require.NoError(t, s.evm.Follow(t.Context(), s.book))
+	require.True(t, s.receipts()[0].Final)
+	require.Equal(t, before[0].Version, s.receipts()[0].Version, "nobody is told of a payment twice")
+}
+
+// What happened under a former address goes on being resolved: the intent is the payer's only way to an answer, and
+// keeps its other payments waiting.
+func TestAnOpenPaymentToAFormerAddressIsStillResolved(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	s.facilitator.Script(payoffertest.CallSettle, reply{Fault: payoffertest.FaultCloseActed})
+	s.requireOpen(p)
+	transaction := s.awaitTransfers(1)[0].Tx
+
+	s.service, _ = s.serve(cents, newAddress(t), s.chain.URL)
+	s.resolve(soon)
+	s.requirePaid(p, transaction)
+	s.requireAgreement(1, 0)
+}
+
+func TestAnObserverThatStartsAnewMakesReceiptsFinal(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	require.Equal(t, x402.Settled, s.pay(p).Status)
+	s.chain.Finalize(t)
+	s.clock.pass(time.Hour)
+	_, evm := s.serve(cents, s.payee, s.chain.URL)
+	require.NoError(t, evm.Follow(t.Context(), s.book))
+	require.True(t, s.receipts()[0].Final)
+	s.requireAgreement(1, 0)
+}
+
+// reorganize replaces the newest block, in which a payment was made.
+func (s *shop) reorganize(p payment) {
+	s.Helper()
+	s.chain.Reorganize(s, 1)
+	s.facilitator.Forget(p.Nonce.Hex())
+}
+
+func (s *shop) receipts() []ledger.Receipt {
+	s.Helper()
+	rows, err := s.book.Receipts(s.Context(), offerID, 0, 100)
+	require.NoError(s, err)
+	return rows
+}
+
+// requireDropped requires so many receipts of transactions that left the chain.
+func (s *shop) requireDropped(count int) {
+	s.Helper()
+	dropped := 0
+	for _, row := range s.receipts() {
+		if row.Status == ledger.StatusDropped {
+			dropped++
+		}
+	}
+	require.Equal(s, count, dropped)
+}

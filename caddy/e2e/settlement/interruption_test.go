@@ -1,0 +1,217 @@
+package settlement
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// A client may leave at any time. Before the intent is committed nothing is sent; after it the settlement ends without
+// the client, and the same payment gets its answer.
+func TestAClientThatLeavesLosesNothing(t *testing.T) {
+	t.Parallel()
+	for name, leaves := range map[string]struct {
+		// when arranges that leave is called at the step.
+		when func(s *shop, leave func() error)
+		// during is the call of the facilitator during which the client leaves, or empty.
+		during string
+		// sent says that the payment is settled all the same.
+		sent bool
+	}{
+		"before verify": {when: func(s *shop, leave func() error) { s.book.onDone("Intent", leave) }},
+		"during verify": {during: payoffertest.CallVerify},
+		"after verify":  {when: func(s *shop, leave func() error) { s.book.on("InsertIntent", leave) }},
+		"after insert":  {when: func(s *shop, leave func() error) { s.book.onDone("InsertIntent", leave) }, sent: true},
+		"during settle": {during: payoffertest.CallSettle, sent: true},
+		"after settle":  {when: func(s *shop, leave func() error) { s.book.on("Record", leave) }, sent: true},
+		"after record":  {when: func(s *shop, leave func() error) { s.book.onDone("Record", leave) }, sent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, longTimeout)
+			p := s.payment(s.chain.Buyers[0])
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if leaves.when != nil {
+				leaves.when(s, func() error { cancel(); return nil })
+			} else {
+				s.facilitator.Script(leaves.during, reply{Fault: payoffertest.FaultHang})
+				go func() {
+					s.facilitator.Await(leaves.during, 1)
+					cancel()
+				}()
+			}
+			outcome := s.service.Pay(ctx, p.attempt())
+			switch {
+			case !leaves.sent:
+				require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
+			case outcome.Status != x402.Settled: // it was quicker
+				require.Equal(t, x402.Open, outcome.Status, "%+v", outcome)
+			}
+			s.facilitator.Release()
+			s.facilitator.Script(payoffertest.CallVerify, reply{})
+			require.NoError(t, s.service.Wait(t.Context()))
+			if leaves.sent {
+				s.requireAgreement(1, 0)
+			} else {
+				s.requireAgreement(0, 0)
+				s.book.requireUnknown(t, p)
+			}
+			outcome = s.pay(p)
+			require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
+			s.requireAgreement(1, 0)
+			require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1)
+		})
+	}
+}
+
+// A ledger may refuse to write at any time. Nothing is sent that it does not know of.
+func TestALedgerThatRefusesBeforeTheSettlementStopsIt(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Intent", "InsertIntent"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, longTimeout)
+			p := s.payment(s.chain.Buyers[0])
+			s.book.on(method, refuse)
+			outcome := s.pay(p)
+			require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
+			require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
+			s.requireAgreement(0, 0)
+			s.book.requireUnknown(t, p)
+
+			s.book.on(method, nil)
+			outcome = s.pay(p)
+			require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
+			s.requireAgreement(1, 0)
+		})
+	}
+}
+
+// An intent that was committed although the ledger reported a failure was not sent; it is settled later, once.
+func TestAnIntentWhoseCommitSeemedToFailIsSettledOnce(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	s.book.onDone("InsertIntent", refuse)
+	outcome := s.pay(p)
+	require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
+	require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
+	s.requireAgreement(0, 1)
+
+	s.book.onDone("InsertIntent", nil)
+	s.resolve(late) // the lease has expired
+	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
+	s.requireAgreement(1, 0)
+}
+
+// A buyer who was charged is told so, whether or not the ledger takes it; it is recorded later.
+func TestALedgerThatRefusesTheReceiptDoesNotHideThePayment(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	s.book.on("Record", refuse)
+	transaction := s.paidFirst(p)
+	s.book.requireIntent(t, p, ledger.IntentSettling)
+	require.Empty(t, s.receipts())
+	s.resolve(late)
+	s.clock.pass(late) // a resend waits for whoever holds the lease
+	s.requireOpen(p)
+
+	s.book.on("Record", nil)
+	s.resolve(late)
+	s.requirePaid(p, transaction)
+	s.requireAgreement(1, 0)
+	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1)
+}
+
+func TestARecordWhoseCommitSeemedToFailIsOneReceipt(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	failed := false
+	s.book.onDone("Record", func() error {
+		if failed {
+			return nil
+		}
+		failed = true
+		return errRefused
+	})
+	transaction := s.paidFirst(p)
+	s.requirePaid(p, transaction)
+	s.requireAgreement(1, 0)
+	require.EqualValues(t, 1, s.receipts()[0].Version)
+}
+
+// Without a readable chain nobody else could tell that the payment was settled: the claim is written as soon as the
+// ledger takes it.
+func TestAClaimThatTheLedgerRefusesIsWrittenLater(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	s.service, _ = s.serve(cents, s.payee, "http://127.0.0.1:9") // nobody listens there
+	p := s.payment(s.chain.Buyers[0])
+	s.book.on("SettleIntent", refuse)
+	transaction := s.paidFirst(p)
+	s.book.requireIntent(t, p, ledger.IntentSettling)
+
+	s.book.on("SettleIntent", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, s.service.Wait(ctx))
+	s.book.requireIntent(t, p, ledger.IntentSettled)
+	s.requirePaid(p, transaction)
+}
+
+// What cannot be written about an open payment leaves it open, until the lease has expired.
+func TestALedgerThatRefusesToNoteLeavesThePaymentOpen(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		method string
+		reply  reply
+	}{
+		"an unknown outcome":      {"NoteIntent", reply{Status: 500, Body: "boom", Idle: true}},
+		"that nothing was sent":   {"WithdrawIntent", reply{Status: 403, Body: "{}", Idle: true}},
+		"an outcome after acting": {"NoteIntent", reply{Status: 500, Body: "boom"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, longTimeout)
+			p := s.payment(s.chain.Buyers[0])
+			s.book.on(answer.method, refuse)
+			s.facilitator.Script(payoffertest.CallSettle, answer.reply, reply{})
+			s.requireOpen(p)
+			s.book.requireOpenIntents(t, 1)
+
+			s.book.on(answer.method, nil)
+			s.resolve(late)
+			s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
+			s.requireAgreement(1, 0)
+		})
+	}
+}
+
+func TestALedgerThatRefusesTheDefiniteNoAnswersItLater(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	s.facilitator.Script(payoffertest.CallSettle, reply{Reason: "invalid_exact_evm_transaction_failed"})
+	s.requireOpen(p)
+	s.expire()
+	s.chain.Finalize(t)
+	s.book.on("RefuseIntent", refuse)
+	s.resolve(late)
+	s.clock.pass(late)
+	s.requireOpen(p)
+
+	s.book.on("RefuseIntent", nil)
+	s.resolve(late)
+	s.requireDead(p, "authorization_expired")
+	s.requireAgreement(0, 0)
+}
+
+func refuse() error { return errRefused }

@@ -1,0 +1,175 @@
+package settlement
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// signedV2 is the version 2 payload of an authorization that was changed before it was signed.
+func signedV2(t *testing.T, p payment, change func(*chain.Authorization)) payment {
+	t.Helper()
+	network := p.Network
+	change(&p.Authorization)
+	p.signature = p.Sign(t, p.buyer)
+	p.Network = network // what was signed for another one is sent for this one
+	p.encode(t)
+	return p
+}
+
+// replaced is a payload with a text in place of another.
+func replaced(t *testing.T, p payment, old, new string) []byte {
+	t.Helper()
+	require.Contains(t, string(p.payload), old)
+	return []byte(strings.ReplaceAll(string(p.payload), old, new))
+}
+
+// payloadV1 is the same payment in version 1.
+func payloadV1(t *testing.T, p payment, network string) []byte {
+	t.Helper()
+	payload, err := json.Marshal(map[string]any{
+		"x402Version": 1, "scheme": "exact", "network": network,
+		"payload": map[string]any{"signature": p.signature, "authorization": p.Authorization},
+	})
+	require.NoError(t, err)
+	return payload
+}
+
+// twin returns the other signature that proves the same (EIP-2 allows only the one with the smaller s).
+func twin(p payment) []byte {
+	order := crypto.S256().Params().N
+	signature := bytes.Clone(p.signature)
+	s := new(big.Int).SetBytes(signature[32:64])
+	copy(signature[32:64], common.LeftPadBytes(s.Sub(order, s).Bytes(), 32))
+	signature[64] ^= 27 ^ 28
+	return signature
+}
+
+// intents counts the rows of payments in a ledger's file.
+func intents(t *testing.T, path string) (count int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM intents").Scan(&count))
+	return count
+}
+
+// What can be told without anybody's help is told so: with the documented status and reason, without a call of the
+// facilitator, and without a row.
+func TestWhatCannotBeAPaymentCostsNothing(t *testing.T) {
+	s := openSite(t)
+	good := s.payment(s.chain.Buyers[0])
+	now := time.Now()
+	standard := base64.StdEncoding.EncodeToString
+	v2 := func(payload []byte) (string, string) { return "PAYMENT-SIGNATURE", standard(payload) }
+	v1 := func(payload []byte) (string, string) { return "X-PAYMENT", standard(payload) }
+	changed := func(change func(*chain.Authorization)) (string, string) { return v2(signedV2(t, good, change).payload) }
+	raw := func(value string) (string, string) { return "PAYMENT-SIGNATURE", value }
+	both := func(name, value string) [2]string { return [2]string{name, value} }
+	other := newAddress(t)
+	badTwin := good
+	badTwin.signature = twin(good)
+	badTwin.encode(t)
+
+	for name, c := range map[string]struct {
+		header [2]string
+		status int
+		reason string
+	}{
+		"too little":       {both(changed(func(a *chain.Authorization) { a.Value-- })), 402, "invalid_exact_evm_payload_authorization_value_mismatch"},
+		"too much":         {both(changed(func(a *chain.Authorization) { a.Value++ })), 402, "invalid_exact_evm_payload_authorization_value_mismatch"},
+		"another payee":    {both(v2(replaced(t, signedV2(t, good, func(a *chain.Authorization) { a.To = other }), `"payTo":"`+other.Hex(), `"payTo":"`+s.payee.Hex()))), 402, "invalid_exact_evm_recipient_mismatch"},
+		"another payTo":    {both(v2(replaced(t, good, `"payTo":"`+s.payee.Hex(), `"payTo":"`+other.Hex()))), 402, "invalid_payment_requirements"},
+		"another price":    {both(v2(replaced(t, good, `"amount":"42000000"`, `"amount":"1"`))), 402, "invalid_payment_requirements"},
+		"another scheme":   {both(v2(replaced(t, good, `"scheme":"exact"`, `"scheme":"upto"`))), 402, "invalid_payment_requirements"},
+		"another network":  {both(v2(replaced(t, good, "eip155:84532", "eip155:8453"))), 402, "invalid_payment_requirements"},
+		"another asset":    {both(v2(replaced(t, good, `"asset":"`+chain.USDC.Hex(), `"asset":"`+chain.Celo.USDC.Hex()))), 402, "invalid_payment_requirements"},
+		"another chain id": {both(changed(func(a *chain.Authorization) { a.Network.ID = 8453 })), 402, "invalid_exact_evm_signature"},
+		"another token":    {both(changed(func(a *chain.Authorization) { a.Network.Token = "USD Coin" })), 402, "invalid_exact_evm_signature"},
+		"expired":          {both(changed(func(a *chain.Authorization) { a.ValidBefore = now.Add(-time.Second).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_before"},
+		"nearly expired":   {both(changed(func(a *chain.Authorization) { a.ValidBefore = now.Add(2 * time.Second).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_before"},
+		"valid for a day":  {both(changed(func(a *chain.Authorization) { a.ValidBefore = now.Add(24 * time.Hour).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_before"},
+		"not yet valid":    {both(changed(func(a *chain.Authorization) { a.ValidAfter = now.Add(time.Hour).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_after"},
+		"another signer":   {both(changed(func(a *chain.Authorization) { a.From = other })), 402, "invalid_exact_evm_signature"},
+		"a high s":         {both(v2(badTwin.payload)), 402, "invalid_exact_evm_signature"},
+		"v1, unknown name": {both(v1(payloadV1(t, good, "eip155:84532"))), 402, "invalid_payment_requirements"},
+
+		"nothing":               {both(raw("")), 400, ""},
+		"no base64":             {both(raw("%%%")), 400, ""},
+		"truncated base64":      {both(raw(standard(good.payload)[:801])), 400, ""},
+		"truncated JSON":        {both(v2(good.payload[:600])), 400, "invalid_payload"},
+		"JSON and more":         {both(v2(append(bytes.Clone(good.payload), "{}"...))), 400, "invalid_payload"},
+		"deep JSON":             {both(v2([]byte(strings.Repeat("[", 5000)))), 400, "invalid_payload"},
+		"deep extensions":       {both(v2(replaced(t, good, `"x402Version":2`, `"x402Version":2,"extensions":`+strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100)))), 400, "invalid_payload"},
+		"no object":             {both(v2([]byte(`"pay"`))), 400, "invalid_payload"},
+		"version 3":             {both(v2(replaced(t, good, `"x402Version":2`, `"x402Version":3`))), 400, "invalid_payload"},
+		"version 2 as 1":        {both(v2(replaced(t, good, `"x402Version":2`, `"x402Version":1`))), 402, "invalid_payment_requirements"},
+		"version 1 as 2":        {both(v2(bytes.Replace(payloadV1(t, good, "base-sepolia"), []byte(`"x402Version":1`), []byte(`"x402Version":2`), 1))), 400, "invalid_payload"},
+		"a number as an amount": {both(v2(replaced(t, good, `"value":"42000000"`, `"value":42000000`))), 400, "invalid_payload"},
+		"a negative amount":     {both(v2(replaced(t, good, `"value":"42000000"`, `"value":"-42000000"`))), 400, "invalid_payload"},
+		"two nonces":            {both(v2(replaced(t, good, `"nonce":`, `"nonce":"0x00","nonce":`))), 400, "invalid_payload"},
+		"a nonce in capitals":   {both(v2(replaced(t, good, `"nonce":`, `"Nonce":`))), 400, "invalid_payload"},
+		"a short signature":     {both(v2(replaced(t, good, good.signature.String(), good.signature.String()[:130]))), 400, "invalid_payload"},
+		"a 12 KiB header":       {both(raw(strings.Repeat("A", 12<<10))), 400, "invalid_payload"},
+		"a 1 MiB header":        {both(raw(strings.Repeat("A", 1<<20))), 431, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := s.post(t.Context(), c.header[0], c.header[1])
+			require.NoError(t, a.err)
+			require.Equal(t, c.status, a.status, a.body)
+			require.Contains(t, a.body, c.reason)
+			require.Empty(t, a.header.Get("PAYMENT-RESPONSE"))
+			require.Equal(t, c.status == http.StatusPaymentRequired, a.header.Get("PAYMENT-REQUIRED") != "")
+			if c.status != http.StatusRequestHeaderFieldsTooLarge {
+				require.Contains(t, a.header.Get("Cache-Control"), "no-store")
+			}
+		})
+	}
+	require.Empty(t, s.facilitator.Calls(payoffertest.CallVerify))
+	require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
+
+	// The very payment is still good: in base64url, in version 1, and again in version 2, and is made once.
+	first := s.post(t.Context(), "PAYMENT-SIGNATURE", base64.RawURLEncoding.EncodeToString(good.payload))
+	transaction := s.awaitTransfers(1)[0].Tx
+	s.requirePaid(first, transaction)
+	name, value := v1(payloadV1(t, good, "base-sepolia"))
+	again := s.post(t.Context(), name, value)
+	require.Equal(t, http.StatusOK, again.status, again.body)
+	require.Empty(t, again.header.Get("PAYMENT-RESPONSE"))
+	response, err := base64.StdEncoding.DecodeString(again.header.Get("X-PAYMENT-RESPONSE"))
+	require.NoError(t, err)
+	require.Contains(t, string(response), `"base-sepolia"`)
+	require.Contains(t, string(response), transaction.Hex())
+	s.requirePaid(s.pay(t.Context(), good), transaction)
+
+	// Its nonce with another content is another's.
+	reused := signedV2(t, good, func(a *chain.Authorization) { a.ValidBefore++ })
+	conflict := s.pay(t.Context(), reused)
+	require.Equal(t, http.StatusConflict, conflict.status, conflict.body)
+	require.Contains(t, conflict.body, "authorization_in_use")
+	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1)
+
+	s.process.Terminate()
+	s.process.Await(t)
+	s.audit(func(b *book) {
+		b.requireReceipts(t, s.chain, s.chain.TransfersTo(t, s.payee))
+		b.requireOpenIntents(t, 0)
+		require.Equal(t, 1, intents(t, s.path), "nothing but the payment left a row")
+	})
+	require.Equal(t, strconv.Itoa(price), s.chain.BalanceOf(t, s.payee).String())
+}
