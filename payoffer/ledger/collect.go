@@ -15,15 +15,15 @@ func collect[T any](ctx context.Context, l *Ledger, scan func(scanner) (T, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	all, err := query(ctx, l.db.read, scan, statement, args...)
+	all, err := query(ctx, l.db, scan, statement, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ledger: %w", l.dialect.conceal(err))
 	}
 	return all, nil
 }
 
-func query[T any](ctx context.Context, db *sql.DB, scan func(scanner) (T, error), statement string, args ...any) ([]T, error) {
-	rows, err := db.QueryContext(ctx, statement, args...)
+func query[T any](ctx context.Context, db *database, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
+	rows, err := db.rows(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +37,16 @@ func query[T any](ctx context.Context, db *sql.DB, scan func(scanner) (T, error)
 		all = append(all, one)
 	}
 	return all, rows.Err()
+}
+
+func (db *database) rows(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	if db.reads.get(text) == nil {
+		db.reads.prepare(ctx)
+	}
+	if statement := db.reads.get(text); statement != nil {
+		return statement.QueryContext(ctx, args...)
+	}
+	return db.read.QueryContext(ctx, text, args...)
 }
 
 // first returns the only row of a query that gives at most one.

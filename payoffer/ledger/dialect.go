@@ -21,6 +21,9 @@ type dialect interface {
 	// connect returns the pool that writes and the one that only reads.
 	// Every transaction of the first may write from its first statement on.
 	connect() (write, read *sql.DB, err error)
+	// prepares says that statements are worth keeping prepared here, for the
+	// driver does not do so itself.
+	prepares() bool
 	// check refuses a database whose commits would not be durable.
 	check(ctx context.Context, write, read *sql.DB) error
 

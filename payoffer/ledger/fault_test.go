@@ -54,7 +54,7 @@ func writes(l *Ledger) map[string]func() error {
 	}
 }
 
-func prepared(t *testing.T, d testDialect) *Ledger {
+func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	t.Helper()
 	l, _ := d.ledger(t)
 	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
@@ -63,7 +63,7 @@ func prepared(t *testing.T, d testDialect) *Ledger {
 }
 
 func TestSQLiteReadOnlyFailsEveryWriteAndKeepsReading(t *testing.T) {
-	l := prepared(t, sqliteTests)
+	l := preparedLedger(t, sqliteTests)
 	_, err := l.db.write.Exec("PRAGMA query_only = 1")
 	require.NoError(t, err)
 	before := dump(t, l)
@@ -74,7 +74,7 @@ func TestSQLiteReadOnlyFailsEveryWriteAndKeepsReading(t *testing.T) {
 }
 
 func TestSQLiteFullDiskLeavesNoHalfRows(t *testing.T) {
-	l := prepared(t, sqliteTests)
+	l := preparedLedger(t, sqliteTests)
 	_, err := l.db.write.Exec("PRAGMA max_page_count = 1") // the lowest: what is in use
 	require.NoError(t, err)
 	var full error
@@ -105,7 +105,7 @@ func TestFailureAtAnyStatementUndoesTheWholeCall(t *testing.T) {
 			"UPDATE ON accounts",
 		} {
 			for name := range writes(nil) {
-				l := prepared(t, d)
+				l := preparedLedger(t, d)
 				_, err := l.db.write.Exec(d.fault(statement))
 				require.NoError(t, err)
 				before := dump(t, l)
@@ -126,7 +126,7 @@ func TestFailureAtAnyStatementUndoesTheWholeCall(t *testing.T) {
 
 func TestCanceledContextStoresNothing(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
-		l := prepared(t, d)
+		l := preparedLedger(t, d)
 		before := dump(t, l)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -49,6 +49,8 @@ func newLedger(d dialect, now func() time.Time) *Ledger {
 type database struct {
 	lock        io.Closer
 	write, read *sql.DB
+	// writes and reads are the prepared statements of both.
+	writes, reads *prepared
 }
 
 // Open creates or migrates the database and checks that its commits are
@@ -99,6 +101,9 @@ func (db *database) open(ctx context.Context, d dialect) (err error) {
 	}
 	if db.write, db.read, err = d.connect(); err != nil {
 		return err
+	}
+	if d.prepares() {
+		db.writes, db.reads = newPrepared(db.write), newPrepared(db.read)
 	}
 	if err = d.check(ctx, db.write, db.read); err != nil {
 		return err

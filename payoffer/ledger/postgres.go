@@ -85,6 +85,9 @@ func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error 
 	return read.PingContext(ctx)
 }
 
+// prepares: pgx keeps the statements of each connection prepared itself.
+func (d *postgresDialect) prepares() bool { return false }
+
 func (d *postgresDialect) migrations() fs.FS { return schemaOf("postgres") }
 
 func (d *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {

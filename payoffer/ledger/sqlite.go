@@ -36,6 +36,8 @@ type sqliteDialect struct {
 
 func (d *sqliteDialect) name() string { return d.path }
 
+func (d *sqliteDialect) prepares() bool { return true }
+
 func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
 
 // acquire creates the file and holds an exclusive transaction on an empty

@@ -21,7 +21,8 @@ const (
 // transaction is one attempt at a durable change.
 type transaction struct {
 	*sql.Tx
-	dialect dialect
+	dialect  dialect
+	prepared *prepared
 }
 
 // transact runs change in one durable transaction: all of it or nothing.
@@ -70,7 +71,7 @@ func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) e
 	// After a commit this does nothing; its error would hide the first one.
 	defer func() { _ = tx.Rollback() }()
 	failpoint.Hit(failpoint.TransactionBegun)
-	if err := change(&transaction{tx, l.dialect}); err != nil {
+	if err := change(&transaction{tx, l.dialect, l.db.writes}); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionBeforeCommit)
@@ -78,5 +79,6 @@ func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) e
 		return fmt.Errorf("committing a ledger transaction: %w", err)
 	}
 	failpoint.Hit(failpoint.TransactionCommitted)
+	l.db.writes.prepare(ctx)
 	return nil
 }
