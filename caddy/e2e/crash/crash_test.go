@@ -1,0 +1,135 @@
+package crash
+
+import (
+	"crypto/ecdsa"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// fresh is how many payments are begun before each kill.
+	fresh = 2
+	// waiting is how many buyers may wait for the outcome of earlier payments.
+	waiting = 12
+	// longest bounds the time between begin and kill. A payment takes until the next block, up to a second.
+	longest = 1500 * time.Millisecond
+)
+
+// kills is 60, or 1,000 with FULL=1, for which go test needs -timeout 2h.
+func kills() int {
+	if os.Getenv("FULL") == "1" {
+		return 1000
+	}
+	return 60
+}
+
+// moment is a random time until the next kill. Most are short: the writes are soon after the begin.
+func moment() time.Duration {
+	x := rand.Float64()
+	return time.Duration(x * x * x * float64(longest))
+}
+
+// purses gives out the buyers of a market who are not at it, each as often as it can pay.
+type purses struct {
+	idle  chan *ecdsa.PrivateKey
+	spent map[*ecdsa.PrivateKey]int
+}
+
+func newPurses(buyers []*ecdsa.PrivateKey) *purses {
+	p := &purses{make(chan *ecdsa.PrivateKey, len(buyers)), map[*ecdsa.PrivateKey]int{}}
+	for _, buyer := range buyers {
+		p.idle <- buyer
+	}
+	return p
+}
+
+// take waits for a buyer who can pay.
+func (p *purses) take() *ecdsa.PrivateKey {
+	for {
+		buyer := <-p.idle
+		if p.spent[buyer] < purse {
+			p.spent[buyer]++
+			return buyer
+		}
+	}
+}
+
+func TestKilledAtRandomMoments(t *testing.T) {
+	count := kills()
+	m := openMarket(t, waiting+count*fresh/purse)
+	s := openShop(t, m)
+	s.start(t)
+	buyers := newPurses(m.buyers)
+	var work sync.WaitGroup
+	defer work.Wait()
+	var under atomic.Int64 // payments without an answer
+	struck := int64(0)     // the same, summed over all kills
+	for range count {
+		for range fresh {
+			buyer := buyers.take()
+			p := s.payment(t, buyer)
+			work.Go(func() {
+				under.Add(1)
+				s.visit(t, p)
+				under.Add(-1)
+				buyers.idle <- buyer
+			})
+		}
+		time.Sleep(moment())
+		struck += under.Load()
+		s.crash(t)
+		s.Launch(t)
+		if rand.IntN(4) > 0 { // else the next kill may come while it starts
+			require.True(t, s.Answers(t), "the server ended by itself")
+		}
+		require.False(t, t.Failed(), "a payment failed")
+	}
+	require.True(t, s.Answers(t), "the server ended by itself")
+	work.Wait()
+	s.requireRecovered(t)
+	s.resend(t)
+	s.crash(t)
+	t.Logf("%d payments were under way when the server was killed", struck)
+	s.requireSound(t)
+}
+
+// visit is what a buyer does: half of them send a payment until it is answered and ask once more, half send it once and
+// never come back.
+func (s *shop) visit(t *testing.T, p *payment) {
+	if rand.IntN(2) == 0 {
+		for range 2 {
+			if !p.settle(t, s.client, s.url) {
+				break
+			}
+		}
+		return
+	}
+	if got, err := p.send(s.client, s.url); err == nil && got.status == http.StatusOK {
+		p.keep(t, got)
+	}
+}
+
+// resend asks for the answer to every payment. One that was never taken may have expired; it is no payment then.
+func (s *shop) resend(t *testing.T) {
+	t.Helper()
+	var made []*payment
+	for _, p := range s.payments {
+		got, err := p.ask(s.client, s.url)
+		require.NoError(t, err)
+		if got.status == http.StatusPaymentRequired && s.market.facilitator.Settled(p.Nonce.Hex()) == 0 {
+			require.Less(t, p.ValidBefore, time.Now().Add(time.Minute).Unix(), got.body)
+			continue
+		}
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.True(t, p.keep(t, got))
+		made = append(made, p)
+	}
+	s.payments = made
+}

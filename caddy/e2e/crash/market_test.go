@@ -1,0 +1,85 @@
+package crash
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"math/big"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	// price is what the offers of this package cost, 0.42 USDC in atomic units: little, so that the money of one chain
+	// is enough for thousands of payments.
+	price = 420_000
+	// purse is how many payments a buyer can make.
+	purse = 10
+)
+
+// market is what a crash of a server does not touch: the chain, the facilitator and the buyers.
+type market struct {
+	chain       *chain.Chain
+	facilitator *payoffertest.Facilitator
+	buyers      []*ecdsa.PrivateKey
+}
+
+// openMarket starts a chain with so many buyers, and a facilitator that broadcasts to it.
+func openMarket(t *testing.T, buyers int) *market {
+	t.Helper()
+	m := &market{chain: chain.Start(t), facilitator: payoffertest.NewFacilitator(t)}
+	m.facilitator.OnBroadcast(func(s payoffertest.Settlement) (string, error) { return m.broadcast(t, s) })
+	for range buyers {
+		m.buyers = append(m.buyers, m.newBuyer(t))
+	}
+	last := chain.Address(m.buyers[buyers-1])
+	require.Eventually(t, func() bool { return m.chain.BalanceOf(t, last).Cmp(big.NewInt(purse*price)) == 0 },
+		time.Minute, 100*time.Millisecond, "the buyers get no money")
+	return m
+}
+
+// newBuyer asks for a full purse, which is there with the next block.
+func (m *market) newBuyer(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	gift := chain.NewAuthorization(t, chain.Wallet, chain.Address(key), purse*price)
+	call := gift.Call(t, []byte("whatever the wallet takes"))
+	require.Eventually(t, func() bool {
+		_, err := m.chain.Send(m.chain.USDC, call)
+		return err == nil // while a block is made, the sender's next nonce is not sure
+	}, time.Minute, time.Millisecond)
+	return key
+}
+
+// broadcast tries a call, as the reference facilitator does, and does not wait for its block: a crash then finds
+// payments in every state.
+func (m *market) broadcast(t *testing.T, s payoffertest.Settlement) (string, error) {
+	signature, err := hexutil.Decode(s.Signature)
+	if err != nil {
+		return "", err
+	}
+	a := chain.Authorization{From: common.HexToAddress(s.From), To: common.HexToAddress(s.To), Nonce: common.HexToHash(s.Nonce)}
+	for text, number := range map[string]*int64{s.Value: &a.Value, s.ValidAfter: &a.ValidAfter, s.ValidBefore: &a.ValidBefore} {
+		var wrong error
+		*number, wrong = strconv.ParseInt(text, 10, 64)
+		err = errors.Join(err, wrong)
+	}
+	if err != nil {
+		return "", err
+	}
+	call := a.Call(t, signature)
+	if err := m.chain.Try(m.chain.USDC, call); err != nil {
+		return "", err
+	}
+	hash, err := m.chain.Send(m.chain.USDC, call)
+	return hash.Hex(), err
+}

@@ -1,0 +1,113 @@
+package crash
+
+import (
+	"crypto/ecdsa"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	// again is how long a buyer waits before the same payment is sent again.
+	again = 100 * time.Millisecond
+	// patience is how long a buyer tries. It is less than an authorization is valid: nothing is refused in that time.
+	patience = time.Minute
+)
+
+// payment is a signed payment of the price.
+type payment struct {
+	chain.Authorization
+	header string
+	// answer is the answer with status 200, once there was one.
+	answer answer
+}
+
+// answer is what a buyer keeps of an answer.
+type answer struct {
+	status   int
+	response string // the header PAYMENT-RESPONSE
+	body     string
+}
+
+// key is the payment's name in the ledger.
+func (p *payment) key() ledger.IntentKey {
+	return ledger.IntentKey{
+		Network: "eip155:" + strconv.Itoa(chain.ID), Asset: chain.USDC.Hex(), From: p.From.Hex(), Nonce: p.Nonce.Hex(),
+	}
+}
+
+// newPayment signs one, as a version 2 client does.
+func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address) *payment {
+	t.Helper()
+	p := &payment{Authorization: chain.NewAuthorization(t, chain.Address(buyer), payee, price)}
+	type object = map[string]any
+	payload, err := json.Marshal(object{
+		"x402Version": 2,
+		"accepted": object{
+			"scheme": "exact", "network": p.key().Network, "asset": chain.USDC.Hex(), "amount": strconv.Itoa(price),
+			"payTo": payee.Hex(), "maxTimeoutSeconds": 300, "extra": object{"name": "USDC", "version": "2"},
+		},
+		"payload": object{"signature": p.Sign(t, buyer), "authorization": p.Authorization},
+	})
+	require.NoError(t, err)
+	p.header = base64.StdEncoding.EncodeToString(payload)
+	return p
+}
+
+// send sends the payment once. An error is a connection that failed, as that to a killed server.
+func (p *payment) send(client *http.Client, url string) (answer, error) {
+	request, err := http.NewRequest(http.MethodPost, url+"/v1/sponsor", strings.NewReader(""))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set(x402.HeaderSignature, p.header)
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header.Get(x402.HeaderResponse), string(body)}, err
+}
+
+// ask sends the payment until it is answered for good.
+func (p *payment) ask(client *http.Client, url string) (got answer, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(again) {
+		got, err = p.send(client, url)
+		if err == nil && got.status != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return got, err
+}
+
+// settle asks for the answer, which must be a 200 and the same as before. It may run beside the test's goroutine, and
+// reports whether all is well.
+func (p *payment) settle(t *testing.T, client *http.Client, url string) bool {
+	got, err := p.ask(client, url)
+	if !assert.NoError(t, err) || !assert.Equal(t, http.StatusOK, got.status, got.body) {
+		return false
+	}
+	return p.keep(t, got)
+}
+
+// keep keeps an answer with status 200, which must be the same as before.
+func (p *payment) keep(t *testing.T, got answer) bool {
+	if p.answer == (answer{}) {
+		p.answer = got
+	}
+	return assert.Equal(t, p.answer, got, "a payment that was answered gets the same answer")
+}

@@ -1,0 +1,65 @@
+package crash
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// received is what GET /v1/received says of the USDC rail.
+type received struct {
+	Rails []struct {
+		Rail      string `json:"rail"`
+		Seen      count  `json:"seen"`
+		Confirmed count  `json:"confirmed"`
+		Settling  count  `json:"settling"`
+	} `json:"rails"`
+}
+
+type count struct {
+	Count int `json:"count"`
+}
+
+// broadcast is how many of the shop's payments the facilitator has broadcast.
+func (s *shop) broadcast() (total int) {
+	for _, p := range s.payments {
+		total += s.market.facilitator.Settled(p.Nonce.Hex())
+	}
+	return total
+}
+
+// recovered reports whether the server has nothing open and a row for each payment that was broadcast.
+func (s *shop) recovered() bool {
+	response, err := s.client.Get(s.url + "/v1/received")
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	var report received
+	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(&report) != nil {
+		return false
+	}
+	for _, rail := range report.Rails {
+		if rail.Rail == "usdc" {
+			return rail.Settling.Count == 0 && rail.Seen.Count+rail.Confirmed.Count == s.broadcast()
+		}
+	}
+	return false
+}
+
+// requireRecovered waits until the server has put the ledger in order by itself: no buyer comes back in between.
+func (s *shop) requireRecovered(t *testing.T) {
+	t.Helper()
+	ticker := time.NewTicker(again)
+	defer ticker.Stop()
+	for deadline := time.After(patience); !s.recovered(); {
+		select {
+		case <-s.Ended():
+			t.Fatal("the server ended by itself")
+		case <-deadline:
+			t.Fatalf("a payment that was broadcast has no row, or is open, %v after the crash", patience)
+		case <-ticker.C:
+		}
+	}
+}

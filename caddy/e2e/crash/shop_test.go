@@ -1,0 +1,116 @@
+package crash
+
+import (
+	"crypto/ecdsa"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+// offerID is the offer's name in the ledger.
+const offerID = "crash"
+
+const template = `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	pay_offer {
+		ledger {LEDGER}
+	}
+}
+http://localhost:{PORT} {
+	pay_offer {
+		id crash
+		base_url http://localhost:{PORT}
+		site_url http://localhost:{PORT}
+		amount 0.42
+		rate_limit 10000 1s
+		card https://checkout.example/pay
+		usdc base-sepolia {PAYEE} {
+			facilitator {FACILITATOR}
+			rpc {RPC}
+			confirm latest
+		}
+	}
+	respond 404
+}
+`
+
+// shop is a server with a ledger and a payee of its own on a market.
+type shop struct {
+	*server.Victim
+	market *market
+	payee  common.Address
+	url    string
+	ledger string
+	client *http.Client
+	// payments are all that were sent, and deaths how often the server was killed.
+	payments []*payment
+	deaths   int
+}
+
+func openShop(t *testing.T, m *market) *shop {
+	t.Helper()
+	port := server.FreePort(t)
+	s := &shop{
+		market: m, payee: newAddress(t), url: "http://localhost:" + port,
+		ledger: filepath.Join(t.TempDir(), "ledger.db"), client: &http.Client{Timeout: time.Minute},
+	}
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.Victim = server.NewVictim(t, s.url, m.caddyfile(port, s.payee, "sqlite "+s.ledger))
+	return s
+}
+
+// caddyfile is an offer on a port of loopback that is paid to payee.
+func (m *market) caddyfile(port string, payee common.Address, ledger string) string {
+	return strings.NewReplacer(
+		"{LEDGER}", ledger, "{PORT}", port, "{PAYEE}", payee.Hex(),
+		"{FACILITATOR}", m.facilitator.URL(), "{RPC}", m.chain.URL,
+	).Replace(template)
+}
+
+// newAddress returns an account that nobody has used.
+func newAddress(t *testing.T) common.Address {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	return chain.Address(key)
+}
+
+// start launches the server and waits until it answers, which it must.
+func (s *shop) start(t *testing.T, env ...string) {
+	t.Helper()
+	s.Launch(t, env...)
+	require.True(t, s.Answers(t), "the server ended by itself")
+}
+
+// payment signs the next payment of the shop.
+func (s *shop) payment(t *testing.T, buyer *ecdsa.PrivateKey) *payment {
+	t.Helper()
+	p := newPayment(t, buyer, s.payee)
+	s.payments = append(s.payments, p)
+	return p
+}
+
+// crash kills the server.
+func (s *shop) crash(t *testing.T) {
+	t.Helper()
+	s.Kill()
+	s.died(t)
+}
+
+// died requires that the server that has ended was killed.
+func (s *shop) died(t *testing.T) {
+	t.Helper()
+	require.True(t, s.Killed(), "the server ended by itself")
+	s.deaths++
+}
