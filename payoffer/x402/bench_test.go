@@ -17,6 +17,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of the bare commits
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
 // sayYes is a facilitator in the process. It adds up its own time.
@@ -62,19 +63,18 @@ func (b *timedBook) SettleIntent(ctx context.Context, key ledger.IntentKey, tran
 
 // bareCommits is two durable commits of one small row each, with the settings
 // of the ledger.
-func bareCommits(b *testing.B) func(n int) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+
-		"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
+func bareCommits(b *testing.B, driver, dsn string) func(n int) {
+	db, err := sql.Open(driver, dsn)
 	require.NoError(b, err)
 	db.SetMaxOpenConns(1)
 	b.Cleanup(func() { require.NoError(b, db.Close()) })
 	_, err = db.Exec(`CREATE TABLE bare (id INTEGER PRIMARY KEY, payload TEXT)`)
 	require.NoError(b, err)
 	return func(n int) {
-		for range 2 {
+		for half := range 2 {
 			tx, err := db.Begin()
 			require.NoError(b, err)
-			_, err = tx.Exec(`INSERT INTO bare (payload) VALUES ($1)`, fmt.Sprint("payload ", n))
+			_, err = tx.Exec(`INSERT INTO bare (id, payload) VALUES ($1, $2)`, 2*n+half, fmt.Sprint("payload ", n))
 			require.NoError(b, err)
 			require.NoError(b, tx.Commit())
 		}
@@ -85,10 +85,25 @@ func bareCommits(b *testing.B) func(n int) {
 // "x-two-commits" compares its median with that of two bare durable commits in
 // the same run, and "own-µs" is its median without the ledger's time.
 func BenchmarkPaid(b *testing.B) {
-	facilitator, commit := new(sayYes), bareCommits(b)
+	b.Run("sqlite", func(b *testing.B) {
+		benchmarkPaid(b, openLedger(b), bareCommits(b, "sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+
+			"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"))
+	})
+	b.Run("postgres", func(b *testing.B) {
+		server := postgres.Shared(b)
+		l, err := ledger.NewPostgres(server.DSN(b), time.Now)
+		require.NoError(b, err)
+		require.NoError(b, l.Open(b.Context()))
+		b.Cleanup(func() { require.NoError(b, l.Close()) })
+		benchmarkPaid(b, l, bareCommits(b, "pgx", server.DSN(b)))
+	})
+}
+
+func benchmarkPaid(b *testing.B, stored book, commit func(n int)) {
+	facilitator := new(sayYes)
 	f, err := NewFacilitator(FacilitatorConfig{URL: "https://facilitator.example", Transport: facilitator})
 	require.NoError(b, err)
-	l := &timedBook{book: openLedger(b)}
+	l := &timedBook{book: stored}
 	s := newShop(b, setup{made: []*Facilitator{f}, ledger: l, limit: Limit{Attempts: 1 << 40, Period: time.Hour}})
 	var paid, own, bare []time.Duration
 	b.ReportAllocs()
