@@ -46,17 +46,17 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 // refuseIntent finds the known intent, or the open one of the same payer on any
 // chain, that the new one would collide with.
 func refuseIntent(ctx context.Context, tx *transaction, i Intent) error {
-	found, err := intentByKey(ctx, tx, i.IntentKey)
-	if errors.Is(err, ErrNoIntent) {
-		found, err = intentOf(ctx, tx, `offer = $1 AND payer = $2 AND state = 'settling' ORDER BY id LIMIT 1`, i.Offer, i.From)
-	}
+	// The equal authorization sorts before another that is open.
+	found, err := intentOf(ctx, tx, `(network = $1 AND asset = $2 AND payer = $3 AND nonce = $4)
+		OR (offer = $5 AND payer = $3 AND state = 'settling')
+		ORDER BY CASE WHEN network = $1 AND asset = $2 AND nonce = $4 THEN 0 ELSE 1 END, id LIMIT 1`,
+		i.Network, i.Asset, i.From, i.Nonce, i.Offer)
 	switch {
 	case errors.Is(err, ErrNoIntent):
 		return nil
 	case err != nil:
 		return fmt.Errorf("looking for the intent: %w", err)
 	case found.IntentKey == i.IntentKey:
-		// Another instance may have committed it between the two looks.
 		return &IntentExistsError{Existing: found}
 	default:
 		return &ConflictError{Open: found}

@@ -7,8 +7,9 @@ import (
 )
 
 // prepared keeps the statements of one pool: SQLite takes longer to read a
-// statement than to run it. The texts are constants, so they are few. A nil
-// *prepared keeps nothing, which is for a driver that does so itself.
+// statement than to run it. The texts are constants, or differ in a small number
+// of rows, so they are few. A nil *prepared keeps nothing, which is for a driver
+// that does so itself.
 type prepared struct {
 	db *sql.DB
 	mu sync.Mutex

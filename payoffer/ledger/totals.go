@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -151,30 +152,48 @@ func readSum(ctx context.Context, tx *transaction, key sumKey) (s sum, err error
 	return s, nil
 }
 
-// apply adds the changes in an order of their own, so that two transactions
-// cannot wait for each other's rows.
+// apply adds the changes in one statement, and in an order of their own, so
+// that two transactions cannot wait for each other's rows.
 func (s sums) apply(ctx context.Context, tx *transaction) error {
+	var rows []string
+	var values []any
 	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
 		d := s[key]
 		if d == (sum{}) {
 			continue
 		}
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO totals (offer, account, rail, status, evidence_level, own, testnet,
-				count, amount, refunded, usd_cents, refunded_cents, unknown_usd)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-			ON CONFLICT (offer, account, rail, status, evidence_level, own, testnet) DO UPDATE SET
-				count = totals.count + excluded.count, amount = totals.amount + excluded.amount,
-				refunded = totals.refunded + excluded.refunded, usd_cents = totals.usd_cents + excluded.usd_cents,
-				refunded_cents = totals.refunded_cents + excluded.refunded_cents,
-				unknown_usd = totals.unknown_usd + excluded.unknown_usd`,
+		row := []any{
 			key.offer, key.account, key.rail, key.status, key.level, key.own, key.testnet,
-			d.count, d.amount, d.refunded, d.cents, d.refundedCents, d.unknownUSD)
-		if err != nil {
-			return fmt.Errorf("updating the totals: %w", err)
+			d.count, d.amount, d.refunded, d.cents, d.refundedCents, d.unknownUSD,
 		}
+		rows = append(rows, placeholders(len(values)+1, len(row)))
+		values = append(values, row...)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO totals (offer, account, rail, status, evidence_level, own, testnet,
+			count, amount, refunded, usd_cents, refunded_cents, unknown_usd)
+		VALUES `+strings.Join(rows, ", ")+`
+		ON CONFLICT (offer, account, rail, status, evidence_level, own, testnet) DO UPDATE SET
+			count = totals.count + excluded.count, amount = totals.amount + excluded.amount,
+			refunded = totals.refunded + excluded.refunded, usd_cents = totals.usd_cents + excluded.usd_cents,
+			refunded_cents = totals.refunded_cents + excluded.refunded_cents,
+			unknown_usd = totals.unknown_usd + excluded.unknown_usd`, values...)
+	if err != nil {
+		return fmt.Errorf("updating the totals: %w", err)
 	}
 	return nil
+}
+
+// placeholders is one row of n values from $first on.
+func placeholders(first, n int) string {
+	row := make([]string, n)
+	for i := range row {
+		row[i] = "$" + strconv.Itoa(first+i)
+	}
+	return "(" + strings.Join(row, ", ") + ")"
 }
 
 func compareKeys(a, b sumKey) int {
