@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,20 +19,21 @@ import (
 
 // sale is the shipped server on the simulated chain. Its facilitator believes the first buyer alone.
 type sale struct {
-	service     string
-	facilitator *httptest.Server
-	chain       *chain.Chain
-	payee       common.Address
+	service string
+	chain   *chain.Chain
+	payee   common.Address
 	// settlement is the transaction that the facilitator names.
 	settlement common.Hash
+	// down is true while the facilitator fails.
+	down atomic.Bool
 }
 
 func startSale(t *testing.T) *sale {
 	t.Helper()
 	s := &sale{chain: chain.Start(t), payee: newAddress(t)}
-	s.facilitator = httptest.NewServer(s)
-	t.Cleanup(s.facilitator.Close)
-	s.service, _ = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+s.facilitator.URL, "USDC_RPC="+s.chain.URL)
+	facilitator := httptest.NewServer(s)
+	t.Cleanup(facilitator.Close)
+	s.service, _ = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL)
 	return s
 }
 
@@ -46,6 +48,10 @@ func (s *sale) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&request) != nil {
 		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if s.down.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
 	payer := request.PaymentPayload.Payload.Authorization.From
@@ -79,11 +85,12 @@ func (s *sale) buy(t *testing.T, d *described) {
 		a := chain.NewAuthorization(t, chain.Address(s.chain.Buyers[buyer]), s.payee, price)
 		return pay(a, a.Sign(t, s.chain.Buyers[buyer]))
 	}
-	require.Equal(t, http.StatusPaymentRequired, another(1))
-	s.facilitator.Close()
+	s.down.Store(true)
 	require.Equal(t, http.StatusServiceUnavailable, another(0))
+	s.down.Store(false)
+	require.Equal(t, http.StatusPaymentRequired, another(1))
 	attempts := 0
-	for another(0) != http.StatusTooManyRequests {
+	for another(1) != http.StatusTooManyRequests {
 		attempts++
 		require.Less(t, attempts, 20, "nobody limits the attempts")
 	}
