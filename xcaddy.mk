@@ -29,6 +29,10 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 
 # The second run is never taken from the test cache, which cannot see the binary that it builds.
 test: ## Run the tests of the plugin, then those of the built binary.
+	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
+	@command -v "$${PAY_OFFER_CHROMIUM:-chromium}" >/dev/null || echo 'skipped: what needs Chromium'
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
+	@test -d ../shared/data || echo 'skipped: what needs the published schemas in ../shared/data'
 	go test $(TESTFLAGS) ./...
 	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 ./...
 
