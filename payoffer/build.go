@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -49,7 +49,7 @@ type usdcSettings struct {
 	facilitators []x402.FacilitatorConfig
 	// rpc are the JSON-RPC endpoints, none when the chain is not read.
 	rpc     []string
-	confirm observe.Level
+	confirm evm.Level
 }
 
 // settings resolves and checks all options. Errors name the option.

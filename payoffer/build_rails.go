@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -53,7 +53,7 @@ func (u *USDCConfig) settings(r *resolver, rail *offer.USDC) usdcSettings {
 	s := usdcSettings{
 		rail:    rail,
 		rpc:     r.texts(option+" rpc", u.RPC, checkRPC),
-		confirm: observe.Level(r.text(option+" confirm", u.Confirm, string(observe.Safe), checkConfirm)),
+		confirm: evm.Level(r.text(option+" confirm", u.Confirm, string(evm.Safe), checkConfirm)),
 	}
 	for _, f := range u.Facilitators {
 		if f == nil {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
@@ -111,7 +111,7 @@ func checkForm(form *regexp.Regexp, want string) func(string) error {
 }
 
 func checkConfirm(s string) error {
-	_, err := observe.ParseLevel(s)
+	_, err := evm.ParseLevel(s)
 	return err
 }
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -32,7 +32,7 @@ type configuredRail struct {
 // formerRail is a rail of an account, or none.
 type formerRail struct {
 	rail     x402.Rail
-	observer *observe.EVM
+	observer *evm.Observer
 	found    bool
 }
 
@@ -66,7 +66,7 @@ func (f *formerRails) make(account string) formerRail {
 	}
 	today, configured := f.configured[network.ChainID]
 	if !configured {
-		today.usdcSettings = usdcSettings{rpc: []string{network.RPC}, confirm: observe.Safe}
+		today.usdcSettings = usdcSettings{rpc: []string{network.RPC}, confirm: evm.Safe}
 	}
 	usdc, err := offer.NewUSDC("usdc", network, payTo, f.offer.Amount)
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *formerRails) make(account string) formerRail {
 }
 
 // observers are those of the former accounts that the ledger remembers.
-func (f *formerRails) observers(ctx context.Context, book *ledger.Ledger) []*observe.EVM {
+func (f *formerRails) observers(ctx context.Context, book *ledger.Ledger) []*evm.Observer {
 	remembered, err := book.Accounts(ctx, f.offer.ID)
 	if err != nil {
 		return nil // the ledger says so wherever it is needed
@@ -95,7 +95,7 @@ func (f *formerRails) observers(ctx context.Context, book *ledger.Ledger) []*obs
 	for _, account := range accounts(f.offer) {
 		configured[account.ID] = true
 	}
-	var found []*observe.EVM
+	var found []*evm.Observer
 	for _, account := range remembered {
 		if configured[account.ID] {
 			continue

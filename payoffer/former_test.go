@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -31,7 +31,7 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	require.NoError(t, err)
 	former := newFormerRails(o)
 	former.configured[sepolia.Network.ChainID] = configuredRail{
-		usdcSettings{rail: sepolia, rpc: []string{"https://rpc.example"}, confirm: observe.Latest}, []*x402.Facilitator{settler},
+		usdcSettings{rail: sepolia, rpc: []string{"https://rpc.example"}, confirm: evm.Latest}, []*x402.Facilitator{settler},
 	}
 
 	changed := rail("base-sepolia", before).Account()

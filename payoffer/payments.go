@@ -12,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -34,7 +35,7 @@ type payments interface {
 type settlement struct {
 	*x402.Service
 	*formerRails
-	chains []*observe.EVM
+	chains []*evm.Observer
 	claims []observe.Health // rails whose chain is not read
 	ledger *ledger.Ledger
 	logger *slog.Logger
@@ -83,7 +84,7 @@ type facilitatorKey struct {
 
 // rail puts a rail's facilitators and chain together. The observer is nil where
 // the chain is not read.
-func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *observe.EVM, error) {
+func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *evm.Observer, error) {
 	rail := x402.Rail{USDC: u.rail}
 	for _, c := range u.facilitators {
 		key := facilitatorKey{c.URL, c.KeyID, c.KeySecret, c.Timeout}
@@ -106,8 +107,8 @@ func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *ob
 	return rail, chain, nil
 }
 
-func newObserver(offerID string, u usdcSettings) (*observe.EVM, error) {
-	return observe.NewEVM(observe.EVMConfig{
+func newObserver(offerID string, u usdcSettings) (*evm.Observer, error) {
+	return evm.New(evm.Config{
 		OfferID: offerID, USDC: u.rail, Endpoints: u.rpc, Confirm: u.confirm, Now: time.Now,
 	})
 }

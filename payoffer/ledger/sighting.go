@@ -74,12 +74,20 @@ type Sighting struct {
 	USDCents *int64
 	// State is StatusSeen, StatusConfirmed or StatusDropped.
 	State Status
-	// Refunded is all that went back so far, in atomic units; 0 says nothing.
-	Refunded int64
-	// Reversed says whether the money was taken back (true) or returned
-	// (false) at ReversedAt, in Unix seconds; 0 says nothing. The latest wins.
+	Refunded   int64
 	Reversed   bool
 	ReversedAt int64
+	// Returns is money that went back to the payer, or came back from there.
+	Returns []Return
+	// Addendum says that the sighting brings Returns alone: it never makes a
+	// row. They are kept, and counted as soon as another sighting made one.
+	Addendum bool
+	// Revision orders an operator's entries of one receipt: the highest holds.
+	// Other sightings leave it 0.
+	Revision int64
+	// Note is an operator's reason, kept with the transition and published
+	// nowhere.
+	Note string
 	// Final says that the chain will not change its mind any more.
 	Final bool
 	// EvidenceLevel is what the sighting rests on, and Evidence a small JSON

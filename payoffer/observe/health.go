@@ -1,5 +1,6 @@
-// Package observe turns truth sources into receipts: chains, webhooks and
-// operators' entries.
+// Package observe says how well truth sources are read. The packages below it
+// turn one kind of source each into receipts: chains, webhooks and operators'
+// entries.
 package observe
 
 // Error codes of a rail's health: a fixed list, never an upstream's text.
@@ -9,14 +10,29 @@ const (
 	ErrBadAnswer   = "bad_answer"
 	ErrLagging     = "lagging"
 	ErrLedger      = "ledger_unavailable"
+	// ErrDisagree: two sources tell different things.
+	ErrDisagree = "sources_disagree"
+	// ErrUnauthorized: the provider refuses the key or token.
+	ErrUnauthorized = "unauthorized"
+	// ErrLimited: the provider asks for fewer calls.
+	ErrLimited = "rate_limited"
+	// ErrHistory: what was final has changed; the rail has stopped.
+	ErrHistory = "final_history_changed"
 )
+
+// Error is a failure of a truth source. Its text is a code and the source's
+// host: an upstream's own words and the rest of its URL may hold a key.
+type Error struct{ Code, Host string }
+
+func (e *Error) Error() string { return e.Code + " (" + e.Host + ")" }
 
 // Health says how well one rail is observed.
 type Health struct {
 	// Rail is the rail's name.
 	Rail string
-	// Source is where its receipts come from: "chain", "facilitator"
-	// (claims only), "webhook", "operator".
+	// Source is where its receipts come from: "chain", "facilitator" (claims
+	// only), "webhook", "provider" (read back from the provider beside the
+	// webhook), "operator" (entries by hand).
 	Source string
 	// Blind says that money may have arrived unseen: the rail's sums are
 	// unknown, not zero.

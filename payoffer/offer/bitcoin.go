@@ -127,6 +127,10 @@ func (b *Bitcoin) Test() bool { return b.network.test }
 // extended public key>".
 func (b *Bitcoin) Account() string { return b.network.caip2 + "/" + b.account }
 
+// Extended reports whether the rail has an extended public key, and so an
+// address for each index, in place of a single one.
+func (b *Bitcoin) Extended() bool { return b.key != nil }
+
 // Address is the address at an index of the external chain, or the one
 // address of a rail without an extended key.
 func (b *Bitcoin) Address(index uint32) (string, error) {
@@ -155,10 +159,13 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 		Rail: RailBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
 		AmountUSD: b.amount, Network: b.network.caip2, Asset: "BTC", Symbol: "BTC",
 	}
-	payTo, err := b.Address(live.AddressIndex)
+	payTo := b.account
+	if b.Extended() {
+		payTo = live.Address
+	}
 	switch {
-	case err != nil:
-		m.Reason = "no address can be derived at the current index"
+	case payTo == "":
+		m.Reason = "the current address is not known yet; try again in a minute"
 	case live.Satoshis <= 0:
 		m.Reason = "no current BTC/USD rate; try again in a minute"
 	default:

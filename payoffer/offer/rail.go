@@ -19,9 +19,9 @@ type Live struct {
 	Satoshis int64
 	// RateAt is when that rate was observed.
 	RateAt time.Time
-	// AddressIndex is the index of the address that an extended public key
-	// currently publishes.
-	AddressIndex uint32
+	// Address is the one that a rail with an extended public key publishes now;
+	// empty while it is not known.
+	Address string
 }
 
 // Method is one way to pay, as the invoice publishes it.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -54,7 +54,7 @@ type shop struct {
 	facilitator *payoffertest.Facilitator
 	clock       *clock
 	book        *book
-	evm         *observe.EVM
+	evm         *evm.Observer
 	service     *x402.Service
 
 	timeout time.Duration
@@ -88,7 +88,7 @@ func (s *shop) start(network chain.Network) {
 }
 
 // serve makes another service of the same offer on the same ledger, with a price in cents and an address of its own.
-func (s *shop) serve(price offer.USD, payee common.Address, rpc string) (*x402.Service, *observe.EVM) {
+func (s *shop) serve(price offer.USD, payee common.Address, rpc string) (*x402.Service, *evm.Observer) {
 	s.Helper()
 	rail, evm := s.rail("usdc", price, payee, rpc)
 	s.rails[rail.USDC.Account()] = rail
@@ -102,7 +102,7 @@ func (s *shop) former(account string) (x402.Rail, bool) {
 }
 
 // rail makes a USDC rail on the shop's chain, which is read through rpc.
-func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc string) (x402.Rail, *observe.EVM) {
+func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc string) (x402.Rail, *evm.Observer) {
 	s.Helper()
 	network, err := offer.LookupNetwork(caip2(s.chain.Network))
 	require.NoError(s, err)
@@ -110,8 +110,8 @@ func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc stri
 	require.NoError(s, err)
 	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout})
 	require.NoError(s, err)
-	evm, err := observe.NewEVM(observe.EVMConfig{
-		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: observe.Latest, Now: s.clock.Now,
+	evm, err := evm.New(evm.Config{
+		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, Now: s.clock.Now,
 	})
 	require.NoError(s, err)
 	return x402.Rail{USDC: usdc, Facilitators: []*x402.Facilitator{facilitator}, Chain: evm}, evm

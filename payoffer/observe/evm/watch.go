@@ -1,4 +1,4 @@
-package observe
+package evm
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 const (
@@ -32,7 +33,7 @@ type Rows interface {
 // the configured level, dropped when their transaction left the chain, seen
 // again when it came back. It ends with ctx. A source that does not answer is
 // logged once.
-func (e *EVM) Watch(ctx context.Context, rows Rows, log *slog.Logger) {
+func (e *Observer) Watch(ctx context.Context, rows Rows, log *slog.Logger) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	sick := false
@@ -54,10 +55,10 @@ func (e *EVM) Watch(ctx context.Context, rows Rows, log *slog.Logger) {
 }
 
 // Follow looks once at every receipt that is not final.
-func (e *EVM) Follow(ctx context.Context, rows Rows) error {
+func (e *Observer) Follow(ctx context.Context, rows Rows) error {
 	receipts, err := rows.Unfinal(ctx, e.offerID, e.usdc.Account(), watchAtOnce)
 	if err != nil {
-		return &Error{ErrLedger, "ledger"}
+		return &observe.Error{Code: observe.ErrLedger, Host: "ledger"}
 	}
 	var sightings []ledger.Sighting
 	err = e.each(ctx, func(endpoint *endpoint) error {
@@ -79,14 +80,14 @@ func (e *EVM) Follow(ctx context.Context, rows Rows) error {
 		return err
 	}
 	if _, err := rows.Record(ctx, nil, sightings...); err != nil {
-		return &Error{ErrLedger, "ledger"}
+		return &observe.Error{Code: observe.ErrLedger, Host: "ledger"}
 	}
 	return nil
 }
 
 // again reads the transaction of a receipt anew. One that is not on the chain
 // now is dropped; the same key is seen again if it returns.
-func (e *EVM) again(ctx context.Context, endpoint *endpoint, h heads, row ledger.Receipt) (ledger.Sighting, error) {
+func (e *Observer) again(ctx context.Context, endpoint *endpoint, h heads, row ledger.Receipt) (ledger.Sighting, error) {
 	receipt, block, err := endpoint.canonical(ctx, row.Transaction)
 	if err != nil {
 		return ledger.Sighting{}, err
@@ -107,17 +108,17 @@ func (e *EVM) again(ctx context.Context, endpoint *endpoint, h heads, row ledger
 
 // gone is the sighting of a transfer that is not on the chain any more. A node
 // that has not reached the transfer's block yet knows nothing of it.
-func (e *EVM) gone(ctx context.Context, endpoint *endpoint, h heads, row ledger.Receipt) (ledger.Sighting, error) {
+func (e *Observer) gone(ctx context.Context, endpoint *endpoint, h heads, row ledger.Receipt) (ledger.Sighting, error) {
 	var was evidence
 	if err := json.Unmarshal(row.Evidence, &was); err != nil {
-		return ledger.Sighting{}, &Error{ErrLedger, "ledger"}
+		return ledger.Sighting{}, &observe.Error{Code: observe.ErrLedger, Host: "ledger"}
 	}
 	head, err := endpoint.head(ctx, Latest)
 	if err != nil {
 		return ledger.Sighting{}, err
 	}
 	if head.Number.Uint64() < was.Block {
-		return ledger.Sighting{}, &Error{ErrLagging, endpoint.host}
+		return ledger.Sighting{}, &observe.Error{Code: observe.ErrLagging, Host: endpoint.host}
 	}
 	s := dropped(row)
 	s.Final = h.final != nil && int64(h.final.Time) > row.OccurredAt+forgetAfter

@@ -1,4 +1,4 @@
-package observe
+package evm
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // Prove reads a transaction and returns the Transfer that the authorization
 // made in it. found is false when the transaction is not on the chain, failed,
 // or holds no such Transfer.
-func (e *EVM) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error) {
+func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error) {
 	err = e.each(ctx, func(endpoint *endpoint) error {
 		heads, err := e.heads(ctx, endpoint)
 		if err != nil {
@@ -53,7 +54,7 @@ func (e *EVM) Prove(ctx context.Context, key ledger.IntentKey, transaction strin
 
 // Find looks for the Transfer of an authorization in every block since a time,
 // from the newest backwards.
-func (e *EVM) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error) {
+func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error) {
 	var transaction string
 	err = e.each(ctx, func(endpoint *endpoint) error {
 		logs, err := e.search(ctx, endpoint, key, topicUsed, since)
@@ -71,7 +72,7 @@ func (e *EVM) Find(ctx context.Context, key ledger.IntentKey, since int64) (s le
 
 // search filters one event of an authorization, block range by block range,
 // back to a time.
-func (e *EVM) search(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, event common.Hash, since int64) ([]types.Log, error) {
+func (e *Observer) search(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, event common.Hash, since int64) ([]types.Log, error) {
 	head, err := endpoint.head(ctx, Latest)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (e *EVM) search(ctx context.Context, endpoint *endpoint, key ledger.IntentK
 // Dead gives the reason why an authorization can never pay the rail any more,
 // or "" while it can or may have. Only finalized blocks count: it was
 // canceled, it paid somebody else, or its time ran out unused.
-func (e *EVM) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error) {
+func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error) {
 	err = e.each(ctx, func(endpoint *endpoint) error {
 		final, err := endpoint.head(ctx, Finalized)
 		if err != nil {
@@ -126,7 +127,7 @@ func (e *EVM) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64)
 
 // howSpent tells a canceled authorization and one that paid somebody else from
 // one that paid the rail.
-func (e *EVM) howSpent(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, validBefore int64) (string, error) {
+func (e *Observer) howSpent(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, validBefore int64) (string, error) {
 	// An authorization is signed for minutes: its end bounds its beginning.
 	since := validBefore - 2*3600
 	logs, err := e.search(ctx, endpoint, key, topicCanceled, since)
@@ -151,7 +152,7 @@ func (e *EVM) howSpent(ctx context.Context, endpoint *endpoint, key ledger.Inten
 }
 
 // spent reads the token's authorizationState at a block.
-func (e *EVM) spent(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, block *big.Int) (bool, error) {
+func (e *Observer) spent(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, block *big.Int) (bool, error) {
 	data, err := authorizationState.Pack("authorizationState", common.HexToAddress(key.From), [32]byte(hashOf(key.Nonce)))
 	if err != nil {
 		return false, err
@@ -162,11 +163,11 @@ func (e *EVM) spent(ctx context.Context, endpoint *endpoint, key ledger.IntentKe
 	}
 	values, err := authorizationState.Unpack("authorizationState", result)
 	if err != nil {
-		return false, &Error{ErrBadAnswer, endpoint.host}
+		return false, &observe.Error{Code: observe.ErrBadAnswer, Host: endpoint.host}
 	}
 	spent, ok := values[0].(bool)
 	if !ok {
-		return false, &Error{ErrBadAnswer, endpoint.host}
+		return false, &observe.Error{Code: observe.ErrBadAnswer, Host: endpoint.host}
 	}
 	return spent, nil
 }

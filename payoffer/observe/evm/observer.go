@@ -1,4 +1,5 @@
-package observe
+// Package evm observes the USDC transfers of one rail over JSON-RPC.
+package evm
 
 import (
 	"context"
@@ -18,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -59,8 +61,8 @@ var (
 	topicCanceled = crypto.Keccak256Hash([]byte("AuthorizationCanceled(address,bytes32)"))
 )
 
-// EVMConfig describes a USDC rail to be observed.
-type EVMConfig struct {
+// Config describes a USDC rail to be observed.
+type Config struct {
 	// OfferID is the offer's id in the ledger.
 	OfferID string
 	// USDC is the rail.
@@ -75,8 +77,8 @@ type EVMConfig struct {
 	Now func() time.Time
 }
 
-// EVM reads the Transfer logs of one USDC rail.
-type EVM struct {
+// Observer reads the Transfer logs of one USDC rail.
+type Observer struct {
 	offerID   string
 	usdc      *offer.USDC
 	token     common.Address
@@ -86,18 +88,18 @@ type EVM struct {
 	now       func() time.Time
 
 	mu     sync.Mutex
-	health Health
+	health observe.Health
 }
 
-// NewEVM prepares the observer of a rail and calls nobody.
-func NewEVM(c EVMConfig) (*EVM, error) {
+// New prepares the observer of a rail and calls nobody.
+func New(c Config) (*Observer, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("an observer needs an RPC endpoint")
 	}
-	e := &EVM{
+	e := &Observer{
 		offerID: c.OfferID, usdc: c.USDC, confirm: c.Confirm, now: c.Now,
 		token: common.HexToAddress(c.USDC.Network.USDC), payTo: common.HexToAddress(c.USDC.PayTo),
-		health: Health{Rail: c.USDC.Name(), Source: "chain", Blind: true, Partial: true},
+		health: observe.Health{Rail: c.USDC.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	for _, address := range c.Endpoints {
 		endpoint, err := newEndpoint(address, c.Transport)
@@ -110,14 +112,14 @@ func NewEVM(c EVMConfig) (*EVM, error) {
 }
 
 // Health says how well the chain could be read last.
-func (e *EVM) Health() Health {
+func (e *Observer) Health() observe.Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.health
 }
 
 // each runs f on the first endpoint that answers for the right chain.
-func (e *EVM) each(ctx context.Context, f func(*endpoint) error) error {
+func (e *Observer) each(ctx context.Context, f func(*endpoint) error) error {
 	var last error
 	for _, endpoint := range e.endpoints {
 		if last = endpoint.ready(ctx, e.usdc.Network.ChainID); last != nil {
@@ -131,17 +133,17 @@ func (e *EVM) each(ctx context.Context, f func(*endpoint) error) error {
 	return last
 }
 
-func (e *EVM) failed(err error) {
+func (e *Observer) failed(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.health.LastError, e.health.Blind = ErrUnreachable, true
-	var known *Error
+	e.health.LastError, e.health.Blind = observe.ErrUnreachable, true
+	var known *observe.Error
 	if errors.As(err, &known) {
 		e.health.LastError = known.Code
 	}
 }
 
-func (e *EVM) succeeded(head *types.Header) {
+func (e *Observer) succeeded(head *types.Header) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.health.LastError, e.health.Blind = "", false
@@ -158,7 +160,7 @@ type movement struct {
 
 // transferAt reads the log at a position of a receipt as a Transfer of the
 // token to the rail's address.
-func (e *EVM) transferAt(r *types.Receipt, position int) (movement, bool) {
+func (e *Observer) transferAt(r *types.Receipt, position int) (movement, bool) {
 	if position >= len(r.Logs) {
 		return movement{}, false
 	}
@@ -176,7 +178,7 @@ func (e *EVM) transferAt(r *types.Receipt, position int) (movement, bool) {
 
 // used finds the Transfer that an authorization made: AuthorizationUsed of the
 // token, immediately followed by the Transfer from the same payer.
-func (e *EVM) used(r *types.Receipt, key ledger.IntentKey) (movement, bool) {
+func (e *Observer) used(r *types.Receipt, key ledger.IntentKey) (movement, bool) {
 	for position, l := range r.Logs {
 		if !e.spends(l, key) {
 			continue
@@ -190,7 +192,7 @@ func (e *EVM) used(r *types.Receipt, key ledger.IntentKey) (movement, bool) {
 }
 
 // spends reports whether a log is the token's AuthorizationUsed of a key.
-func (e *EVM) spends(l *types.Log, key ledger.IntentKey) bool {
+func (e *Observer) spends(l *types.Log, key ledger.IntentKey) bool {
 	return l.Address == e.token && len(l.Topics) == 3 && l.Topics[0] == topicUsed &&
 		l.Topics[1] == common.BytesToHash(common.HexToAddress(key.From).Bytes()) && l.Topics[2] == hashOf(key.Nonce)
 }
@@ -201,7 +203,7 @@ type heads struct{ confirm, final *types.Header }
 
 // heads reads both. A node without the finalized tag only keeps rows from
 // being final.
-func (e *EVM) heads(ctx context.Context, endpoint *endpoint) (heads, error) {
+func (e *Observer) heads(ctx context.Context, endpoint *endpoint) (heads, error) {
 	confirm, err := endpoint.head(ctx, e.confirm)
 	if err != nil {
 		return heads{}, err
@@ -216,7 +218,7 @@ func (e *EVM) heads(ctx context.Context, endpoint *endpoint) (heads, error) {
 
 // sighting is what a canonical transaction says of one movement, given heads
 // that were read before it.
-func (e *EVM) sighting(h heads, r *types.Receipt, block *types.Header, m movement) (ledger.Sighting, error) {
+func (e *Observer) sighting(h heads, r *types.Receipt, block *types.Header, m movement) (ledger.Sighting, error) {
 	state, final := ledger.StatusSeen, false
 	if block.Number.Cmp(h.confirm.Number) <= 0 {
 		state = ledger.StatusConfirmed

@@ -1,4 +1,4 @@
-package observe
+package evm
 
 import (
 	"context"
@@ -15,17 +15,12 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // callTimeout bounds one call to an endpoint.
 const callTimeout = 8 * time.Second
-
-// Error is a failure of a truth source. Its text is a code and the source's
-// host: an upstream's own words and the rest of its URL may hold a key.
-type Error struct{ Code, Host string }
-
-func (e *Error) Error() string { return e.Code + " (" + e.Host + ")" }
 
 // endpoint is one JSON-RPC endpoint of a chain.
 type endpoint struct {
@@ -64,7 +59,7 @@ func (e *endpoint) ready(ctx context.Context, chainID int64) error {
 		return e.fail(err)
 	}
 	if id.Cmp(big.NewInt(chainID)) != 0 {
-		return &Error{ErrWrongChain, e.host}
+		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
 	}
 	e.checked = true
 	return nil
@@ -72,15 +67,15 @@ func (e *endpoint) ready(ctx context.Context, chainID int64) error {
 
 // fail turns an upstream's error into a code.
 func (e *endpoint) fail(err error) error {
-	var known *Error
+	var known *observe.Error
 	var answered rpc.Error
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &answered):
-		return &Error{ErrBadAnswer, e.host}
+		return &observe.Error{Code: observe.ErrBadAnswer, Host: e.host}
 	default:
-		return &Error{ErrUnreachable, e.host}
+		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
 	}
 }
 
