@@ -127,7 +127,7 @@ func TestKilledProcessLosesNoCommitAndReleasesTheLock(t *testing.T) {
 		rng := rand.New(rand.NewPCG(42, 4))
 		acknowledged := 0
 		for range 8 {
-			acknowledged = killAfter(t, d, where, 1+rng.IntN(60), acknowledged)
+			acknowledged = killAfter(t, d, where, 1+rng.IntN(30), acknowledged)
 			requireSound(t, d, where, acknowledged)
 		}
 	})

@@ -19,6 +19,8 @@ type testDialect struct {
 	handle func(t testing.TB, where string, now func() time.Time) *Ledger
 	// fault is a statement after which writes like "INSERT ON receipts" fail.
 	fault func(write string) string
+	// heal is the statement that ends it.
+	heal string
 }
 
 var sqliteTests = testDialect{
@@ -28,6 +30,7 @@ var sqliteTests = testDialect{
 	fault: func(write string) string {
 		return "CREATE TRIGGER fault AFTER " + write + " BEGIN SELECT RAISE(FAIL, 'injected'); END"
 	},
+	heal: "DROP TRIGGER fault",
 }
 
 var postgresTests = testDialect{
@@ -42,13 +45,18 @@ var postgresTests = testDialect{
 		return `CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected'; END $$;
 			CREATE TRIGGER fault AFTER ` + write + ` FOR EACH ROW EXECUTE FUNCTION fault()`
 	},
+	heal: "DROP FUNCTION fault CASCADE",
 }
 
-// eachDialect runs a test on every kind of database.
+// eachDialect runs a test on every kind of database, on all at once: what
+// takes time is their disk.
 func eachDialect(t *testing.T, test func(t *testing.T, d testDialect)) {
 	t.Helper()
 	for _, d := range []testDialect{sqliteTests, postgresTests} {
-		t.Run(d.name, func(t *testing.T) { test(t, d) })
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
 	}
 }
 

@@ -89,6 +89,10 @@ func requireConsistent(t testing.TB, l *Ledger) {
 		LEFT JOIN transitions p ON p.receipt_id = t.receipt_id AND p.version = t.version - 1
 		WHERE t.from_status <> coalesce(p.to_status, '') OR p.seq > t.seq
 		UNION ALL
+		SELECT 'return ' || w.return_id || ' is not with its row' FROM returns w
+		LEFT JOIN receipts r ON r.account = w.account AND r.external_id = w.external_id
+		WHERE coalesce(r.id, 0) <> coalesce(w.receipt_id, 0)
+		UNION ALL
 		SELECT 'total below zero' FROM totals
 		WHERE count < 0 OR amount < 0 OR refunded < 0 OR usd_cents < 0 OR refunded_cents < 0 OR unknown_usd < 0`)
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"sync"
 	"testing"
@@ -136,18 +137,21 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 func TestMigrationsRunOnceInOrderAndAllOrNothing(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		next := fstest.MapFS{
-			"0001.sql": {Data: []byte("SELECT broken: version 1 is applied already")},
-			"0002.sql": {Data: []byte("CREATE TABLE second (x INTEGER); INSERT INTO second VALUES (1);")},
-			"0003.sql": {Data: []byte("CREATE TABLE third (x INTEGER); INSERT INTO nowhere VALUES (1);")},
+		latest := d.schemaVersion(t, l)
+		next := fstest.MapFS{}
+		for n := range latest {
+			next[fmt.Sprintf("%04d.sql", n+1)] = &fstest.MapFile{Data: []byte("SELECT broken: applied already")}
 		}
+		second, third := fmt.Sprintf("%04d.sql", latest+1), fmt.Sprintf("%04d.sql", latest+2)
+		next[second] = &fstest.MapFile{Data: []byte("CREATE TABLE second (x INTEGER); INSERT INTO second VALUES (1);")}
+		next[third] = &fstest.MapFile{Data: []byte("CREATE TABLE third (x INTEGER); INSERT INTO nowhere VALUES (1);")}
 		changed := withMigrations{l.dialect, next}
-		require.ErrorContains(t, migrate(t.Context(), changed, l.db.write), "0003.sql")
-		require.Equal(t, 2, d.schemaVersion(t, l))
+		require.ErrorContains(t, migrate(t.Context(), changed, l.db.write), third)
+		require.Equal(t, latest+1, d.schemaVersion(t, l))
 		_, err := l.db.write.Exec("SELECT x FROM third")
 		require.Error(t, err)
 
-		next["0003.sql"].Data = []byte("DROP TABLE second")
+		next[third].Data = []byte("DROP TABLE second")
 		require.NoError(t, migrate(t.Context(), changed, l.db.write))
 		require.NoError(t, migrate(t.Context(), changed, l.db.write))
 	})

@@ -30,33 +30,44 @@ func (e EvidenceLevel) trust() trust {
 	}
 }
 
-// merge adds a sighting to what is known. For everything but chains it is
+// merge adds a sighting to what is known of a payment and of its returns; a
+// Receipt of version 0 is not known yet. For everything but chains it is
 // commutative, associative and idempotent, so that webhooks may arrive in any
 // order and number. A chain may change its mind: there the latest sighting
 // holds until one is final.
-func merge(old Receipt, s Sighting) Receipt {
+func merge(old Receipt, known words, s Sighting) (Receipt, words) {
+	told := known.join(s)
+	if s.Addendum && old.Version == 0 {
+		return old, told
+	}
 	next := old
-	if old.Version == 0 {
-		next.Offer, next.Account, next.Rail, next.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
+	if !s.Addendum {
+		next.add(s)
 	}
-	next.Via = max(old.Via, s.Via)
-	next.Own = old.Own || s.Own
-	next.Testnet = old.Testnet || s.Testnet
+	next.derive(told)
+	return next, told
+}
 
-	known, told := old.EvidenceLevel.trust(), s.EvidenceLevel.trust()
-	switch {
-	case told > known:
-		next.replace(s)
-	case told == known && told == trustChain:
-		next.follow(s)
-	case told == known:
-		next.join(s)
+// add merges what the sighting says of the payment itself.
+func (r *Receipt) add(s Sighting) {
+	if r.Version == 0 {
+		r.Offer, r.Account, r.Rail, r.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
 	}
-	if told >= trustProven {
-		next.takeBack(s)
+	r.Via = max(r.Via, s.Via)
+	r.Own = r.Own || s.Own
+	r.Testnet = r.Testnet || s.Testnet
+
+	known, told := r.EvidenceLevel.trust(), s.EvidenceLevel.trust()
+	switch cmp.Or(cmp.Compare(told, known), cmp.Compare(s.Revision, r.Revision)) {
+	case 1:
+		r.replace(s)
+	case 0:
+		if told == trustChain {
+			r.follow(s)
+		} else {
+			r.join(s)
+		}
 	}
-	next.derive()
-	return next
 }
 
 // replace takes over what the sighting says of the payment itself.
@@ -64,7 +75,7 @@ func (r *Receipt) replace(s Sighting) {
 	r.state, r.Final = s.State, s.Final
 	r.EvidenceLevel, r.Evidence = s.EvidenceLevel, s.Evidence
 	r.Transaction, r.Asset, r.Amount, r.USDCents = s.Transaction, s.Asset, s.Amount, s.USDCents
-	r.Payer, r.OccurredAt = s.Payer, s.OccurredAt
+	r.Payer, r.OccurredAt, r.Revision = s.Payer, s.OccurredAt, s.Revision
 }
 
 // follow is a chain's next word. The first known value in US cents stays, and
@@ -102,21 +113,17 @@ func (r *Receipt) join(s Sighting) {
 	r.OccurredAt = max(r.OccurredAt, s.OccurredAt)
 }
 
-// takeBack joins refunds and reversals, which stand beside the payment: they
-// may arrive before it.
-func (r *Receipt) takeBack(s Sighting) {
-	r.Refunded = max(r.Refunded, s.Refunded)
-	if s.ReversedAt > r.reversedAt || s.ReversedAt > 0 && s.ReversedAt == r.reversedAt && s.Reversed {
-		r.reversed, r.reversedAt = s.Reversed, s.ReversedAt
+// derive computes the refund, its value and the status from the facts.
+func (r *Receipt) derive(told words) {
+	refunded, reversed := told.total(r.EvidenceLevel.Counted())
+	if r.Amount > 0 {
+		refunded = min(refunded, r.Amount)
 	}
-}
-
-// derive computes the status and the refund's value from the facts.
-func (r *Receipt) derive() {
+	r.Refunded = refunded
 	switch {
 	case r.state == StatusDropped:
 		r.Status = StatusDropped
-	case r.reversed:
+	case reversed:
 		r.Status = StatusReversed
 	case r.Refunded > 0 && r.Refunded >= r.Amount && r.Amount > 0:
 		r.Status = StatusRefunded

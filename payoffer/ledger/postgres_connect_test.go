@@ -49,6 +49,7 @@ func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
 
 // TestPostgresSettingsOfTheRoleAreSeen changes a role while a ledger is open.
 func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
+	t.Parallel() // a server of its own
 	server := postgres.Start(t)
 	dsn := server.DSN(t)
 	l, _ := postgresTests.ledgerAt(t, dsn)
@@ -79,6 +80,7 @@ func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
 }
 
 func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
+	t.Parallel() // a server of its own
 	server := postgres.Start(t)
 	l, _ := postgresTests.ledgerAt(t, server.DSN(t))
 	for n := range 5 {

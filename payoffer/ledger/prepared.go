@@ -91,3 +91,11 @@ func (tx *transaction) QueryRowContext(ctx context.Context, text string, args ..
 	}
 	return tx.Tx.QueryRowContext(ctx, text, args...)
 }
+
+// QueryContext runs a query in the transaction.
+func (tx *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	if statement := tx.prepared.get(text); statement != nil {
+		return tx.Tx.StmtContext(ctx, statement).QueryContext(ctx, args...)
+	}
+	return tx.Tx.QueryContext(ctx, text, args...)
+}

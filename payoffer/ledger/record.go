@@ -10,11 +10,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 )
 
-// Record commits what was seen, in one transaction: the rows, their
-// transitions, the sums, the joined intents, and the cursor (nil for none)
-// that covers them. It returns the rows in the order of the sightings.
-// Recording the same again changes nothing. Errors: ErrSighting,
-// ErrNotRegistered; nothing is stored then.
+// Record commits what was seen, in one transaction: the rows, their returns
+// and transitions, the sums, the joined intents, and the cursor (nil for none)
+// that covers them. It returns the rows in the order of the sightings, and
+// none for an addendum whose row is not there yet. Recording the same again
+// changes nothing. Errors: ErrSighting, ErrNotRegistered; nothing is stored
+// then.
 //
 // A sighting with an intent settles it by EvidenceChain, and one that says
 // dropped makes it unknown again. On a chain an authorization is used once:
@@ -40,7 +41,9 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 			if err != nil {
 				return fmt.Errorf("recording %q: %w", s.ExternalID, err)
 			}
-			receipts = append(receipts, receipt)
+			if receipt.ID != 0 {
+				receipts = append(receipts, receipt)
+			}
 		}
 		if err := r.delta.apply(ctx, tx); err != nil {
 			return err
@@ -66,135 +69,114 @@ type recorder struct {
 	stored sums
 }
 
+// record stores one sighting and returns its row, or none for an addendum
+// whose row is not there yet.
 func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
-	account, err := accountOf(ctx, r.tx, s.Offer, s.Account)
+	testnet, known, err := r.lookUp(ctx, s)
 	if err != nil {
 		return Receipt{}, err
 	}
-	s.Testnet = s.Testnet || account.Testnet
+	s.Testnet = s.Testnet || testnet
 	old, err := scanReceipt(r.tx.QueryRowContext(ctx,
 		`SELECT `+receiptColumns+` FROM receipts WHERE account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
 		s.Account, s.ExternalID))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return Receipt{}, err
 	}
-	next := merge(old, s)
-	if err := r.join(ctx, &next, s); err != nil {
-		return Receipt{}, err
+	next, told := merge(old, known, s)
+	if s.Addendum && old.Version == 0 {
+		if err := r.storeReturns(ctx, s, nil, known, told); err != nil {
+			return Receipt{}, err
+		}
+		return Receipt{}, r.forget(ctx, s.Account)
 	}
-	if reflect.DeepEqual(old, next) {
-		return next, nil
+	if !s.Addendum {
+		if err := r.join(ctx, &next, s); err != nil {
+			return Receipt{}, err
+		}
 	}
+	if !reflect.DeepEqual(old, next) {
+		if err := r.change(ctx, old, &next, s); err != nil {
+			return Receipt{}, err
+		}
+	}
+	if old.Version == 0 && len(known) > 0 {
+		if err := r.adopt(ctx, next); err != nil {
+			return Receipt{}, err
+		}
+	}
+	return next, r.storeReturns(ctx, s, &next.ID, known, told)
+}
+
+// lookUp reads whether the sighting's account is on a test network, and the
+// returns of its payment, of which most have none.
+func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known words, err error) {
+	var returned bool
+	err = r.tx.QueryRowContext(ctx, `
+		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
+		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID).Scan(&testnet, &returned)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil, fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, ErrNotRegistered)
+	case err != nil:
+		return false, nil, err
+	case returned:
+		known, err = r.returns(ctx, s.Account, s.ExternalID)
+	}
+	return testnet, known, err
+}
+
+// change stores the row with its transition and its part of the sums.
+func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
-	moved := old.Status != next.Status || old.Amount != next.Amount || old.Refunded != next.Refunded
+	moved := old.Status != next.Status || old.Amount != next.Amount || old.Refunded != next.Refunded ||
+		old.Revision != next.Revision
 	if moved {
 		next.Version++
 	}
-	if err := r.store(ctx, &next); err != nil {
-		return Receipt{}, err
+	if err := r.store(ctx, next); err != nil {
+		return err
 	}
 	failpoint.Hit(failpoint.TransactionRow)
-	r.delta.change(old, next)
-	if err := r.fits(ctx, next); err != nil {
-		return Receipt{}, err
+	r.delta.change(old, *next)
+	if err := r.fits(ctx, *next); err != nil {
+		return err
 	}
 	if !moved {
-		return next, nil
+		return nil
 	}
-	_, err = r.tx.ExecContext(ctx, `
-		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, cause, at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, s.Cause, r.now)
+	_, err := r.tx.ExecContext(ctx, `
+		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, cause, note, at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, s.Cause, s.Note, r.now)
 	failpoint.Hit(failpoint.TransactionTransition)
-	return next, err
+	return err
 }
 
 // store inserts or updates the row.
 func (r *recorder) store(ctx context.Context, next *Receipt) error {
 	facts := []any{
 		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
-		next.Status, next.state, next.reversed, next.reversedAt, next.Final, next.EvidenceLevel, string(next.Evidence),
-		next.Payer, next.Own, next.Testnet, next.intentID, next.Version, next.OccurredAt, next.UpdatedAt,
+		next.Status, next.state, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
+		next.Own, next.Testnet, next.intentID, next.Version, next.OccurredAt, next.UpdatedAt,
 	}
 	if next.ID != 0 {
 		_, err := r.tx.ExecContext(ctx, `
 			UPDATE receipts SET tx = $1, via = $2, asset = $3, amount = $4, refunded = $5, usd_cents = $6,
-				refunded_cents = $7, status = $8, state = $9, reversed = $10, reversed_at = $11, final = $12,
-				evidence_level = $13, evidence = $14, payer = $15, own = $16, testnet = $17, intent_id = $18,
-				version = $19, occurred_at = $20, updated_at = $21
-			WHERE id = $22`, append(facts, next.ID)...)
+				refunded_cents = $7, status = $8, state = $9, revision = $10, final = $11, evidence_level = $12,
+				evidence = $13, payer = $14, own = $15, testnet = $16, intent_id = $17, version = $18,
+				occurred_at = $19, updated_at = $20
+			WHERE id = $21`, append(facts, next.ID)...)
 		return err
 	}
 	next.ObservedAt = r.now
 	return r.tx.QueryRowContext(ctx, `
-		INSERT INTO receipts (tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, reversed,
-			reversed_at, final, evidence_level, evidence, payer, own, testnet, intent_id, version, occurred_at,
-			updated_at, observed_at, offer, account, rail, external_id)
+		INSERT INTO receipts (tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
+			final, evidence_level, evidence, payer, own, testnet, intent_id, version, occurred_at, updated_at,
+			observed_at, offer, account, rail, external_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26)
+			$23, $24, $25)
 		RETURNING id`,
 		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...).Scan(&next.ID)
-}
-
-// join links the row to the intent that the sighting names, and makes the
-// intent say what the chain says.
-func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
-	if s.EvidenceLevel != LevelChain {
-		return nil
-	}
-	if next.intentID == nil && s.Intent != nil && next.state != StatusDropped {
-		if err := r.link(ctx, next, s.Intent.canonical()); err != nil {
-			return err
-		}
-	}
-	if next.intentID == nil {
-		return nil
-	}
-	old, err := intentOf(ctx, r.tx, `id = $1`+r.tx.dialect.forUpdate(), *next.intentID)
-	if err != nil {
-		return err
-	}
-	intent := old
-	if next.state == StatusDropped {
-		intent.reopen(s.Cause)
-	} else {
-		if err := intent.settle(next.Transaction, s.Answer, EvidenceChain); err != nil {
-			return err
-		}
-		intent.Transaction = next.Transaction // also when it moved to this row
-	}
-	if reflect.DeepEqual(old, intent) {
-		return nil
-	}
-	return updateIntent(ctx, r.tx, r.delta, old, intent, r.now)
-}
-
-// link takes the intent from a row that is not final. An authorization that
-// was not sent by this offer is no intent of ours.
-func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error {
-	intent, err := intentByKey(ctx, r.tx, key)
-	if errors.Is(err, ErrNoIntent) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if intent.Offer != next.Offer || intent.Account != next.Account {
-		return nil
-	}
-	// Without a row there is nothing to free; a final row keeps its intent.
-	if _, err := r.tx.ExecContext(ctx,
-		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
-		return err
-	}
-	var taken bool
-	if err := r.tx.QueryRowContext(ctx,
-		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID).Scan(&taken); err != nil {
-		return err
-	}
-	if !taken {
-		next.intentID = &intent.ID
-	}
-	return nil
 }

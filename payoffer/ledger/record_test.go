@@ -63,7 +63,7 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 		asserted := cardSighting("pi_1", StatusConfirmed)
 		asserted.EvidenceLevel = LevelAsserted
 		partly := cardSighting("pi_2", StatusConfirmed)
-		partly.Refunded = 1_000
+		partly.Returns = []Return{{ID: "re_1", Kind: ReturnRefund, Amount: 1_000, Gone: true}}
 		for _, s := range []Sighting{chainSighting("0xa", StatusConfirmed), own, unknown, asserted, partly} {
 			mustRecord(t, l, s)
 		}
@@ -206,19 +206,28 @@ func TestInvalidSightingsAreRefused(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		for name, spoil := range map[string]func(*Sighting){
-			"no offer":             func(s *Sighting) { s.Offer = "" },
-			"no external id":       func(s *Sighting) { s.ExternalID = "" },
-			"derived state":        func(s *Sighting) { s.State = StatusRefunded },
-			"no state":             func(s *Sighting) { s.State = "" },
-			"unknown level":        func(s *Sighting) { s.EvidenceLevel = "heard" },
-			"negative amount":      func(s *Sighting) { s.Amount = -1 },
-			"negative refund":      func(s *Sighting) { s.Refunded = -1 },
-			"negative value":       func(s *Sighting) { s.USDCents = ptr(int64(-1)) },
-			"evidence not JSON":    func(s *Sighting) { s.Evidence = json.RawMessage(`{`) },
-			"evidence too big":     func(s *Sighting) { s.Evidence = json.RawMessage(`"` + strings.Repeat("x", maxEvidence) + `"`) },
-			"not UTF-8":            func(s *Sighting) { s.ExternalID = "pi_\xff" },
-			"zero character":       func(s *Sighting) { s.Payer = "0x\x00" },
-			"intent without chain": func(s *Sighting) { s.Intent, s.Transaction = &IntentKey{}, "" },
+			"no offer":        func(s *Sighting) { s.Offer = "" },
+			"no external id":  func(s *Sighting) { s.ExternalID = "" },
+			"derived state":   func(s *Sighting) { s.State = StatusRefunded },
+			"no state":        func(s *Sighting) { s.State = "" },
+			"unknown level":   func(s *Sighting) { s.EvidenceLevel = "heard" },
+			"negative amount": func(s *Sighting) { s.Amount = -1 },
+			"negative refund": func(s *Sighting) {
+				s.Returns = []Return{{ID: "re_1", Kind: ReturnRefund, Amount: -1}}
+			},
+			"return without an id":  func(s *Sighting) { s.Returns = []Return{{Kind: ReturnRefund}} },
+			"return of no kind":     func(s *Sighting) { s.Returns = []Return{{ID: "re_1"}} },
+			"return's id not UTF-8": func(s *Sighting) { s.Returns = []Return{{ID: "re_\xff", Kind: ReturnRefund}} },
+			"addendum of nothing":   func(s *Sighting) { s.Addendum = true },
+			"revision of a chain":   func(s *Sighting) { s.Revision = 1 },
+			"negative revision":     func(s *Sighting) { s.EvidenceLevel, s.Revision = LevelManual, -1 },
+			"note too big":          func(s *Sighting) { s.Note = strings.Repeat("x", maxNote+1) },
+			"negative value":        func(s *Sighting) { s.USDCents = ptr(int64(-1)) },
+			"evidence not JSON":     func(s *Sighting) { s.Evidence = json.RawMessage(`{`) },
+			"evidence too big":      func(s *Sighting) { s.Evidence = json.RawMessage(`"` + strings.Repeat("x", maxEvidence) + `"`) },
+			"not UTF-8":             func(s *Sighting) { s.ExternalID = "pi_\xff" },
+			"zero character":        func(s *Sighting) { s.Payer = "0x\x00" },
+			"intent without chain":  func(s *Sighting) { s.Intent, s.Transaction = &IntentKey{}, "" },
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := chainSighting("0xa", StatusSeen)

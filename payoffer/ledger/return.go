@@ -1,5 +1,11 @@
 package ledger
 
+import (
+	"cmp"
+	"math"
+	"strings"
+)
+
 // ReturnKind says how money went back.
 type ReturnKind string
 
@@ -31,4 +37,91 @@ type Return struct {
 	// second the one with the higher Rank holds.
 	At   int64
 	Rank int
+}
+
+// problem says why the return cannot be stored; empty for none.
+func (r Return) problem() string {
+	switch {
+	case r.ID == "":
+		return "a return needs an id"
+	case r.Kind != ReturnRefund && r.Kind != ReturnTotal && r.Kind != ReturnReversal:
+		return "a return is a refund, a refund_total or a reversal"
+	case r.Amount < 0:
+		return "negative amount of a return"
+	case !storable(r.ID):
+		return "a return's id is not UTF-8 or holds U+0000"
+	default:
+		return ""
+	}
+}
+
+// word is what was said of a return. One that is not proven moves only a
+// receipt that is not proven either.
+type word struct {
+	Return
+	proven bool
+}
+
+// compare orders all words on one return, so that the greatest of them does
+// not depend on the order in which they come.
+func (w word) compare(other word) int {
+	return cmp.Or(
+		compareBools(w.proven, other.proven), cmp.Compare(w.At, other.At), cmp.Compare(w.Rank, other.Rank),
+		compareBools(w.Gone, other.Gone), cmp.Compare(w.Amount, other.Amount), strings.Compare(string(w.Kind), string(other.Kind)))
+}
+
+// words are the latest words on the returns of one payment, by their ids.
+type words map[string]word
+
+// join returns the words that hold after a sighting, and leaves w as it is.
+func (w words) join(s Sighting) words {
+	if len(s.Returns) == 0 {
+		return w
+	}
+	next := make(words, len(w)+len(s.Returns))
+	for id, known := range w {
+		next[id] = known
+	}
+	for _, r := range s.Returns {
+		told := word{r, s.EvidenceLevel.trust() >= trustProven}
+		if known, found := next[r.ID]; !found || told.compare(known) > 0 {
+			next[r.ID] = told
+		}
+	}
+	return next
+}
+
+// total is what went back, in atomic units, and whether the whole payment was
+// taken back. Of a proven receipt it hears proven words alone.
+func (w words) total(proven bool) (refunded int64, reversed bool) {
+	var single bool
+	var stated word
+	for _, told := range w {
+		switch {
+		case proven && !told.proven:
+		case told.Kind == ReturnReversal:
+			reversed = reversed || told.Gone
+		case told.Kind == ReturnTotal:
+			if told.Gone && (stated.ID == "" || told.compare(stated) > 0) {
+				stated = told
+			}
+		default:
+			single = true
+			if told.Gone {
+				refunded = saturatingAdd(refunded, told.Amount)
+			}
+		}
+	}
+	if !single {
+		refunded = stated.Amount
+	}
+	return refunded, reversed
+}
+
+// saturatingAdd adds two amounts, neither negative, up to 2^63-1.
+func saturatingAdd(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,8 +51,11 @@ const (
 // received.
 func (e EvidenceLevel) Counted() bool { return e.trust() >= trustProven }
 
-// maxEvidence bounds a receipt's evidence, in bytes.
-const maxEvidence = 4 << 10
+// Bounds of what a sighting brings, in bytes.
+const (
+	maxEvidence = 4 << 10
+	maxNote     = 4 << 10
+)
 
 // Sighting is what a truth source says about one money movement at one time.
 type Sighting struct {
@@ -74,19 +78,22 @@ type Sighting struct {
 	USDCents *int64
 	// State is StatusSeen, StatusConfirmed or StatusDropped.
 	State Status
-	Refunded   int64
-	Reversed   bool
-	ReversedAt int64
 	// Returns is money that went back to the payer, or came back from there.
+	// What an unsigned message says of it moves only a receipt that rests on
+	// unsigned messages itself.
 	Returns []Return
 	// Addendum says that the sighting brings Returns alone: it never makes a
-	// row. They are kept, and counted as soon as another sighting made one.
+	// row. They are kept, and counted as soon as another sighting made one,
+	// within 35 days. Beside them it has Offer, Account, Rail, ExternalID,
+	// EvidenceLevel, Cause and Note; the rest is not looked at.
 	Addendum bool
-	// Revision orders an operator's entries of one receipt: the highest holds.
-	// Other sightings leave it 0.
+	// Revision orders an operator's entries of one receipt: the highest holds,
+	// also over what else is known with the same trust (signed, or read from
+	// the provider). Entries of one revision are joined. Other sightings leave
+	// it 0.
 	Revision int64
-	// Note is an operator's reason, kept with the transition and published
-	// nowhere.
+	// Note is an operator's reason (up to 4 KiB), kept with the transition and
+	// published nowhere.
 	Note string
 	// Final says that the chain will not change its mind any more.
 	Final bool
@@ -116,28 +123,59 @@ type Sighting struct {
 var ErrSighting = errors.New("invalid sighting")
 
 func (s *Sighting) validate() error {
-	var problem string
-	switch {
-	case s.Offer == "" || s.Account == "" || s.Rail == "" || s.ExternalID == "" || s.Asset == "":
-		problem = "offer, account, rail, external id and asset are needed"
-	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped:
-		problem = fmt.Sprintf("state %q is not seen, confirmed or dropped", s.State)
-	case s.EvidenceLevel.trust() == trustNone:
-		problem = fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
-	case s.Intent != nil && s.Transaction == "":
-		problem = "an intent is joined by a transaction"
-	case s.Amount < 0 || s.Refunded < 0 || s.USDCents != nil && *s.USDCents < 0:
-		problem = "negative amount"
-	case len(s.Evidence) > maxEvidence:
-		problem = fmt.Sprintf("evidence of %d bytes is above %d", len(s.Evidence), maxEvidence)
-	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):
-		problem = "evidence is not JSON"
-	case !storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer, s.Cause):
-		problem = "a text is not UTF-8 or holds U+0000"
-	default:
+	problem := s.problem()
+	if problem == "" && !s.Addendum {
+		problem = s.paymentProblem()
+	}
+	for _, r := range s.Returns {
+		problem = cmp.Or(problem, r.problem())
+	}
+	if problem == "" {
 		return nil
 	}
 	return fmt.Errorf("%w: %q of account %q: %s", ErrSighting, s.ExternalID, s.Account, problem)
+}
+
+// problem says why the sighting cannot be stored; empty for none.
+func (s *Sighting) problem() string {
+	switch {
+	case s.Offer == "" || s.Account == "" || s.Rail == "" || s.ExternalID == "":
+		return "offer, account, rail and external id are needed"
+	case s.EvidenceLevel.trust() == trustNone:
+		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
+	case s.Addendum && len(s.Returns) == 0:
+		return "an addendum brings returns"
+	case len(s.Note) > maxNote:
+		return fmt.Sprintf("a note of %d bytes is above %d", len(s.Note), maxNote)
+	case !storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
+		return "a text is not UTF-8 or holds U+0000"
+	default:
+		return ""
+	}
+}
+
+// paymentProblem is problem for what the sighting says of the payment itself.
+func (s *Sighting) paymentProblem() string {
+	switch {
+	case s.Asset == "":
+		return "the asset is needed"
+	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped:
+		return fmt.Sprintf("state %q is not seen, confirmed or dropped", s.State)
+	case s.Intent != nil && s.Transaction == "":
+		return "an intent is joined by a transaction"
+	case s.Amount < 0 || s.USDCents != nil && *s.USDCents < 0:
+		return "negative amount"
+	case s.Revision < 0 || s.Revision > 0 && s.EvidenceLevel != LevelManual:
+		return "an operator's entries alone have a revision, from 0 on"
+	case len(s.Evidence) > maxEvidence:
+		return fmt.Sprintf("evidence of %d bytes is above %d", len(s.Evidence), maxEvidence)
+	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):
+		return "evidence is not JSON"
+	case !storable(s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer):
+		return "a text is not UTF-8 or holds U+0000"
+	default:
+		return ""
+	}
 }
 
 // storable reports whether every database keeps the texts as they are.

@@ -182,7 +182,9 @@ func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int)
 // voidLeases ends all leases: whoever holds the lock is the only process, and
 // the attempts of the one before ended with it.
 func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
-	_, err := write.ExecContext(ctx, `UPDATE intents SET lease_until = 0 WHERE state = 'settling'`)
+	_, err := write.ExecContext(ctx, `
+		UPDATE intents SET lease_until = 0 WHERE state = 'settling';
+		UPDATE sinks SET lease_until = 0`)
 	return err
 }
 

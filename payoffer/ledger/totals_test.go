@@ -38,3 +38,23 @@ func TestSightingBeyondTheSumsIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestReturnBeyondTheSumsIsRefused(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: math.MaxInt64, Gone: true}
+		for _, id := range []string{"pi_1", "pi_2"} {
+			s := cardSighting(id, StatusConfirmed)
+			s.Amount = math.MaxInt64
+			mustRecord(t, l, s)
+			if id == "pi_1" {
+				mustRecord(t, l, returned(id, refund))
+			}
+		}
+		before := dump(t, l)
+		_, err := l.Record(t.Context(), nil, returned("pi_2", refund))
+		require.ErrorIs(t, err, ErrSighting, "the sum of what was refunded is full")
+		require.Equal(t, before, dump(t, l))
+		requireConsistent(t, l)
+	})
+}

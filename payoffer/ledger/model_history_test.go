@@ -1,0 +1,83 @@
+package ledger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// histories is 2,000, or 100,000 where PAY_OFFER_NO_SKIP=1, or 1,000,000 where
+// FULL=1, for which go test needs -timeout 1h.
+func histories() int {
+	switch {
+	case os.Getenv("FULL") == "1":
+		return 1_000_000
+	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
+		return 100_000
+	default:
+		return 2_000
+	}
+}
+
+// TestRandomHistoriesAgreeWithTheReferenceModel lets histories of many
+// payments happen at once, and compares what the ledger made of each with what
+// a look at the whole of it says.
+func TestRandomHistoriesAgreeWithTheReferenceModel(t *testing.T) {
+	const perLedger, perBatch = 10_000, 500
+	total := histories()
+	t.Logf("%d random histories", total)
+	for n := 0; n < total; n += perLedger {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			l, _ := sqliteTests.ledger(t)
+			_, err := l.db.write.Exec("PRAGMA synchronous = OFF") // nothing is killed here
+			require.NoError(t, err)
+			rng := rand.New(rand.NewPCG(uint64(n), 6))
+			for first := n; first < min(n+perLedger, total); first += perBatch {
+				happen(t, l, rng, first, min(perBatch, total-first))
+			}
+			requireConsistent(t, l)
+			require.NoError(t, l.Close())
+		})
+	}
+}
+
+// happen records histories that are shuffled into each other.
+func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
+	t.Helper()
+	all := make([][]Sighting, count)
+	var turns []int
+	for i := range all {
+		all[i] = randomHistory(rng, fmt.Sprint(first+i))
+		for range all[i] {
+			turns = append(turns, i)
+		}
+	}
+	rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+	told := make([]int, count)
+	for len(turns) > 0 {
+		var batch []Sighting
+		part := min(len(turns), 1+rng.IntN(500))
+		for _, i := range turns[:part] {
+			batch = append(batch, all[i][told[i]])
+			told[i]++
+		}
+		turns = turns[part:]
+		_, err := l.Record(t.Context(), nil, batch...)
+		require.NoError(t, err)
+	}
+
+	rows, err := l.Receipts(t.Context(), testOffer, 0, count)
+	require.NoError(t, err)
+	got := make(map[string]facts, len(rows))
+	for _, r := range rows {
+		got[r.ExternalID] = factsOf(r)
+	}
+	for i, history := range all {
+		want := reference(history)
+		require.Equal(t, want, got[chainSighting(fmt.Sprint(first+i), StatusSeen).ExternalID], "%+v", history)
+	}
+}

@@ -1,0 +1,46 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// quoteDays is how long a quote is kept: a transaction of Bitcoin that nobody
+// mined for two weeks is dropped by the nodes.
+const quoteDays = 30
+
+// NoteQuote keeps that satoshis were asked for usdCents, in US cents, at the
+// Unix second at. Quotes that are 30 days old are forgotten.
+func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
+	if offer == "" || !storable(offer) || satoshis <= 0 || usdCents < 0 {
+		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
+	}
+	return l.transact(ctx, func(tx *transaction) error {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)
+		if err != nil {
+			return fmt.Errorf("storing the quote: %w", err)
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
+			offer, l.now().Unix()-quoteDays*24*60*60)
+		if err != nil {
+			return fmt.Errorf("forgetting quotes: %w", err)
+		}
+		return nil
+	})
+}
+
+// Quoted returns the value in US cents of the newest quote of exactly that
+// many satoshis that was given from since to until, in Unix seconds.
+func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error) {
+	return first(collect(ctx, l, scanInt, `
+		SELECT usd_cents FROM quotes WHERE offer = $1 AND satoshis = $2 AND at BETWEEN $3 AND $4
+		ORDER BY at DESC LIMIT 1`, offer, satoshis, since, until))
+}
+
+func scanInt(row scanner) (n int64, err error) {
+	err = row.Scan(&n)
+	return n, err
+}

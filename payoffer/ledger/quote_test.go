@@ -1,0 +1,48 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestQuoteIsFoundByItsExactAmount(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		note := func(satoshis, cents, at int64) {
+			require.NoError(t, l.NoteQuote(t.Context(), testOffer, satoshis, cents, at))
+		}
+		quoted := func(satoshis, since, until int64) any {
+			cents, found, err := l.Quoted(t.Context(), testOffer, satoshis, since, until)
+			require.NoError(t, err)
+			if !found {
+				return nil
+			}
+			return cents
+		}
+		note(46_667, 4_200, 1_000)
+		note(46_667, 4_300, 2_000)
+		note(46_668, 4_400, 3_000)
+		note(46_667, 4_301, 2_000)
+		require.EqualValues(t, 4_301, quoted(46_667, 0, 9_000), "the newest, as it was noted last")
+		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_999))
+		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_000))
+		require.Nil(t, quoted(46_667, 2_001, 9_000))
+		require.Nil(t, quoted(46_666, 0, 9_000))
+		_, found, err := l.Quoted(t.Context(), "other", 46_667, 0, 9_000)
+		require.NoError(t, err)
+		require.False(t, found)
+
+		clock.set(2_000 + quoteDays*24*60*60)
+		note(1, 1, 2_000+quoteDays*24*60*60)
+		require.Nil(t, quoted(46_667, 0, 1_999), "30 days old")
+		require.EqualValues(t, 4_301, quoted(46_667, 0, 9_000))
+	})
+}
+
+func TestUnusableQuotesAreRefused(t *testing.T) {
+	l, _ := sqliteTests.ledger(t)
+	require.Error(t, l.NoteQuote(t.Context(), "", 1, 1, 1))
+	require.Error(t, l.NoteQuote(t.Context(), testOffer, 0, 1, 1))
+	require.Error(t, l.NoteQuote(t.Context(), testOffer, 1, -1, 1))
+}

@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+)
+
+const (
+	// unmetDays is how long returns wait for their payment: longer than the 30
+	// days for which a provider lists what a webhook missed. Most never meet
+	// it, for they are those of the account's other products.
+	unmetDays = 35
+	// unmetBatch bounds how many are forgotten when another one is kept.
+	unmetBatch = 20
+)
+
+// returns reads what is known of the returns of a payment.
+func (r *recorder) returns(ctx context.Context, account, externalID string) (known words, err error) {
+	rows, err := r.tx.QueryContext(ctx, `
+		SELECT return_id, kind, amount, gone, proven, at, rank FROM returns
+		WHERE account = $1 AND external_id = $2`, account, externalID)
+	if err != nil {
+		return nil, fmt.Errorf("reading the returns: %w", err)
+	}
+	defer rows.Close()
+	known = words{}
+	for rows.Next() {
+		var w word
+		if err := rows.Scan(&w.ID, &w.Kind, &w.Amount, &w.Gone, &w.proven, &w.At, &w.Rank); err != nil {
+			return nil, err
+		}
+		known[w.ID] = w
+	}
+	return known, rows.Err()
+}
+
+// storeReturns stores the words that are new; receipt is nil while the payment
+// is not there.
+func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told words) error {
+	for _, brought := range s.Returns {
+		w := told[brought.ID]
+		if w == known[brought.ID] {
+			continue
+		}
+		_, err := r.tx.ExecContext(ctx, `
+			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, proven, at, rank,
+				noted_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+			ON CONFLICT (account, external_id, return_id) DO UPDATE SET
+				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone, proven = excluded.proven,
+				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at`,
+			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.proven, w.At, w.Rank, r.now)
+		if err != nil {
+			return fmt.Errorf("storing return %q: %w", w.ID, err)
+		}
+	}
+	return nil
+}
+
+// adopt gives a new row the returns that came before it.
+func (r *recorder) adopt(ctx context.Context, row Receipt) error {
+	_, err := r.tx.ExecContext(ctx, `UPDATE returns SET receipt_id = $1 WHERE account = $2 AND external_id = $3`,
+		row.ID, row.Account, row.ExternalID)
+	if err != nil {
+		return fmt.Errorf("joining the returns to their payment: %w", err)
+	}
+	return nil
+}
+
+// forget removes some returns that have waited too long for their payment.
+func (r *recorder) forget(ctx context.Context, account string) error {
+	_, err := r.tx.ExecContext(ctx, `
+		DELETE FROM returns WHERE (account, external_id, return_id) IN (
+			SELECT account, external_id, return_id FROM returns
+			WHERE receipt_id IS NULL AND account = $1 AND noted_at < $2 ORDER BY noted_at LIMIT $3)`,
+		account, r.now-unmetDays*24*60*60, unmetBatch)
+	if err != nil {
+		return fmt.Errorf("forgetting returns: %w", err)
+	}
+	return nil
+}

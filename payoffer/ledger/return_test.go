@@ -1,0 +1,221 @@
+package ledger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 5})
+		other := cardSighting("pi_2", StatusConfirmed)
+		receipts, err := l.Record(t.Context(), nil, refund, other)
+		require.NoError(t, err)
+		require.Len(t, receipts, 1, "a refund makes no row")
+		require.Equal(t, "pi_2", receipts[0].ExternalID)
+		_, found, err := l.Receipt(t.Context(), testOffer, cardAccount, "pi_1")
+		require.NoError(t, err)
+		require.False(t, found)
+		requireConsistent(t, l)
+
+		paid := mustRecord(t, l, cardSighting("pi_1", StatusConfirmed))
+		require.EqualValues(t, 1_200, paid.Refunded)
+		require.EqualValues(t, 1_200, paid.RefundedCents)
+		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed"}, statuses(t, l))
+		stored, found, err := l.Receipt(t.Context(), testOffer, cardAccount, "pi_1")
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, paid, stored)
+		_, found, err = l.Receipt(t.Context(), "other", cardAccount, "pi_1")
+		require.NoError(t, err)
+		require.False(t, found, "offers do not see each other's receipts")
+		requireConsistent(t, l)
+	})
+}
+
+func TestAddendumOfAnUnknownAccountIsRefused(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
+		refund.Account = "unregistered"
+		_, err := l.Record(t.Context(), nil, refund)
+		require.ErrorIs(t, err, ErrNotRegistered)
+	})
+}
+
+func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		refund := returned("same", Return{ID: "re_1", Kind: ReturnRefund, Amount: 4_200, Gone: true})
+		_, err := l.Record(t.Context(), nil, refund)
+		require.NoError(t, err)
+		elsewhere := cardSighting("same", StatusConfirmed)
+		elsewhere.Account = testAccount
+		require.Zero(t, mustRecord(t, l, elsewhere).Refunded)
+		require.Equal(t, StatusRefunded, mustRecord(t, l, cardSighting("same", StatusConfirmed)).Status)
+		requireConsistent(t, l)
+	})
+}
+
+// TestEveryRecordedOrderOfACardLifeEndsTheSame goes through a sample of the
+// orders that TestEveryOrderOfACardLifeEndsTheSame merges.
+func TestEveryRecordedOrderOfACardLifeEndsTheSame(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		want := factsOf(fold(cardLife()))
+		require.Equal(t, StatusRefunded, want.status)
+		rng := rand.New(rand.NewPCG(42, 7))
+		for n := range 50 {
+			life := cardLife()
+			life = append(life, life[rng.IntN(7)], life[rng.IntN(7)])
+			rng.Shuffle(len(life), func(i, j int) { life[i], life[j] = life[j], life[i] })
+			var last Receipt
+			for _, s := range life {
+				s.ExternalID = fmt.Sprint("pi_", n)
+				receipts, err := l.Record(t.Context(), nil, s)
+				require.NoError(t, err)
+				if len(receipts) > 0 {
+					last = receipts[0]
+				}
+			}
+			require.Equal(t, want, factsOf(last), "%+v", life)
+		}
+		requireConsistent(t, l)
+	})
+}
+
+func TestRefundMovesTheSums(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		mustRecord(t, l, cardSighting("pi_1", StatusConfirmed))
+		re1 := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 1}
+		re2 := Return{ID: "re_2", Kind: ReturnRefund, Amount: 3_000, Gone: true, At: 1}
+		failed := re2
+		failed.Gone, failed.At = false, 2
+		for _, step := range []struct {
+			back   Return
+			status Status
+			gone   int64
+		}{
+			{re1, StatusConfirmed, 1_200}, {re2, StatusRefunded, 4_200}, {failed, StatusConfirmed, 1_200}, {re2, StatusConfirmed, 1_200},
+		} {
+			r := mustRecord(t, l, returned("pi_1", step.back))
+			require.Equal(t, step.status, r.Status)
+			require.Equal(t, step.gone, r.Refunded)
+			requireConsistent(t, l)
+		}
+		require.Equal(t, []string{
+			"pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed", "pi_1 3 confirmed>refunded", "pi_1 4 refunded>confirmed",
+		}, statuses(t, l))
+		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		require.EqualValues(t, 4_200, transitions[2].Refunded, "what it was then")
+	})
+}
+
+// TestUnmetReturnsAreForgotten: they are those of what else the account sells.
+func TestUnmetReturnsAreForgotten(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		record := func(s Sighting) {
+			_, err := l.Record(t.Context(), nil, s)
+			require.NoError(t, err)
+		}
+		count := func() (n int) {
+			require.NoError(t, l.db.read.QueryRow(`SELECT count(*) FROM returns`).Scan(&n))
+			return n
+		}
+		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: 4_200, Gone: true}
+		for n := range unmetBatch + 5 {
+			record(returned(fmt.Sprint("other_", n), refund))
+		}
+		record(returned("pi_1", refund))
+		record(cardSighting("pi_1", StatusConfirmed))
+		const day = 24 * 60 * 60
+		clock.set(1_000 + unmetDays*day)
+		record(returned("late", refund))
+		require.Equal(t, unmetBatch+7, count(), "35 days are not over")
+		clock.set(1_001 + unmetDays*day)
+		record(returned("later", refund))
+		require.Equal(t, 8, count(), "not all in one call")
+		record(returned("later", refund))
+		require.Equal(t, 3, count())
+		record(cardSighting("other_1", StatusConfirmed))
+		record(cardSighting("late", StatusConfirmed))
+		for id, want := range map[string]Status{"pi_1": StatusRefunded, "late": StatusRefunded, "other_1": StatusConfirmed} {
+			r, _, err := l.Receipt(t.Context(), testOffer, cardAccount, id)
+			require.NoError(t, err)
+			require.Equal(t, want, r.Status, id)
+		}
+		requireConsistent(t, l)
+	})
+}
+
+func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		entry := cardSighting("ref-1", StatusConfirmed)
+		entry.EvidenceLevel, entry.Note = LevelManual, "statement of May"
+		corrected := entry
+		corrected.Amount, corrected.USDCents, corrected.Revision, corrected.Note = 2_400, ptr(int64(2_400)), 1, "transposed digits"
+		dated := corrected
+		dated.OccurredAt, dated.Revision, dated.Note = 800, 2, "wrong day"
+		for _, s := range []Sighting{entry, corrected, dated, corrected, entry} {
+			mustRecord(t, l, s)
+			requireConsistent(t, l)
+		}
+		r, _, err := l.Receipt(t.Context(), testOffer, cardAccount, "ref-1")
+		require.NoError(t, err)
+		require.EqualValues(t, 2_400, r.Amount)
+		require.EqualValues(t, 800, r.OccurredAt)
+		require.EqualValues(t, 2, r.Revision)
+		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		var notes []string
+		for _, tr := range transitions {
+			notes = append(notes, fmt.Sprint(tr.Amount, " ", tr.Note))
+		}
+		require.Equal(t, []string{"4200 statement of May", "2400 transposed digits", "2400 wrong day"}, notes)
+		require.Equal(t, Transition{
+			Seq: transitions[1].Seq, Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: "ref-1", Version: 2,
+			From: StatusConfirmed, To: StatusConfirmed, Amount: 2_400, Cause: "webhook", Note: "transposed digits", At: 1_000,
+			ReceiptID: r.ID, Asset: "USD", USDCents: ptr(int64(2_400)), EvidenceLevel: LevelManual, OccurredAt: 800,
+		}, transitions[1])
+	})
+}
+
+func TestAssertedListsWhatIsStillUnproven(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		list := func(after int64, limit int) (ids []string) {
+			receipts, err := l.Asserted(t.Context(), testOffer, cardAccount, after, limit)
+			require.NoError(t, err)
+			for _, r := range receipts {
+				ids = append(ids, r.ExternalID)
+			}
+			return ids
+		}
+		var first Receipt
+		for _, id := range []string{"a", "b", "c", "d"} {
+			s := cardSighting(id, StatusSeen)
+			s.EvidenceLevel = LevelAsserted
+			if r := mustRecord(t, l, s); id == "a" {
+				first = r
+			}
+		}
+		mustRecord(t, l, cardSighting("b", StatusConfirmed))
+		failed := cardSighting("c", StatusDropped)
+		failed.EvidenceLevel = LevelAsserted
+		mustRecord(t, l, failed)
+		require.Equal(t, []string{"a", "d"}, list(0, 10))
+		require.Equal(t, []string{"a"}, list(0, 1))
+		require.Equal(t, []string{"d"}, list(first.ID, 10))
+		none, err := l.Asserted(t.Context(), testOffer, testAccount, 0, 10)
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+}

@@ -1,0 +1,57 @@
+-- What went back of a payment, as the latest word on each refund or dispute says. It may be known before the
+-- payment is: receipt_id is NULL until then, and it counts nowhere.
+CREATE TABLE returns (
+	offer       TEXT NOT NULL,
+	account     TEXT NOT NULL,
+	external_id TEXT NOT NULL,
+	return_id   TEXT NOT NULL,
+	receipt_id  INTEGER REFERENCES receipts (id),
+	kind        TEXT NOT NULL,        -- refund | refund_total | reversal
+	amount      INTEGER NOT NULL CHECK (amount >= 0),
+	gone        INTEGER NOT NULL,
+	proven      INTEGER NOT NULL,     -- an unsigned word moves only what rests on unsigned words itself
+	at          INTEGER NOT NULL,     -- when the source said so
+	rank        INTEGER NOT NULL,
+	noted_at    INTEGER NOT NULL,     -- when it was recorded
+	PRIMARY KEY (account, external_id, return_id),
+	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX returns_unmet ON returns (account, noted_at) WHERE receipt_id IS NULL;
+
+INSERT INTO returns
+	SELECT offer, account, external_id, 'refunded', id, 'refund_total', refunded, 1, 1, 0, 0, updated_at
+	FROM receipts WHERE refunded > 0;
+INSERT INTO returns
+	SELECT offer, account, external_id, 'reversed', id, 'reversal', 0, reversed, 1, reversed_at, 0, updated_at
+	FROM receipts WHERE reversed_at > 0;
+ALTER TABLE receipts DROP COLUMN reversed_at;
+ALTER TABLE receipts DROP COLUMN reversed;
+
+-- The highest of an operator's entries holds, and why it was made stands with the transition.
+ALTER TABLE receipts ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE transitions ADD COLUMN note TEXT NOT NULL DEFAULT '';
+
+CREATE INDEX receipts_asserted ON receipts (offer, account, id)
+	WHERE evidence_level = 'asserted' AND state <> 'dropped';
+
+-- How far each reader of the history has come, and which process reads for it.
+CREATE TABLE sinks (
+	offer       TEXT NOT NULL,
+	name        TEXT NOT NULL,
+	after_seq   INTEGER NOT NULL,
+	owner       TEXT NOT NULL,
+	lease_until INTEGER NOT NULL,
+	PRIMARY KEY (offer, name)
+) STRICT, WITHOUT ROWID;
+
+-- What a number of satoshis was worth when it was asked for.
+CREATE TABLE quotes (
+	offer     TEXT NOT NULL,
+	satoshis  INTEGER NOT NULL,
+	at        INTEGER NOT NULL,
+	usd_cents INTEGER NOT NULL CHECK (usd_cents >= 0),
+	PRIMARY KEY (offer, satoshis, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX quotes_oldest ON quotes (offer, at);

@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// ErrSinkTaken is returned by AdvanceSink to who does not hold the sink.
+var ErrSinkTaken = errors.New("another owner reads for the sink")
+
+// LeaseSink makes owner, which names one process, the reader for a sink of an
+// offer's transitions until the Unix second until; one that is not above now
+// gives the lease up. It returns the Seq of the last transition that the sink
+// is done with. held is false while another owner's lease runs. A sink that
+// is not known starts after the newest transition of the offer.
+func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
+	if offer == "" || name == "" || owner == "" || !storable(offer, name, owner) {
+		return 0, false, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
+	}
+	err = l.transact(ctx, func(tx *transaction) error {
+		held = false
+		err := tx.QueryRowContext(ctx, `
+			INSERT INTO sinks (offer, name, after_seq, owner, lease_until)
+			VALUES ($1, $2, coalesce((SELECT max(seq) FROM transitions WHERE offer = $1), 0), $3, $4)
+			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
+			WHERE sinks.owner = excluded.owner OR sinks.lease_until <= $5
+			RETURNING after_seq`, offer, name, owner, until, now).Scan(&after)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("leasing sink %q: %w", name, err)
+		}
+		held = true
+		return nil
+	})
+	if err != nil || !held {
+		return 0, false, err
+	}
+	return after, true, nil
+}
+
+// AdvanceSink records that a sink is done with the transitions up to the Seq
+// after; one below what is stored changes nothing. It is for the owner of the
+// sink alone, whose lease may have run out. Error: ErrSinkTaken.
+func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
+	return l.transact(ctx, func(tx *transaction) error {
+		done, err := tx.ExecContext(ctx, `
+			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END
+			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
+		if err != nil {
+			return fmt.Errorf("advancing sink %q: %w", name, err)
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return cmp.Or(err, ErrSinkTaken)
+		}
+		return nil
+	})
+}

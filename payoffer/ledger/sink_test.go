@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSinkHasOneReaderAtATime(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		lease := func(offer, owner string, now, until int64) (int64, bool) {
+			after, held, err := l.LeaseSink(t.Context(), offer, "hook", owner, now, until)
+			require.NoError(t, err)
+			return after, held
+		}
+		mustRecord(t, l, chainSighting("0xa", StatusSeen))
+		mustRecord(t, l, chainSighting("0xb", StatusSeen))
+		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		newest := transitions[1].Seq
+
+		after, held := lease(testOffer, "a", 100, 200)
+		require.True(t, held)
+		require.Equal(t, newest, after, "what happened before is not told")
+		after, held = lease("other", "b", 100, 200)
+		require.True(t, held)
+		require.Zero(t, after, "an offer has its own sinks")
+		mustRecord(t, l, chainSighting("0xc", StatusSeen))
+
+		_, held = lease(testOffer, "b", 199, 300)
+		require.False(t, held)
+		require.ErrorIs(t, l.AdvanceSink(t.Context(), testOffer, "hook", "b", newest+1), ErrSinkTaken)
+		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", newest+1))
+		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", newest), "it never goes back")
+		after, held = lease(testOffer, "a", 150, 400)
+		require.True(t, held, "its owner holds on to it")
+		require.Equal(t, newest+1, after)
+
+		_, held = lease(testOffer, "b", 399, 500)
+		require.False(t, held)
+		after, held = lease(testOffer, "b", 400, 500)
+		require.True(t, held, "the lease ran out")
+		require.Equal(t, newest+1, after)
+		require.ErrorIs(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", newest+9), ErrSinkTaken)
+
+		_, held = lease(testOffer, "b", 401, 401)
+		require.True(t, held)
+		_, held = lease(testOffer, "a", 401, 500)
+		require.True(t, held, "it was given up")
+		require.ErrorIs(t, l.AdvanceSink(t.Context(), testOffer, "unknown", "a", 1), ErrSinkTaken)
+	})
+}
+
+func TestUnusableSinksAreRefused(t *testing.T) {
+	l, _ := sqliteTests.ledger(t)
+	for _, names := range [][3]string{{"", "hook", "a"}, {testOffer, "", "a"}, {testOffer, "hook", ""}, {testOffer, "\x00", "a"}} {
+		_, held, err := l.LeaseSink(t.Context(), names[0], names[1], names[2], 0, 1)
+		require.Error(t, err)
+		require.False(t, held)
+	}
+}
+
+// TestPostgresSinkIsLeasedOnce lets instances ask for a new sink at once.
+func TestPostgresSinkIsLeasedOnce(t *testing.T) {
+	all := instances(t, 4)
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		owners := make(chan string, len(all))
+		for n, l := range all {
+			go func() {
+				owner := string(rune('0' + n))
+				if _, held, err := l.LeaseSink(t.Context(), testOffer, name, owner, 100, 200); err != nil || !held {
+					owner = ""
+				}
+				owners <- owner
+			}()
+		}
+		held := 0
+		for range all {
+			if <-owners != "" {
+				held++
+			}
+		}
+		require.Equal(t, 1, held)
+	}
+}

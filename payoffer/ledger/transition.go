@@ -1,0 +1,52 @@
+package ledger
+
+import "context"
+
+// Transition is one change of a receipt.
+type Transition struct {
+	// Seq grows in the order of commits, over all offers.
+	Seq int64
+	// Offer, Account, Rail and ExternalID name the receipt, and Version is
+	// the one that it reached: rail, external id and version together name
+	// the event for good.
+	Offer, Account, Rail, ExternalID string
+	Version                          int64
+	// From is empty for the first transition.
+	From, To Status
+	// Amount and Refunded are those after the transition, in atomic units.
+	Amount, Refunded int64
+	// Cause is the sighting's.
+	Cause string
+	// Note is the operator's reason, for nobody else.
+	Note string
+	// At is when it was recorded, in Unix seconds.
+	At int64
+
+	// ReceiptID, Via, Asset, USDCents, EvidenceLevel, Own, Testnet and
+	// OccurredAt are those that the receipt has when it is read.
+	ReceiptID     int64
+	Via, Asset    string
+	USDCents      *int64
+	EvidenceLevel EvidenceLevel
+	Own, Testnet  bool
+	OccurredAt    int64
+}
+
+// Transitions lists up to limit transitions of an offer's receipts with a Seq
+// above after, in the order of commits. A reader that keeps the last Seq with
+// its own effect sees each exactly once.
+func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, limit int) ([]Transition, error) {
+	return collect(ctx, l, scanTransition, `
+		SELECT t.seq, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
+			t.amount, t.refunded, t.cause, t.note, t.at,
+			r.id, r.via, r.asset, r.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
+		FROM transitions t JOIN receipts r ON r.id = t.receipt_id
+		WHERE t.offer = $1 AND t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
+}
+
+func scanTransition(row scanner) (t Transition, err error) {
+	err = row.Scan(&t.Seq, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
+		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At,
+		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt)
+	return t, err
+}
