@@ -1,0 +1,193 @@
+package storefront
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	testOffer   = "pay.example"
+	testAccount = "gumroad/bfi_30HLgGWL8H2wo_Gzlg=="
+	testProduct = "bfi_30HLgGWL8H2wo_Gzlg=="
+	testShort   = "QMGY"
+	testSeller  = "kL0paVL2SdmJSYsNs-OCMg=="
+	testSecret  = "0123456789abcdef0123456789abcdef"
+	testToken   = "token-of-the-seller"
+)
+
+// cases is how many random cases a test tries: 2,000, or 100,000 where nothing
+// may be skipped, or 1,000,000 with FULL=1.
+func cases() int {
+	switch {
+	case os.Getenv("FULL") == "1":
+		return 1_000_000
+	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
+		return 100_000
+	default:
+		return 2_000
+	}
+}
+
+// fixture is an observer of a shop, with a real ledger, at a time of its own.
+type fixture struct {
+	*Observer
+	t    testing.TB
+	shop *payoffertest.Storefront
+	book *flakyLedger
+	log  *bytes.Buffer
+
+	clock sync.Mutex
+	time  time.Time
+}
+
+// flakyLedger fails while broken.
+type flakyLedger struct {
+	*ledger.Ledger
+	broken bool
+}
+
+var errDisk = errors.New("database or disk is full")
+
+func (f *flakyLedger) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+	if f.broken {
+		return nil, errDisk
+	}
+	return f.Ledger.Record(ctx, c, s...)
+}
+
+func (f *flakyLedger) Receipt(ctx context.Context, offer, account, id string) (ledger.Receipt, bool, error) {
+	if f.broken {
+		return ledger.Receipt{}, false, errDisk
+	}
+	return f.Ledger.Receipt(ctx, offer, account, id)
+}
+
+func (f *flakyLedger) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
+	if f.broken {
+		return "", errDisk
+	}
+	return f.Ledger.SetOrigin(ctx, offer, account, origin)
+}
+
+// newFixture observes since noon. The options change the configuration.
+func newFixture(t testing.TB, options ...func(*Config)) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, shop: payoffertest.NewStorefront(t, testToken), log: new(bytes.Buffer),
+		time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+	}
+	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), f.now)
+	require.NoError(t, book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, book.Close()) })
+	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar"}))
+	f.book = &flakyLedger{Ledger: book}
+	f.start(options...)
+	_, err := f.countedFrom(t.Context())
+	require.NoError(t, err)
+	return f
+}
+
+// start makes a new observer, as a restart does.
+func (f *fixture) start(options ...func(*Config)) {
+	f.t.Helper()
+	cfg := Config{
+		OfferID: testOffer, Account: testAccount, Rail: "tip-jar", Seller: testSeller, Product: testProduct,
+		Secret: testSecret, Token: testToken, API: f.shop.URL(), Ledger: f.book, Transport: f.shop.Transport(),
+		Now: f.now, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
+	}
+	for _, option := range options {
+		option(&cfg)
+	}
+	var err error
+	f.Observer, err = New(cfg)
+	require.NoError(f.t, err)
+}
+
+func withoutToken(cfg *Config) { cfg.Token = "" }
+
+func (f *fixture) now() time.Time {
+	f.clock.Lock()
+	defer f.clock.Unlock()
+	return f.time
+}
+
+func (f *fixture) pass(d time.Duration) {
+	f.clock.Lock()
+	defer f.clock.Unlock()
+	f.time = f.time.Add(d)
+}
+
+// sell makes a sale of 42 USD now.
+func (f *fixture) sell(options ...func(*payoffertest.StorefrontSale)) payoffertest.StorefrontSale {
+	sale := payoffertest.StorefrontSale{
+		Seller: testSeller, Product: testProduct, ShortProduct: testShort, Price: 4200, CreatedAt: f.now(),
+	}
+	for _, option := range options {
+		option(&sale)
+	}
+	return f.shop.Sell(sale)
+}
+
+// tell delivers a notice of the sale as it is, as a form.
+func (f *fixture) tell(sale payoffertest.StorefrontSale, resource string) observe.Verdict {
+	contentType, body := sale.Form(resource)
+	return f.deliver(testSecret, contentType, body)
+}
+
+func (f *fixture) deliver(secret, contentType string, body []byte) observe.Verdict {
+	f.t.Helper()
+	verdict, detail := f.Receive(f.t.Context(), observe.Delivery{
+		Header: http.Header{"Content-Type": {contentType}}, Secret: secret, Body: body,
+	})
+	require.NotEmpty(f.t, detail)
+	require.NotContains(f.t, detail, "buyer@example.com")
+	require.NotContains(f.t, detail, testSecret)
+	return verdict
+}
+
+// read reads the shop once, whatever is due.
+func (f *fixture) read() error {
+	f.due = time.Time{}
+	err := f.round(f.t.Context())
+	f.report(err)
+	return err
+}
+
+func (f *fixture) mustRead() {
+	f.t.Helper()
+	require.NoError(f.t, f.read())
+}
+
+func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
+	f.t.Helper()
+	r, found, err := f.book.Ledger.Receipt(f.t.Context(), testOffer, testAccount, id)
+	require.NoError(f.t, err)
+	return r, found
+}
+
+// held is the money that counts, in US cents: confirmed by evidence that counts.
+func (f *fixture) held() (cents int64) {
+	f.t.Helper()
+	totals, err := f.book.Totals(f.t.Context(), testOffer)
+	require.NoError(f.t, err)
+	for _, total := range totals {
+		if total.Status == ledger.StatusConfirmed && total.EvidenceLevel.Counted() {
+			cents += total.USDCents - total.RefundedCents
+		}
+	}
+	return cents
+}

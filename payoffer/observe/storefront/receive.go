@@ -1,0 +1,144 @@
+package storefront
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// maxNamed bounds the sales that wait to be read because a notice named them.
+// More are found by the next reading of the list.
+const maxNamed = 1000
+
+// Receive takes one of the shop's notices. Every kind of notice holds the whole
+// sale, so each is recorded as what it is: somebody's assertion of such a sale
+// and of what became of it. It moves no receipt that was read from the shop;
+// with a token it has Run read the sale there at once.
+func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
+	if !o.verified(d.Secret) {
+		return observe.Unverified, "the address is not the one that was given to the shop"
+	}
+	n, err := parseNotice(d.Header.Get("Content-Type"), d.Body)
+	if err != nil {
+		o.warnShadowed(err)
+		return observe.Malformed, err.Error()
+	}
+	if why := o.foreign(n); why != "" {
+		return observe.Ignored, why
+	}
+	origin, err := o.countedFrom(ctx)
+	if err != nil {
+		return observe.Unavailable, unavailable
+	}
+	if n.at < origin {
+		return observe.Ignored, "the sale is older than the observation of this product"
+	}
+	_, err = o.cfg.Ledger.Record(ctx, nil, o.asserted(n))
+	switch {
+	case errors.Is(err, ledger.ErrSighting):
+		return observe.Malformed, "the notice cannot be recorded"
+	case err != nil:
+		return observe.Unavailable, unavailable
+	}
+	o.name(n.sale, n.order)
+	return observe.Recorded, "recorded"
+}
+
+const unavailable = "the notice could not be stored; send it again"
+
+// foreign says why a notice is none of this offer's money, or nothing.
+func (o *Observer) foreign(n notice) string {
+	switch {
+	case n.sale == "":
+		return "the notice is about a subscription, not about a sale"
+	case o.cfg.Seller != "" && n.seller != o.cfg.Seller:
+		return "the sale is another seller's"
+	case n.product != o.cfg.Product && n.shortProduct != o.cfg.Product:
+		return "the sale is of another product; the offer's is named by its product_id or short_product_id"
+	case n.worthless:
+		return "no money moved: a test, a gift's copy, an authorization or a price of zero"
+	default:
+		return ""
+	}
+}
+
+// asserted is the sighting that a notice is worth. It says "seen" and never
+// more, and lies below everything that the shop itself says.
+func (o *Observer) asserted(n notice) ledger.Sighting {
+	s := o.sighting(n.sale, n.order, n.price, n.at)
+	s.State, s.EvidenceLevel, s.Cause = ledger.StatusSeen, ledger.LevelAsserted, "webhook"
+	// A notice has no time of its own, and is repeated up to a quarter of an
+	// hour later: the order is that in which things happen to a sale.
+	if n.refunded {
+		s.Returns = append(s.Returns, ledger.Return{ID: refundsID, Kind: ledger.ReturnTotal, Amount: n.price, Gone: true, At: n.at})
+	}
+	if n.disputed {
+		dispute := ledger.Return{ID: disputeID, Kind: ledger.ReturnReversal, Gone: !n.disputeWon, At: n.at}
+		if n.disputeWon {
+			dispute.Rank = 1
+		}
+		s.Returns = append(s.Returns, dispute)
+	}
+	return s
+}
+
+// The returns of a sale in the ledger: the shop tells the sum of its refunds,
+// and has one dispute a sale.
+const (
+	refundsID = "refunds"
+	disputeID = "dispute"
+)
+
+// sighting is what all sightings of a sale have in common. The price is in US
+// cents.
+func (o *Observer) sighting(sale, order string, price, at int64) ledger.Sighting {
+	return ledger.Sighting{
+		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: sale, Via: "link",
+		Asset: "USD", Amount: price, USDCents: &price, Evidence: evidence{"gumroad", sale, order}.encode(), OccurredAt: at,
+	}
+}
+
+// evidence is by what a sale can be found at the shop.
+type evidence struct {
+	Provider string `json:"provider"`
+	Sale     string `json:"sale"`
+	Order    string `json:"order"`
+}
+
+func (e evidence) encode() json.RawMessage {
+	encoded, err := json.Marshal(e)
+	if err != nil {
+		panic("storefront: encode three texts: " + err.Error()) // cannot fail
+	}
+	return encoded
+}
+
+// name has Run read a sale from the shop at once.
+func (o *Observer) name(sale, order string) {
+	if !o.reads() {
+		return
+	}
+	o.mu.Lock()
+	if len(o.named) < maxNamed {
+		o.named[sale] = order
+	}
+	o.mu.Unlock()
+	select {
+	case o.kick <- struct{}{}:
+	default:
+	}
+}
+
+// warnShadowed tells the operator once, for the shop's log is read by nobody.
+func (o *Observer) warnShadowed(err error) {
+	o.mu.Lock()
+	first := errors.Is(err, errShadowed) && !o.shadowed
+	o.shadowed = o.shadowed || first
+	o.mu.Unlock()
+	if first {
+		o.cfg.Logger.Warn("a notice of the storefront was refused", "error", err.Error())
+	}
+}

@@ -1,0 +1,356 @@
+package storefront
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+const (
+	// listEvery is how often the newest sales are read, sweepEvery how often
+	// those of the time in which cards are disputed.
+	listEvery  = 10 * time.Minute
+	sweepEvery = 24 * time.Hour
+	sweepDays  = 180 * 24 * time.Hour
+	// overlap is how far a list reaches back behind the last one. The list
+	// takes a day, of whatever time zone, and a sale may succeed after it was
+	// made.
+	overlap = 48 * time.Hour
+	// unknownFor is how long a sale that a notice named may be missing in the
+	// list before it is taken for a forgery.
+	unknownFor = time.Hour
+	// After a failure the shop is asked again after minPause, and after each
+	// further one after twice that time, up to maxPause.
+	minPause = 30 * time.Second
+	maxPause = 30 * time.Minute
+	// assertedAtOnce bounds the assertions that one query reads.
+	assertedAtOnce = 100
+)
+
+// Run reads the shop until ctx ends: at once what notices named, every ten
+// minutes what is new, and once a day what became of the sales of half a year.
+// What it finds is recorded, and how far it came; after a failure it goes on
+// from there.
+func (o *Observer) Run(ctx context.Context) {
+	failures := 0
+	for {
+		err := o.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		o.report(err)
+		kick := o.kick
+		if failures++; err == nil {
+			failures = 0
+		} else {
+			kick = nil // a shop that does not answer is left alone
+		}
+		timer := time.NewTimer(o.pause(failures))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-kick:
+			timer.Stop()
+		}
+	}
+}
+
+// pause is the time to the next round.
+func (o *Observer) pause(failures int) time.Duration {
+	switch {
+	case failures > 0:
+		return spread(min(minPause<<min(failures-1, 10), maxPause))
+	case !o.reads():
+		return listEvery // nothing is left to do
+	default:
+		return max(o.due.Sub(o.cfg.Now()), time.Second)
+	}
+}
+
+// spread keeps instances from asking in step.
+func spread(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5) }
+
+// report keeps the outcome of a round for Health, and logs when it turned.
+func (o *Observer) report(err error) {
+	code := ""
+	var known *observe.Error
+	if errors.As(err, &known) {
+		code = known.Code
+	}
+	o.mu.Lock()
+	was := o.code
+	o.code = code
+	o.mu.Unlock()
+	switch {
+	case code != "" && code != was:
+		o.cfg.Logger.Warn("the storefront's sales cannot be observed now; they are read later", "error", err.Error())
+	case code == "" && was != "":
+		o.cfg.Logger.Info("the storefront's sales are observed again")
+	}
+}
+
+// round does what is due.
+func (o *Observer) round(ctx context.Context) error {
+	origin, err := o.countedFrom(ctx)
+	if err != nil || !o.reads() {
+		return err
+	}
+	if err := o.readNamed(ctx, origin); err != nil {
+		return err
+	}
+	if o.cfg.Now().Before(o.due) {
+		return nil
+	}
+	if err := o.readList(ctx, origin); err != nil {
+		return err
+	}
+	if err := o.dropForged(ctx, origin); err != nil {
+		return err
+	}
+	o.due = o.cfg.Now().Add(spread(listEvery))
+	return nil
+}
+
+// readNamed reads the sales that notices named.
+func (o *Observer) readNamed(ctx context.Context, origin int64) error {
+	o.mu.Lock()
+	named := maps.Clone(o.named)
+	o.mu.Unlock()
+	for id, order := range named {
+		if _, err := o.readOne(ctx, origin, id, order); err != nil && !isBadAnswer(err) {
+			return err
+		}
+		o.mu.Lock()
+		delete(o.named, id)
+		o.mu.Unlock()
+	}
+	return nil
+}
+
+// readOne reads a sale by its order number, and reports whether the list has
+// it as one of ours.
+func (o *Observer) readOne(ctx context.Context, origin int64, id, order string) (found bool, err error) {
+	p, err := o.shop.list(ctx, url.Values{"order_id": {order}})
+	if err != nil {
+		return false, err
+	}
+	for _, raw := range p.Sales {
+		if s, ok := readSale(raw); ok && s.ID == id && o.ours(s, origin) {
+			return true, o.record(ctx, nil, origin, []json.RawMessage{raw})
+		}
+	}
+	return false, nil
+}
+
+// walk is a way through the list, the newest sales first. After a failure it
+// goes on where that happened.
+type walk struct {
+	since time.Time
+	// started and swept are what the cursor will say, in Unix seconds.
+	started, swept int64
+	key            string // of the next page
+}
+
+// readList reads the list. A walk that was broken off for long is followed by
+// another, for it does not meet what was sold since it began.
+func (o *Observer) readList(ctx context.Context, origin int64) error {
+	for {
+		if o.walk == nil {
+			w, err := o.newWalk(ctx, origin)
+			if err != nil {
+				return err
+			}
+			o.walk = w
+		}
+		started := o.walk.started
+		if err := o.finish(ctx, origin, o.walk); err != nil {
+			return err
+		}
+		o.walk = nil
+		o.covered(started)
+		if o.cfg.Now().Sub(time.Unix(started, 0)) < listEvery {
+			return nil
+		}
+	}
+}
+
+// finish goes a walk to its end, where the cursor moves: all was recorded then.
+func (o *Observer) finish(ctx context.Context, origin int64, w *walk) error {
+	for {
+		p, err := o.shop.list(ctx, o.query(w))
+		if err != nil || p.Next != "" && p.Next == w.key {
+			return o.stop(err)
+		}
+		var cursor *ledger.Cursor
+		if p.Next == "" {
+			cursor = &ledger.Cursor{
+				Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(),
+				Position: strconv.FormatInt(w.started, 10), Anchor: strconv.FormatInt(w.swept, 10),
+			}
+		}
+		if err := o.record(ctx, cursor, origin, p.Sales); err != nil || cursor != nil {
+			return err
+		}
+		w.key = p.Next
+	}
+}
+
+// stop ends a walk whose key may be the shop's reason to refuse; nil stands
+// for an answer that leads in a circle.
+func (o *Observer) stop(err error) error {
+	if err == nil {
+		err = o.shop.fail(observe.ErrBadAnswer)
+	}
+	if isBadAnswer(err) {
+		o.walk = nil
+	}
+	return err
+}
+
+// isBadAnswer reports whether the shop refused what it was asked, which asking
+// again does not change.
+func isBadAnswer(err error) bool {
+	var known *observe.Error
+	return errors.As(err, &known) && known.Code == observe.ErrBadAnswer
+}
+
+// newWalk plans a walk by the cursor: its position is the Unix second up to
+// which the list was read, its anchor that of the last sweep.
+func (o *Observer) newWalk(ctx context.Context, origin int64) (*walk, error) {
+	cursor, _, err := o.cfg.Ledger.Cursor(ctx, o.cfg.OfferID, o.cfg.Account)
+	if err != nil {
+		return nil, errLedger
+	}
+	now := o.cfg.Now()
+	through, swept := seconds(cursor.Position), seconds(cursor.Anchor)
+	o.covered(through)
+	w := &walk{started: now.Unix(), swept: swept, since: time.Unix(max(through, origin), 0)}
+	if age := now.Sub(time.Unix(swept, 0)); age >= sweepEvery || age < 0 || through > now.Unix() { // a clock went back
+		w.swept = now.Unix()
+		if start := now.Add(-sweepDays); start.Before(w.since) {
+			w.since = start
+		}
+		w.since = time.Unix(max(w.since.Unix(), origin), 0)
+	}
+	w.since = w.since.Add(-overlap)
+	return w, nil
+}
+
+// externalID is the form of a product's id; a short id is none, and the list
+// is not filtered by it.
+var externalID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}==$`)
+
+func (o *Observer) query(w *walk) url.Values {
+	q := url.Values{"after": {w.since.UTC().Format(time.DateOnly)}}
+	if externalID.MatchString(o.cfg.Product) {
+		q.Set("product_id", o.cfg.Product)
+	}
+	if w.key != "" {
+		q.Set("page_key", w.key)
+	}
+	return q
+}
+
+func (o *Observer) covered(through int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.through = through
+}
+
+// record commits what is ours of a page, and the cursor with it.
+func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, origin int64, sales []json.RawMessage) error {
+	var sightings []ledger.Sighting
+	unread := 0
+	for _, raw := range sales {
+		s, ok := readSale(raw)
+		if !ok {
+			unread++
+			continue
+		}
+		if !o.ours(s, origin) {
+			continue
+		}
+		sighting, news, err := o.proven(ctx, s)
+		if err != nil {
+			return err
+		}
+		if news {
+			sightings = append(sightings, sighting)
+		}
+	}
+	refused, err := observe.Record(ctx, o.cfg.Ledger, cursor, sightings...)
+	o.warnRefused(unread + len(refused))
+	if err != nil {
+		return errLedger
+	}
+	return nil
+}
+
+// warnRefused tells once that sales were left out; they are met on each way
+// through the list.
+func (o *Observer) warnRefused(count int) {
+	if count > 0 && !o.refused {
+		o.refused = true
+		o.cfg.Logger.Warn("sales of the storefront's list cannot be recorded and are left out", "count", count)
+	}
+}
+
+// dropForged drops assertions that are old enough for the list to have them.
+func (o *Observer) dropForged(ctx context.Context, origin int64) error {
+	for after := int64(0); ; {
+		rows, err := o.cfg.Ledger.Asserted(ctx, o.cfg.OfferID, o.cfg.Account, after, assertedAtOnce)
+		if err != nil {
+			return errLedger
+		}
+		for _, row := range rows {
+			after = row.ID
+			if o.cfg.Now().Sub(time.Unix(row.ObservedAt, 0)) < unknownFor {
+				continue
+			}
+			if err := o.settle(ctx, origin, row); err != nil && !isBadAnswer(err) {
+				return err
+			}
+		}
+		if len(rows) < assertedAtOnce {
+			return nil
+		}
+	}
+}
+
+// settle reads an asserted sale a last time and drops it if there is none.
+func (o *Observer) settle(ctx context.Context, origin int64, row ledger.Receipt) error {
+	var was evidence
+	if err := json.Unmarshal(row.Evidence, &was); err != nil {
+		return errLedger
+	}
+	found, err := o.readOne(ctx, origin, row.ExternalID, was.Order)
+	if err != nil || found {
+		return err
+	}
+	s := o.sighting(row.ExternalID, was.Order, row.Amount, row.OccurredAt)
+	s.State, s.EvidenceLevel, s.Cause = ledger.StatusDropped, ledger.LevelAsserted, "unknown_sale"
+	if _, err := o.cfg.Ledger.Record(ctx, nil, s); err != nil {
+		return errLedger
+	}
+	return nil
+}
+
+// seconds reads Unix seconds; 0 stands for none.
+func seconds(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,343 @@
+package storefront
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func repeat(text string, n int) []byte { return bytes.Repeat([]byte(text), n) }
+
+func countLines(b *bytes.Buffer) int { return strings.Count(b.String(), "\n") }
+
+func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
+	f := newFixture(t)
+	f.mustRead() // nothing is due now but what is named
+	f.pass(time.Minute)
+	sale := f.sell()
+	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
+	require.NoError(t, f.round(t.Context()))
+
+	r, _ := f.receipt(sale.ID)
+	require.Equal(t, ledger.StatusConfirmed, r.Status)
+	require.Equal(t, ledger.LevelProvider, r.EvidenceLevel)
+	require.Equal(t, int64(4200), f.held())
+
+	version := r.Version
+	require.Equal(t, observe.Recorded, f.tell(sale, "sale"), "repeated")
+	f.mustRead()
+	r, _ = f.receipt(sale.ID)
+	require.Equal(t, version, r.Version, "nothing new was seen")
+}
+
+func TestForgedNoticesNeverCount(t *testing.T) {
+	t.Run("an altered price", func(t *testing.T) {
+		f := newFixture(t)
+		sale := f.sell()
+		forged := sale
+		forged.Price = 99_999_900
+		require.Equal(t, observe.Recorded, f.tell(forged, "sale"))
+		require.Zero(t, f.held())
+		f.mustRead()
+		require.Equal(t, observe.Recorded, f.tell(forged, "sale"))
+		f.mustRead()
+		require.Equal(t, int64(4200), f.held())
+	})
+	t.Run("a refund that was none", func(t *testing.T) {
+		f := newFixture(t)
+		sale := f.sell()
+		forged := sale
+		forged.RefundedCents, forged.Disputed = forged.Price, true
+		require.Equal(t, observe.Recorded, f.tell(forged, "refund"), "before the sale is read")
+		f.mustRead()
+		require.Equal(t, int64(4200), f.held())
+		require.Equal(t, observe.Recorded, f.tell(forged, "dispute"), "after that")
+		require.Equal(t, int64(4200), f.held())
+	})
+	for name, change := range map[string]func(*payoffertest.StorefrontSale){
+		"a failed sale":             func(s *payoffertest.StorefrontSale) { s.Failed = true },
+		"a test":                    func(s *payoffertest.StorefrontSale) { s.Test = true },
+		"a sale of another product": func(s *payoffertest.StorefrontSale) { s.Product, s.ShortProduct = strings.Repeat("x", 22)+"==", "x" },
+		"a sale of another number":  func(s *payoffertest.StorefrontSale) { s.Order, s.ID = 7, "another==" },
+		"a sale of another id":      func(s *payoffertest.StorefrontSale) { s.ID = "another==" },
+		"a gift's copy":             func(s *payoffertest.StorefrontSale) { s.GiftReceiver = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			forged := f.sell()
+			f.shop.Change(forged.ID, change)
+			require.Equal(t, observe.Recorded, f.tell(forged, "sale"))
+			f.mustRead()
+			f.pass(unknownFor - time.Second)
+			f.mustRead()
+			r, _ := f.receipt(forged.ID)
+			require.Equal(t, ledger.StatusSeen, r.Status, "the shop may be late")
+			f.pass(time.Second)
+			f.mustRead()
+			r, _ = f.receipt(forged.ID)
+			require.Equal(t, ledger.StatusDropped, r.Status)
+			require.Equal(t, observe.Recorded, f.tell(forged, "sale"))
+			r, _ = f.receipt(forged.ID)
+			require.Equal(t, ledger.StatusDropped, r.Status)
+		})
+	}
+	t.Run("late at the shop", func(t *testing.T) {
+		f := newFixture(t)
+		sale := f.sell(func(s *payoffertest.StorefrontSale) { s.Failed = true })
+		require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
+		f.pass(2 * time.Hour)
+		f.mustRead()
+		f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.Failed = false })
+		f.mustRead()
+		require.Equal(t, int64(4200), f.held(), "the list brings back what was dropped")
+	})
+}
+
+func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*payoffertest.StorefrontSale)
+		held   int64
+	}{
+		"the product":            {func(*payoffertest.StorefrontSale) {}, 4200},
+		"any price":              {func(s *payoffertest.StorefrontSale) { s.Price = 150 }, 150},
+		"a price of zero":        {func(s *payoffertest.StorefrontSale) { s.Price = 0 }, 0},
+		"US cents all the same":  {func(s *payoffertest.StorefrontSale) { s.Currency = "eur" }, 4200},
+		"another product":        {func(s *payoffertest.StorefrontSale) { s.Product, s.ShortProduct = "other", "other" }, 0},
+		"another seller":         {func(s *payoffertest.StorefrontSale) { s.Seller = "other" }, 0},
+		"before the origin":      {func(s *payoffertest.StorefrontSale) { s.CreatedAt = s.CreatedAt.Add(-time.Second) }, 0},
+		"a free trial":           {func(s *payoffertest.StorefrontSale) { s.FreeTrial = true }, 0},
+		"the charge after that":  {func(s *payoffertest.StorefrontSale) { s.Recurring = true }, 4200},
+		"a part of it refunded":  {func(s *payoffertest.StorefrontSale) { s.RefundedCents = 1250 }, 2950},
+		"a part in another unit": {func(s *payoffertest.StorefrontSale) { s.RefundedCents, s.Currency = 1250, "eur" }, 0},
+		"all of it refunded":     {func(s *payoffertest.StorefrontSale) { s.RefundedCents = 4200 }, 0},
+		"disputed":               {func(s *payoffertest.StorefrontSale) { s.Disputed = true }, 0},
+		"disputed and won":       {func(s *payoffertest.StorefrontSale) { s.Disputed, s.DisputeWon = true, true }, 4200},
+	} {
+		for _, product := range []string{testProduct, testShort} {
+			t.Run(name+" by "+product, func(t *testing.T) {
+				f := newFixture(t, func(cfg *Config) { cfg.Product = product })
+				f.sell(test.change)
+				f.mustRead()
+				require.Equal(t, test.held, f.held())
+			})
+		}
+	}
+}
+
+func TestReturnsOfWhichNoNoticeTellsAreFound(t *testing.T) {
+	f := newFixture(t)
+	sale := f.sell()
+	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
+	f.mustRead()
+	for _, step := range []struct {
+		name   string
+		change func(*payoffertest.StorefrontSale)
+		held   int64
+	}{
+		{"a part", func(s *payoffertest.StorefrontSale) { s.RefundedCents = 200 }, 4000},
+		{"another part", func(s *payoffertest.StorefrontSale) { s.RefundedCents = 1200 }, 3000},
+		{"the rest", func(s *payoffertest.StorefrontSale) { s.RefundedCents = 4200 }, 0},
+		{"the last refund fails", func(s *payoffertest.StorefrontSale) { s.RefundedCents = 1200 }, 3000},
+		{"all refunds fail", func(s *payoffertest.StorefrontSale) { s.RefundedCents = 0 }, 4200},
+		{"a dispute", func(s *payoffertest.StorefrontSale) { s.Disputed = true }, 0},
+		{"won", func(s *payoffertest.StorefrontSale) { s.DisputeWon = true }, 4200},
+	} {
+		f.pass(listEvery)
+		f.shop.Change(sale.ID, step.change)
+		f.mustRead()
+		require.Equal(t, step.held, f.held(), step.name)
+	}
+}
+
+// The list tells when a sale was made, which may be hours before it succeeds.
+func TestSaleThatSucceedsLateIsFound(t *testing.T) {
+	f := newFixture(t)
+	f.mustRead()
+	f.pass(11 * time.Hour)
+	sale := f.sell(func(s *payoffertest.StorefrontSale) { s.Failed = true })
+	f.pass(2 * time.Hour) // it is another day
+	f.mustRead()
+	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.Failed = false })
+	f.pass(listEvery)
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+}
+
+// Months later the list of the newest sales does not have the sale any more.
+func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
+	f := newFixture(t)
+	sale := f.sell()
+	f.mustRead()
+	f.pass(100 * 24 * time.Hour)
+	f.mustRead()
+	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.RefundedCents = s.Price })
+	f.pass(sweepEvery - time.Minute)
+	f.start() // a restart sweeps no earlier
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+	f.pass(time.Minute)
+	f.mustRead()
+	require.Zero(t, f.held())
+
+	f.pass(200 * 24 * time.Hour)
+	f.mustRead()
+	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.RefundedCents = 0 })
+	f.mustRead()
+	require.Zero(t, f.held(), "out of reach")
+	require.Equal(t, observe.Recorded, f.tell(f.shop.Change(sale.ID, func(*payoffertest.StorefrontSale) {}), "sale"))
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held(), "but for a notice that names it")
+}
+
+// Both the notices and the observer were away; the list is long.
+func TestOutageOfDaysIsMadeUpFor(t *testing.T) {
+	f := newFixture(t)
+	f.mustRead()
+	for range 35 {
+		f.pass(5 * time.Hour)
+		f.sell()
+	}
+	f.shop.Fail(&payoffertest.StorefrontFault{After: 2, Status: http.StatusBadGateway})
+	require.Error(t, f.read())
+	require.Equal(t, int64(20*4200), f.held(), "what was read is kept")
+	cursor, _, err := f.book.Cursor(t.Context(), testOffer, testAccount)
+	require.NoError(t, err)
+	require.Equal(t, "1795262400", cursor.Position, "and the cursor stands at 2026-11-21T12:00:00Z")
+
+	f.shop.Fail(nil)
+	before := len(f.shop.Requests())
+	f.mustRead()
+	require.Equal(t, int64(35*4200), f.held())
+	require.Len(t, f.shop.Requests(), before+2, "the walk went on where it broke off")
+	cursor, _, err = f.book.Cursor(t.Context(), testOffer, testAccount)
+	require.NoError(t, err)
+	require.Equal(t, f.now().Unix(), seconds(cursor.Position))
+}
+
+func TestFailuresAreTruthfulAndMadeUpFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault payoffertest.StorefrontFault
+		code  string
+	}{
+		"refused":    {payoffertest.StorefrontFault{Status: 401}, observe.ErrUnauthorized},
+		"no scope":   {payoffertest.StorefrontFault{Status: 403}, observe.ErrUnauthorized},
+		"limited":    {payoffertest.StorefrontFault{Status: 429}, observe.ErrLimited},
+		"broken":     {payoffertest.StorefrontFault{Status: 503}, observe.ErrUnreachable},
+		"timed out":  {payoffertest.StorefrontFault{Status: 400, Body: `{"status":400,"error":"Query timed out."}`}, observe.ErrBadAnswer},
+		"no success": {payoffertest.StorefrontFault{Body: `{"success":false,"message":"The sale was not found."}`}, observe.ErrBadAnswer},
+		"no JSON":    {payoffertest.StorefrontFault{Body: `<html>`}, observe.ErrBadAnswer},
+		"too large":  {payoffertest.StorefrontFault{Body: `{"success":true,"x":"` + strings.Repeat("x", maxAnswer) + `"}`}, observe.ErrBadAnswer},
+		"in circles": {payoffertest.StorefrontFault{Body: `{"success":true,"sales":[],"next_page_key":"1-1"}`}, observe.ErrBadAnswer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.mustRead()
+			sale := f.sell()
+			f.shop.Fail(&test.fault)
+			for range 3 {
+				f.pass(24 * time.Hour)
+				require.Error(t, f.read())
+				health := f.Health()
+				require.Equal(t, test.code, health.LastError)
+				require.True(t, health.Partial)
+				require.Equal(t, "2026-11-21T12:00:00Z", health.ObservedThrough)
+			}
+			require.Equal(t, 1, countLines(f.log), "told once")
+			require.NotContains(t, f.log.String(), testToken)
+			require.Zero(t, f.held())
+			f.shop.Fail(nil)
+			f.mustRead()
+			require.Equal(t, int64(4200), f.held())
+			require.False(t, f.Health().Partial)
+			require.Empty(t, f.Health().LastError)
+			_, found := f.receipt(sale.ID)
+			require.True(t, found)
+		})
+	}
+	t.Run("the ledger", func(t *testing.T) {
+		f := newFixture(t)
+		f.sell()
+		f.book.broken = true
+		require.Error(t, f.read())
+		require.Equal(t, observe.ErrLedger, f.Health().LastError)
+		require.NotContains(t, f.log.String(), errDisk.Error())
+		f.book.broken = false
+		f.mustRead()
+		require.Equal(t, int64(4200), f.held())
+	})
+}
+
+func TestTokenIsNotCarriedElsewhere(t *testing.T) {
+	f := newFixture(t)
+	elsewhere := payoffertest.NewStorefront(t, testToken)
+	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusTemporaryRedirect, Location: elsewhere.URL() + "/v2/sales"})
+	require.Error(t, f.read())
+	require.Equal(t, observe.ErrBadAnswer, f.Health().LastError)
+	require.Empty(t, elsewhere.Requests())
+}
+
+func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
+	f := newFixture(t)
+	f.sell()
+	f.sell(func(s *payoffertest.StorefrontSale) { s.ID = "<script>" })
+	f.mustRead()
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+	require.Equal(t, 1, countLines(f.log), "told once")
+}
+
+func TestClockThatWentAheadHidesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.pass(10 * 24 * time.Hour)
+	f.mustRead()
+	f.pass(-10 * 24 * time.Hour)
+	f.sell()
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+	cursor, _, err := f.book.Cursor(t.Context(), testOffer, testAccount)
+	require.NoError(t, err)
+	require.Equal(t, f.now().Unix(), seconds(cursor.Position))
+}
+
+// recorded tells when a provider's word was recorded.
+type recorded struct {
+	*flakyLedger
+	proven chan string
+}
+
+func (r recorded) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+	receipts, err := r.flakyLedger.Record(ctx, c, s...)
+	for _, sighting := range s {
+		if sighting.EvidenceLevel == ledger.LevelProvider {
+			r.proven <- sighting.ExternalID
+		}
+	}
+	return receipts, err
+}
+
+func TestRunReadsANamedSaleAtOnceAndEndsWithItsContext(t *testing.T) {
+	f := newFixture(t)
+	book := recorded{f.book, make(chan string)}
+	f.start(func(cfg *Config) { cfg.Ledger = book })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Run(ctx)
+	}()
+	f.shop.Await(1) // the first list, which is empty
+	sale := f.sell()
+	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
+	require.Equal(t, sale.ID, <-book.proven)
+	cancel()
+	<-ended
+}

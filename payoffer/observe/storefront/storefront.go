@@ -1,0 +1,205 @@
+// Package storefront observes the sales of one product at a shop, Gumroad: its
+// notices, which anybody who learned the address may forge, and its API, which
+// is the truth source.
+//
+// A notice (https://gumroad.com/ping) is unsigned. What it says is recorded as
+// asserted, which counts nowhere; with a token the sale is then read from the
+// shop. The shop's notices get lost when this server is away for longer than a
+// quarter of an hour, and those of refunds are not sent to a plain ping
+// address at all, so with a token the shop's list of sales is read as well.
+package storefront
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+const (
+	// defaultAPI is where the shop answers, below which /v2/sales stands.
+	defaultAPI = "https://api.gumroad.com"
+	// minSecret is the length of the shortest webhook secret, in characters:
+	// the secret is all that tells the shop's notices from others.
+	minSecret = 16
+	// staleAfter is how old the last complete reading of the list may be for
+	// the sums to be taken as whole.
+	staleAfter = time.Hour
+)
+
+// Ledger is what the observer reads and writes; *ledger.Ledger is one.
+type Ledger interface {
+	observe.Recorder
+	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
+	Asserted(ctx context.Context, offer, account string, after int64, limit int) ([]ledger.Receipt, error)
+	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
+	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
+}
+
+// Config says which sales are observed and how.
+type Config struct {
+	// OfferID, Account and Rail name the money in the ledger, where the
+	// account is registered.
+	OfferID, Account, Rail string
+	// Seller is the seller's id; empty takes notices of any seller.
+	Seller string
+	// Product is the product's id or its short id. Sales of other products are
+	// none of the offer's. (A custom permalink is no id: sales read from the
+	// shop do not hold it, and it can be given to another product.)
+	Product string
+	// Secret is the last segment of the address to which notices are sent, at
+	// least 16 characters; empty takes no notices.
+	Secret string
+	// Token is a token of the shop's API with the scope view_sales; empty
+	// reads nothing from the shop.
+	Token string
+	// API is the shop's address, default https://api.gumroad.com.
+	API string
+	// Ledger keeps what is observed.
+	Ledger Ledger
+	// Transport sends the requests; default http.DefaultTransport.
+	Transport http.RoundTripper
+	// Now is the clock, default time.Now.
+	Now func() time.Time
+	// Logger gets one line when the shop or the ledger stops to answer and one
+	// when it answers again; default none.
+	Logger *slog.Logger
+}
+
+// Observer observes the sales of one product. Its methods may be used
+// concurrently; Run is called once.
+type Observer struct {
+	// cfg is without the secret and the token, which shop keeps.
+	cfg Config
+	// secret is the hash of the webhook secret, if there is one: hooked.
+	secret [sha256.Size]byte
+	hooked bool
+	shop   *shop
+	// origin is the Unix second of the account's first start, 0 while unknown:
+	// earlier sales are not counted.
+	origin atomic.Int64
+	// kick wakes Run for what notices named.
+	kick chan struct{}
+
+	mu sync.Mutex
+	// named are the order numbers of sales that notices named, by sale id,
+	// until they were read from the shop.
+	named map[string]string
+	// through is the Unix second up to which the list was read whole.
+	through int64
+	code    string
+	// shadowed says that a warning was given.
+	shadowed bool
+
+	// The rest belongs to Run.
+	walk *walk
+	// due is when the list is to be read next.
+	due time.Time
+	// refused says that a warning was given.
+	refused bool
+}
+
+// New checks the configuration and returns an observer. It calls nobody.
+func New(cfg Config) (*Observer, error) {
+	if cfg.Product == "" {
+		return nil, errors.New("the storefront needs a product: other products of the same seller are not this offer")
+	}
+	if cfg.Secret == "" && cfg.Token == "" {
+		return nil, errors.New("the storefront needs a webhook secret, an API token or both; without them nothing tells of its sales")
+	}
+	if cfg.Secret != "" {
+		if err := checkSecret(cfg.Secret); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.API == "" {
+		cfg.API = defaultAPI
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	shop, err := newShop(cfg)
+	if err != nil {
+		return nil, err
+	}
+	o := &Observer{
+		secret: sha256.Sum256([]byte(cfg.Secret)), hooked: cfg.Secret != "", shop: shop,
+		kick: make(chan struct{}, 1), named: make(map[string]string),
+	}
+	cfg.Secret, cfg.Token = "", ""
+	o.cfg = cfg
+	return o, nil
+}
+
+// reads reports whether there is a token to read the shop with.
+func (o *Observer) reads() bool { return o.shop.token != "" }
+
+func checkSecret(secret string) error {
+	if len(secret) < minSecret {
+		return fmt.Errorf("the webhook secret has %d characters; use at least %d, as printed by 'openssl rand -hex 16'", len(secret), minSecret)
+	}
+	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }) {
+		return errors.New("the webhook secret is the last segment of an address and holds a character that cannot stand there; use letters and digits, as printed by 'openssl rand -hex 16'")
+	}
+	return nil
+}
+
+// verified compares in a time that tells nothing of the secret, its length
+// included. Without a configured secret nothing is verified.
+func (o *Observer) verified(secret string) bool {
+	told := sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(told[:], o.secret[:]) == 1 && o.hooked
+}
+
+// Health says how well the sales are observed. Notices alone prove nothing, so
+// without a token the sums are a lower bound.
+func (o *Observer) Health() observe.Health {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, LastError: o.code}
+	if !o.reads() {
+		return h
+	}
+	h.Source = "provider"
+	if o.through > 0 {
+		h.At = o.through
+		h.ObservedThrough = time.Unix(o.through, 0).UTC().Format(time.RFC3339)
+		h.Partial = o.cfg.Now().Sub(time.Unix(o.through, 0)) > staleAfter
+	}
+	return h
+}
+
+// countedFrom is the account's origin; the first start stores it.
+func (o *Observer) countedFrom(ctx context.Context) (int64, error) {
+	if origin := o.origin.Load(); origin != 0 {
+		return origin, nil
+	}
+	stored, err := o.cfg.Ledger.SetOrigin(ctx, o.cfg.OfferID, o.cfg.Account, fmt.Sprint(o.cfg.Now().Unix()))
+	if err != nil {
+		return 0, errLedger
+	}
+	origin := seconds(stored)
+	if origin == 0 {
+		return 0, errLedger
+	}
+	o.origin.Store(origin)
+	return origin, nil
+}
+
+// errLedger stands for whatever the ledger says: that may name its address.
+var errLedger error = &observe.Error{Code: observe.ErrLedger, Host: "ledger"}
+
+var _ observe.Hook = (*Observer)(nil)

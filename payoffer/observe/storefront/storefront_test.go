@@ -1,0 +1,68 @@
+package storefront
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func seq(sale payoffertest.StorefrontSale) string { return strconv.FormatInt(sale.Order, 10) }
+
+func TestNewRefusesWhatCannotBeObserved(t *testing.T) {
+	for name, test := range map[string]struct {
+		cfg  Config
+		says string
+	}{
+		"no product":             {Config{Secret: testSecret}, "needs a product"},
+		"nothing to go by":       {Config{Product: "p"}, "needs a webhook secret, an API token or both"},
+		"a short secret":         {Config{Product: "p", Secret: "fifteen-letters"}, "has 15 characters; use at least 16"},
+		"a secret with a slash":  {Config{Product: "p", Secret: "0123456789abcdef/"}, "cannot stand there"},
+		"a secret with a break":  {Config{Product: "p", Secret: "0123456789abcdef\n"}, "cannot stand there"},
+		"an API without a host":  {Config{Product: "p", Token: "t", API: "api.example"}, "the storefront's API"},
+		"an API in plain text":   {Config{Product: "p", Token: "t", API: "http://api.example"}, "plain http"},
+		"a secret out of ASCII":  {Config{Product: "p", Secret: "0123456789abcdefé"}, "cannot stand there"},
+		"a short secret, token":  {Config{Product: "p", Token: "t", Secret: "x"}, "at least 16"},
+		"a secret of spaces too": {Config{Product: "p", Secret: "                "}, "cannot stand there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(test.cfg)
+			require.ErrorContains(t, err, test.says)
+			if len(test.cfg.Secret) > 1 {
+				require.NotContains(t, err.Error(), test.cfg.Secret)
+			}
+		})
+	}
+}
+
+func TestHealthSaysWhatIsNotKnown(t *testing.T) {
+	f := newFixture(t)
+	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "provider", Partial: true}, f.Health(), "before the first list")
+	f.mustRead()
+	whole := observe.Health{Rail: "tip-jar", Source: "provider", ObservedThrough: "2026-11-21T12:00:00Z", At: 1795262400}
+	require.Equal(t, whole, f.Health())
+	f.pass(staleAfter + time.Second)
+	whole.Partial = true
+	require.Equal(t, whole, f.Health(), "money may have come since")
+
+	f.start(withoutToken)
+	require.NoError(t, f.round(t.Context()))
+	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "webhook", Partial: true}, f.Health())
+}
+
+func TestPausesGrowWhileTheShopFails(t *testing.T) {
+	f := newFixture(t)
+	f.mustRead()
+	require.InDelta(t, listEvery.Seconds(), f.pause(0).Seconds(), listEvery.Seconds()/5+1)
+	last := time.Duration(0)
+	for failures := 1; failures <= 5; failures++ {
+		pause := f.pause(failures)
+		require.Greater(t, pause, last)
+		last = pause
+	}
+	require.LessOrEqual(t, f.pause(1000), maxPause*6/5)
+}
