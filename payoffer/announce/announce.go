@@ -1,0 +1,155 @@
+// Package announce tells others of what happens to an offer's receipts: as
+// events of the server, and by webhooks that follow the Standard Webhooks
+// specification 1.0.0 (https://www.standardwebhooks.com).
+//
+// The ledger's transitions are the outbox. Each receiver has a position of its
+// own there, which moves only after the receiver has taken an announcement:
+// every transition is announced at least once and in the order of commits,
+// across failures and restarts. A crash between the two announces one again,
+// with the same id. A receiver that is new begins with the next transition.
+package announce
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// Ledger is the outbox; *ledger.Ledger is one.
+type Ledger interface {
+	// Transitions lists up to limit transitions of an offer above a position.
+	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
+	// LeaseSink reads the position of a receiver and makes the owner the only
+	// one who announces to it until a time; until now gives it up (both times
+	// in Unix seconds). A receiver that is not known begins with the next
+	// transition. While another one holds it, the position is not told.
+	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
+	// AdvanceSink moves the position. Error: ledger.ErrSinkTaken.
+	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
+}
+
+// Sink is an address that receives announcements.
+type Sink struct {
+	// URL is absolute. It may hold a key, so that only its host is logged.
+	URL string
+	// Secret signs the announcements: "whsec_" and the base64 of 24 to 64
+	// random bytes, or any other text of at least 24 characters, which is used
+	// as it is. Without one they are not signed.
+	Secret string
+}
+
+// Config says what is announced, and to whom.
+type Config struct {
+	// OfferID is the offer's id in the ledger, and BaseURL the origin of its
+	// service or empty.
+	OfferID, BaseURL string
+	// TestnetCounts says that money on a test network counts as received, as
+	// it does where all chain rails of the offer are test networks.
+	TestnetCounts bool
+	// Ledger is the outbox. Required.
+	Ledger Ledger
+	// Emit raises an event of the server and returns when it was handled; nil
+	// for none.
+	Emit func(name string, data map[string]any)
+	// Sinks are the receivers of webhooks.
+	Sinks []Sink
+	// Owner tells this announcer from all others on the ledger, also from
+	// those before and after it in the same process. Required.
+	Owner string
+	// Transport carries the webhooks; default http.DefaultTransport.
+	Transport http.RoundTripper
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Random returns a number in [0, 1) and spreads retries; default
+	// math/rand/v2. Like Now, it is called from several goroutines.
+	Random func() float64
+	// Logger gets one warning for each receiver that goes bad, with its host
+	// and a code, and one line when it is good again; default none.
+	Logger *slog.Logger
+}
+
+// Announcer announces the transitions of one offer.
+type Announcer struct{ sinks []*sink }
+
+// New checks the configuration and calls nobody. An error says which receiver
+// it is about by its place and its host.
+func New(c Config) (*Announcer, error) {
+	c.setDefaults()
+	a := new(Announcer)
+	if c.Emit != nil {
+		a.sinks = append(a.sinks, newSink(&c, "events", "events", emitter(c.Emit)))
+	}
+	client := &http.Client{Transport: c.Transport, CheckRedirect: noRedirect}
+	places := make(map[string]int)
+	for i, s := range c.Sinks {
+		hook, err := newWebhook(s, client, c.Now)
+		if err != nil {
+			return nil, fmt.Errorf("receiver %d of announcements: %w", i+1, err)
+		}
+		name := sinkName(s.URL)
+		if first, twice := places[name]; twice {
+			return nil, fmt.Errorf("receivers %d and %d of announcements have the same URL (host %q); leave one out", first, i+1, hook.host)
+		}
+		places[name] = i + 1
+		a.sinks = append(a.sinks, newSink(&c, name, hook.host, hook))
+	}
+	return a, nil
+}
+
+func (c *Config) setDefaults() {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// sinkName names a receiver in the ledger without its URL, which may hold a
+// key.
+func sinkName(url string) string {
+	sum := sha256.Sum256([]byte(url))
+	return "webhook:" + hex.EncodeToString(sum[:16])
+}
+
+// Run announces until ctx ends. What is being sent then is given a moment to
+// be taken, so that it is not sent again after a restart. One receiver never
+// waits for another.
+func (a *Announcer) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	for _, s := range a.sinks {
+		work.Go(func() { s.run(ctx) })
+	}
+	work.Wait()
+}
+
+// Notify says that there may be transitions to announce, which are found
+// without it within seconds. It never blocks.
+func (a *Announcer) Notify() {
+	for _, s := range a.sinks {
+		select {
+		case s.kick <- struct{}{}:
+		default: // it has been told already
+		}
+	}
+}
+
+// Sinks says how well each receiver is reached. It never blocks on one.
+func (a *Announcer) Sinks() []SinkHealth {
+	all := make([]SinkHealth, len(a.sinks))
+	for i, s := range a.sinks {
+		all[i] = s.state.health()
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package announce
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// event is the announcement of one transition.
+type event struct {
+	// kind says what the receipt amounts to since then: payment_seen,
+	// payment_confirmed, payment_refunded (in part, while its status is still
+	// confirmed), payment_reversed or payment_dropped.
+	kind string
+	// id names the transition for good.
+	id string
+	// at is when the transition was recorded.
+	at time.Time
+	// data are the facts, without anything about the payer and without what an
+	// operator noted.
+	data map[string]any
+}
+
+// newEvent is a pure function of a transition and of what the configuration
+// says of its offer. Via, evidence, value, own and testnet are those of the
+// receipt now, so that a later try may say more than an earlier one.
+func newEvent(c *Config, t ledger.Transition) event {
+	e := event{kind: kindOf(t), id: eventID(t), at: time.Unix(t.At, 0).UTC()}
+	e.data = map[string]any{
+		"id":               e.id,
+		"seq":              t.Seq,
+		"offer":            t.Offer,
+		"rail":             t.Rail,
+		"externalId":       t.ExternalID,
+		"version":          t.Version,
+		"status":           string(t.To),
+		"evidence":         string(t.EvidenceLevel),
+		"asset":            t.Asset,
+		"amountAtomic":     strconv.FormatInt(t.Amount, 10),
+		"refundedAtomic":   strconv.FormatInt(t.Refunded, 10),
+		"amountUsd":        nil,
+		"amountUsdDecimal": nil,
+		"own":              t.Own,
+		"testnet":          t.Testnet,
+		"counted":          counts(c, t),
+		"occurredAt":       rfc3339(time.Unix(t.OccurredAt, 0)),
+		"recordedAt":       rfc3339(e.at),
+	}
+	if t.USDCents != nil {
+		usd := offer.USD(*t.USDCents)
+		e.data["amountUsd"], e.data["amountUsdDecimal"] = usd, usd.Decimal()
+	}
+	if t.Via != "" {
+		e.data["via"] = t.Via
+	}
+	if c.BaseURL != "" {
+		e.data["baseUrl"] = c.BaseURL
+	}
+	return e
+}
+
+// counts reports whether the receipt is money received now. Of test money only
+// a chain's ever does, never that of a checkout in test mode.
+func counts(c *Config, t ledger.Transition) bool {
+	if t.Testnet && !(c.TestnetCounts && t.EvidenceLevel == ledger.LevelChain) {
+		return false
+	}
+	return t.To == ledger.StatusConfirmed && t.EvidenceLevel.Counted()
+}
+
+// kindOf names what the receipt amounts to after the transition.
+func kindOf(t ledger.Transition) string {
+	if t.To == ledger.StatusConfirmed && t.Refunded > 0 {
+		return "payment_refunded"
+	}
+	return "payment_" + string(t.To)
+}
+
+// eventID is "rail:external id:version". Standard Webhooks forbids a full stop
+// in an id that others may choose, for the signed text is divided by them, and
+// HTTP forbids more; such characters are percent-encoded.
+func eventID(t ledger.Transition) string {
+	var external strings.Builder
+	for _, b := range []byte(t.ExternalID) {
+		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-_:", b) >= 0 {
+			external.WriteByte(b)
+		} else {
+			fmt.Fprintf(&external, "%%%02X", b)
+		}
+	}
+	return fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// body is the payload as Standard Webhooks recommends it.
+func (e event) body() ([]byte, error) {
+	return json.Marshal(struct {
+		Type      string         `json:"type"`
+		Timestamp string         `json:"timestamp"`
+		Data      map[string]any `json:"data"`
+	}{e.kind, rfc3339(e.at), e.data})
+}

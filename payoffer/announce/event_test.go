@@ -1,0 +1,135 @@
+package announce
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func transition() ledger.Transition {
+	cents := int64(4250)
+	return ledger.Transition{
+		Seq: 12, Offer: "pay.example", Account: "0xaccount", Rail: "usdc", ExternalID: "eip155:8453:0xab:0", Version: 3,
+		From: ledger.StatusSeen, To: ledger.StatusConfirmed, Amount: 42_500_000, Cause: "poll", At: 1_800_000_100,
+		ReceiptID: 7, Via: "x402", Asset: "USDC", USDCents: &cents, EvidenceLevel: ledger.LevelChain,
+		OccurredAt: 1_800_000_000,
+	}
+}
+
+func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
+	body, err := newEvent(&Config{BaseURL: "https://pay.example"}, transition()).body()
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"type": "payment_confirmed",
+		"timestamp": "2027-01-15T08:01:40Z",
+		"data": {
+			"id": "usdc:eip155:8453:0xab:0:3", "seq": 12, "offer": "pay.example", "baseUrl": "https://pay.example",
+			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "version": 3, "status": "confirmed", "via": "x402",
+			"evidence": "chain", "asset": "USDC", "amountAtomic": "42500000", "refundedAtomic": "0",
+			"amountUsd": 42.50, "amountUsdDecimal": "42.50", "own": false, "testnet": false, "counted": true,
+			"occurredAt": "2027-01-15T08:00:00Z", "recordedAt": "2027-01-15T08:01:40Z"
+		}
+	}`, string(body))
+	require.Contains(t, string(body), `"amountUsd":42.50,`, "dollars go through no floating point")
+}
+
+func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
+	unknown := transition()
+	unknown.USDCents, unknown.Via = nil, ""
+	data := newEvent(&Config{}, unknown).data
+	require.Contains(t, data, "amountUsd")
+	require.Nil(t, data["amountUsd"])
+	require.Contains(t, data, "amountUsdDecimal")
+	require.Nil(t, data["amountUsdDecimal"])
+	require.NotContains(t, data, "via")
+	require.NotContains(t, data, "baseUrl")
+}
+
+func TestEventsAreNamedByWhatTheReceiptAmountsTo(t *testing.T) {
+	for name, test := range map[string]struct {
+		to       ledger.Status
+		refunded int64
+	}{
+		"payment_seen":      {to: ledger.StatusSeen},
+		"payment_confirmed": {to: ledger.StatusConfirmed},
+		"payment_refunded":  {to: ledger.StatusRefunded, refunded: 42_500_000},
+		"payment_reversed":  {to: ledger.StatusReversed, refunded: 1},
+		"payment_dropped":   {to: ledger.StatusDropped},
+	} {
+		tr := transition()
+		tr.To, tr.Refunded = test.to, test.refunded
+		require.Equal(t, name, newEvent(&Config{}, tr).kind)
+	}
+	part := transition()
+	part.Refunded = 1_000_000
+	e := newEvent(&Config{}, part)
+	require.Equal(t, "payment_refunded", e.kind)
+	require.Equal(t, "confirmed", e.data["status"], "the rest is still held")
+	require.Equal(t, "1000000", e.data["refundedAtomic"])
+	require.Equal(t, true, e.data["counted"])
+}
+
+func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		change  func(*ledger.Transition)
+		config  Config
+		counted bool
+	}{
+		{"proven", func(*ledger.Transition) {}, Config{}, true},
+		{"own money is received too", func(tr *ledger.Transition) { tr.Own = true }, Config{}, true},
+		{"seen", func(tr *ledger.Transition) { tr.To = ledger.StatusSeen }, Config{}, false},
+		{"refunded", func(tr *ledger.Transition) { tr.To = ledger.StatusRefunded }, Config{}, false},
+		{"reversed", func(tr *ledger.Transition) { tr.To = ledger.StatusReversed }, Config{}, false},
+		{"dropped", func(tr *ledger.Transition) { tr.To = ledger.StatusDropped }, Config{}, false},
+		{"asserted", func(tr *ledger.Transition) { tr.EvidenceLevel = ledger.LevelAsserted }, Config{}, false},
+		{"test money", func(tr *ledger.Transition) { tr.Testnet = true }, Config{}, false},
+		{"test money of a test offer", func(tr *ledger.Transition) { tr.Testnet = true }, Config{TestnetCounts: true}, true},
+		{"a checkout in test mode", func(tr *ledger.Transition) { tr.Testnet, tr.EvidenceLevel = true, ledger.LevelSigned }, Config{TestnetCounts: true}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tr := transition()
+			test.change(&tr)
+			require.Equal(t, test.counted, newEvent(&test.config, tr).data["counted"])
+		})
+	}
+}
+
+func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
+	f.Add("INV.42/a b", "INV-42")
+	f.Add("x\r\nwebhook-signature: v1,", "%2E")
+	f.Add("Überweisung", ".")
+	f.Fuzz(func(t *testing.T, one, other string) {
+		tr := transition()
+		tr.ExternalID = one
+		e := newEvent(&Config{}, tr)
+		require.NotContains(t, e.id, ".")
+		for _, b := range []byte(e.id) {
+			require.True(t, b > ' ' && b < 0x7f, "%q", e.id)
+		}
+		body, err := e.body()
+		require.NoError(t, err)
+		require.True(t, json.Valid(body))
+		tr.ExternalID = other
+		require.Equal(t, one == other, e.id == newEvent(&Config{}, tr).id, "two movements, two ids")
+	})
+}
+
+func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
+	tr := transition()
+	tr.Rail, tr.ExternalID = "transfer", "INV.42/Ä <b>"
+	e := newEvent(&Config{}, tr)
+	require.Equal(t, "transfer:INV%2E42%2F%C3%84%20%3Cb%3E:3", e.id)
+	body, err := e.body()
+	require.NoError(t, err)
+	require.True(t, utf8.Valid(body))
+	require.False(t, strings.Contains(string(body), "<b>"), "no markup, wherever it is shown")
+	var payload struct{ Data struct{ ExternalID string } }
+	require.NoError(t, json.Unmarshal(body, &payload))
+	require.Equal(t, tr.ExternalID, payload.Data.ExternalID)
+}

@@ -1,0 +1,195 @@
+package announce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	testOffer   = "pay.example"
+	cardAccount = "stripe/plink_1"
+	usdcAccount = "eip155:84532/erc20:0x036cbd53842c5426634e7929541ec2318f3dcf7e/0x1111111111111111111111111111111111111111"
+	testSecret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+)
+
+// desk is what announcers of a test share: a ledger, a clock and a log.
+type desk struct {
+	*testing.T
+	book  *outbox
+	clock *clock
+	log   bytes.Buffer
+	seen  int
+}
+
+// newDesk opens a ledger of its own.
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	c := &clock{at: time.Unix(1_800_000_000, 0)}
+	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), c.now)
+	return deskAt(t, book, c)
+}
+
+func deskAt(t *testing.T, book *ledger.Ledger, c *clock) *desk {
+	t.Helper()
+	require.NoError(t, book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, book.Close()) })
+	require.NoError(t, book.Register(t.Context(),
+		ledger.Account{Offer: testOffer, ID: cardAccount, Rail: "card"},
+		ledger.Account{Offer: testOffer, ID: usdcAccount, Rail: "usdc", Testnet: true}))
+	return &desk{T: t, book: &outbox{Ledger: book}, clock: c}
+}
+
+var owners atomic.Int64
+
+// announcer makes one that sends webhooks to a receiver, as a process that has
+// just started does.
+func (d *desk) announcer(r *payoffertest.Receiver) *Announcer {
+	d.Helper()
+	return d.configured(Config{Sinks: []Sink{{URL: r.URL(), Secret: testSecret}}, Transport: r.Transport()})
+}
+
+// configured makes one that has begun: what is recorded from now on is
+// announced.
+func (d *desk) configured(c Config) *Announcer {
+	d.Helper()
+	c.OfferID, c.Ledger, c.Owner = testOffer, d.book, fmt.Sprint("owner-", owners.Add(1))
+	if c.Now == nil {
+		c.Now = d.clock.now
+	}
+	c.Random = func() float64 { return 0 }
+	c.Logger = slog.New(slog.NewTextHandler(&d.log, nil))
+	a, err := New(c)
+	require.NoError(d, err)
+	a.rounds(d.Context())
+	return a
+}
+
+// rounds lets every receiver have one round after the other.
+func (a *Announcer) rounds(ctx context.Context) {
+	for _, s := range a.sinks {
+		s.round(ctx)
+	}
+}
+
+// leave does what Run does at its end.
+func (a *Announcer) leave(ctx context.Context) {
+	for _, s := range a.sinks {
+		s.release(ctx)
+	}
+}
+
+// pay records one transition: a card payment that nobody has seen before.
+func (d *desk) pay() ledger.Sighting {
+	d.Helper()
+	d.seen++
+	s := cardSighting(fmt.Sprint("pi_", d.seen), ledger.StatusConfirmed)
+	d.record(s)
+	return s
+}
+
+func (d *desk) record(sightings ...ledger.Sighting) {
+	d.Helper()
+	_, err := d.book.Ledger.Record(d.Context(), nil, sightings...)
+	require.NoError(d, err)
+}
+
+func cardSighting(id string, state ledger.Status) ledger.Sighting {
+	cents := int64(4200)
+	return ledger.Sighting{
+		Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: id, Via: "link", Asset: "USD", Amount: 4200,
+		USDCents: &cents, State: state, EvidenceLevel: ledger.LevelSigned, OccurredAt: 1_799_999_000, Cause: "webhook",
+	}
+}
+
+func usdcSighting(tx string, state ledger.Status) ledger.Sighting {
+	cents := int64(4200)
+	return ledger.Sighting{
+		Offer: testOffer, Account: usdcAccount, Rail: "usdc", ExternalID: "eip155:84532:" + tx + ":0", Transaction: tx,
+		Asset: "USDC", Amount: 42_000_000, USDCents: &cents, State: state, EvidenceLevel: ledger.LevelChain,
+		Payer: "0xpayer", OccurredAt: 1_799_999_000, Cause: "poll",
+	}
+}
+
+// requireLogged requires that often a line with the words.
+func (d *desk) requireLogged(times int, words string) {
+	d.Helper()
+	require.Equal(d, times, bytes.Count(d.log.Bytes(), []byte(words)), "%q in\n%s", words, &d.log)
+}
+
+// clock is a clock that tests move.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+var errOutbox = errors.New("the database is away")
+
+// outbox is a ledger that fails on demand.
+type outbox struct {
+	*ledger.Ledger
+	unreadable, unwritable atomic.Bool
+}
+
+func (o *outbox) Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error) {
+	if o.unreadable.Load() {
+		return nil, errOutbox
+	}
+	return o.Ledger.Transitions(ctx, offer, after, limit)
+}
+
+func (o *outbox) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
+	if o.unwritable.Load() {
+		return errOutbox
+	}
+	return o.Ledger.AdvanceSink(ctx, offer, name, owner, after)
+}
+
+// ids are the ids of the announcements, by their payloads.
+func ids(t testing.TB, got []payoffertest.Announced) []string {
+	t.Helper()
+	all := []string{}
+	for _, a := range got {
+		var payload struct{ Data struct{ ID string } }
+		require.NoError(t, json.Unmarshal(a.Body, &payload), "%s", a.Body)
+		all = append(all, payload.Data.ID)
+	}
+	return all
+}
+
+// taken are the ids that a receiver has taken, in their order.
+func taken(t testing.TB, r *payoffertest.Receiver) []string {
+	t.Helper()
+	var got []payoffertest.Announced
+	for _, a := range r.Requests() {
+		if a.Taken {
+			got = append(got, a)
+		}
+	}
+	return ids(t, got)
+}

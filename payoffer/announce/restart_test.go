@@ -1,0 +1,97 @@
+package announce
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func TestWhatWaitedForAReceiverSurvivesARestart(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	before := d.announcer(receiver)
+	d.pay()
+	before.rounds(t.Context())
+	receiver.Down()
+	d.pay()
+	before.rounds(t.Context())
+	before.leave(t.Context())
+
+	d.pay() // while nothing runs
+	receiver.Up()
+	after := d.announcer(receiver)
+	after.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
+}
+
+func TestOnlyACrashBeforeThePositionMovedAnnouncesTwice(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	crashed := d.announcer(receiver)
+	d.book.unwritable.Store(true)
+	d.pay()
+	crashed.rounds(t.Context()) // taken, and the process ends before that is known
+	d.book.unwritable.Store(false)
+
+	d.clock.pass((leaseFor + 1) * time.Second)
+	after := d.announcer(receiver)
+	after.rounds(t.Context())
+	got := receiver.Requests()
+	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1"}, ids(t, got))
+	require.Equal(t, got[0].Header.Get("webhook-id"), got[1].Header.Get("webhook-id"))
+	require.Equal(t, string(got[0].Body), string(got[1].Body))
+	require.NotEqual(t, got[0].Header.Get("webhook-timestamp"), got[1].Header.Get("webhook-timestamp"))
+}
+
+func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	a := d.announcer(receiver)
+	d.book.unwritable.Store(true)
+	d.pay()
+	d.pay()
+	for range 3 {
+		a.rounds(t.Context())
+		d.clock.pass(pollEvery)
+	}
+	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver), "the next one waits for the position")
+	require.Equal(t, "ledger_unavailable", a.Sinks()[0].LastError)
+	d.requireLogged(1, "the ledger cannot be used")
+
+	d.book.unreadable.Store(true)
+	a.rounds(t.Context())
+	d.book.unwritable.Store(false)
+	d.book.unreadable.Store(false)
+	a.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
+	require.Empty(t, a.Sinks()[0].LastError)
+	d.requireLogged(1, "the ledger can be used again")
+}
+
+// The reference is the ledger's own history.
+func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
+	for seed := range uint64(8) {
+		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+		random := newRandom(seed)
+		a := d.announcer(receiver)
+		crashes := 0
+		for range 60 {
+			d.seen++
+			d.record(randomSighting(random))
+			receiver.Script(randomReply(random))
+			d.book.unwritable.Store(random.IntN(4) == 0)
+			a.rounds(t.Context())
+			d.book.unwritable.Store(false)
+			d.clock.pass(time.Duration(random.IntN(400)) * time.Second)
+			if random.IntN(6) == 0 {
+				crashes++
+				d.clock.pass((leaseFor + 1) * time.Second)
+				a = d.announcer(receiver)
+			}
+		}
+		receiver.Script()
+		d.clock.pass(pauseAsked)
+		a.rounds(t.Context())
+		requireWholeHistory(t, d, receiver, crashes)
+	}
+}

@@ -1,0 +1,192 @@
+package announce
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+const (
+	// pollEvery is how often the outbox is looked at without being told to.
+	pollEvery = 2 * time.Second
+	// batch is how many transitions are read at once.
+	batch = 100
+	// leaseFor is how long a receiver belongs to the instance that announces
+	// to it, and leaseLeast when that is renewed; both in seconds. A try takes
+	// less than leaseLeast.
+	leaseFor, leaseLeast = 60, 30
+	// writeTimeout bounds a write after an announcement was taken, which is
+	// tried also while Run ends.
+	writeTimeout = 5 * time.Second
+)
+
+// sink is a receiver, and how far it has got. All but its state belongs to the
+// goroutine of its rounds.
+type sink struct {
+	config *Config
+	name   string
+	target target
+	kick   chan struct{}
+	state  *state
+
+	// after is the ledger's position when it was last read; known says that it
+	// was.
+	after int64
+	known bool
+	// leaseUntil is when the lease ends, in Unix seconds; 0 without one.
+	leaseUntil int64
+	// sent is the last transition that was taken. It may be ahead of the
+	// position while the ledger cannot be written.
+	sent int64
+	// failures are those in a row, and retryAt is when the next try is due.
+	failures int
+	retryAt  time.Time
+}
+
+func newSink(c *Config, name, host string, t target) *sink {
+	return &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), state: newState(host, c.Logger)}
+}
+
+// run makes rounds until ctx ends.
+func (s *sink) run(ctx context.Context) {
+	defer s.release(ctx)
+	for {
+		timer := time.NewTimer(s.round(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.kick:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// round announces what is due and returns the time to the next round. The
+// lease lasts for as long as something waits: an idle round writes nothing,
+// and other instances learn the position.
+func (s *sink) round(ctx context.Context) time.Duration {
+	wait, err := s.announce(ctx)
+	if ctx.Err() != nil {
+		return pollEvery
+	}
+	s.state.ledger(err)
+	return wait
+}
+
+// announce returns an error of the ledger.
+func (s *sink) announce(ctx context.Context) (time.Duration, error) {
+	if !s.known {
+		if held, err := s.lease(ctx); err != nil || !held {
+			return pollEvery, err
+		}
+	}
+	waiting, err := s.config.Ledger.Transitions(ctx, s.config.OfferID, s.after, batch)
+	if err != nil {
+		return pollEvery, err
+	}
+	for i, t := range waiting {
+		if held, err := s.hold(ctx); err != nil || !held {
+			return pollEvery, err
+		}
+		if t.Seq <= s.after {
+			continue // another instance has announced it since
+		}
+		s.state.behind(len(waiting) - i)
+		if due := s.retryAt.Sub(s.config.Now()); due > 0 {
+			return min(due, pollEvery), nil
+		}
+		if !s.send(ctx, t) {
+			return 0, nil
+		}
+		if err := s.advance(ctx, t.Seq); err != nil {
+			return pollEvery, err
+		}
+	}
+	if len(waiting) == batch {
+		return 0, nil
+	}
+	s.state.behind(0)
+	s.release(ctx)
+	return pollEvery, nil
+}
+
+// send announces a transition unless that has been done, and reports whether
+// it was taken.
+func (s *sink) send(ctx context.Context, t ledger.Transition) bool {
+	if t.Seq <= s.sent {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	f := s.target.deliver(ctx, newEvent(s.config, t))
+	if f.code == "" {
+		s.sent, s.failures, s.retryAt = t.Seq, 0, time.Time{}
+		s.state.delivered(s.config.Now())
+		return true
+	}
+	if ctx.Err() == nil {
+		s.failures++
+		s.retryAt = s.config.Now().Add(pause(s.failures, f, s.config.Random()))
+		s.state.failed(f)
+	}
+	return false
+}
+
+// hold makes sure that the receiver belongs to this instance for as long as a
+// try takes. A clock that was set back is no longer lease.
+func (s *sink) hold(ctx context.Context) (bool, error) {
+	if left := s.leaseUntil - s.config.Now().Unix(); left >= leaseLeast && left <= leaseFor {
+		return true, nil
+	}
+	return s.lease(ctx)
+}
+
+// lease asks for the receiver and reads its position.
+func (s *sink) lease(ctx context.Context) (held bool, err error) {
+	now := s.config.Now().Unix()
+	after, held, err := s.config.Ledger.LeaseSink(ctx, s.config.OfferID, s.name, s.config.Owner, now, now+leaseFor)
+	if err != nil {
+		return false, err
+	}
+	if held {
+		s.after, s.known, s.leaseUntil = after, true, now+leaseFor
+		return true, nil
+	}
+	// Whoever holds it knows how it fares.
+	s.leaseUntil, s.failures, s.retryAt = 0, 0, time.Time{}
+	s.state.left()
+	return false, nil
+}
+
+// advance moves the position, also while Run ends.
+func (s *sink) advance(ctx context.Context, seq int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	err := s.config.Ledger.AdvanceSink(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
+	switch {
+	case err == nil:
+		s.after = seq
+	case errors.Is(err, ledger.ErrSinkTaken):
+		s.leaseUntil = 0
+		return nil
+	}
+	return err
+}
+
+// release lets another instance go on at once.
+func (s *sink) release(ctx context.Context) {
+	now := s.config.Now().Unix()
+	if s.leaseUntil <= now {
+		return
+	}
+	s.leaseUntil = 0
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	// If that fails, the lease ends by itself.
+	_, _, _ = s.config.Ledger.LeaseSink(ctx, s.config.OfferID, s.name, s.config.Owner, now, now)
+}
