@@ -47,6 +47,7 @@ var errPrivateKey = errors.New("this is a private key; use an address or the ext
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
 	account string
+	single  address.Address         // nil for an extended key
 	key     *hdkeychain.ExtendedKey // external chain; nil for a single address
 	network bitcoinNetwork
 	label   string
@@ -88,7 +89,7 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 		switch decoded.(type) { // a raw public key decodes as well and is no address
 		case *address.AddressPubKeyHash, *address.AddressScriptHash, *address.AddressWitnessPubKeyHash,
 			*address.AddressWitnessScriptHash, *address.AddressTaproot:
-			return &Bitcoin{account: decoded.EncodeAddress(), network: network}, nil
+			return &Bitcoin{account: decoded.EncodeAddress(), single: decoded, network: network}, nil
 		}
 	}
 	return nil, errors.New("this is not a Bitcoin address: its checksum or its network is wrong; copy it again from your wallet (bc1…, 1… or 3…)")
@@ -127,30 +128,13 @@ func (b *Bitcoin) Test() bool { return b.network.test }
 // extended public key>".
 func (b *Bitcoin) Account() string { return b.network.caip2 + "/" + b.account }
 
+// CAIP2 is the network's identifier (CAIP-2, bip122): "bip122:" and the first
+// 32 hexadecimal digits of the hash of its first block.
+func (b *Bitcoin) CAIP2() string { return b.network.caip2 }
+
 // Extended reports whether the rail has an extended public key, and so an
 // address for each index, in place of a single one.
 func (b *Bitcoin) Extended() bool { return b.key != nil }
-
-// Address is the address at an index of the external chain, or the one
-// address of a rail without an extended key.
-func (b *Bitcoin) Address(index uint32) (string, error) {
-	if b.key == nil {
-		return b.account, nil
-	}
-	child, err := b.key.Derive(index)
-	if err != nil {
-		return "", fmt.Errorf("derive address %d: %w", index, err)
-	}
-	public, err := child.ECPubKey()
-	if err != nil {
-		return "", fmt.Errorf("derive address %d: %w", index, err)
-	}
-	a, err := address.NewAddressWitnessPubKeyHash(address.Hash160(public.SerializeCompressed()), b.network.params)
-	if err != nil {
-		return "", fmt.Errorf("derive address %d: %w", index, err)
-	}
-	return a.EncodeAddress(), nil
-}
 
 // Methods is the BIP-21 payment, or one that is not available while there is
 // no rate: an amount is never guessed and never left out.

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -123,6 +124,36 @@ func TestExtendedPublicKeyIsChecked(t *testing.T) {
 		require.Error(t, CheckBitcoinAccount(in), in)
 	}
 	require.ErrorContains(t, CheckBitcoinAccount(ypub), `"ypub" is not supported; export the account as xpub or zpub`)
+}
+
+func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
+	for account, want := range map[string]string{
+		// The examples and test vectors of BIP-173 and BIP-350.
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":                     "0014751e76e8199196d454941c45d1b3a323f1433bd6",
+		"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7": "00201863143c14c5166804bd19203356da136c985678cd4d27a1b8c6329604903262",
+		"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0": "512079be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798",
+		// Their hashes, taken out of Base58Check by other code.
+		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa": "76a91462e907b15cbf27d5425399ebf6f0fb50ebb88f1888ac",
+		"37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf": "a9143fb6e95812e57bb4691f9a4a628862a61a4f769b87",
+		// BIP-84, from the public key that it lists.
+		zpub: "0014c0cebcd6c3d3ca8c75dc5ec62ebe55330ef910e2",
+	} {
+		b, err := NewBitcoin(account, "", 4200)
+		require.NoError(t, err)
+		script, err := b.ScriptPubKey(0)
+		require.NoError(t, err)
+		require.Equal(t, want, hex.EncodeToString(script), account)
+	}
+}
+
+func TestCAIP2NamesTheFirstBlock(t *testing.T) {
+	// The hash of the first block of the network, as every node answers for block 0.
+	b, err := NewBitcoin(zpub, "", 4200)
+	require.NoError(t, err)
+	first, found := strings.CutPrefix(b.CAIP2(), "bip122:")
+	require.True(t, found)
+	require.Len(t, first, 32)
+	require.True(t, strings.HasPrefix("000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", first))
 }
 
 func FuzzCheckBitcoinAccount(f *testing.F) {

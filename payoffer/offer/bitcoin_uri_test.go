@@ -76,7 +76,7 @@ func TestBitcoinWithoutRateIsNotAvailable(t *testing.T) {
 	b, err := NewBitcoin(zpub, "Example", 4200)
 	require.NoError(t, err)
 	for _, satoshis := range []int64{0, -1} {
-		m := b.Methods(nil, Live{Satoshis: satoshis})[0]
+		m := b.Methods(nil, Live{Satoshis: satoshis, Address: currentAddress})[0]
 		require.False(t, m.Available)
 		require.Contains(t, m.Reason, "rate")
 		require.Empty(t, m.Link(), "an amount is never left out")

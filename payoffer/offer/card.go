@@ -21,7 +21,10 @@ type Card struct {
 	URL string
 	// PaymentMethods are the methods that the checkout offers.
 	PaymentMethods []string
-	amount         USD
+	// TestMode says that the checkout takes test payments, which are worth
+	// nothing.
+	TestMode bool
+	amount   USD
 }
 
 // NewCard makes the card rail. No methods means CardMethods.

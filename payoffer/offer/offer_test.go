@@ -42,6 +42,9 @@ func newOffer(t *testing.T, account string, chains ...string) *Offer {
 	return must[*Offer](t)(New(terms, card, rails...))
 }
 
+// currentAddress is an address of zpub.
+const currentAddress = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
+
 func TestOfferNamesItself(t *testing.T) {
 	o := newOffer(t, "", "base")
 	require.Equal(t, "acct:pay@pay.example.org:8443", o.Acct())
@@ -53,7 +56,7 @@ func TestOfferNamesItself(t *testing.T) {
 
 func TestMethodsFollowTheRails(t *testing.T) {
 	o := newOffer(t, zpub, "base", "arbitrum")
-	live := Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}
+	live := Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), Address: currentAddress}
 	var got [][3]string
 	for _, m := range o.Methods(live) {
 		got = append(got, [3]string{m.Rail, m.Scheme, m.Network})
@@ -73,7 +76,7 @@ func TestMethodsFollowTheRails(t *testing.T) {
 // reason.
 func TestMethodIsPublishedWithOneAddress(t *testing.T) {
 	o := newOffer(t, zpub, "base")
-	for _, live := range []Live{{}, {Satoshis: 42_001}} {
+	for _, live := range []Live{{}, {Satoshis: 42_001}, {Address: currentAddress}, {Satoshis: 42_001, Address: currentAddress}} {
 		for _, m := range o.Methods(live) {
 			var got map[string]any
 			require.NoError(t, json.Unmarshal(must[[]byte](t)(json.Marshal(m)), &got))
@@ -97,7 +100,7 @@ func TestMethodIsPublishedWithOneAddress(t *testing.T) {
 func TestMethodsTellPeopleTheTerms(t *testing.T) {
 	o := newOffer(t, zpub, "base")
 	facts := make(map[string]map[string]string)
-	for _, m := range o.Methods(Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}) {
+	for _, m := range o.Methods(Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), Address: currentAddress}) {
 		for _, f := range m.Facts {
 			if facts[m.Rail] == nil {
 				facts[m.Rail] = make(map[string]string)
@@ -107,7 +110,7 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"Amount": "42 USD", "Checkout": "checkout.example", "Accepts": "card, us bank account, cashapp, link, klarna, afterpay clearpay, affirm"}, facts["card"])
 	require.Equal(t, map[string]string{"Send": "42 USDC", "Network": "Base (chain id 8453)", "To address": payee, "Token contract": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}, facts["usdc"])
-	require.Equal(t, map[string]string{"Send": "0.00042001 BTC", "Worth": "42 USD at 08:30 UTC", "Network": "Bitcoin", "To address": "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"}, facts["btc"])
+	require.Equal(t, map[string]string{"Send": "0.00042001 BTC", "Worth": "42 USD at 08:30 UTC", "Network": "Bitcoin", "To address": currentAddress}, facts["btc"])
 	require.Equal(t, map[string]string{"Amount": "42.00 USD", "Payee": "Example Org", "Ask for the invoice at": "pay@example.com", "Memo": "Example 42"}, facts["wire"])
 	require.Equal(t, map[string]string{"Amount": "42 USD", "Checkout": "shop.example"}, facts["tip-jar"])
 }

@@ -18,8 +18,12 @@ const (
 	PathMethods = "/v1/pay"
 	// PathQR holds the QR images; the rest of the path rebuilds the URI.
 	PathQR = "/v1/qr"
-	// PathReceived reports received money.
+	// PathReceived reports received money, and changes of receipts in order.
 	PathReceived = "/v1/received"
+	// PathHook holds the inbound webhooks. Below it stand <storefront>/<secret>.
+	PathHook = "/v1/hook"
+	// PathHookCard takes the webhooks of the card processor.
+	PathHookCard = "/v1/hook/card"
 	// PathMCP is the agent endpoint (JSON-RPC).
 	PathMCP = "/mcp"
 

@@ -1,0 +1,141 @@
+// Package bitcoin runs btcd, a Bitcoin full node, on a regression-test network of its own: a real chain, mempool and
+// replacement of transactions, on loopback, with no peers.
+package bitcoin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+// startDeadline is far more than a start takes on a busy machine.
+const startDeadline = 30 * time.Second
+
+// The node's own user of its JSON-RPC, on loopback.
+const user, password = "tests", "tests"
+
+// btcd is the node, built once a test run from the module that go.mod pins.
+var btcd struct {
+	sync.Once
+	folder string
+	output []byte
+	err    error
+}
+
+// binary builds the node, and skips the test where that is not possible.
+func binary(t testing.TB) string {
+	t.Helper()
+	btcd.Do(func() {
+		if btcd.folder, btcd.err = os.MkdirTemp("", "pay-offer-btcd-"); btcd.err != nil {
+			return
+		}
+		command := exec.Command("go", "build", "-o", btcd.folder, "github.com/btcsuite/btcd")
+		command.Dir = lab.Path(t, "caddy/e2e")
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		btcd.output, btcd.err = command.CombinedOutput()
+	})
+	if btcd.err != nil {
+		lab.Skip(t, fmt.Sprintf("btcd cannot be built: %v\n%s", btcd.err, btcd.output))
+	}
+	return filepath.Join(btcd.folder, "btcd")
+}
+
+// RemoveBinary clears the node's program away, after the last test.
+func RemoveBinary() {
+	if btcd.folder != "" {
+		_ = os.RemoveAll(btcd.folder)
+	}
+}
+
+// start runs the program until the test ends.
+func (n *Node) start(t testing.TB) {
+	t.Helper()
+	folder, port := t.TempDir(), server.FreePort(t)
+	var log bytes.Buffer
+	command := exec.Command(binary(t), "--regtest", "--datadir="+folder, "--logdir="+folder, "--configfile="+os.DevNull,
+		"--rpcuser="+user, "--rpcpass="+password, "--rpclisten=127.0.0.1:"+port, "--notls", "--nodnsseed", "--nolisten",
+		"--txindex", "--addrindex", "--debuglevel=warn")
+	command.Env = []string{"HOME=" + folder}
+	command.Stdout, command.Stderr = &log, &log
+	require.NoError(t, command.Start())
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // its folder goes with the test
+		<-ended
+		if t.Failed() {
+			t.Logf("btcd's log:\n%s", &log)
+		}
+	})
+
+	n.url = "http://127.0.0.1:" + port
+	deadline := time.After(startDeadline)
+	for {
+		var height int64
+		err := n.Call(t.Context(), &height, "getblockcount")
+		if err == nil {
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatalf("btcd ended before it answered:\n%s", &log)
+		case <-deadline:
+			t.Fatalf("btcd did not answer within %v: %v", startDeadline, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Call calls a method of the node's JSON-RPC. An error that the node answers with is an *esplora.RPCError.
+func (n *Node) Call(ctx context.Context, result any, method string, params ...any) error {
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "1.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(user, password)
+	resp, err := n.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result json.RawMessage   `json:"result"`
+		Error  *esplora.RPCError `json:"error"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s answered with status %d: %w", method, resp.StatusCode, err)
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(answer.Result, result)
+}
+
+var _ esplora.Caller = (*Node)(nil)

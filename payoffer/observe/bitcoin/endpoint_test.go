@@ -1,0 +1,290 @@
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// answer is a fault that answers every path that holds part so.
+func answer(part string, status int, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, part) {
+			return false
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+		return true
+	}
+}
+
+// wrongAnswers are what a sick or hostile endpoint does, and the code for it.
+func wrongAnswers() map[string]struct {
+	fault func(http.ResponseWriter, *http.Request) bool
+	code  string
+} {
+	id, block := hashOf("p"), hashOf("b")
+	tx := func(status, value, script string) string {
+		return `[{"txid":"` + id + `","vin":[{"txid":"` + block + `","vout":0}],"vout":[{"scriptpubkey":"` + script + `","value":` + value + `}],"status":` + status + `}]`
+	}
+	ours, confirmed := scriptOf(single), `{"confirmed":true,"block_height":100,"block_hash":"`+block+`","block_time":1}`
+	type row = struct {
+		fault func(http.ResponseWriter, *http.Request) bool
+		code  string
+	}
+	return map[string]row{
+		"refuses":                      {answer("", 429, ""), observe.ErrLimited},
+		"wants a key":                  {answer("", 401, ""), observe.ErrUnauthorized},
+		"is broken":                    {answer("", 502, "<html>"), observe.ErrUnreachable},
+		"knows nothing":                {answer("", 404, ""), observe.ErrBadAnswer},
+		"sends elsewhere":              {answer("", 302, ""), observe.ErrBadAnswer},
+		"serves another network":       {answer("/block-height/0", 200, strings.Repeat("0", 64)), observe.ErrWrongChain},
+		"a web page":                   {answer("/blocks/tip/height", 200, "<html>100</html>"), observe.ErrBadAnswer},
+		"a negative height":            {answer("/blocks/tip/height", 200, "-1"), observe.ErrBadAnswer},
+		"a height beyond every chain":  {answer("/blocks/tip/height", 200, "9999999999"), observe.ErrBadAnswer},
+		"an endless height":            {answer("/blocks/tip/height", 200, strings.Repeat("1", maxText+9)), observe.ErrBadAnswer},
+		"an upper-case hash":           {answer("/block-height/101", 200, strings.Repeat("A", 64)), observe.ErrBadAnswer},
+		"another block":                {answer("/block/", 200, `{"id":"`+id+`","timestamp":1}`), observe.ErrBadAnswer},
+		"truncated":                    {answer("/txs/chain", 200, tx(confirmed, "10", ours)[:150]), observe.ErrBadAnswer},
+		"a list that is not closed":    {answer("/txs/chain", 200, strings.TrimSuffix(tx(confirmed, "10", ours), "]")), observe.ErrBadAnswer},
+		"something after the list":     {answer("/txs/chain", 200, tx(confirmed, "10", ours)+"[]"), observe.ErrBadAnswer},
+		"an object for a list":         {answer("/txs/chain", 200, `{}`), observe.ErrBadAnswer},
+		"a negative value":             {answer("/txs/chain", 200, tx(confirmed, "-1", ours)), observe.ErrBadAnswer},
+		"more than all bitcoin":        {answer("/txs/chain", 200, tx(confirmed, "2100000000000001", ours)), observe.ErrBadAnswer},
+		"a value of 2^64":              {answer("/txs/chain", 200, tx(confirmed, "18446744073709551616", ours)), observe.ErrBadAnswer},
+		"a fraction of a satoshi":      {answer("/txs/chain", 200, tx(confirmed, "1.5", ours)), observe.ErrBadAnswer},
+		"a script that is no hex":      {answer("/txs/chain", 200, tx(confirmed, "1", "zz")), observe.ErrBadAnswer},
+		"a transaction without status": {answer("/txs/chain", 200, tx("null", "1", ours)), observe.ErrBadAnswer},
+		"unconfirmed in the chain":     {answer("/txs/chain", 200, tx(`{"confirmed":false}`, "1", ours)), observe.ErrBadAnswer},
+		"a block off the chain": {func(w http.ResponseWriter, r *http.Request) bool {
+			return answer("/txs/chain/", 200, "[]")(w, r) || answer("/txs/chain", 200, tx(confirmed, "1", ours))(w, r)
+		}, observe.ErrBadAnswer},
+		"a confirmation without block": {answer("/txs/chain", 200, tx(`{"confirmed":true}`, "1", ours)), observe.ErrBadAnswer},
+		"no counts":                    {answer("/address/", 200, `{}`), observe.ErrBadAnswer},
+		"hangs up": {func(w http.ResponseWriter, _ *http.Request) bool {
+			panic(http.ErrAbortHandler)
+		}, observe.ErrUnreachable},
+	}
+}
+
+// Whatever the first endpoint does, the second one is asked, and nothing of
+// the first one's words is believed.
+func TestAnEndpointThatFailsIsReplacedByTheNext(t *testing.T) {
+	for name, wrong := range wrongAnswers() {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, single)
+			sick, well := newStandIn(t, 100), newStandIn(t, 100)
+			b.round(b.observer(well))
+			for _, chain := range []*standIn{sick, well} {
+				chain.mine(pay("real", single, 1000))
+				chain.mine()
+			}
+			sick.setFault(wrong.fault)
+			o := b.observer(sick, well)
+			b.round(o)
+			require.Equal(t, ledger.StatusConfirmed, b.row("real").Status)
+			require.Equal(t, int64(1000), b.row("real").Amount)
+
+			alone := b.observer(sick)
+			err := alone.Round(t.Context())
+			require.EqualError(t, err, wrong.code+" (127.0.0.1)")
+			require.True(t, alone.Health().Blind)
+			require.Equal(t, wrong.code, alone.Health().LastError)
+			require.Equal(t, ledger.StatusConfirmed, b.row("real").Status)
+
+			sick.setFault(nil)
+			b.clock.advance(maxPause)
+			b.round(alone)
+			require.Empty(t, alone.Health().LastError)
+		})
+	}
+}
+
+func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
+	b, sick, well := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	o := b.observer(sick, well)
+	sick.setFault(answer("", 503, ""))
+	b.round(o)
+	require.Len(t, sick.called(), 1)
+	rounds, asked := 40, 0
+	for range rounds {
+		b.round(o)
+		asked += len(sick.called())
+	}
+	require.Greater(t, asked, 1, "it may be well again")
+	require.Less(t, asked, 10, "longer pauses each time")
+
+	sick.setFault(nil)
+	b.clock.advance(maxPause)
+	b.round(o)
+	well.called()
+	b.round(o)
+	require.NotEmpty(t, sick.called(), "the first endpoint is the first choice again")
+	require.Empty(t, well.called())
+}
+
+func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	chain.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", "300")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	require.Error(t, o.Round(t.Context()))
+	chain.setFault(nil)
+	chain.called()
+	b.clock.advance(299 * time.Second)
+	require.Error(t, o.Round(t.Context()))
+	require.Empty(t, chain.called())
+	require.Equal(t, observe.ErrLimited, o.Health().LastError)
+	b.clock.advance(time.Second)
+	b.round(o)
+}
+
+// The body is endless; reading stops at the limit.
+func TestAGiantAnswerIsCutOff(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	var sent int64
+	client := &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(readerFunc(func(p []byte) (int, error) {
+			for i := range p {
+				p[i] = ' '
+			}
+			if sent == 0 {
+				p[0] = '['
+			}
+			sent += int64(len(p))
+			return len(p), nil
+		}))}, nil
+	})}
+	o := b.observer(chain)
+	o.endpoints[0].client = client
+	_, err := o.endpoints[0].chain(t.Context(), single, "")
+	require.EqualError(t, err, "bad_answer (127.0.0.1)")
+	_, err = o.endpoints[0].height(t.Context())
+	require.EqualError(t, err, "bad_answer (127.0.0.1)")
+	require.GreaterOrEqual(t, sent, int64(maxAnswer), "as much as a hostile payer can fill a page with is read")
+	require.LessOrEqual(t, sent, int64(maxAnswer+3*maxText))
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
+	b := newBench(t, single)
+	o, err := New(Config{
+		OfferID: testOffer, Rail: b.rail, Endpoints: []string{"https://e.example/secret-path?key=secret"}, Confirmations: 1,
+		Ledger: b.book, Now: b.clock.Now, Rate: b.observer(newStandIn(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
+		Transport: transport(func(r *http.Request) (*http.Response, error) {
+			require.Equal(t, "https://e.example/secret-path/block-height/0?key=secret", r.URL.String())
+			return nil, errors.New("dial secret: " + r.URL.String())
+		}),
+	})
+	require.NoError(t, err)
+	require.EqualError(t, o.Round(t.Context()), "unreachable (e.example)")
+}
+
+func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
+	b, fast, slow := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	tx := pay("p", single, 1000)
+	b.round(b.observer(fast))
+	fast.mine(tx)
+	fast.mine()
+	b.round(b.observer(fast))
+	slow.setPool(tx)
+	o := b.observer(slow)
+	require.EqualError(t, o.Round(t.Context()), "lagging (127.0.0.1)")
+	b.requireState("p", ledger.StatusConfirmed)
+	slow.mine(tx)
+	slow.mine()
+	b.round(o)
+}
+
+// An explorer that stands still answers well, with an old chain.
+func TestTheFreshestEndpointIsBelieved(t *testing.T) {
+	b, old, fresh := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	o := b.observer(old, fresh)
+	b.round(o)
+	fresh.mineEmpty(24)
+	b.clock.advance(4 * time.Hour)
+	fresh.setPool(pay("p", single, 1000))
+	b.round(o)
+	require.Equal(t, "block 123", o.Health().ObservedThrough)
+	require.Empty(t, o.Health().LastError)
+	b.requireState("p", ledger.StatusSeen)
+
+	b.clock.advance(4 * time.Hour)
+	b.round(o)
+	require.Equal(t, observe.ErrLagging, o.Health().LastError)
+	require.Equal(t, "block 123", o.Health().ObservedThrough)
+}
+
+func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	honest := slices.Clone(chain.blocks)
+	chain.rewind(20)
+	chain.mine(pay("other history", single, 1000))
+	chain.mineEmpty(30)
+	require.EqualError(t, o.Round(t.Context()), "final_history_changed (127.0.0.1)")
+	require.True(t, o.Health().Blind)
+	b.rows()
+	chain.blocks = honest
+	b.clock.advance(maxPause)
+	b.round(o)
+}
+
+func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	chain.mine(pay("p", single, 1000))
+	chain.mine()
+	require.NoError(t, b.book.Close())
+	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
+	require.Equal(t, observe.ErrLedger, o.Health().LastError)
+	require.NoError(t, b.book.Open(t.Context()))
+	b.round(o)
+	b.requireState("p", ledger.StatusConfirmed)
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan struct{})
+	chain.setFault(func(http.ResponseWriter, *http.Request) bool {
+		select {
+		case <-asked:
+		default:
+			close(asked)
+		}
+		return false
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.Run(ctx)
+	}()
+	<-asked
+	cancel()
+	<-done
+}

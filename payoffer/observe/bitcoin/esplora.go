@@ -1,0 +1,110 @@
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// The calls of the Esplora HTTP API (Blockstream/esplora, API.md) that are
+// used. errNotFound is returned only by those that look up one thing.
+
+// height is the number of the newest block.
+func (e *endpoint) height(ctx context.Context) (height int64, err error) {
+	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
+		height, err = decodeHeight(r)
+		return err
+	}, "blocks", "tip", "height")
+	return height, e.required(err)
+}
+
+// blockAt is the hash of the block at a height of the best chain.
+func (e *endpoint) blockAt(ctx context.Context, height int64) (hash string, err error) {
+	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
+		hash, err = decodeHash(r)
+		return err
+	}, "block-height", strconv.FormatInt(height, 10))
+	return hash, err
+}
+
+// blockTime is the time of a block, in Unix seconds.
+func (e *endpoint) blockTime(ctx context.Context, hash string) (at int64, err error) {
+	err = e.get(ctx, maxText, func(r io.Reader) error {
+		b, err := decodeBlock(r)
+		if err == nil && b.ID != hash {
+			err = errMalformed
+		}
+		at = b.Timestamp
+		return err
+	}, "block", hash)
+	return at, err
+}
+
+// stats counts the transactions of an address.
+func (e *endpoint) stats(ctx context.Context, address string) (s stats, err error) {
+	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
+		s, err = decodeStats(r)
+		return err
+	}, "address", address)
+	return s, e.required(err)
+}
+
+// mempool lists the newest unconfirmed transactions of an address, up to 50.
+func (e *endpoint) mempool(ctx context.Context, address string) ([]transaction, error) {
+	return e.transactions(ctx, "address", address, "txs", "mempool")
+}
+
+// chain lists confirmed transactions of an address, newest first: a page of
+// those that follow the transaction after, or the first page when it is empty.
+// The last page is empty.
+func (e *endpoint) chain(ctx context.Context, address, after string) ([]transaction, error) {
+	path := []string{"address", address, "txs", "chain"}
+	if after != "" {
+		path = append(path, after)
+	}
+	return e.transactions(ctx, path...)
+}
+
+func (e *endpoint) transactions(ctx context.Context, path ...string) (txs []transaction, err error) {
+	err = e.get(ctx, maxAnswer, func(r io.Reader) (err error) {
+		txs, err = decodeTransactions(r)
+		return err
+	}, path...)
+	return txs, e.required(err)
+}
+
+// transaction looks one transaction up.
+func (e *endpoint) transaction(ctx context.Context, txid string) (tx transaction, err error) {
+	err = e.get(ctx, maxAnswer, func(r io.Reader) (err error) {
+		tx, err = decodeTransaction(r)
+		if err == nil && tx.ID != txid {
+			err = errMalformed
+		}
+		return err
+	}, "tx", txid)
+	return tx, err
+}
+
+// spender says what spends an output. An output that the endpoint does not
+// know is not spent as far as it can tell.
+func (e *endpoint) spender(ctx context.Context, o outpoint) (s spending, err error) {
+	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
+		s, err = decodeSpending(r)
+		return err
+	}, "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
+	if errors.Is(err, errNotFound) {
+		return spending{}, nil
+	}
+	return s, err
+}
+
+// required turns the absence of what every Esplora has into a bad answer.
+func (e *endpoint) required(err error) error {
+	if errors.Is(err, errNotFound) {
+		return e.fail(observe.ErrBadAnswer)
+	}
+	return err
+}

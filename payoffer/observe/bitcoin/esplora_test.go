@@ -1,0 +1,238 @@
+package bitcoin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+type object = map[string]any
+
+// standIn is an Esplora API over a chain that a test writes block by block. It
+// lists as Esplora does: 25 confirmed transactions a page, the newest 50
+// unconfirmed ones.
+type standIn struct {
+	*httptest.Server
+	mu      sync.Mutex
+	blocks  []standInBlock
+	pool    []standInTx // oldest first
+	calls   []string
+	fault   func(w http.ResponseWriter, r *http.Request) bool // true when it has answered
+	genesis string
+	start   int64
+}
+
+type standInBlock struct {
+	hash string
+	txs  []standInTx
+}
+
+// standInTx pays amounts to scripts; it spends one output and, when from is
+// set, one with that script.
+type standInTx struct {
+	name, spends, from string
+	pays               []output
+}
+
+func hashOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+// mainGenesis is the hash of Bitcoin's first block.
+const mainGenesis = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"
+
+func newStandIn(t testing.TB, blocks int) *standIn {
+	s := &standIn{genesis: mainGenesis, start: start.Unix() - int64(blocks-1)*600}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	for range blocks {
+		s.mine()
+	}
+	return s
+}
+
+// mine adds a block with transactions, which leave the mempool.
+func (s *standIn) mine(txs ...standInTx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, tx := range txs {
+		s.pool = slices.DeleteFunc(s.pool, func(p standInTx) bool { return p.name == tx.name })
+	}
+	hash := s.genesis
+	if n := len(s.blocks); n > 0 {
+		var names []string
+		for _, tx := range txs {
+			names = append(names, tx.name)
+		}
+		hash = hashOf(s.blocks[n-1].hash + strings.Join(names, ","))
+	}
+	s.blocks = append(s.blocks, standInBlock{hash, txs})
+}
+
+func (s *standIn) mineEmpty(n int) {
+	for range n {
+		s.mine()
+	}
+}
+
+// rewind takes the newest blocks off the chain, and their transactions too.
+func (s *standIn) rewind(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocks = s.blocks[:len(s.blocks)-n]
+}
+
+func (s *standIn) setPool(txs ...standInTx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pool = txs
+}
+
+func (s *standIn) setFault(f func(w http.ResponseWriter, r *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+// called lists the paths that were asked for since the last time.
+func (s *standIn) called() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
+	s.calls = nil
+	return calls
+}
+
+func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, r.URL.Path)
+	if s.fault != nil && s.fault(w, r) {
+		return
+	}
+	answer := s.answer(strings.Split(strings.Trim(r.URL.Path, "/"), "/"))
+	switch answer := answer.(type) {
+	case nil:
+		http.Error(w, "not found", http.StatusNotFound)
+	case string:
+		_, _ = w.Write([]byte(answer))
+	default:
+		_ = json.NewEncoder(w).Encode(answer)
+	}
+}
+
+func (s *standIn) answer(path []string) any {
+	tip := len(s.blocks) - 1
+	switch {
+	case path[0] == "blocks":
+		return strconv.Itoa(tip)
+	case path[0] == "block-height":
+		if n, _ := strconv.Atoi(path[1]); n <= tip {
+			return s.blocks[n].hash
+		}
+	case path[0] == "block":
+		for n, b := range s.blocks {
+			if b.hash == path[1] {
+				return object{"id": b.hash, "height": n, "timestamp": s.start + int64(n)*600}
+			}
+		}
+	case path[0] == "address":
+		return s.address(path[1], path[2:])
+	case len(path) == 4:
+		return s.outspend(path[1] + ":" + path[3])
+	default:
+		for tx, height := range s.all() {
+			if hashOf(tx.name) == path[1] {
+				return s.wire(*tx, height)
+			}
+		}
+	}
+	return nil
+}
+
+// all are the transactions, newest first, with their height; -1 in the mempool.
+func (s *standIn) all() func(func(*standInTx, int) bool) {
+	return func(yield func(*standInTx, int) bool) {
+		for i := range slices.Backward(s.pool) {
+			if !yield(&s.pool[i], -1) {
+				return
+			}
+		}
+		for n := range slices.Backward(s.blocks) {
+			for i := range slices.Backward(s.blocks[n].txs) {
+				if !yield(&s.blocks[n].txs[i], n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *standIn) address(address string, path []string) any {
+	script := scriptOf(address)
+	pool, chain := []any{}, []any{}
+	for tx, height := range s.all() {
+		if tx.from != script && !slices.ContainsFunc(tx.pays, func(o output) bool { return o.Script == script }) {
+			continue
+		}
+		if height < 0 {
+			pool = append(pool, s.wire(*tx, height))
+		} else {
+			chain = append(chain, s.wire(*tx, height))
+		}
+	}
+	switch {
+	case len(path) == 0:
+		count := func(n int) object { return object{"tx_count": n, "funded_txo_count": n, "spent_txo_count": 0} }
+		return object{"address": address, "chain_stats": count(len(chain)), "mempool_stats": count(len(pool))}
+	case path[1] == "mempool":
+		return pool[:min(len(pool), 50)]
+	case len(path) == 3:
+		i := slices.IndexFunc(chain, func(tx any) bool { return tx.(object)["txid"] == path[2] })
+		chain = chain[i+1:]
+		if i < 0 {
+			chain = chain[:0]
+		}
+	}
+	return chain[:min(len(chain), 25)]
+}
+
+func (s *standIn) outspend(outpoint string) any {
+	for tx, height := range s.all() {
+		if tx.spends == outpoint {
+			return object{"spent": true, "txid": hashOf(tx.name), "vin": 0, "status": s.status(height)}
+		}
+	}
+	return object{"spent": false}
+}
+
+func (s *standIn) status(height int) object {
+	if height < 0 {
+		return object{"confirmed": false}
+	}
+	return object{"confirmed": true, "block_height": height, "block_hash": s.blocks[height].hash, "block_time": s.start + int64(height)*600}
+}
+
+// wire is a transaction in the shape of the Esplora API, with fields that
+// nobody here reads.
+func (s *standIn) wire(tx standInTx, height int) object {
+	txid, vout, _ := strings.Cut(tx.spends, ":")
+	n, _ := strconv.Atoi(vout)
+	outputs := []any{}
+	for _, o := range tx.pays {
+		outputs = append(outputs, object{"scriptpubkey": o.Script, "scriptpubkey_address": "of somebody", "scriptpubkey_type": "?", "value": o.Value})
+	}
+	return object{
+		"txid": hashOf(tx.name), "version": 2, "locktime": 0, "size": 110, "weight": 437, "fee": 110, "status": s.status(height),
+		"vin":  []any{object{"txid": txid, "vout": n, "prevout": object{"scriptpubkey": tx.from, "value": 1}, "sequence": 4294967293}},
+		"vout": outputs,
+	}
+}

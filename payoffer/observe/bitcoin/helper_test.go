@@ -1,0 +1,148 @@
+package bitcoin
+
+import (
+	"encoding/hex"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/btcsuite/btcd/address/v2"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+)
+
+const (
+	testOffer = "shop"
+	// single is the example address of BIP-173.
+	single = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	// zpub is the account of BIP-84's test vectors.
+	zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+)
+
+// strangers is an output script of nobody here.
+const strangers = "00141111111111111111111111111111111111111111"
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// scriptOf is the output script of a P2WPKH address, by other code than ours.
+func scriptOf(s string) string {
+	a, err := address.DecodeAddress(s, &chaincfg.MainNetParams)
+	if err != nil {
+		return ""
+	}
+	return "0014" + hex.EncodeToString(a.ScriptAddress())
+}
+
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// bench is a ledger, a clock and observers of one rail.
+type bench struct {
+	testing.TB
+	clock   *clock
+	book    *ledger.Ledger
+	rail    *offer.Bitcoin
+	rate    rate.Rate
+	changes int
+}
+
+func newBench(t testing.TB, account string) *bench {
+	t.Helper()
+	b := &bench{TB: t, clock: &clock{now: start}, rate: rate.Rate{MicroUSD: 90_000_000_000, At: start}}
+	b.book = ledger.NewSQLite(filepath.Join(t.TempDir(), "book.db"), b.clock.Now)
+	require.NoError(t, b.book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, b.book.Close()) })
+	rail, err := offer.NewBitcoin(account, "Shop", 4200)
+	require.NoError(t, err)
+	b.rail = rail
+	require.NoError(t, b.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: rail.Account(), Rail: rail.Name()}))
+	return b
+}
+
+// observer is a new one, as after a restart.
+func (b *bench) observer(endpoints ...*standIn) *Observer {
+	b.Helper()
+	c := Config{
+		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.book, Now: b.clock.Now,
+		Rate:    func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 },
+		Changed: func() { b.changes++ }, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, e := range endpoints {
+		c.Endpoints = append(c.Endpoints, e.URL)
+	}
+	o, err := New(c)
+	require.NoError(b, err)
+	require.NoError(b, o.Load(b.Context()))
+	return o
+}
+
+// round is one that must go well, half a minute after the last.
+func (b *bench) round(o *Observer) {
+	b.Helper()
+	b.clock.advance(pollEvery)
+	require.NoError(b, o.Round(b.Context()))
+	require.False(b, o.Health().Blind)
+}
+
+// rows are the receipts by the name of their transaction.
+func (b *bench) rows(names ...string) map[string]ledger.Receipt {
+	b.Helper()
+	all, err := b.book.Receipts(b.Context(), testOffer, 0, 1000)
+	require.NoError(b, err)
+	byHash := make(map[string]string)
+	for _, name := range names {
+		byHash[hashOf(name)] = name
+	}
+	rows := make(map[string]ledger.Receipt)
+	for _, r := range all {
+		require.Contains(b, byHash, r.Transaction, "a payment that nobody made")
+		rows[byHash[r.Transaction]] = r
+	}
+	return rows
+}
+
+func (b *bench) row(name string) ledger.Receipt {
+	b.Helper()
+	rows := b.rows(name)
+	require.Len(b, rows, 1)
+	return rows[name]
+}
+
+// requireState checks the one receipt.
+func (b *bench) requireState(name string, want ledger.Status) {
+	b.Helper()
+	require.Equal(b, want, b.row(name).Status)
+}
+
+// at is the rail's address at an index.
+func (b *bench) at(index uint32) string {
+	b.Helper()
+	a, err := b.rail.Address(index)
+	require.NoError(b, err)
+	return a
+}
+
+// pay is a transaction that pays an address.
+func pay(name, address string, satoshis int64) standInTx {
+	return standInTx{name: name, spends: hashOf("coin of "+name) + ":0", pays: []output{{strangers, 5}, {scriptOf(address), satoshis}}}
+}

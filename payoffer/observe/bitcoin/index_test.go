@@ -1,0 +1,180 @@
+package bitcoin
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func TestTheAddressAdvancesOnlyWhenItWasPaid(t *testing.T) {
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	o := b.observer(chain)
+	require.Empty(t, o.Address(), "nobody has looked at the chain")
+	b.round(o)
+	// The first addresses of BIP-84's test vectors.
+	require.Equal(t, "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", o.Address())
+	require.Equal(t, 1, b.changes)
+	b.round(o)
+	require.Equal(t, 1, b.changes)
+
+	tx := pay("first", b.at(0), 1000)
+	chain.setPool(tx)
+	b.round(o)
+	require.Equal(t, "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", o.Address(), "the mempool is enough")
+	require.Equal(t, 2, b.changes)
+	b.requireState("first", ledger.StatusSeen)
+	chain.setPool()
+	chain.mine(tx)
+	chain.mine()
+	b.round(o)
+	require.Equal(t, b.at(1), o.Address(), "by one")
+	b.requireState("first", ledger.StatusConfirmed)
+	require.Equal(t, b.at(1), b.observer(chain).Address(), "known at once after a restart")
+}
+
+func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	for _, index := range []uint32{0, 3, 22, 41} { // 42 to 61 are the gap that ends the search
+		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
+	}
+	chain.mine(pay("beyond", b.at(62), 1000))
+	o := b.observer(chain)
+	chain.setFault(answer("/address/"+b.at(50), 503, ""))
+	require.Error(t, o.Round(t.Context()))
+	require.Empty(t, o.Address(), "a search that failed proves nothing")
+	chain.setFault(nil)
+	b.clock.advance(maxPause)
+	b.round(o)
+	require.Equal(t, b.at(42), o.Address())
+	b.rows() // all of it is older than the first start
+
+	// The ledger is put back to an old copy, as from a backup: the chain knows better.
+	for index := uint32(42); index < 50; index++ {
+		chain.mine(pay(fmt.Sprint("new", index), b.at(index), 1000))
+	}
+	b.round(b.observer(chain))
+	cursor, _, err := b.book.Cursor(t.Context(), testOffer, b.rail.Account())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"height":101,"index":63}`, cursor.Position)
+	cursor.Position = `{"height":101,"index":44}`
+	_, err = b.book.Record(t.Context(), &cursor)
+	require.NoError(t, err)
+	restored := b.observer(chain)
+	require.Equal(t, b.at(44), restored.Address())
+	b.round(restored)
+	require.Equal(t, b.at(63), restored.Address())
+}
+
+func TestALongSearchTakesSeveralRounds(t *testing.T) {
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	for index := range uint32(300) {
+		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
+	}
+	o := b.observer(chain)
+	require.NoError(t, o.Round(t.Context()))
+	require.True(t, o.Health().Blind)
+	require.Empty(t, o.Address())
+	b.round(o)
+	require.Equal(t, b.at(300), o.Address())
+	require.True(t, o.Health().Partial, "old addresses were not read yet")
+	for range 20 {
+		b.round(o)
+	}
+	require.False(t, o.Health().Partial)
+}
+
+// Payments that vanish from the mempool must not lead the address out of the
+// wallet's sight, which ends 20 addresses after the last one paid to.
+func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	chain.mine(pay("old", b.at(4), 1000))
+	o := b.observer(chain)
+	b.round(o)
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprint("p", i))
+		chain.setPool(pay(names[i], o.Address(), 1000))
+		b.round(o)
+	}
+	require.Equal(t, b.at(24), o.Address())
+	chain.setPool()
+	chain.mine(pay("real", b.at(24), 1000))
+	b.round(o)
+	require.Equal(t, b.at(25), o.Address())
+	require.Equal(t, ledger.StatusSeen, b.rows(append(names, "real")...)["real"].Status)
+}
+
+func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	var names []string
+	for i := range uint32(30) {
+		names = append(names, fmt.Sprint("p", i))
+		chain.mine(pay(names[i], b.at(i), 1000))
+		b.round(o)
+	}
+	require.Equal(t, b.at(30), o.Address())
+	b.round(o)
+	chain.called()
+	b.round(o)
+	calls := chain.called()
+	require.Zero(t, count(calls, "/address/"+b.at(9)), "old")
+	require.Equal(t, 1, count(calls, "/address/"+b.at(10)), "one of the last 20")
+
+	// So long ago that every position of the observer has passed it.
+	chain.mine(pay("late", b.at(2), 7000))
+	chain.mineEmpty(50)
+	b.clock.advance(slowEvery)
+	b.round(o)
+	late := b.rows(append(names, "late")...)["late"]
+	require.Equal(t, ledger.StatusConfirmed, late.Status)
+	require.Equal(t, int64(7000), late.Amount)
+}
+
+// The other instance's endpoint has not heard of the payment.
+func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
+	b, chain, deaf := newBench(t, zpub), newStandIn(t, 100), newStandIn(t, 100)
+	one, two := b.observer(chain), b.observer(deaf)
+	b.round(one)
+	b.round(two)
+	chain.setPool(pay("p", b.at(0), 1000))
+	b.round(one)
+	b.round(two)
+	require.Equal(t, b.at(1), two.Address())
+	b.round(one)
+	require.Equal(t, b.at(1), one.Address())
+
+	// The other one reads the ledger, then this one records, then the other.
+	chain.setPool(pay("q", b.at(1), 1000))
+	recorded := false
+	deaf.setFault(nil)
+	two.config.Ledger = hook{two.config.Ledger, func() {
+		if !recorded {
+			recorded = true
+			b.round(one)
+		}
+	}}
+	b.clock.advance(time.Minute)
+	require.NoError(t, two.Round(t.Context()))
+	require.True(t, recorded)
+	require.Equal(t, b.at(2), one.Address())
+	require.Equal(t, b.at(2), two.Address())
+	require.Equal(t, b.at(2), b.observer(chain).Address())
+}
+
+func TestAPositionThatNobodyWroteIsNotUsed(t *testing.T) {
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	o := b.observer(chain)
+	for _, position := range []string{"", "7", "{}{}", `{"height":-1}`, `{"height":1,"index":2147483648}`, `{"height":1,"later":true}`} {
+		_, err := b.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: b.rail.Account(), Position: position, Anchor: mainGenesis})
+		require.NoError(t, err)
+		require.Error(t, o.Load(t.Context()), position)
+		require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
+		require.Empty(t, o.Address())
+	}
+}

@@ -1,0 +1,245 @@
+// Package bitcoin observes the payments to a Bitcoin address, or to the
+// addresses of an extended public key, over Esplora HTTP APIs.
+//
+// A payment counts when it is confirmed on the best chain, and is read again
+// until it lies so deep that the chain will not change its mind. The mempool
+// is shown and never counted. No address is ever given up: who pays late has
+// paid.
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+)
+
+const (
+	// pollEvery is the time between two rounds, give or take a fifth of it.
+	pollEvery = 30 * time.Second
+	// staleAfter is the age of the newest block at which an endpoint seems to
+	// stand still: a block takes ten minutes, and three hours once in many years.
+	staleAfter = 3 * time.Hour
+	// minFinal is the least depth at which a block is final. Where more
+	// confirmations are asked for, it is finalMargin beyond them.
+	minFinal, finalMargin = 12, 6
+)
+
+// Ledger is what the observer needs of the ledger; *ledger.Ledger has it.
+type Ledger interface {
+	observe.Recorder
+	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
+	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
+	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
+	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
+	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error)
+}
+
+// Config describes a Bitcoin rail to be observed. Everything but the Transport
+// is needed.
+type Config struct {
+	// OfferID is the offer's id in the ledger.
+	OfferID string
+	// Rail is the rail; its Account is the account in the ledger.
+	Rail *offer.Bitcoin
+	// Endpoints are the base URLs of Esplora APIs, asked in order; https, or
+	// http on loopback.
+	Endpoints []string
+	// Confirmations is the number of blocks, the payment's own included, at
+	// which a payment counts; at least 1.
+	Confirmations int
+	// Ledger keeps the receipts, the cursor and the quotes.
+	Ledger Ledger
+	// Rate is the current price of a bitcoin, if there is one.
+	Rate func() (rate.Rate, bool)
+	// Changed is called after Address has changed.
+	Changed func()
+	// Transport carries the calls; nil means http.DefaultTransport.
+	Transport http.RoundTripper
+	// Now is the clock.
+	Now func() time.Time
+	// Logger gets one line when the chain cannot be read and one when it can
+	// be read again.
+	Logger *slog.Logger
+}
+
+// Observer reads the payments of one Bitcoin rail.
+type Observer struct {
+	config    Config
+	endpoints []*endpoint
+	random    func() float64
+	quotes    quotes
+
+	round sync.Mutex // held for a round; guards what follows
+	memory
+
+	mu      sync.Mutex // guards what follows
+	health  observe.Health
+	address string
+}
+
+// New prepares the observer of a rail and calls nobody.
+func New(c Config) (*Observer, error) {
+	if len(c.Endpoints) == 0 {
+		return nil, errors.New("a Bitcoin observer needs an Esplora endpoint")
+	}
+	if c.Confirmations < 1 {
+		return nil, fmt.Errorf("%d confirmations: an unconfirmed payment can be taken back; ask for 1 or more", c.Confirmations)
+	}
+	o := &Observer{
+		config: c, random: rand.Float64, quotes: newQuotes(), memory: newMemory(),
+		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
+	}
+	for _, address := range c.Endpoints {
+		e, err := newEndpoint(address, &c, o.random)
+		if err != nil {
+			return nil, err
+		}
+		o.endpoints = append(o.endpoints, e)
+	}
+	if c.Rail.Extended() {
+		return o, nil
+	}
+	w, err := o.watch(0)
+	o.address, o.walked = w.address, true
+	return o, err
+}
+
+// DefaultEndpoints are public Esplora APIs of the rail's network; none for a
+// regression-test network.
+func DefaultEndpoints(b *offer.Bitcoin) []string {
+	switch b.CAIP2() {
+	case "bip122:000000000019d6689c085ae165831e93":
+		return []string{"https://mempool.space/api", "https://blockstream.info/api"}
+	case "bip122:000000000933ea01ad0ee984209779ba":
+		return []string{"https://mempool.space/testnet/api", "https://blockstream.info/testnet/api"}
+	default:
+		return nil
+	}
+}
+
+// Load publishes the address that the ledger holds for an extended key. One
+// that was never observed has none yet: Run looks on the chain first, so that
+// no address is used twice after a restore. The error is an *observe.Error;
+// Run tries again.
+func (o *Observer) Load(ctx context.Context) error {
+	if !o.config.Rail.Extended() {
+		return nil
+	}
+	p, _, err := o.position(ctx)
+	if err != nil || p.Index == nil {
+		return err
+	}
+	return o.publish(*p.Index)
+}
+
+// Run observes until ctx ends.
+func (o *Observer) Run(ctx context.Context) {
+	sick := false
+	for {
+		err := o.Round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case err != nil && !sick:
+			o.config.Logger.Warn("bitcoin payments cannot be read; receipts wait", "rail", o.config.Rail.Name(), "error", err.Error())
+		case err == nil && sick:
+			o.config.Logger.Info("bitcoin payments can be read again", "rail", o.config.Rail.Name())
+		}
+		sick = err != nil
+		if !o.pause(ctx) {
+			return
+		}
+	}
+}
+
+// pause waits for the next round and keeps the quotes of the meantime. It
+// reports whether there is a next round.
+func (o *Observer) pause(ctx context.Context) bool {
+	timer := time.NewTimer(time.Duration(float64(pollEvery) * (0.8 + 0.4*o.random())))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-o.quotes.wake:
+			// What could not be kept now is tried again by the next round.
+			_ = o.keepQuotes(ctx)
+		}
+	}
+}
+
+// Address is the address to be published now: of an extended key the first one
+// that nobody has paid to, empty until it is known.
+func (o *Observer) Address() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.address
+}
+
+// Health says how well the chain could be read last. It never blocks for long.
+func (o *Observer) Health() observe.Health {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.health
+}
+
+// report takes the outcome of a round into the health.
+func (o *Observer) report(r *reading, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		o.health.Blind, o.health.LastError = true, code(err)
+		return
+	}
+	o.health.Blind, o.health.LastError = r.restoring, ""
+	o.health.Partial = !o.walked
+	o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
+	if r.stale {
+		o.health.LastError = observe.ErrLagging
+	}
+}
+
+func code(err error) string {
+	var known *observe.Error
+	if errors.As(err, &known) {
+		return known.Code
+	}
+	return observe.ErrUnreachable
+}
+
+// publish makes the address at an index the current one.
+func (o *Observer) publish(index uint32) error {
+	address, err := o.config.Rail.Address(index)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	changed := o.address != address
+	o.address = address
+	o.mu.Unlock()
+	if changed {
+		o.config.Changed()
+	}
+	return nil
+}
+
+// final is the depth at which a block is final.
+func (o *Observer) final() int64 { return max(minFinal, int64(o.config.Confirmations)+finalMargin) }
+
+// errLedger hides what the database says.
+func errLedger() error { return &observe.Error{Code: observe.ErrLedger, Host: "ledger"} }
+
+func isLedger(err error) bool { return err != nil && code(err) == observe.ErrLedger }

@@ -1,0 +1,145 @@
+package bitcoin
+
+import (
+	"context"
+	"math/big"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+const (
+	// quoteWindow is how long an amount that was published may be paid at the
+	// value that it had.
+	quoteWindow = time.Hour
+	// renewEvery is how often the quote in force is noted again.
+	renewEvery = 10 * time.Minute
+	// maxQuotes bounds the quotes that wait for the ledger.
+	maxQuotes = 64
+	// satoshisPerBTC and microUSDPerCent are units.
+	satoshisPerBTC, microUSDPerCent = 100_000_000, 10_000
+)
+
+// quotes are the amounts that were published last, newest at the end.
+type quotes struct {
+	wake chan struct{}
+	mu   *sync.Mutex
+	last []quote
+}
+
+type quote struct {
+	satoshis, cents int64
+	at, noted       time.Time // noted is zero until the ledger has it
+}
+
+func newQuotes() quotes { return quotes{wake: make(chan struct{}, 1), mu: new(sync.Mutex)} }
+
+// Quoted remembers that an amount in satoshis is published now for one in US
+// cents: who pays exactly that within an hour has paid that value. It never
+// blocks; Run keeps it in the ledger.
+func (o *Observer) Quoted(satoshis, usdCents int64) {
+	if satoshis <= 0 || usdCents < 0 {
+		return // no amount was published
+	}
+	q := &o.quotes
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := len(q.last); n > 0 && q.last[n-1].satoshis == satoshis && q.last[n-1].cents == usdCents {
+		q.last[n-1].at = o.config.Now()
+		return
+	}
+	q.last = append(q.last, quote{satoshis: satoshis, cents: usdCents, at: o.config.Now()})
+	q.last = slices.Delete(q.last, 0, max(0, len(q.last)-maxQuotes))
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepQuotes notes in the ledger what it does not have yet. The newest quote
+// stays published for as long as there is a rate.
+func (o *Observer) keepQuotes(ctx context.Context) error {
+	q := &o.quotes
+	q.mu.Lock()
+	if _, quoting := o.config.Rate(); quoting && len(q.last) > 0 {
+		q.last[len(q.last)-1].at = o.config.Now()
+	}
+	pending := slices.Clone(q.last)
+	q.mu.Unlock()
+	for _, p := range pending {
+		if !p.noted.IsZero() && p.at.Sub(p.noted) < renewEvery {
+			continue
+		}
+		if err := o.config.Ledger.NoteQuote(ctx, o.config.OfferID, p.satoshis, p.cents, p.at.Unix()); err != nil {
+			return errLedger()
+		}
+		q.noted(p)
+	}
+	return nil
+}
+
+func (q *quotes) noted(p quote) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.last {
+		if q.last[i].satoshis == p.satoshis && q.last[i].cents == p.cents {
+			q.last[i].noted = p.at
+		}
+	}
+}
+
+// find is what an amount was published for between two times, in Unix seconds.
+func (q *quotes) find(satoshis, since, until int64) (cents int64, found bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range slices.Backward(q.last) {
+		if p.satoshis == satoshis && p.at.Unix() >= since && p.at.Unix() <= until {
+			return p.cents, true
+		}
+	}
+	return 0, false
+}
+
+// value is what a payment is worth in US cents: what it was quoted for, else
+// its worth at the rate of the moment, rounded down; nil while there is none.
+// The ledger keeps the first value that becomes known.
+func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis, occurredAt int64) (*int64, error) {
+	if row.USDCents != nil && row.Amount == satoshis {
+		return row.USDCents, nil
+	}
+	seen := o.config.Now().Unix()
+	if row.ID != 0 {
+		seen = row.ObservedAt
+	}
+	// What was paid while nobody looked is held against the quote of its day.
+	since := min(occurredAt, seen) - int64(quoteWindow/time.Second)
+	cents, found := o.quotes.find(satoshis, since, seen)
+	if found {
+		return &cents, nil
+	}
+	cents, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, seen)
+	if err != nil {
+		return nil, errLedger()
+	}
+	if found {
+		return &cents, nil
+	}
+	if current, known := o.config.Rate(); known {
+		return worth(satoshis, current.MicroUSD), nil
+	}
+	return nil, nil
+}
+
+// worth is the value of satoshis in whole US cents at a price of one bitcoin
+// in millionths of a dollar.
+func worth(satoshis, microUSD int64) *int64 {
+	cents := new(big.Int).Mul(big.NewInt(satoshis), big.NewInt(microUSD))
+	cents.Quo(cents, big.NewInt(satoshisPerBTC*microUSDPerCent))
+	if !cents.IsInt64() {
+		return nil
+	}
+	value := cents.Int64()
+	return &value
+}

@@ -1,0 +1,254 @@
+package bitcoin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func TestAReorganizationTakesAPaymentBack(t *testing.T) {
+	tx := pay("p", single, 1000)
+	conflict := standInTx{name: "thief", spends: tx.spends, pays: []output{{strangers, 1000}}}
+	for name, c := range map[string]struct {
+		then func(chain *standIn, depth int)
+		want ledger.Status
+	}{
+		"back to the mempool": {func(chain *standIn, depth int) { chain.setPool(tx); chain.mineEmpty(depth + 1) }, ledger.StatusSeen},
+		"into another block":  {func(chain *standIn, depth int) { chain.mine(); chain.mine(tx); chain.mineEmpty(depth) }, ledger.StatusConfirmed},
+		"spent elsewhere":     {func(chain *standIn, depth int) { chain.mine(conflict); chain.mineEmpty(depth) }, ledger.StatusDropped},
+		"gone without trace":  {func(chain *standIn, depth int) { chain.mineEmpty(depth + 1) }, ledger.StatusSeen},
+	} {
+		for depth := 1; depth <= 6; depth++ {
+			t.Run(fmt.Sprint(name, depth), func(t *testing.T) {
+				b, chain := newBench(t, single), newStandIn(t, 100)
+				o := b.observer(chain)
+				b.round(o)
+				chain.mine(tx)
+				chain.mineEmpty(depth - 1)
+				b.round(o)
+				chain.rewind(depth)
+				c.then(chain, depth)
+				b.round(o)
+				b.requireState("p", c.want)
+				require.False(t, b.row("p").Final)
+
+				// The chain changes its mind once more, and then makes it up.
+				chain.rewind(depth + 1)
+				chain.mine(tx)
+				chain.mineEmpty(depth + 12)
+				b.round(o)
+				b.requireState("p", ledger.StatusConfirmed)
+				require.True(t, b.row("p").Final)
+			})
+		}
+	}
+}
+
+func TestAReplacedPaymentIsDroppedAndFinalWithItsReplacement(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	first, second := pay("first", single, 1000), pay("second", single, 900)
+	second.spends = first.spends
+	chain.setPool(first)
+	b.round(o)
+	chain.setPool(second)
+	b.round(o)
+	rows := b.rows("first", "second")
+	require.Equal(t, ledger.StatusDropped, rows["first"].Status)
+	require.Equal(t, ledger.StatusSeen, rows["second"].Status)
+	chain.mine(second)
+	chain.mineEmpty(11)
+	b.round(o)
+	rows = b.rows("first", "second")
+	require.Equal(t, ledger.StatusDropped, rows["first"].Status)
+	require.True(t, rows["first"].Final)
+	require.Equal(t, ledger.StatusConfirmed, rows["second"].Status)
+	chain.called()
+	b.round(o)
+	require.Zero(t, count(chain.called(), "/tx/"), "nobody asks for it any more")
+}
+
+func TestAPaymentThatLeftTheMempoolIsGivenUpAfterAnHourAndTakenBack(t *testing.T) {
+	b, chain, other := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	o := b.observer(chain, other)
+	b.round(o)
+	tx := pay("p", single, 1000)
+	chain.setPool(tx)
+	other.setPool(tx)
+	b.round(o)
+	chain.setPool()
+	b.round(o)
+	b.clock.advance(evictedAfter - pollEvery)
+	b.round(o)
+	b.requireState("p", ledger.StatusSeen)
+	b.clock.advance(pollEvery)
+	b.round(o)
+	b.requireState("p", ledger.StatusSeen) // the other endpoint still has it
+	other.setFault(answer("/tx/", 503, ""))
+	b.round(o)
+	b.requireState("p", ledger.StatusSeen) // and now does not tell
+	other.setFault(nil)
+	other.setPool()
+	b.round(o)
+	b.requireState("p", ledger.StatusDropped)
+	require.False(t, b.row("p").Final)
+
+	chain.mineEmpty(500)
+	b.round(o)
+	chain.setPool(tx)
+	b.round(o)
+	b.requireState("p", ledger.StatusSeen)
+	chain.mine(tx)
+	chain.mine()
+	b.round(o)
+	b.requireState("p", ledger.StatusConfirmed)
+}
+
+// An instance behind the endpoint does not know the transaction, and another
+// one says that it spends its coin: no other transaction does.
+func TestAPaymentIsNoConflictWithItself(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	chain.setPool(pay("p", single, 1000))
+	b.round(o)
+	chain.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		return answer("/txs/mempool", 200, "[]")(w, r) || answer("/tx/"+hashOf("p"), 404, "")(w, r)
+	})
+	b.round(o)
+	b.requireState("p", ledger.StatusSeen)
+}
+
+// A payment is first seen in the mempool, and a reorganization puts it into a
+// block in the place of one from before the first start.
+func TestAReceiptStaysOneBelowTheOrigin(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	tx := pay("p", single, 1000)
+	chain.setPool(tx)
+	b.round(o)
+	chain.rewind(1)
+	chain.mine(tx)
+	chain.mineEmpty(3)
+	b.round(o)
+	b.requireState("p", ledger.StatusConfirmed)
+}
+
+// A block arrives, or leaves, between two calls of one round.
+func TestARoundReadsOneHistory(t *testing.T) {
+	tx := pay("p", single, 1000)
+	for name, change := range map[string]func(chain *standIn){
+		"a block more":    func(chain *standIn) { chain.blocks = append(chain.blocks, standInBlock{hash: hashOf("new")}) },
+		"another tip":     func(chain *standIn) { chain.blocks[len(chain.blocks)-1] = standInBlock{hash: hashOf("new")} },
+		"a shorter chain": func(chain *standIn) { chain.blocks = chain.blocks[:len(chain.blocks)-1] },
+	} {
+		for _, part := range []string{"/block-height/101", "/block/", "/address/" + single, "/txs/chain"} {
+			t.Run(name+part, func(t *testing.T) {
+				b, chain := newBench(t, single), newStandIn(t, 100)
+				o := b.observer(chain)
+				b.round(o)
+				chain.mine(tx)
+				chain.mine()
+				changed := false
+				chain.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
+					if !changed && strings.HasSuffix(r.URL.Path, part) || part == "/block/" && strings.HasPrefix(r.URL.Path, part) && !changed {
+						changed = true
+						change(chain)
+					}
+					return false
+				})
+				b.clock.advance(pollEvery)
+				require.NoError(t, o.Round(t.Context()))
+				require.True(t, changed)
+				want := ledger.StatusConfirmed
+				if name == "a shorter chain" {
+					want = ledger.StatusSeen
+				}
+				b.requireState("p", want)
+			})
+		}
+	}
+}
+
+// The chain changes after all was read and before the round ends.
+func TestWhatWasReadFromAnAbandonedChainIsNotRecorded(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	chain.mine(pay("p", single, 1000))
+	chain.mine()
+	asked := 0
+	chain.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/block-height/101") {
+			asked++
+		}
+		if asked == 2 {
+			chain.blocks = append(chain.blocks[:100], standInBlock{hash: hashOf("x")}, standInBlock{hash: hashOf("y")})
+		}
+		return false
+	})
+	b.round(o)
+	require.Greater(t, asked, 2)
+	b.rows()
+}
+
+func TestALatePaymentIsAPayment(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	o.Quoted(46_667, 4200)
+	b.round(o)
+	b.clock.advance(400 * 24 * time.Hour)
+	chain.mineEmpty(1000)
+	b.round(o)
+	chain.mine(pay("late", single, 46_667))
+	chain.mine()
+	b.round(o)
+	b.requireState("late", ledger.StatusConfirmed)
+}
+
+// Transactions that never confirm cost nothing. They must not keep the
+// payments that count from being followed.
+func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	for i := range maxUnconfirmed/50 + 5 {
+		var flood []standInTx
+		for j := range 50 {
+			flood = append(flood, pay(fmt.Sprint("flood", i, " ", j), single, 600))
+		}
+		chain.setPool(flood...)
+		b.round(o)
+		if i%3 == 0 {
+			b.clock.advance(2 * time.Hour)
+			b.round(o)
+		}
+	}
+	rows, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
+	require.NoError(t, err)
+	require.Len(t, rows, maxUnconfirmed)
+
+	tx := pay("p", single, 1000)
+	state := func() ledger.Status {
+		r, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+		require.NoError(t, err)
+		require.True(t, found)
+		return r.Status
+	}
+	chain.mine(tx)
+	chain.mine()
+	b.round(o)
+	require.Equal(t, ledger.StatusConfirmed, state())
+	chain.rewind(2)
+	chain.mineEmpty(3)
+	b.round(o)
+	require.Equal(t, ledger.StatusSeen, state())
+}

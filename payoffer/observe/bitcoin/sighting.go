@@ -1,0 +1,108 @@
+package bitcoin
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// asset names the unit of every amount, the satoshi.
+const asset = "BTC"
+
+// maxInputs is how many inputs the evidence names: one that is spent elsewhere
+// is enough to know that the payment is void.
+const maxInputs = 8
+
+// evidence is where a payment stood when it was read last: the block, which is
+// left out in the mempool, and the outputs that the transaction spends.
+type evidence struct {
+	Address   string   `json:"address"`
+	Block     int64    `json:"block,omitempty"`
+	BlockHash string   `json:"blockHash,omitempty"`
+	Inputs    []string `json:"inputs"`
+}
+
+// evidenceOf reads the evidence of a receipt; other evidence than ours says
+// nothing.
+func evidenceOf(row ledger.Receipt) (e evidence) {
+	if json.Unmarshal(row.Evidence, &e) != nil || e.Block < 0 || e.Block > maxHeight {
+		return evidence{}
+	}
+	return e
+}
+
+// sight takes the outputs of a transaction that pay this rail into the
+// reading, but for what crowds the mempool.
+func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error {
+	for i, out := range tx.Outputs {
+		name := outpoint{tx.ID, uint32(i)}
+		w, ours := o.scripts[out.Script]
+		if _, recorded := r.rows[name.String()]; !ours || r.crowded && !tx.Status.Confirmed && !recorded {
+			continue
+		}
+		s, err := o.sighting(ctx, r, tx, w, name, out.Value)
+		if err != nil {
+			return err
+		}
+		r.sightings[name.String()] = s
+	}
+	return nil
+}
+
+// sighting is what a transaction says of one of its outputs.
+func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, satoshis int64) (ledger.Sighting, error) {
+	depth, err := r.depth(ctx, tx.Status)
+	if err != nil {
+		return ledger.Sighting{}, err
+	}
+	row := r.rows[name.String()]
+	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs)}
+	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
+		proof.Inputs = append(proof.Inputs, in.String())
+	}
+	s := ledger.Sighting{
+		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Rail: o.config.Rail.Name(),
+		ExternalID: name.String(), Transaction: tx.ID, Asset: asset, Amount: satoshis,
+		State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
+		Own: o.own(tx), Testnet: o.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
+	}
+	switch {
+	case depth > 0:
+		proof.Block, proof.BlockHash = tx.Status.Height, tx.Status.Block
+		s.OccurredAt, s.Cause = tx.Status.Time, "chain"
+	case row.ID == 0:
+		s.OccurredAt = o.config.Now().Unix()
+	}
+	if s.USDCents, err = o.value(ctx, row, satoshis, s.OccurredAt); err != nil {
+		return ledger.Sighting{}, err
+	}
+	if depth >= int64(o.config.Confirmations) {
+		s.State = ledger.StatusConfirmed
+		// A payment without a value is followed until it has one.
+		s.Final = depth >= o.final() && s.USDCents != nil
+	}
+	s.Evidence, err = json.Marshal(proof)
+	return s, err
+}
+
+// own reports whether a transaction spends the rail's own money: then its
+// outputs to the rail are change, or money moved within one wallet.
+func (o *Observer) own(tx transaction) bool {
+	for _, in := range tx.Inputs {
+		if _, ours := o.scripts[in.Script]; ours {
+			return true
+		}
+	}
+	return false
+}
+
+// again is a receipt as it was read last, in another state.
+func again(row ledger.Receipt, state ledger.Status, cause string) ledger.Sighting {
+	return ledger.Sighting{
+		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
+		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
+		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Own: row.Own, Testnet: row.Testnet,
+		OccurredAt: row.OccurredAt, Cause: cause,
+	}
+}
