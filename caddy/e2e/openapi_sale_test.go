@@ -33,7 +33,13 @@ func startSale(t *testing.T) *sale {
 	s := &sale{chain: chain.Start(t), payee: newAddress(t)}
 	facilitator := httptest.NewServer(s)
 	t.Cleanup(facilitator.Close)
-	s.service, _ = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL)
+	s.service, _ = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL,
+		"CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET="+cardSecret, "TIP_JAR_PRODUCT=product-1", "TIP_JAR_HOOK_SECRET="+shopSecret)
+	require.Eventually(t, func() bool { // the ledger and the QR key follow the first answer
+		report, _, err := fetch(s.service + "/v1/received")
+		image, _, imageErr := fetch(s.service + "/v1/pay/card.png")
+		return err == nil && report.StatusCode == http.StatusOK && imageErr == nil && image.StatusCode == http.StatusFound
+	}, 30*time.Second, 50*time.Millisecond, "the service has started")
 	return s
 }
 
@@ -98,7 +104,9 @@ func (s *sale) buy(t *testing.T, d *described) {
 	require.Eventually(t, func() bool {
 		answer, body, err := fetch(s.service + "/v1/received")
 		var report received
-		return err == nil && answer.StatusCode == http.StatusOK && json.Unmarshal([]byte(body), &report) == nil && len(report.Receipts) == 1
-	}, 30*time.Second, 100*time.Millisecond, "the receipt")
-	d.ask(t, http.MethodGet, "/v1/received", "/v1/received", "")
+		return err == nil && answer.StatusCode == http.StatusOK && json.Unmarshal([]byte(body), &report) == nil && len(report.Receipts) == 3
+	}, 30*time.Second, 100*time.Millisecond, "the receipts: two were delivered")
+	for _, target := range []string{"/v1/received", "/v1/received?after=0"} {
+		d.ask(t, http.MethodGet, "/v1/received", target, "")
+	}
 }

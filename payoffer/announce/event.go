@@ -2,9 +2,7 @@ package announce
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -30,7 +28,7 @@ type event struct {
 // says of its offer. Via, evidence, value, own and testnet are those of the
 // receipt now, so that a later try may say more than an earlier one.
 func newEvent(c *Config, t ledger.Transition) event {
-	e := event{kind: kindOf(t), id: eventID(t), at: time.Unix(t.At, 0).UTC()}
+	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC()}
 	e.data = map[string]any{
 		"id":               e.id,
 		"seq":              t.Seq,
@@ -79,21 +77,6 @@ func kindOf(t ledger.Transition) string {
 		return "payment_refunded"
 	}
 	return "payment_" + string(t.To)
-}
-
-// eventID is "rail:external id:version". Standard Webhooks forbids a full stop
-// in an id that others may choose, for the signed text is divided by them, and
-// HTTP forbids more; such characters are percent-encoded.
-func eventID(t ledger.Transition) string {
-	var external strings.Builder
-	for _, b := range []byte(t.ExternalID) {
-		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-_:", b) >= 0 {
-			external.WriteByte(b)
-		} else {
-			fmt.Fprintf(&external, "%%%02X", b)
-		}
-	}
-	return fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }

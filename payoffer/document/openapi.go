@@ -13,19 +13,22 @@ const (
 	tagPayment   = "payment"
 	tagRails     = "rails"
 	tagReceipts  = "receipts"
+	tagHooks     = "hooks"
 	tagAgents    = "agents"
 	tagDiscovery = "discovery"
 )
 
 // Operation is a method and a path of the service host, as the API description
-// names them: /v1/qr/{rail}/{image} is the one template.
+// names them: /v1/qr/{rail}/{image} and /v1/hook/{storefront}/{secret} are the
+// templates.
 type Operation struct{ Method, Path string }
 
 // Operations lists the operations of the API description in its order. HEAD and
-// OPTIONS, which every path answers, are not described.
-func Operations(o *offer.Offer) []Operation {
+// OPTIONS, which every public path answers, are not described. The rails named
+// in hooks take webhooks.
+func Operations(o *offer.Offer, hooks ...string) []Operation {
 	var list []Operation
-	for _, op := range operations(o) {
+	for _, op := range operations(o, hooks) {
 		list = append(list, Operation{op.method, op.path})
 	}
 	return list
@@ -33,9 +36,21 @@ func Operations(o *offer.Offer) []Operation {
 
 // OpenAPI is the OpenAPI 3.1.0 description of every path of the service host,
 // with x-payment (specification section 2.1), and with x-payment-info and x-service-info in
-// the forms that payment directories read.
-func OpenAPI(o *offer.Offer) Document {
+// the forms that payment directories read. The rails named in hooks take
+// webhooks.
+func OpenAPI(o *offer.Offer, hooks ...string) Document {
 	checkout := fixed(o, o.Card).Title
+	tags := []object{
+		{{"name", tagPayment}, {"description", "Quotes and the checkout."}},
+		{{"name", tagRails}, {"description", "Each way to pay as a URI and a QR code."}},
+		{{"name", tagReceipts}, {"description", "Received money."}},
+	}
+	if len(hooks) > 0 {
+		tags = append(tags, object{{"name", tagHooks}, {"description", "Webhooks of providers, and of nobody else."}})
+	}
+	tags = append(tags,
+		object{{"name", tagAgents}, {"description", "The agent endpoint and its descriptions."}},
+		object{{"name", tagDiscovery}, {"description", "Documents that lead to the payment."}})
 	return JSON(typeJSON, object{
 		{"openapi", "3.1.0"},
 		{"info", object{
@@ -60,26 +75,20 @@ func OpenAPI(o *offer.Offer) Document {
 				{"llms", o.URL(offer.PathLLMs)},
 			}},
 		}},
-		{"tags", []object{
-			{{"name", tagPayment}, {"description", "Quotes and the checkout."}},
-			{{"name", tagRails}, {"description", "Each way to pay as a URI and a QR code."}},
-			{{"name", tagReceipts}, {"description", "Received money."}},
-			{{"name", tagAgents}, {"description", "The agent endpoint and its descriptions."}},
-			{{"name", tagDiscovery}, {"description", "Documents that lead to the payment."}},
-		}},
-		{"paths", paths(o)},
-		{"components", object{
+		{"tags", tags},
+		{"paths", paths(o, hooks)},
+		{"components", append(object{
 			{"responses", object{{"Quote", quoteResponse(o)}, {"Later", laterResponse()}, {"Problem", problemResponse()}}},
-			{"schemas", schemas(o)},
-		}},
+			{"schemas", schemas(o, hooks)},
+		}, securitySchemes(hooks)...)},
 	})
 }
 
 // paths groups the operations by their path, in order.
-func paths(o *offer.Offer) object {
+func paths(o *offer.Offer, hooks []string) object {
 	var items object
 	index := make(map[string]int)
-	for _, op := range operations(o) {
+	for _, op := range operations(o, hooks) {
 		i, known := index[op.path]
 		if !known {
 			i = len(items)
@@ -106,6 +115,9 @@ func operationObject(o *offer.Offer, op operation) object {
 	}
 	if op.body != nil {
 		out = append(out, member{"requestBody", op.body})
+	}
+	if op.security != "" {
+		out = append(out, member{"security", []object{{{op.security, []string{}}}}})
 	}
 	if op.payment {
 		out = append(out, member{"x-payment", object{

@@ -14,15 +14,18 @@ type operation struct {
 	parameters            []object
 	// body describes the request's body; nil for none.
 	body any
+	// security is the scheme that a request must satisfy, empty for none.
+	security string
 	// payment marks an operation that leads to the payment (x-payment).
 	payment   bool
 	responses object
 }
 
 // operations are all rows: what is not configured has none.
-func operations(o *offer.Offer) []operation {
-	all := paymentOperations(o)
+func operations(o *offer.Offer, hooks []string) []operation {
+	all := append(paymentOperations(o), receivedOperation())
 	all = append(all, railOperations(o)...)
+	all = append(all, hookOperations(hooks)...)
 	all = append(all, agentOperations()...)
 	return append(all, discoveryOperations(o)...)
 }
@@ -65,17 +68,6 @@ func paymentOperations(o *offer.Offer) []operation {
 			summary: "Every way to pay now", description: "An invoice is a quote, not a payment.",
 			responses: answers(on("200", contents("The invoice.",
 				media(typeJSON, ref("Invoice")), media(typeURIList, text()), media(typeHTML, text())))),
-		},
-		{
-			method: http.MethodGet, path: offer.PathReceived, id: "getReceived", tag: tagReceipts,
-			summary:     "Received payments and the evidence for them",
-			description: "Receipts come newest first. A rail that cannot be observed reads null, never 0.",
-			parameters: []object{
-				parameter("query", "before", "Receipts older than the one with this number.", object{{"type", "integer"}, {"minimum", 1}}),
-				parameter("query", "limit", "How many receipts to list.", object{{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}),
-			},
-			responses: answers(on("200", contents("The report.", media(typeJSON, ref("Received")), media(typeHTML, text()))),
-				on("503", laterRef)),
 		},
 	}
 }

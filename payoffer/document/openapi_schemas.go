@@ -90,6 +90,24 @@ func railNames(o *offer.Offer) []string {
 	return names
 }
 
+// problemTypes are the kinds of problems, as package web answers them.
+func problemTypes(o *offer.Offer, hooks []string) []string {
+	kinds := []string{
+		"method-not-allowed", "body-too-large", "bad-body", "not-found", "not-started", "no-rate", "bad-resource", "unknown-resource",
+		"bad-page", "ledger-unavailable", "malformed-payment",
+	}
+	if len(o.USDC()) > 0 {
+		kinds = append(kinds, "open-settlement", "settlement-unavailable", "payment-conflict", "too-many-attempts")
+	}
+	if len(hooks) > 0 {
+		kinds = append(kinds, "unverified-delivery", "malformed-delivery", "delivery-unavailable")
+	}
+	for i, kind := range kinds {
+		kinds[i] = "urn:pay-offer:problem:" + kind
+	}
+	return kinds
+}
+
 // problemResponse is the answer to every refused request.
 func problemResponse() object {
 	return content("Refused, with what is wrong and what to do (RFC 9457).", typeProblem, ref("Problem"))
@@ -103,7 +121,7 @@ func laterResponse() object {
 
 // schemas are the shared shapes. None is closed, for members may be added; the
 // black-box tests close them, so that no answer says more than its description.
-func schemas(o *offer.Offer) object {
+func schemas(o *offer.Offer, hooks []string) object {
 	all := object{
 		{"Invoice", invoiceSchema()},
 		{"Method", methodSchema(o)},
@@ -114,9 +132,11 @@ func schemas(o *offer.Offer) object {
 		{"RailReport", railReportSchema()},
 		{"Sum", sumSchema()},
 		{"Receipt", receiptSchema()},
+		{"Feed", feedSchema()},
+		{"Transition", transitionSchema()},
 		{"Problem", record(
 			[]string{"type", "title", "status", "detail"},
-			member{"type", described("string", "A stable URI of the kind of problem.")},
+			member{"type", oneOf(problemTypes(o, hooks), "What kind of problem it is.")},
 			member{"title", text()},
 			member{"status", object{{"type", "integer"}}},
 			member{"detail", described("string", "What is wrong and what to do.")},

@@ -58,7 +58,7 @@ func TestOpenAPIInfoIsTheSpecifiedOne(t *testing.T) {
 func TestOpenAPIOperationsAreWellFormed(t *testing.T) {
 	for name, o := range map[string]*offer.Offer{"full": fullOffer(t, terms()), "card": cardOffer(t, terms())} {
 		t.Run(name, func(t *testing.T) {
-			doc := decode(t, OpenAPI(o))
+			doc := decode(t, OpenAPI(o, "card", "tip-jar"))
 			tags := make(map[any]bool)
 			for _, tag := range doc["tags"].([]any) {
 				tags[at(t, tag, "name")] = true
@@ -107,8 +107,8 @@ func checkParameters(t *testing.T, path string, op map[string]any) {
 }
 
 func TestOpenAPIReferencesResolve(t *testing.T) {
-	for _, o := range []*offer.Offer{fullOffer(t, terms()), cardOffer(t, terms())} {
-		doc := decode(t, OpenAPI(o))
+	for _, d := range []Document{OpenAPI(fullOffer(t, terms())), OpenAPI(fullOffer(t, terms()), "card"), OpenAPI(cardOffer(t, terms()))} {
+		doc := decode(t, d)
 		used := make(map[string]bool)
 		var walk func(v any)
 		walk = func(v any) {
@@ -128,6 +128,15 @@ func TestOpenAPIReferencesResolve(t *testing.T) {
 			}
 		}
 		walk(doc)
+		eachOperation(t, doc, func(_, _ string, op map[string]any) {
+			schemes, _ := op["security"].([]any)
+			for _, scheme := range schemes {
+				for name := range scheme.(map[string]any) {
+					at(t, doc, "components", "securitySchemes", name)
+					used["#/components/securitySchemes/"+name] = true
+				}
+			}
+		})
 		for kind, components := range doc["components"].(map[string]any) {
 			for name := range components.(map[string]any) {
 				require.True(t, used["#/components/"+kind+"/"+name], "%s is not used", name)
@@ -163,12 +172,12 @@ func TestOpenAPIDescribesThePayment(t *testing.T) {
 }
 
 func TestOperationsAreThoseOfTheDescription(t *testing.T) {
-	o := fullOffer(t, terms())
+	o, hooks := fullOffer(t, terms()), []string{"card", "pack"}
 	described := make(map[Operation]bool)
-	eachOperation(t, decode(t, OpenAPI(o)), func(method, path string, _ map[string]any) {
+	eachOperation(t, decode(t, OpenAPI(o, hooks...)), func(method, path string, _ map[string]any) {
 		described[Operation{method, path}] = true
 	})
-	for _, op := range Operations(o) {
+	for _, op := range Operations(o, hooks...) {
 		require.True(t, described[op], "%v", op)
 		delete(described, op)
 	}
@@ -180,11 +189,13 @@ func TestOperationsCoverEveryPathConstant(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../offer/paths.go", nil, 0)
 	require.NoError(t, err)
 	described := make(map[string]bool)
-	for _, op := range Operations(fullOffer(t, terms())) {
+	for _, op := range Operations(fullOffer(t, terms()), "card", "tip-jar") {
 		described[op.Path] = true
 	}
-	described[offer.PathSite] = true                                    // of the site host
-	described[offer.PathQR] = described[offer.PathQR+"/{rail}/{image}"] // a prefix
+	described[offer.PathSite] = true // of the site host
+	for prefix, path := range map[string]string{offer.PathQR: "/{rail}/{image}", offer.PathHook: "/{storefront}/{secret}"} {
+		described[prefix] = described[prefix+path]
+	}
 	constants := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		if literal, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(literal.Value, `"/`) && literal.Value != `"/"` {
@@ -213,4 +224,52 @@ func TestOperationsCoverTheInterface(t *testing.T) {
 		require.Contains(t, Operations(full), want)
 		require.NotContains(t, Operations(card), want)
 	}
+}
+
+func TestWebhooksAreDescribedWhereTheyAreTaken(t *testing.T) {
+	o := fullOffer(t, terms())
+	const card, shop = "/v1/hook/card", "/v1/hook/{storefront}/{secret}"
+	for name, want := range map[string]struct {
+		hooks      []string
+		card, shop bool
+	}{
+		"none":        {},
+		"the card":    {hooks: []string{"card"}, card: true},
+		"storefronts": {hooks: []string{"pack", "tip-jar"}, shop: true},
+		"all":         {hooks: []string{"card", "pack", "tip-jar"}, card: true, shop: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc := decode(t, OpenAPI(o, want.hooks...))
+			paths := doc["paths"].(map[string]any)
+			require.Equal(t, want.card, paths[card] != nil)
+			require.Equal(t, want.shop, paths[shop] != nil)
+			schemes, signed := doc["components"].(map[string]any)["securitySchemes"].(map[string]any)
+			require.Equal(t, want.card, signed)
+			if want.card {
+				require.Equal(t, []any{map[string]any{"StripeSignature": []any{}}}, at(t, paths, card, "post", "security"))
+				require.Equal(t, "Stripe-Signature", at(t, schemes, "StripeSignature", "name"))
+				require.Equal(t, "header", at(t, schemes, "StripeSignature", "in"))
+			}
+			if want.shop {
+				require.Equal(t, []any{"pack", "tip-jar"}, at(t, paths, shop, "post", "parameters", 0, "schema", "enum"))
+				require.Equal(t, "password", at(t, paths, shop, "post", "parameters", 1, "schema", "format"))
+				require.NotContains(t, paths[shop].(map[string]any)["post"], "security")
+			}
+		})
+	}
+}
+
+func TestTheFeedIsDescribedBesideTheReport(t *testing.T) {
+	doc := decode(t, OpenAPI(fullOffer(t, terms())))
+	operation := at(t, doc, "paths", "/v1/received", "get")
+	var names []any
+	for _, p := range at(t, operation, "parameters").([]any) {
+		names = append(names, at(t, p, "name"))
+		require.NotContains(t, p, "required")
+	}
+	require.Equal(t, []any{"before", "after", "limit"}, names)
+	require.Equal(t, []any{
+		map[string]any{"$ref": "#/components/schemas/Received"}, map[string]any{"$ref": "#/components/schemas/Feed"},
+	}, at(t, operation, "responses", "200", "content", "application/json", "schema", "oneOf"))
+	require.Contains(t, at(t, doc, "components", "schemas", "RailReport", "properties", "state", "enum"), "manual")
 }

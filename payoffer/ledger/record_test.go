@@ -224,6 +224,7 @@ func TestInvalidSightingsAreRefused(t *testing.T) {
 			"note too big":          func(s *Sighting) { s.Note = strings.Repeat("x", maxNote+1) },
 			"negative value":        func(s *Sighting) { s.USDCents = ptr(int64(-1)) },
 			"evidence not JSON":     func(s *Sighting) { s.Evidence = json.RawMessage(`{`) },
+			"external id too long":  func(s *Sighting) { s.ExternalID = strings.Repeat("x", maxExternalID+1) },
 			"evidence too big":      func(s *Sighting) { s.Evidence = json.RawMessage(`"` + strings.Repeat("x", maxEvidence) + `"`) },
 			"not UTF-8":             func(s *Sighting) { s.ExternalID = "pi_\xff" },
 			"zero character":        func(s *Sighting) { s.Payer = "0x\x00" },

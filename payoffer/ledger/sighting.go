@@ -51,10 +51,12 @@ const (
 // received.
 func (e EvidenceLevel) Counted() bool { return e.trust() >= trustProven }
 
-// Bounds of what a sighting brings, in bytes.
+// Bounds of what a sighting brings, in bytes. The external id is part of a
+// header of each announcement.
 const (
-	maxEvidence = 4 << 10
-	maxNote     = 4 << 10
+	maxExternalID = 256
+	maxEvidence   = 4 << 10
+	maxNote       = 4 << 10
 )
 
 // Sighting is what a truth source says about one money movement at one time.
@@ -141,6 +143,8 @@ func (s *Sighting) problem() string {
 	switch {
 	case s.Offer == "" || s.Account == "" || s.Rail == "" || s.ExternalID == "":
 		return "offer, account, rail and external id are needed"
+	case len(s.ExternalID) > maxExternalID:
+		return fmt.Sprintf("an external id of %d bytes is above %d", len(s.ExternalID), maxExternalID)
 	case s.EvidenceLevel.trust() == trustNone:
 		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
 	case s.Addendum && len(s.Returns) == 0:

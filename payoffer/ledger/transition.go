@@ -1,6 +1,10 @@
 package ledger
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"strings"
+)
 
 // Transition is one change of a receipt.
 type Transition struct {
@@ -32,16 +36,41 @@ type Transition struct {
 	OccurredAt    int64
 }
 
+const selectTransitions = `
+	SELECT t.seq, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
+		t.amount, t.refunded, t.cause, t.note, t.at,
+		r.id, r.via, r.asset, r.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
+	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
+	WHERE t.offer = $1 AND `
+
+// EventID names the transition for good: "rail:external id:version". Every byte
+// of the external id but ASCII letters, digits, "-", "_" and ":" is
+// percent-encoded, for the id of a webhook is part of what is signed and holds
+// no full stop (Standard Webhooks 1.0.0).
+func (t Transition) EventID() string {
+	var external strings.Builder
+	for _, b := range []byte(t.ExternalID) {
+		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-_:", b) >= 0 {
+			external.WriteByte(b)
+		} else {
+			fmt.Fprintf(&external, "%%%02X", b)
+		}
+	}
+	return fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
+}
+
 // Transitions lists up to limit transitions of an offer's receipts with a Seq
 // above after, in the order of commits. A reader that keeps the last Seq with
 // its own effect sees each exactly once.
 func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, limit int) ([]Transition, error) {
-	return collect(ctx, l, scanTransition, `
-		SELECT t.seq, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
-			t.amount, t.refunded, t.cause, t.note, t.at,
-			r.id, r.via, r.asset, r.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
-		FROM transitions t JOIN receipts r ON r.id = t.receipt_id
-		WHERE t.offer = $1 AND t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
+	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
+}
+
+// History lists all transitions of an offer's receipts with an ID from first to
+// last, receipt by receipt, each from its first version on.
+func (l *Ledger) History(ctx context.Context, offer string, first, last int64) ([]Transition, error) {
+	return collect(ctx, l, scanTransition, selectTransitions+`
+		t.receipt_id BETWEEN $2 AND $3 ORDER BY t.receipt_id, t.version`, offer, first, last)
 }
 
 func scanTransition(row scanner) (t Transition, err error) {

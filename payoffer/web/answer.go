@@ -54,10 +54,13 @@ type additions struct {
 // header is one header of an answer in canonical form.
 type header struct{ name, value string }
 
-// answer makes a response with the headers that every response has. Cache is
-// the value of Cache-Control; an answer that may be stored carries a strong
-// entity tag (RFC 9110 section 8.8.3).
-func (s *Server) answer(status int, contentType, cache string, body []byte, headers ...header) *answer {
+// answers makes responses that share headers.
+type answers struct{ common []header }
+
+// answer makes a response with the shared headers. Cache is the value of
+// Cache-Control; an answer that may be stored carries a strong entity tag (RFC
+// 9110 section 8.8.3).
+func (all answers) answer(status int, contentType, cache string, body []byte, headers ...header) *answer {
 	a := &answer{status: status, body: body}
 	if contentType != "" {
 		headers = append(headers, header{"Content-Type", contentType}, header{"Content-Length", strconv.Itoa(len(body))})
@@ -70,7 +73,7 @@ func (s *Server) answer(status int, contentType, cache string, body []byte, head
 		a.etag = `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 		headers = append(headers, header{"Etag", a.etag})
 	}
-	a.header(append(headers, s.common...))
+	a.header(append(headers, all.common...))
 	return a
 }
 
@@ -148,13 +151,13 @@ func matches(lines []string, etag string) bool {
 }
 
 // document is an answer with a discovery document.
-func (s *Server) document(d document.Document, headers ...header) *answer {
-	return s.answer(http.StatusOK, d.Type, cacheDocument, d.Body, headers...)
+func (all answers) document(d document.Document, headers ...header) *answer {
+	return all.answer(http.StatusOK, d.Type, cacheDocument, d.Body, headers...)
 }
 
 // json is an answer with v as JSON. The types of this package always marshal.
-func (s *Server) json(status int, cache string, v any, headers ...header) *answer {
-	return s.answer(status, typeJSON, cache, encode(v), headers...)
+func (all answers) json(status int, cache string, v any, headers ...header) *answer {
+	return all.answer(status, typeJSON, cache, encode(v), headers...)
 }
 
 func encode(v any) []byte { return document.JSON(typeJSON, v).Body }

@@ -20,11 +20,15 @@ var sent = strings.Join([]string{
 	"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
 }, ", ")
 
+// crossOrigin lets scripts of every origin read a response.
+var crossOrigin = []header{
+	{"Access-Control-Allow-Origin", "*"},
+	{"Access-Control-Expose-Headers", exposed},
+}
+
 // commonHeaders stand on every response of an offer.
 func commonHeaders(card, description string) []header {
 	return []header{
-		{"Access-Control-Allow-Origin", "*"},
-		{"Access-Control-Expose-Headers", exposed},
 		{"X-Content-Type-Options", "nosniff"},
 		{"Link", "<" + card + `>; rel="payment"; type="text/html"`},
 		{"Link", "<" + description + `>; rel="service-desc"; type="application/json"`},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -72,8 +73,12 @@ type world struct {
 	quote    *x402.Quote
 	totals   []ledger.Total
 	receipts []ledger.Receipt
+	changes  []ledger.Transition
 	err      error
 	health   []observe.Health
+	hooks    Hooks
+	// delivered is what Config.OnDelivery was told.
+	delivered []string
 }
 
 func newWorld(t testing.TB) *world {
@@ -114,8 +119,19 @@ func (w *world) Receipts(_ context.Context, _ string, before int64, limit int) (
 	return page, w.err
 }
 
+func (w *world) Transitions(_ context.Context, _ string, after int64, limit int) ([]ledger.Transition, error) {
+	var page []ledger.Transition
+	for _, t := range w.changes {
+		if t.Seq > after && len(page) < limit {
+			page = append(page, t)
+		}
+	}
+	return page, w.err
+}
+
 func (w *world) config() Config {
 	return Config{
+		Hooks: w.hooks, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
 		Offer: w.offer, Payments: w, Receipts: w,
 		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
@@ -158,6 +174,14 @@ func readJSON(t testing.TB, res *http.Response) map[string]any {
 	var v map[string]any
 	require.NoError(t, json.Unmarshal([]byte(read(t, res)), &v))
 	return v
+}
+
+// serves reports whether the server answers at an address.
+func serves(t testing.TB, s *Server, target string) bool {
+	t.Helper()
+	u, err := url.Parse(target)
+	require.NoError(t, err)
+	return s.find(u) != nil
 }
 
 const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

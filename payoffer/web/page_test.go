@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -108,11 +109,67 @@ func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
 	require.Contains(t, page, "32.00 USD remain")
 	require.Contains(t, page, "This report is partial")
-	require.Regexp(t, `<th scope="row">usdc</th><td>unknown</td>`, page)
-	require.Regexp(t, `<th scope="row">btc</th><td>0</td>`, page)
+	require.Regexp(t, `<th scope="row" class="name">usdc</th><td>unknown</td><td>not watched, money may have arrived`, page)
+	require.Regexp(t, `<th scope="row" class="name">btc</th><td>0</td><td>watched, 0 seconds ago</td>`, page)
+	require.Regexp(t, `<th scope="row" class="name">transfer</th><td>0</td><td>by hand, as the operator enters it</td>`, page)
 
 	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00)}
 	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "The goal is reached")
+}
+
+func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
+	w := newWorld(t)
+	sum := func(status ledger.Status, level ledger.EvidenceLevel, cents int64) ledger.Total {
+		return with(confirmed("card", level, cents), func(t *ledger.Total) { t.Status = status })
+	}
+	w.totals = []ledger.Total{
+		sum(ledger.StatusConfirmed, ledger.LevelSigned, 1_00), sum(ledger.StatusSeen, ledger.LevelSigned, 2_00), sum(ledger.StatusConfirmed, ledger.LevelAsserted, 3_00),
+		sum(ledger.StatusClaimed, ledger.LevelAsserted, 4_00), sum(ledger.StatusSettling, "", 5_00), sum(ledger.StatusReversed, ledger.LevelSigned, 6_00),
+	}
+	w.health[0].LastError, w.health[0].At = observe.ErrLimited, at.Unix()-7_300
+	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, "1.00 USD <small>of 42.00 USD</small>")
+	for _, want := range []string{
+		"seen, not sure yet: 2 <span class=\"quiet\">(5.00 USD)", "of that, by unsigned messages alone: 1 <span class=\"quiet\">(3.00 USD)",
+		"claimed by a facilitator: 1 <span class=\"quiet\">(4.00 USD)", "outcome not known yet: 1 <span class=\"quiet\">(5.00 USD)",
+		"taken back: 1 <span class=\"quiet\">(6.00 USD)", "watched: the provider asks for fewer calls, 2 hours ago",
+	} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, page, "refunded: ")
+}
+
+func TestReceiptsAreReadInPlainWords(t *testing.T) {
+	for want, r := range map[string]receipt{
+		"confirmed":                     {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
+		"confirmed; the operator's own": {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
+		"confirmed, refunded in part":   {Status: "confirmed", Evidence: "signed", RefundedAtomic: "1"},
+		"seen, not sure yet":            {Status: "confirmed", Evidence: "asserted", RefundedAtomic: "0"},
+		"never became money":            {Status: "dropped", Evidence: "chain"},
+		"refunded":                      {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
+		"taken back":                    {Status: "reversed", Evidence: "manual"},
+	} {
+		require.Equal(t, want, r.Words())
+	}
+	for seconds, want := range map[int64]string{0: "0 seconds ago", 119: "119 seconds ago", 120: "2 minutes ago", 7_199: "119 minutes ago", 7_200: "2 hours ago", 172_800: "2 days ago"} {
+		require.Equal(t, want, ago(seconds))
+	}
+}
+
+func TestTheReceivedPageLeadsToOlderReceiptsAndBack(t *testing.T) {
+	w := newWorld(t)
+	for id := int64(25); id > 0; id-- {
+		w.receipts = append(w.receipts, ledger.Receipt{ID: id, ExternalID: "r"})
+	}
+	s := w.server(t)
+	page := func(target string) string { return read(t, send(t, s, "GET", target, "", "Accept", browser)) }
+	first := page("/v1/received")
+	require.Contains(t, first, `href="https://pay.example.org/v1/received?before=6&amp;limit=20"`)
+	require.NotContains(t, first, "Newest receipts")
+	last := page("/v1/received?before=6&limit=20")
+	require.Contains(t, last, `<a href="/v1/received">Newest receipts</a>`)
+	require.NotContains(t, last, "Older receipts")
+	require.Contains(t, page("/v1/received?before=1"), "No older receipt")
 }
 
 func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {
@@ -127,7 +184,7 @@ func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {
 	page := read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser))
 	require.Equal(t, 1, strings.Count(page, "<section"))
 	require.NotContains(t, page, "mailto:")
-	require.Nil(t, s.find("/v1/pay/transfer"))
-	require.Nil(t, s.find("/v1/pay/btc.uri"))
-	require.Nil(t, s.find("/.well-known/x402"))
+	require.False(t, serves(t, s, "/v1/pay/transfer"))
+	require.False(t, serves(t, s, "/v1/pay/btc.uri"))
+	require.False(t, serves(t, s, "/.well-known/x402"))
 }

@@ -44,15 +44,18 @@ var (
 	problemConflict     = [2]string{"payment-conflict", "The payment is in use by another one"}
 	problemMalformed    = [2]string{"malformed-payment", "The payment cannot be read"}
 	problemTooManyTries = [2]string{"too-many-attempts", "Too many payment attempts"}
+	problemUnverified   = [2]string{"unverified-delivery", "The delivery is not proven to come from the provider"}
+	problemDelivery     = [2]string{"malformed-delivery", "The delivery cannot be read"}
+	problemNotRecorded  = [2]string{"delivery-unavailable", "The delivery cannot be recorded now"}
 )
 
 // problem is an answer with problem details. It is never stored.
-func (s *Server) problem(status int, kind [2]string, detail string, headers ...header) *answer {
-	return s.problemOf(problem{Type: problemType + kind[0], Title: kind[1], Status: status, Detail: detail}, headers...)
+func (all answers) problem(status int, kind [2]string, detail string, headers ...header) *answer {
+	return all.problemOf(problem{Type: problemType + kind[0], Title: kind[1], Status: status, Detail: detail}, headers...)
 }
 
-func (s *Server) problemOf(p problem, headers ...header) *answer {
-	return s.answer(p.Status, typeProblem, cacheNever, encode(p), headers...)
+func (all answers) problemOf(p problem, headers ...header) *answer {
+	return all.answer(p.Status, typeProblem, cacheNever, encode(p), headers...)
 }
 
 // retryAfter is the Retry-After header in whole seconds, at least one (RFC 9110
@@ -63,8 +66,8 @@ func retryAfter(d time.Duration) header {
 }
 
 // notAllowed answers a method that a resource does not have.
-func (s *Server) notAllowed(allow string) *answer {
-	return s.problem(http.StatusMethodNotAllowed, problemMethod,
+func (all answers) notAllowed(allow string) *answer {
+	return all.problem(http.StatusMethodNotAllowed, problemMethod,
 		"This address answers "+allow+" only; send one of these.", header{"Allow", allow})
 }
 

@@ -2,10 +2,10 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -19,6 +19,9 @@ type Receipts interface {
 	// Receipts are up to limit receipts with an ID below before, newest
 	// first; 0 begins with the newest.
 	Receipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Receipt, error)
+	// Transitions are up to limit changes of receipts with a Seq above after,
+	// in the order of commits.
+	Transitions(ctx context.Context, offerID string, after int64, limit int) ([]ledger.Transition, error)
 }
 
 const (
@@ -60,46 +63,91 @@ type receipt struct {
 	OccurredAt       string     `json:"occurredAt"`
 }
 
-// received is GET /v1/received: the report, or the page of it for people.
+// received is GET /v1/received: the report, the page of it for people, or the
+// feed.
 func (s *Server) received(w http.ResponseWriter, r *http.Request) {
 	s.receivedAnswer(r).ServeHTTP(w, r)
 }
 
 func (s *Server) receivedAnswer(r *http.Request) *answer {
-	before, limit, ok := pageOf(r.URL.Query())
+	at, ok := parsePlace(r.URL.RawQuery)
 	if !ok {
 		return s.problem(http.StatusBadRequest, problemPage,
-			"before must be the number of a receipt and limit 1 to 100; leave both out for the newest receipts.", varyAccept)
+			"before must be the number of a receipt, or after a seq or 0, and limit 1 to 100; leave all out for the newest receipts.", varyAccept)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
-	rep, err := s.report(ctx, before, limit)
+	read := s.readReport
+	if at.feed {
+		read = s.readFeed
+	}
+	found, err := read(ctx, at, r.Header["Accept"])
 	if err != nil {
 		s.Logger.Warn("cannot read the receipts", "error", err)
 		return s.problem(http.StatusServiceUnavailable, problemLedger,
 			"Nothing is lost. Ask again after the time in Retry-After.", retryAfter(ledgerRetry), varyAccept)
 	}
-	if prefer(r.Header["Accept"], [][]string{asksJSON, asksHTML}) == 1 {
-		return s.page(cacheNever, s.receivedPage(rep), varyAccept)
-	}
-	return s.json(http.StatusOK, cacheNever, rep, varyAccept)
+	return found
 }
 
-// pageOf reads the query parameters before and limit.
-func pageOf(query url.Values) (before int64, limit int, ok bool) {
-	limit = defaultReceipts
-	var err error
-	if query.Has("before") {
-		if before, err = strconv.ParseInt(query.Get("before"), 10, 64); err != nil || before < 1 {
-			return 0, 0, false
+// place is the part of the receipts that a request asks for.
+type place struct {
+	// feed asks for changes with a Seq above after, else for receipts with a
+	// number below before, 0 for the newest.
+	feed          bool
+	before, after int64
+	limit         int
+}
+
+// parsePlace reads the query parameters before or after, and limit.
+func parsePlace(rawQuery string) (at place, ok bool) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return place{}, false
+	}
+	at = place{feed: query.Has("after"), limit: defaultReceipts}
+	if at.feed {
+		at.limit = maxReceipts
+	}
+	for name, values := range query {
+		var n int64
+		n, err = strconv.ParseInt(values[0], 10, 64)
+		switch {
+		case name != "before" && name != "after" && name != "limit":
+		case err != nil || len(values) > 1:
+			return place{}, false
+		case name == "after" && n >= 0:
+			at.after = n
+		case name == "before" && n >= 1 && !at.feed:
+			at.before = n
+		case name == "limit" && n >= 1 && n <= maxReceipts:
+			at.limit = int(n)
+		default:
+			return place{}, false
 		}
 	}
-	if query.Has("limit") {
-		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxReceipts {
-			return 0, 0, false
-		}
+	return at, true
+}
+
+// readReport is the report as the request's Accept header prefers it.
+func (s *Server) readReport(ctx context.Context, at place, accept []string) (*answer, error) {
+	rep, err := s.report(ctx, at.before, at.limit)
+	if err != nil {
+		return nil, err
 	}
-	return before, limit, true
+	if prefer(accept, [][]string{asksJSON, asksHTML}) == 1 {
+		return s.page(cacheNever, s.receivedPage(rep, at), varyAccept), nil
+	}
+	return s.json(http.StatusOK, cacheNever, rep, varyAccept), nil
+}
+
+// Summary is the report of GET /v1/received without its receipts, as JSON.
+func (s *Server) Summary(ctx context.Context) (json.RawMessage, error) {
+	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
+	if err != nil {
+		return nil, err
+	}
+	return encode(summarize(s.Offer, totals, s.Health(), s.Now())), nil
 }
 
 func (s *Server) report(ctx context.Context, before int64, limit int) (report, error) {
@@ -114,8 +162,7 @@ func (s *Server) report(ctx context.Context, before int64, limit int) (report, e
 	rep := report{summary: summarize(s.Offer, totals, s.Health(), s.Now()), Receipts: []receipt{}}
 	if len(rows) > limit {
 		rows = rows[:limit]
-		query := url.Values{"before": {strconv.FormatInt(rows[limit-1].ID, 10)}, "limit": {strconv.Itoa(limit)}}
-		next := s.Offer.URL(offer.PathReceived) + "?" + query.Encode()
+		next := s.pageURL("before", rows[limit-1].ID, limit)
 		rep.Next = &next
 	}
 	for _, row := range rows {
@@ -124,32 +171,33 @@ func (s *Server) report(ctx context.Context, before int64, limit int) (report, e
 	return rep, nil
 }
 
+// pageURL is the address of the receipts before or the changes after a number.
+func (s *Server) pageURL(name string, number int64, limit int) string {
+	query := url.Values{name: {strconv.FormatInt(number, 10)}, "limit": {strconv.Itoa(limit)}}
+	return s.Offer.URL(offer.PathReceived) + "?" + query.Encode()
+}
+
 func newReceipt(r ledger.Receipt) receipt {
 	out := receipt{
 		ID: r.ExternalID, Number: r.ID, Rail: r.Rail, Via: r.Via, Status: string(r.Status), Evidence: string(r.EvidenceLevel),
 		Final: r.Final, Own: r.Own, Testnet: r.Testnet, Asset: r.Asset, Transaction: r.Transaction,
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10),
-		OccurredAt: time.Unix(r.OccurredAt, 0).UTC().Format(time.RFC3339),
+		OccurredAt: timestamp(r.OccurredAt),
 	}
-	if r.USDCents != nil {
-		usd := offer.USD(*r.USDCents)
-		decimal := usd.Decimal()
-		out.AmountUSD, out.AmountUSDDecimal = &usd, &decimal
-	}
+	out.AmountUSD, out.AmountUSDDecimal = dollars(r.USDCents)
 	return out
 }
 
-// Day is when the money moved, for people.
-func (r receipt) Day() string {
-	day, _, _ := strings.Cut(r.OccurredAt, "T")
-	return day
+// dollars are an amount in US cents as a number and as a decimal string, both
+// nil while it is not known.
+func dollars(cents *int64) (*offer.USD, *string) {
+	if cents == nil {
+		return nil, nil
+	}
+	usd := offer.USD(*cents)
+	decimal := usd.Decimal()
+	return &usd, &decimal
 }
 
-// receivedPage is the report for people.
-func (s *Server) receivedPage(rep report) []byte {
-	return execute(receivedTemplate, struct {
-		pageData
-		Report  report
-		Percent int
-	}{s.pageData("Received payments: "+s.Offer.Name, offer.PathReceived), rep, rep.percent()})
-}
+// timestamp writes Unix seconds as RFC 3339 does, in UTC.
+func timestamp(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"errors"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -58,24 +57,53 @@ func TestReceivedIsReadPageByPage(t *testing.T) {
 
 func TestReceivedRefusesPagesThatDoNotExist(t *testing.T) {
 	s := newWorld(t).server(t)
-	for _, query := range []string{"before=0", "before=-1", "before=x", "before=", "limit=0", "limit=101", "limit=x", "before=99999999999999999999"} {
+	for _, query := range []string{"before=0", "before=-1", "before=x", "before=", "limit=0", "limit=101", "limit=x", "before=99999999999999999999",
+		"after=-1", "after=x", "after=", "after=0&before=1", "before=1&after=0", "after=1&after=2", "limit=5&limit=6", "after=0&limit=0", "after=0&limit=101",
+		"after=99999999999999999999", "after=%zz", "limit=1.5",
+	} {
 		res := send(t, s, "GET", "/v1/received?"+query, "")
 		require.Equal(t, 400, res.StatusCode, query)
 		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 	}
-	_, _, ok := pageOf(url.Values{"limit": {"100"}, "before": {"1"}, "other": {"x"}})
-	require.True(t, ok)
+	for query, want := range map[string]place{
+		"":                         {limit: 20},
+		"limit=100&before=1&other": {before: 1, limit: 100},
+		"after=0":                  {feed: true, limit: 100},
+		"after=9&limit=1&x=1&x=2":  {feed: true, after: 9, limit: 1},
+	} {
+		at, ok := parsePlace(query)
+		require.True(t, ok, query)
+		require.Equal(t, want, at, query)
+	}
 }
 
 func TestReceivedSaysThatTheLedgerIsNotOpen(t *testing.T) {
 	w := newWorld(t)
 	for _, err := range []error{ledger.ErrNotOpen, errors.New("dial tcp secret-host: refused")} {
 		w.err = err
-		res := send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)
-		require.Equal(t, 503, res.StatusCode)
-		require.NotEmpty(t, res.Header.Get("Retry-After"))
-		body := read(t, res)
-		require.Contains(t, body, "urn:pay-offer:problem:ledger-unavailable")
-		require.NotContains(t, body, "secret-host")
+		for _, target := range []string{"/v1/received", "/v1/received?after=0"} {
+			res := send(t, w.server(t), "GET", target, "", "Accept", browser)
+			require.Equal(t, 503, res.StatusCode)
+			require.NotEmpty(t, res.Header.Get("Retry-After"))
+			body := read(t, res)
+			require.Contains(t, body, "urn:pay-offer:problem:ledger-unavailable")
+			require.NotContains(t, body, "secret-host")
+		}
 	}
+}
+
+func FuzzParsePlace(f *testing.F) {
+	f.Add("after=0&limit=1")
+	f.Add("before=1&limit=100")
+	f.Add("after=%zz;")
+	f.Fuzz(func(t *testing.T, query string) {
+		at, ok := parsePlace(query)
+		if !ok {
+			require.Equal(t, place{}, at)
+			return
+		}
+		require.True(t, at.limit >= 1 && at.limit <= maxReceipts)
+		require.True(t, at.before >= 0 && at.after >= 0)
+		require.False(t, at.before > 0 && at.feed)
+	})
 }

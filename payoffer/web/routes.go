@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func (s *Server) table() []route {
 		{get, offer.PathSecurityRoot, s.redirect(o.URL(offer.PathSecurity))},
 		{get, offer.PathAgentCard, agentCard},
 		{get, offer.PathAgentCardOld, agentCard},
-		{get, offer.PathOpenAPI, s.document(document.OpenAPI(o))},
+		{get, offer.PathOpenAPI, s.document(document.OpenAPI(o, s.Hooks.rails()...))},
 		{get, offer.PathLLMs, s.document(document.LLMs(o))},
 		{get, offer.PathAPICatalog, s.document(document.APICatalog(o))},
 	}
@@ -77,11 +78,18 @@ func (s *Server) table() []route {
 }
 
 // Routes are all methods and paths of the offer in the order of the table,
-// HEAD and OPTIONS left out. The QR images are one path, a template.
+// HEAD and OPTIONS left out, and then the webhooks. The QR images are one path,
+// a template, and so are the webhooks of the storefronts.
 func (s *Server) Routes() []Route {
 	var routes []Route
 	for _, row := range s.table() {
 		routes = append(routes, Route{row.method, row.path})
+	}
+	if s.Hooks.Card != nil {
+		routes = append(routes, Route{http.MethodPost, offer.PathHookCard})
+	}
+	if len(s.Hooks.Storefronts) > 0 {
+		routes = append(routes, Route{http.MethodPost, pathStorefrontHook})
 	}
 	return routes
 }
@@ -109,7 +117,7 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-func (s *Server) index(table []route) map[string]*resource {
+func (s *Server) index(table []route) map[string]http.Handler {
 	resources := make(map[string]*resource)
 	for _, row := range table {
 		res := resources[row.path]
@@ -123,11 +131,13 @@ func (s *Server) index(table []route) map[string]*resource {
 			res.get = row.answer
 		}
 	}
-	for _, res := range resources {
+	handlers := make(map[string]http.Handler, len(resources))
+	for path, res := range resources {
 		allow := strings.Join(res.allowed(), ", ")
 		res.preflight, res.notAllowed = s.preflight(allow), s.notAllowed(allow)
+		handlers[path] = res
 	}
-	return resources
+	return handlers
 }
 
 func (res *resource) allowed() []string {
@@ -141,13 +151,13 @@ func (res *resource) allowed() []string {
 	return append(slices.Clip(methods), http.MethodOptions)
 }
 
-// find is the resource at a path, or nil.
-func (s *Server) find(path string) *resource {
-	if res := s.resources[path]; res != nil {
-		return res
+// find is what answers at an address, or nil.
+func (s *Server) find(u *url.URL) http.Handler {
+	if strings.HasPrefix(u.Path, offer.PathHook+"/") {
+		return s.findHook(u)
 	}
-	if strings.HasPrefix(path, offer.PathQR+"/") {
+	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
 		return s.resources[pathImage]
 	}
-	return nil
+	return s.resources[u.Path]
 }

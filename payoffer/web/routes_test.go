@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -50,6 +49,7 @@ var rows = []struct {
 	{"GET", "/v1/sponsor", 200, "application/json", ""},
 	{"POST", "/mcp", 200, "application/json", ""},
 	{"GET", "/v1/received", 200, "application/json", ""},
+	{"GET", "/v1/received?after=0", 200, "application/json", ""},
 	{"GET", "/v1/pay/transfer", 200, "application/json", ""},
 	{"GET", "/v1/pay", 200, "application/json", ""},
 	{"GET", "/.well-known/host-meta", 200, "application/xrd+xml", ""},
@@ -139,22 +139,31 @@ func TestOtherPathsAreLeftToTheNextHandler(t *testing.T) {
 }
 
 func TestRouteTableEqualsTheAPIDescription(t *testing.T) {
-	w := newWorld(t)
-	var described []Route
-	for _, op := range document.Operations(w.offer) {
-		described = append(described, Route(op))
-	}
-	require.ElementsMatch(t, described, w.server(t).Routes())
-
 	card, err := offer.NewCard(checkout, nil, 42_00)
 	require.NoError(t, err)
-	w.offer, err = offer.New(terms(), card)
+	cardAlone, err := offer.New(terms(), card)
 	require.NoError(t, err)
-	w.accepts, described = nil, nil
-	for _, op := range document.Operations(w.offer) {
-		described = append(described, Route(op))
+	for name, change := range map[string]func(*world) (hooks []string){
+		"every rail":      func(*world) []string { return nil },
+		"the card alone":  func(w *world) []string { w.offer, w.accepts = cardAlone, nil; return nil },
+		"every hook":      func(w *world) []string { w.hooks = allHooks(new(receiver)); return []string{"card", "pack", "tip-jar"} },
+		"the card's hook": func(w *world) []string { w.hooks.Card = new(receiver); return []string{"card"} },
+		"a storefront's one": func(w *world) []string {
+			w.hooks.Storefronts = allHooks(new(receiver)).Storefronts
+			return []string{"pack", "tip-jar"}
+		},
+	} {
+		w := newWorld(t)
+		hooks := change(w)
+		var described []Route
+		for _, op := range document.Operations(w.offer, hooks...) {
+			described = append(described, Route(op))
+		}
+		s := w.server(t)
+		require.ElementsMatch(t, described, s.Routes(), name)
+		published := read(t, send(t, s, "GET", "/openapi.json", ""))
+		require.Equal(t, string(document.OpenAPI(w.offer, hooks...).Body), published, name)
 	}
-	require.ElementsMatch(t, described, w.server(t).Routes())
 }
 
 // ownLink finds addresses of the service host in any published text.
@@ -169,9 +178,7 @@ func TestEveryPublishedLinkOfOursResolves(t *testing.T) {
 			return
 		}
 		seen[link] = true
-		u, err := url.Parse(link)
-		require.NoError(t, err)
-		require.NotNil(t, s.find(u.Path), "%s links to %s, which nobody serves", from, link)
+		require.True(t, serves(t, s, link), "%s links to %s, which nobody serves", from, link)
 	}
 	for _, row := range rows {
 		for _, accept := range []string{"*/*", browser} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,8 @@ type Payments interface {
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what a Server needs. Every field is required.
+// Config is what a Server needs. Every field is required but Hooks and
+// OnDelivery.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
@@ -43,6 +45,10 @@ type Config struct {
 	Receipts Receipts
 	// Health says how well each rail is observed; it never blocks.
 	Health func() []observe.Health
+	// Hooks take the webhooks of providers.
+	Hooks Hooks
+	// OnDelivery is told what became of each delivery; nil for nobody.
+	OnDelivery func(rail string, v observe.Verdict)
 	// QRKey is the 32-byte key of QR addresses, nil until it is loaded.
 	QRKey func() []byte
 	// ClientIP is the address that the rate limit counts a request by.
@@ -54,8 +60,9 @@ type Config struct {
 // Server answers the requests of one offer. It is safe for concurrent use.
 type Server struct {
 	Config
-	common    []header
-	resources map[string]*resource
+	answers
+	resources map[string]http.Handler
+	hooks     map[string]*hook // of storefronts, by rail
 	images    *imageCache
 	quote     quoteAnswers
 	security  atomic.Pointer[answer]
@@ -70,20 +77,22 @@ func New(c Config) (*Server, error) {
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
 		return nil, errors.New("web: a field of Config is not set")
 	}
-	s := &Server{Config: c, common: commonHeaders(c.Offer.Card.URL, c.Offer.URL(offer.PathOpenAPI)), images: newImageCache()}
+	common := commonHeaders(c.Offer.Card.URL, c.Offer.URL(offer.PathOpenAPI))
+	s := &Server{Config: c, answers: answers{append(slices.Clone(common), crossOrigin...)}, images: newImageCache()}
 	if err := s.checkImages(); err != nil {
 		return nil, err
 	}
 	s.Renew(c.Now())
 	s.Refresh()
 	s.resources = s.index(s.table())
+	s.listen(answers{common})
 	return s, nil
 }
 
 // Serve answers a request for one of the offer's paths. It returns false for
 // any other and has then written nothing.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
-	found := s.find(r.URL.Path)
+	found := s.find(r.URL)
 	if found == nil {
 		return false
 	}

@@ -14,14 +14,20 @@ import (
 const (
 	statusObserved = "observed"
 	statusPartial  = "partial"
+	stateManual    = "manual"
 	stateUnknown   = "unknown"
 	stateRemoved   = "removed"
 )
 
+// sourceOperator is the Health.Source of a rail that the operator tells of.
+const sourceOperator = "operator"
+
 // definition says what the words of a summary mean.
-const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; " +
-	"external = received without the operator's own payments; seen, claimed and settling are not received; " +
-	"partial = some money may be unseen or of unknown value; null = unknown, not zero"
+const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds, not on test networks; " +
+	"external = received without the operator's own payments; confirmed, seen, refunded and reversed are apart from each other, " +
+	"with the operator's own payments in them; seen is announced and not sure yet; asserted = the part of seen that rests on unsigned messages alone; " +
+	"claimed = a facilitator's word, settling = an outcome that is not known yet; only confirmed is received; " +
+	"partial = some money may be unseen or of unknown value; manual = only what the operator entered; null = unknown, not zero"
 
 // summary is the report of received money. A name that ends in Usd is a number
 // of dollars, one that ends in UsdDecimal the same as a string with two
@@ -47,16 +53,21 @@ type summary struct {
 }
 
 // railSummary is one rail. Its state is "observed", "partial" where the sums
-// are a lower bound, "unknown", or "removed" from the configuration. A blind
-// rail is unknown and its sums are null, but for what this service wrote down
-// itself: claims and open settlements.
+// are a lower bound, "manual" where the operator enters receipts, "unknown", or
+// "removed" from the configuration. A blind rail is unknown and its sums are
+// null, but for what this service wrote down itself: claims and open
+// settlements.
 type railSummary struct {
-	Rail            string  `json:"rail"`
-	State           string  `json:"state"`
-	Source          *string `json:"source"`
-	Testnet         bool    `json:"testnet"`
+	Rail    string  `json:"rail"`
+	State   string  `json:"state"`
+	Source  *string `json:"source"`
+	Testnet bool    `json:"testnet"`
+	// Confirmed, Seen and Reversed are less what was refunded of them, so that
+	// they and Refunded add up. Asserted is the part of Seen that rests on
+	// unsigned messages.
 	Confirmed       *tally  `json:"confirmed"`
 	Seen            *tally  `json:"seen"`
+	Asserted        *tally  `json:"asserted"`
 	Claimed         *tally  `json:"claimed"`
 	Settling        *tally  `json:"settling"`
 	Refunded        *tally  `json:"refunded"`
@@ -88,10 +99,10 @@ func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, n
 			continue
 		}
 		net := offer.USD(t.USDCents - t.RefundedCents)
-		if t.UnknownUSD > 0 || (t.Refunded > 0 && t.RefundedCents == 0) {
+		if !valued(t) {
 			s.Status = statusPartial
 		}
-		if t.Testnet && !allTest {
+		if t.Testnet && !(allTest && t.EvidenceLevel == ledger.LevelChain) {
 			s.TestnetUSD += net
 			continue
 		}
@@ -118,6 +129,19 @@ func counted(t ledger.Total) bool {
 	return t.Status == ledger.StatusConfirmed && t.EvidenceLevel.Counted()
 }
 
+// seen reports whether a sum is money that is not sure yet.
+func seen(t ledger.Total) bool { return t.Status == ledger.StatusSeen || asserted(t) }
+
+// asserted reports whether a sum is money that unsigned messages alone tell of.
+func asserted(t ledger.Total) bool {
+	return (t.Status == ledger.StatusSeen || t.Status == ledger.StatusConfirmed) && !t.EvidenceLevel.Counted()
+}
+
+// valued reports whether all of a sum is known in dollars.
+func valued(t ledger.Total) bool {
+	return t.UnknownUSD == 0 && (t.Refunded == 0 || t.RefundedCents > 0)
+}
+
 // railKey tells a rail's test money from its real money: a rail may have had
 // both in the course of time.
 type railKey struct {
@@ -140,12 +164,15 @@ func railKeys(o *offer.Offer, totals []ledger.Total) []railKey {
 	return keys
 }
 
+// onTestnet reports whether money on the rail is worth nothing.
 func onTestnet(rail offer.Rail) bool {
 	switch rail := rail.(type) {
 	case *offer.USDC:
 		return rail.Network.Test
 	case *offer.Bitcoin:
 		return rail.Test()
+	case *offer.Card:
+		return rail.TestMode
 	default:
 		return false
 	}
@@ -166,7 +193,7 @@ func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, health []
 	if out.State == stateUnknown {
 		return out
 	}
-	out.Confirmed, out.Seen, out.Reversed = of(counted), of(is(ledger.StatusSeen)), of(is(ledger.StatusReversed))
+	out.Confirmed, out.Seen, out.Asserted, out.Reversed = of(counted), of(seen), of(asserted), of(is(ledger.StatusReversed))
 	out.Refunded = sumRefunds(totals, key)
 	return out
 }
@@ -184,6 +211,8 @@ func (r *railSummary) observe(health []observe.Health, now time.Time) {
 	case h.Blind:
 	case h.Partial:
 		r.State = statusPartial
+	case h.Source == sourceOperator:
+		r.State = stateManual
 	default:
 		r.State = statusObserved
 	}
@@ -202,21 +231,24 @@ func known(s string) *string {
 	return &s
 }
 
+// sum adds up what was paid and not refunded.
 func sum(totals []ledger.Total, choose func(ledger.Total) bool) *tally {
-	var count, amount, cents, unknown int64
+	var count, amount, cents int64
+	known := true
 	for _, t := range totals {
 		if choose(t) {
-			count, amount, cents, unknown = count+t.Count, amount+t.Amount, cents+t.USDCents, unknown+t.UnknownUSD
+			count, amount, cents = count+t.Count, amount+t.Amount-t.Refunded, cents+t.USDCents-t.RefundedCents
+			known = known && valued(t)
 		}
 	}
-	return newTally(count, amount, cents, unknown == 0)
+	return newTally(count, amount, cents, known)
 }
 
 // sumRefunds is what went back, in whole or in part. Only whole refunds are
 // counted, for the sums do not tell how many went back in part.
 func sumRefunds(totals []ledger.Total, key railKey) *tally {
 	var count, amount, cents int64
-	valued := true
+	known := true
 	for _, t := range totals {
 		if t.Rail != key.rail || t.Testnet != key.testnet || t.Refunded == 0 {
 			continue
@@ -225,17 +257,15 @@ func sumRefunds(totals []ledger.Total, key railKey) *tally {
 			count += t.Count
 		}
 		amount, cents = amount+t.Refunded, cents+t.RefundedCents
-		valued = valued && t.RefundedCents > 0
+		known = known && t.RefundedCents > 0
 	}
-	return newTally(count, amount, cents, valued)
+	return newTally(count, amount, cents, known)
 }
 
 func newTally(count, amount, cents int64, valued bool) *tally {
 	t := &tally{Count: count, AmountAtomic: strconv.FormatInt(amount, 10)}
 	if valued {
-		usd := offer.USD(cents)
-		decimal := usd.Decimal()
-		t.AmountUSD, t.AmountUSDDecimal = &usd, &decimal
+		t.AmountUSD, t.AmountUSDDecimal = dollars(&cents)
 	}
 	return t
 }

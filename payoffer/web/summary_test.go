@@ -34,6 +34,7 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 		"every counted evidence":    {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00), confirmed("usdc", ledger.LevelChain, 20_00), confirmed("transfer", ledger.LevelManual, 5_00), confirmed("pack", ledger.LevelProvider, 7_00)}, received: 42_00, external: 42_00, met: true},
 		"one cent short":            {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 41_99)}, received: 41_99, external: 41_99},
 		"more than asked":           {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 100_00)}, received: 100_00, external: 100_00, met: true},
+		"test money by card":        {totals: []ledger.Total{with(confirmed("card", ledger.LevelSigned, 42_00), func(t *ledger.Total) { t.Testnet = true })}, testnet: 42_00},
 		"an assertion":              {totals: []ledger.Total{confirmed("card", ledger.LevelAsserted, 42_00)}},
 		"seen, claimed, open":       {totals: []ledger.Total{in(ledger.StatusSeen), in(ledger.StatusClaimed), in(ledger.StatusSettling)}},
 		"dropped, gone back":        {totals: []ledger.Total{in(ledger.StatusDropped), in(ledger.StatusRefunded), in(ledger.StatusReversed)}},
@@ -68,12 +69,94 @@ func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
 	o, err := offer.New(terms(), card, usdc)
 	require.NoError(t, err)
 	money := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
-	s := summarize(o, []ledger.Total{money}, w.health, at)
+	byCard := with(confirmed("card", ledger.LevelSigned, 1_00), func(t *ledger.Total) { t.Testnet = true })
+	card.TestMode = true
+	s := summarize(o, []ledger.Total{money, byCard}, w.health, at)
 	require.True(t, s.TestnetMoneyCounts)
 	require.True(t, s.GoalMet)
-	require.Zero(t, s.TestnetUSD)
+	require.Equal(t, offer.USD(42_00), s.ReceivedUSD)
+	require.Equal(t, offer.USD(1_00), s.TestnetUSD, "a processor's test mode never counts")
+	require.Len(t, s.Rails, 2)
+	require.True(t, s.Rails[0].Testnet)
+	require.Equal(t, statusObserved, s.Rails[0].State)
 	require.True(t, s.Rails[1].Testnet)
 	require.EqualValues(t, 1, s.Rails[1].Confirmed.Count)
+}
+
+func TestARailThatTheOperatorTellsOfIsManualNotPartial(t *testing.T) {
+	w := newWorld(t)
+	s := summarize(w.offer, []ledger.Total{confirmed("transfer", ledger.LevelManual, 5_00)}, w.health, at)
+	transfer := s.Rails[3]
+	require.Equal(t, "transfer", transfer.Rail)
+	require.Equal(t, stateManual, transfer.State)
+	require.Equal(t, "5.00", *transfer.Confirmed.AmountUSDDecimal)
+	require.Equal(t, statusObserved, s.Status)
+	require.Contains(t, s.Definition, "manual = ")
+
+	w.health[3].Blind = true
+	require.Equal(t, stateUnknown, summarize(w.offer, nil, w.health, at).Rails[3].State)
+	w.health[3].Blind, w.health[3].Partial = false, true
+	require.Equal(t, statusPartial, summarize(w.offer, nil, w.health, at).Rails[3].State)
+}
+
+func TestAssertedMoneyIsSeenAndApart(t *testing.T) {
+	w := newWorld(t)
+	in := func(status ledger.Status, level ledger.EvidenceLevel, cents int64) ledger.Total {
+		return with(confirmed("tip-jar", level, cents), func(t *ledger.Total) { t.Status = status })
+	}
+	s := summarize(w.offer, []ledger.Total{
+		in(ledger.StatusConfirmed, ledger.LevelAsserted, 1_00), in(ledger.StatusSeen, ledger.LevelAsserted, 2_00), in(ledger.StatusSeen, ledger.LevelSigned, 4_00),
+		in(ledger.StatusConfirmed, ledger.LevelProvider, 8_00), in(ledger.StatusClaimed, ledger.LevelAsserted, 16_00), in(ledger.StatusDropped, ledger.LevelAsserted, 32_00),
+	}, w.health, at)
+	require.Equal(t, offer.USD(8_00), s.ReceivedUSD)
+	shop := s.Rails[4]
+	require.Equal(t, "tip-jar", shop.Rail)
+	require.Equal(t, "8.00", *shop.Confirmed.AmountUSDDecimal)
+	require.Equal(t, "7.00", *shop.Seen.AmountUSDDecimal)
+	require.EqualValues(t, 3, shop.Seen.Count)
+	require.Equal(t, "3.00", *shop.Asserted.AmountUSDDecimal)
+	require.EqualValues(t, 2, shop.Asserted.Count)
+	require.Equal(t, "16.00", *shop.Claimed.AmountUSDDecimal)
+}
+
+func TestMoneyStandsInOneKindOnly(t *testing.T) {
+	w := newWorld(t)
+	in := func(status ledger.Status, paid, refunded int64) ledger.Total {
+		return with(confirmed("card", ledger.LevelSigned, paid), func(t *ledger.Total) {
+			t.Status, t.Refunded, t.RefundedCents = status, refunded*10_000, refunded
+		})
+	}
+	s := summarize(w.offer, []ledger.Total{
+		in(ledger.StatusConfirmed, 42_00, 10_00), in(ledger.StatusRefunded, 5_00, 5_00), in(ledger.StatusReversed, 20_00, 1_00), in(ledger.StatusSeen, 3_00, 0),
+	}, w.health, at)
+	card := s.Rails[0]
+	require.Equal(t, "32.00", *card.Confirmed.AmountUSDDecimal, "less what was refunded of it")
+	require.Equal(t, "32000000", card.Confirmed.AmountAtomic)
+	require.Equal(t, s.ReceivedUSD, *card.Confirmed.AmountUSD, "as in the sum of all rails")
+	require.Equal(t, "16.00", *card.Refunded.AmountUSDDecimal)
+	require.EqualValues(t, 1, card.Refunded.Count, "one refund in part stands beside")
+	require.Equal(t, "19.00", *card.Reversed.AmountUSDDecimal)
+	require.EqualValues(t, 42_00+5_00+20_00+3_00, *card.Confirmed.AmountUSD+*card.Refunded.AmountUSD+*card.Reversed.AmountUSD+*card.Seen.AmountUSD)
+}
+
+// The first USDC line is the rail usdc whatever its address or chain was.
+func TestTheMoneyOfARailsFormerAccountsIsInItsRow(t *testing.T) {
+	w := newWorld(t)
+	account := func(id string, testnet bool) ledger.Total {
+		return with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Account, t.Testnet = id, testnet })
+	}
+	s := summarize(w.offer, []ledger.Total{
+		account("eip155:8453/erc20:0x1/0xnow", false), account("eip155:8453/erc20:0x1/0xformer", false), account("eip155:84532/erc20:0x2/0xformer", true),
+	}, w.health, at)
+	require.Len(t, s.Rails, len(w.offer.Rails)+1)
+	require.Equal(t, "84.00", *s.Rails[1].Confirmed.AmountUSDDecimal)
+	require.Equal(t, statusObserved, s.Rails[1].State)
+	test := s.Rails[len(s.Rails)-1]
+	require.Equal(t, "usdc", test.Rail)
+	require.True(t, test.Testnet)
+	require.Equal(t, stateRemoved, test.State)
+	require.Equal(t, "42.00", *test.Confirmed.AmountUSDDecimal)
+	require.Equal(t, offer.USD(84_00), s.ReceivedUSD)
 }
 
 func TestABlindRailIsUnknownNotZero(t *testing.T) {

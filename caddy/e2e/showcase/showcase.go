@@ -77,23 +77,28 @@ func (payments) Pay(context.Context, x402.Attempt) x402.Outcome {
 func health() []observe.Health {
 	at := Live.RateAt.Unix() - 12
 	return []observe.Health{
-		{Rail: "card", Source: "webhook", At: at},
+		{Rail: "card", Source: "provider", At: at - 3*60*60, ObservedThrough: "2026-11-21T09:59:48Z", LastError: observe.ErrLimited},
 		{Rail: "usdc", Source: "chain", ObservedThrough: "block 38123456", At: at},
-		{Rail: "btc", Source: "chain", Blind: true, LastError: "unreachable"},
-		{Rail: "transfer", Source: "operator", Partial: true},
+		{Rail: "btc", Source: "chain", Blind: true, LastError: observe.ErrUnreachable},
+		{Rail: "transfer", Source: "operator"},
+		{Rail: "tip-jar", Source: "webhook", Partial: true},
 	}
 }
 
 type receipts struct{}
 
 func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
+	confirmed, chain, signed := ledger.StatusConfirmed, ledger.LevelChain, ledger.LevelSigned
 	return []ledger.Total{
-		{Rail: "card", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, Count: 1, Amount: 42_00, USDCents: 42_00},
-		{Rail: "usdc", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Count: 2, Amount: 84_000_000, USDCents: 84_00},
-		{Rail: "usdc", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Own: true, Count: 1, Amount: 1_000_000, USDCents: 1_00},
+		{Rail: "card", Status: confirmed, EvidenceLevel: signed, Count: 2, Amount: 84_00, USDCents: 84_00, Refunded: 10_00, RefundedCents: 10_00},
+		{Rail: "card", Status: ledger.StatusRefunded, EvidenceLevel: signed, Count: 1, Amount: 42_00, Refunded: 42_00, USDCents: 42_00, RefundedCents: 42_00},
+		{Rail: "card", Status: ledger.StatusReversed, EvidenceLevel: signed, Count: 1, Amount: 42_00, USDCents: 42_00},
+		{Rail: "usdc", Status: confirmed, EvidenceLevel: chain, Count: 2, Amount: 84_000_000, USDCents: 84_00},
+		{Rail: "usdc", Status: confirmed, EvidenceLevel: chain, Own: true, Count: 1, Amount: 1_000_000, USDCents: 1_00},
 		{Rail: "usdc", Status: ledger.StatusSettling, Count: 1, Amount: 42_000_000, USDCents: 42_00},
-		{Rail: "card", Status: ledger.StatusRefunded, EvidenceLevel: ledger.LevelSigned, Count: 1, Amount: 42_00, Refunded: 42_00, USDCents: 42_00, RefundedCents: 42_00},
-		{Rail: "usdc", Testnet: true, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Count: 3, Amount: 126_000_000, USDCents: 126_00},
+		{Rail: "transfer", Status: confirmed, EvidenceLevel: ledger.LevelManual, Count: 1, Amount: 42_00, USDCents: 42_00},
+		{Rail: "tip-jar", Status: confirmed, EvidenceLevel: ledger.LevelAsserted, Count: 1, Amount: 42_00, USDCents: 42_00},
+		{Rail: "usdc", Testnet: true, Status: confirmed, EvidenceLevel: chain, Count: 3, Amount: 126_000_000, USDCents: 126_00},
 	}, nil
 }
 
@@ -103,15 +108,23 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 	all := []ledger.Receipt{
 		{
 			Rail: "usdc", ExternalID: "eip155:8453:0x" + strings.Repeat("9f", 32) + ":0", Asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-			Amount: 42_000_000, USDCents: &cents, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain,
+			Amount: 42_000_000, USDCents: &cents, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Own: true,
 		},
 		{
 			Rail: "btc", ExternalID: strings.Repeat("e1", 32) + ":1", Asset: "BTC", Amount: Live.Satoshis,
 			Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
 		},
 		{
-			Rail: "card", ExternalID: "pi_3MtwBwLkdIwHu7ix28a3tqPa", Asset: "usd", Amount: cents, USDCents: &cents, Refunded: cents,
-			Status: ledger.StatusRefunded, EvidenceLevel: ledger.LevelSigned,
+			Rail: "card", ExternalID: "pi_3MtwBwLkdIwHu7ix28a3tqPa", Asset: "usd", Amount: cents, USDCents: &cents, Refunded: 10_00,
+			Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
+		},
+		{
+			Rail: "tip-jar", ExternalID: "O6qLg3aBXOQzpQn5VYRZ8w==", Asset: "USD", Amount: cents, USDCents: &cents,
+			Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelAsserted,
+		},
+		{
+			Rail: "transfer", ExternalID: "invoice 2026-117 <Söhne & Co>", Asset: "USD", Amount: cents, USDCents: &cents,
+			Status: ledger.StatusReversed, EvidenceLevel: ledger.LevelManual,
 		},
 	}
 	page := make([]ledger.Receipt, limit)
@@ -120,4 +133,9 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 		page[i].ID, page[i].OccurredAt = int64(limit-i), Live.RateAt.Unix()-int64(i)*86_400
 	}
 	return page, nil
+}
+
+// Transitions are none: no page shows them.
+func (receipts) Transitions(context.Context, string, int64, int) ([]ledger.Transition, error) {
+	return nil, nil
 }

@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		require.NoError(t, l.Register(t.Context(), Account{Offer: "other", ID: "plink_2", Rail: "card"}))
+		first := mustRecord(t, l, cardSighting("pi_1", StatusSeen))
+		second := mustRecord(t, l, cardSighting("pi_2", StatusConfirmed))
+		foreign := cardSighting("pi_3", StatusConfirmed)
+		foreign.Offer, foreign.Account = "other", "plink_2"
+		mustRecord(t, l, foreign)
+		last := mustRecord(t, l, cardSighting("pi_4", StatusConfirmed))
+		again := cardSighting("pi_1", StatusConfirmed)
+		again.Note = "a word"
+		mustRecord(t, l, again)
+
+		lines := func(from, to int64) (lines []string) {
+			history, err := l.History(t.Context(), testOffer, from, to)
+			require.NoError(t, err)
+			for _, tr := range history {
+				lines = append(lines, fmt.Sprintf("%s %d %s %s", tr.ExternalID, tr.Version, tr.To, tr.Note))
+			}
+			return lines
+		}
+		require.Equal(t, []string{"pi_1 1 seen ", "pi_1 2 confirmed a word", "pi_2 1 confirmed "}, lines(first.ID, second.ID))
+		require.Equal(t, []string{"pi_2 1 confirmed ", "pi_4 1 confirmed "}, lines(second.ID, last.ID))
+	})
+}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
+	w := newWorld(t)
+	w.changes = []ledger.Transition{{
+		Seq: 3, Offer: "pay.example.org", Account: "secret account", Rail: "transfer", ExternalID: "inv.7 ä", Version: 1, To: ledger.StatusSeen,
+		Amount: 4200, Cause: "operator", Note: "secret note", At: at.Unix(), ReceiptID: 9, Asset: "USD", EvidenceLevel: ledger.LevelManual,
+		OccurredAt: at.Unix() - 60,
+	}, {
+		Seq: 8, Rail: "usdc", ExternalID: "eip155:8453:0xab:0", Version: 2, From: ledger.StatusSeen, To: ledger.StatusConfirmed,
+		Amount: 42_000_000, Refunded: 1, Via: "x402", Asset: "USDC", USDCents: cents(41_50), EvidenceLevel: ledger.LevelChain,
+		Own: true, Testnet: true, Cause: "poll", At: at.Unix(), OccurredAt: at.Unix(),
+	}}
+	s := w.server(t)
+	res := send(t, s, "GET", "/v1/received?after=0", "", "Accept", browser)
+	require.Equal(t, "application/json", res.Header.Get("Content-Type"), "the feed is for programs alone")
+	require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+	require.JSONEq(t, `{"offer": "pay.example.org", "last": 8, "next": "https://pay.example.org/v1/received?after=8&limit=100", "transitions": [{
+		"seq": 3, "id": "transfer:inv%2E7%20%C3%A4:1", "rail": "transfer", "receipt": "inv.7 ä", "version": 1, "from": null, "to": "seen",
+		"amountAtomic": "4200", "refundedAtomic": "0", "amountUsd": null, "amountUsdDecimal": null, "asset": "USD",
+		"evidence": "manual", "own": false, "testnet": false, "occurredAt": "2026-11-21T13:13:15Z", "cause": "operator", "at": "2026-11-21T13:14:15Z"
+	}, {
+		"seq": 8, "id": "usdc:eip155:8453:0xab:0:2", "rail": "usdc", "receipt": "eip155:8453:0xab:0", "version": 2, "from": "seen", "to": "confirmed",
+		"amountAtomic": "42000000", "refundedAtomic": "1", "amountUsd": 41.50, "amountUsdDecimal": "41.50", "asset": "USDC", "via": "x402",
+		"evidence": "chain", "own": true, "testnet": true, "occurredAt": "2026-11-21T13:14:15Z", "cause": "poll", "at": "2026-11-21T13:14:15Z"
+	}]}`, read(t, res))
+
+	end := readJSON(t, send(t, s, "GET", "/v1/received?after=8&limit=7", ""))
+	require.Equal(t, map[string]any{
+		"offer": "pay.example.org", "last": 8.0, "next": baseURL + "/v1/received?after=8&limit=7", "transitions": []any{},
+	}, end, "there is always something to ask for next time")
+	require.Len(t, readJSON(t, send(t, s, "GET", "/v1/received?after=0&limit=1", ""))["transitions"], 1)
+}
+
+// openLedger is an empty ledger with a card account of each offer.
+func openLedger(t testing.TB, offers ...string) *ledger.Ledger {
+	t.Helper()
+	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), func() time.Time { return at })
+	require.NoError(t, book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, book.Close()) })
+	for _, id := range offers {
+		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: id, ID: "stripe/" + id, Rail: "card"}))
+	}
+	return book
+}
+
+// cardPayment is one of 42 USD.
+func cardPayment(offerID string, n int, state ledger.Status) ledger.Sighting {
+	return ledger.Sighting{
+		Offer: offerID, Account: "stripe/" + offerID, Rail: "card", ExternalID: fmt.Sprintf("pi_%d", n), Asset: "USD", Amount: 42_00,
+		USDCents: cents(42_00), State: state, EvidenceLevel: ledger.LevelSigned, OccurredAt: at.Unix(), Cause: "webhook",
+	}
+}
+
+// The changes of two offers are written at once, by several writers, while one
+// of the offers is read.
+func TestAReaderOfTheFeedMissesNothingThatIsWrittenMeanwhile(t *testing.T) {
+	const writers, payments = 4, 25
+	w := newWorld(t)
+	book := openLedger(t, w.offer.ID, "another.example")
+	c := w.config()
+	c.Receipts = book
+	s, err := New(c)
+	require.NoError(t, err)
+
+	var work sync.WaitGroup
+	for writer := range writers {
+		work.Go(func() {
+			for n := range payments {
+				for _, state := range []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed} {
+					id := writer*payments + n
+					_, err := book.Record(t.Context(), nil, cardPayment(w.offer.ID, id, state), cardPayment("another.example", id, state))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	written := make(chan struct{})
+	go func() { work.Wait(); close(written) }()
+
+	versions, last := map[string]int64{}, 0.0
+	for target, over := "/v1/received?after=0&limit=7", false; ; {
+		select {
+		case <-written:
+			over = true
+		default:
+		}
+		page := readJSON(t, send(t, s, "GET", target, ""))
+		changes := page["transitions"].([]any)
+		for _, change := range changes {
+			change := change.(map[string]any)
+			require.Greater(t, change["seq"], last, "in order, and none twice")
+			last = change["seq"].(float64)
+			receipt := change["receipt"].(string)
+			versions[receipt]++
+			require.EqualValues(t, versions[receipt], change["version"], "none is left out")
+		}
+		require.Equal(t, last, page["last"])
+		target = strings.TrimPrefix(page["next"].(string), baseURL)
+		if over && len(changes) == 0 {
+			break
+		}
+	}
+	require.Len(t, versions, writers*payments, "the other offer's are not told")
+	for receipt, version := range versions {
+		require.EqualValues(t, 2, version, receipt)
+	}
+}
+
+// Whatever the ledger knows of a person stays there.
+func TestNothingPersonalIsPublished(t *testing.T) {
+	w := newWorld(t)
+	book := openLedger(t, w.offer.ID)
+	payment := cardPayment(w.offer.ID, 1, ledger.StatusConfirmed)
+	payment.Payer, payment.Note, payment.Evidence = "0xSecretPayer", "Secret note", []byte(`{"secret":"evidence"}`)
+	payment.EvidenceLevel = ledger.LevelManual
+	_, err := book.Record(t.Context(), nil, payment)
+	require.NoError(t, err)
+	c := w.config()
+	c.Receipts = book
+	s, err := New(c)
+	require.NoError(t, err)
+	for _, target := range []string{"/v1/received", "/v1/received?after=0"} {
+		for _, accept := range []string{"*/*", browser} {
+			body := read(t, send(t, s, "GET", target, "", "Accept", accept))
+			require.Contains(t, body, "pi_1")
+			require.NotContains(t, strings.ToLower(body), "secret")
+			require.NotContains(t, body, "stripe/"+w.offer.ID, strconv.Quote(target))
+		}
+	}
+}

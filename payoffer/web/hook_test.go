@@ -1,0 +1,264 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// hookSecret is what the address of a storefront's webhook ends in.
+const hookSecret = "5f0c-secret.of~the_storefront"
+
+// receiver is a hook with a verdict of the test's choice. Like a real one it
+// says nothing of what it received.
+type receiver struct {
+	verdict    observe.Verdict
+	detail     string
+	deliveries []observe.Delivery
+	receive    func(ctx context.Context)
+}
+
+func (r *receiver) Receive(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
+	r.deliveries = append(r.deliveries, d)
+	if r.receive != nil {
+		r.receive(ctx)
+	}
+	return r.verdict, r.detail
+}
+
+func allHooks(r *receiver) Hooks {
+	return Hooks{Card: r, Storefronts: map[string]observe.Hook{"tip-jar": r, "pack": r}}
+}
+
+// hookTargets are the addresses of webhooks by rail.
+var hookTargets = map[string]string{"card": "/v1/hook/card", "tip-jar": "/v1/hook/tip-jar/" + hookSecret}
+
+func TestAVerdictTellsTheProviderWhetherToRepeat(t *testing.T) {
+	for verdict, want := range map[observe.Verdict]struct {
+		status      int
+		kind, retry string
+	}{
+		observe.Recorded:     {status: 200},
+		observe.Ignored:      {status: 200},
+		observe.Unverified:   {403, "unverified-delivery", ""},
+		observe.Malformed:    {400, "malformed-delivery", ""},
+		observe.Unavailable:  {503, "delivery-unavailable", "60"},
+		observe.Verdict(""):  {503, "delivery-unavailable", "60"},
+		observe.Verdict("x"): {503, "delivery-unavailable", "60"},
+	} {
+		for rail, target := range hookTargets {
+			w, r := newWorld(t), &receiver{verdict: verdict, detail: "what the hook says"}
+			w.hooks = allHooks(r)
+			s := w.server(t)
+			res := send(t, s, "POST", target, "a=1&b=\x00\xff", "Stripe-Signature", "t=1,v1=ab", "Content-Type", "application/x-www-form-urlencoded")
+			require.Equal(t, want.status, res.StatusCode, verdict)
+			require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+			require.Equal(t, want.retry, res.Header.Get("Retry-After"))
+			body := readJSON(t, res)
+			if want.kind == "" {
+				require.Equal(t, map[string]any{"received": true}, body)
+			} else {
+				require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+				require.Equal(t, "urn:pay-offer:problem:"+want.kind, body["type"])
+				require.Equal(t, "What the hook says.", body["detail"])
+			}
+			require.Len(t, r.deliveries, 1)
+			require.Equal(t, "a=1&b=\x00\xff", string(r.deliveries[0].Body), "the signature is over the bytes as they came")
+			require.Equal(t, "t=1,v1=ab", r.deliveries[0].Header.Get("Stripe-Signature"))
+			require.Equal(t, []string{rail + " " + string(verdict)}, w.delivered)
+		}
+	}
+}
+
+func TestAVerdictWithoutAReasonIsStillASentence(t *testing.T) {
+	w := newWorld(t)
+	w.hooks = allHooks(&receiver{verdict: observe.Unverified})
+	require.Equal(t, "The delivery is not proven to come from the provider.",
+		readJSON(t, send(t, w.server(t), "POST", "/v1/hook/card", ""))["detail"])
+}
+
+func TestAWebhookIsServedAtItsOwnAddressOnly(t *testing.T) {
+	w, r := newWorld(t), new(receiver)
+	w.hooks = Hooks{Card: r, Storefronts: map[string]observe.Hook{"tip-jar": r}}
+	s := w.server(t)
+	for _, path := range []string{
+		"/v1/hook", "/v1/hook/", "/v1/hook/card/", "/v1/hook/card/" + hookSecret, "/v1/hook%2Fcard", "/v1%2fhook/card",
+		"/v1/hook/pack/" + hookSecret, "/v1/hook/transfer/" + hookSecret, "/v1/hook/none/" + hookSecret, "/v1/hook//" + hookSecret,
+		"/v1/hook/tip-jar", "/v1/hook/tip-jar/", "/v1/hook/tip-jar/" + hookSecret + "/", "/v1/hook/tip-jar/" + hookSecret + "/more",
+		"/v1/hook/tip-jar//" + hookSecret, "/v1/hook/tip-jar/a%2Fb", "/v1/hook/tip-jar/a%2fb", "/v1/hook/tip-jar%2F" + hookSecret,
+		"/v1/hook/Tip-Jar/" + hookSecret, "/v1/hook/{storefront}/{secret}",
+	} {
+		rec := httptest.NewRecorder()
+		require.False(t, s.Serve(rec, httptest.NewRequest("POST", path, nil)), path)
+		require.Empty(t, rec.Header(), path)
+	}
+	require.Empty(t, r.deliveries)
+	require.Empty(t, w.delivered)
+
+	send(t, s, "POST", "/v1/hook/tip-jar/"+hookSecret+"?utm=1", "")
+	send(t, s, "POST", "/v1/hook/tip-jar/5f0c%2Dsecret%20x", "")
+	require.Equal(t, hookSecret, r.deliveries[0].Secret)
+	require.Equal(t, "5f0c-secret x", r.deliveries[1].Secret)
+
+	none := newWorld(t).server(t)
+	for _, path := range hookTargets {
+		require.False(t, serves(t, none, path), "a hook that is not configured")
+	}
+}
+
+func TestAWebhookAnswersPostOnlyAndNoScripts(t *testing.T) {
+	w, r := newWorld(t), &receiver{verdict: observe.Recorded}
+	w.hooks = allHooks(r)
+	s := w.server(t)
+	for _, target := range hookTargets {
+		for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} {
+			res := send(t, s, method, target, "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+			require.Equal(t, 405, res.StatusCode, method)
+			require.Equal(t, "POST", res.Header.Get("Allow"))
+			require.Equal(t, method == "HEAD", read(t, res) == "")
+		}
+		require.Empty(t, r.deliveries)
+		for _, method := range []string{"OPTIONS", "POST"} {
+			header := send(t, s, method, target, "", "Origin", "https://app.example").Header
+			for name := range header {
+				require.False(t, strings.HasPrefix(name, "Access-Control-"), name)
+			}
+			require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
+		}
+		r.deliveries = nil
+	}
+}
+
+func TestASecretIsInNoAnswer(t *testing.T) {
+	target := "/v1/hook/tip-jar/" + hookSecret
+	for _, verdict := range []observe.Verdict{observe.Recorded, observe.Unverified, observe.Malformed, observe.Unavailable} {
+		w := newWorld(t)
+		w.hooks = allHooks(&receiver{verdict: verdict, detail: "a sentence"})
+		s := w.server(t)
+		for _, res := range []*http.Response{
+			send(t, s, "POST", target, "a=1"), send(t, s, "GET", target, ""), send(t, s, "POST", target, strings.Repeat("x", observe.MaxDelivery+1)),
+		} {
+			require.NotContains(t, fmt.Sprint(res.Header)+read(t, res), hookSecret)
+		}
+		require.NotContains(t, fmt.Sprint(s.Routes(), w.delivered)+read(t, send(t, s, "GET", "/openapi.json", "")), hookSecret)
+	}
+}
+
+func TestADeliveryIsReadUpToItsBound(t *testing.T) {
+	for _, target := range hookTargets {
+		w, r := newWorld(t), &receiver{verdict: observe.Recorded}
+		w.hooks = allHooks(r)
+		s := w.server(t)
+		require.Equal(t, 200, send(t, s, "POST", target, strings.Repeat("x", observe.MaxDelivery)).StatusCode)
+		require.Len(t, r.deliveries[0].Body, observe.MaxDelivery)
+		res := send(t, s, "POST", target, strings.Repeat("x", observe.MaxDelivery+1))
+		require.Equal(t, 413, res.StatusCode)
+		require.Equal(t, "urn:pay-offer:problem:body-too-large", readJSON(t, res)["type"])
+		require.Len(t, r.deliveries, 1)
+		require.Contains(t, w.delivered[1], " malformed")
+	}
+}
+
+// broken is a body that ends before its time.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestADeliveryThatBreaksOffIsNotTaken(t *testing.T) {
+	w, r := newWorld(t), new(receiver)
+	w.hooks = allHooks(r)
+	rec := httptest.NewRecorder()
+	require.True(t, w.server(t).Serve(rec, httptest.NewRequest("POST", "/v1/hook/card", broken{})))
+	require.Equal(t, 400, rec.Code)
+	require.Contains(t, rec.Body.String(), "urn:pay-offer:problem:bad-body")
+	require.Empty(t, r.deliveries)
+}
+
+func TestRecordingADeliveryHasItsTimeAndOutlivesTheRequest(t *testing.T) {
+	for rail, patience := range map[string]time.Duration{"card": 10 * time.Second, "tip-jar": 4 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, r := newWorld(t), &receiver{verdict: observe.Unavailable}
+			w.hooks = allHooks(r)
+			start := time.Now()
+			r.receive = func(ctx context.Context) {
+				<-ctx.Done()
+				require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "not canceled by the provider that left")
+				require.Equal(t, patience, time.Since(start))
+			}
+			left, leave := context.WithCancel(t.Context())
+			leave()
+			rec := httptest.NewRecorder()
+			require.True(t, w.server(t).Serve(rec, httptest.NewRequest("POST", hookTargets[rail], strings.NewReader("x")).WithContext(left)))
+			require.Equal(t, 503, rec.Code)
+		})
+	}
+}
+
+// A body that does not come keeps nobody busy for longer than the provider
+// waits, and is asked for again.
+func TestASlowDeliveryIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := newWorld(t), new(receiver)
+		w.hooks = allHooks(r)
+		s := w.server(t)
+		listener := newPipeListener()
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) })}
+		go func() { _ = server.Serve(listener) }()
+		defer server.Close()
+		conn := listener.dial()
+		defer conn.Close()
+		start := time.Now()
+		_, err := io.WriteString(conn, "POST /v1/hook/tip-jar/"+hookSecret+" HTTP/1.1\r\nHost: pay.example.org\r\nContent-Length: 100\r\n\r\na=1")
+		require.NoError(t, err)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, 503, res.StatusCode)
+		require.Equal(t, "60", res.Header.Get("Retry-After"))
+		require.Contains(t, read(t, res), "did not arrive in time")
+		require.Equal(t, 4*time.Second, time.Since(start))
+		require.Empty(t, r.deliveries)
+		require.Equal(t, []string{"tip-jar unavailable"}, w.delivered)
+	})
+}
+
+// pipeListener accepts connections in memory, where synctest has the clock.
+type pipeListener struct {
+	waiting chan net.Conn
+	closed  chan struct{}
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{waiting: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) dial() net.Conn {
+	client, server := net.Pipe()
+	l.waiting <- server
+	return client
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.waiting:
+		return conn, nil
+	case <-l.closed:
+		return nil, errors.New("closed")
+	}
+}
+
+func (l *pipeListener) Close() error { close(l.closed); return nil }
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }

@@ -1,0 +1,120 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// receivedPage is the report for people.
+func (s *Server) receivedPage(rep report, at place) []byte {
+	return execute(receivedTemplate, struct {
+		pageData
+		Report  report
+		Percent int
+		// Later says that there are newer receipts than these.
+		Later bool
+	}{s.pageData("Received payments: "+s.Offer.Name, offer.PathReceived), rep, rep.percent(), at.before > 0})
+}
+
+// part is money that a rail tells of and that is not received.
+type part struct {
+	Name  string
+	Money *tally
+}
+
+// Apart are the parts of a rail's money that are not received, those that are
+// not known or nothing left out.
+func (r railSummary) Apart() []part {
+	var parts []part
+	for _, p := range []part{
+		{"seen, not sure yet", r.Seen}, {"of that, by unsigned messages alone", r.Asserted}, {"claimed by a facilitator", r.Claimed},
+		{"outcome not known yet", r.Settling}, {"refunded", r.Refunded}, {"taken back", r.Reversed},
+	} {
+		if p.Money != nil && (p.Money.Count > 0 || p.Money.AmountAtomic != "0") {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// errorWords say in plain words why a rail is not observed as it should be.
+var errorWords = map[string]string{
+	observe.ErrUnreachable:  "its source does not answer",
+	observe.ErrWrongChain:   "its source is on another chain",
+	observe.ErrBadAnswer:    "its source cannot be understood",
+	observe.ErrLagging:      "its source is behind",
+	observe.ErrLedger:       "the ledger cannot be written",
+	observe.ErrDisagree:     "its sources disagree",
+	observe.ErrUnauthorized: "the provider refuses the key",
+	observe.ErrLimited:      "the provider asks for fewer calls",
+	observe.ErrHistory:      "what was final has changed",
+}
+
+// Observed says in plain words how well the rail is observed.
+func (r railSummary) Observed() string {
+	words := map[string]string{
+		statusObserved: "watched", statusPartial: "watched in part, more may have arrived", stateManual: "by hand, as the operator enters it",
+		stateUnknown: "not watched, money may have arrived", stateRemoved: "no longer offered",
+	}[r.State]
+	if r.LastError != nil {
+		words += ": " + errorWords[*r.LastError]
+	}
+	if r.ObservedThrough != nil {
+		words += "; seen up to " + *r.ObservedThrough
+	}
+	if r.LagSeconds != nil {
+		words += ", " + ago(*r.LagSeconds)
+	}
+	return words
+}
+
+// ago is a span of time for people.
+func ago(seconds int64) string {
+	for _, unit := range []struct {
+		seconds int64
+		name    string
+	}{{86_400, "days"}, {3_600, "hours"}, {60, "minutes"}} {
+		if seconds >= 2*unit.seconds {
+			return fmt.Sprintf("%d %s ago", seconds/unit.seconds, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d seconds ago", seconds)
+}
+
+// Day is when the money moved, for people.
+func (r receipt) Day() string {
+	day, _, _ := strings.Cut(r.OccurredAt, "T")
+	return day
+}
+
+// Words are the receipt's status in plain words.
+func (r receipt) Words() string {
+	status, unproven := ledger.Status(r.Status), !ledger.EvidenceLevel(r.Evidence).Counted()
+	words := r.Status
+	switch {
+	case status == ledger.StatusConfirmed && !unproven && r.RefundedAtomic != "0":
+		words = "confirmed, refunded in part"
+	case status == ledger.StatusDropped:
+		words = "never became money"
+	case status == ledger.StatusReversed:
+		words = "taken back"
+	case status == ledger.StatusSeen || unproven && status == ledger.StatusConfirmed:
+		words = "seen, not sure yet"
+	}
+	if r.Own {
+		words += "; the operator's own"
+	}
+	return words
+}
+
+// Proof is the receipt's evidence in plain words.
+func (r receipt) Proof() string {
+	return map[ledger.EvidenceLevel]string{
+		ledger.LevelAsserted: "an unsigned message", ledger.LevelSigned: "a signed message", ledger.LevelProvider: "read from the provider",
+		ledger.LevelChain: "read from the chain", ledger.LevelManual: "entered by the operator",
+	}[ledger.EvidenceLevel(r.Evidence)]
+}

@@ -1,0 +1,89 @@
+package web
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// enum are the words that the API description lists for a member of a schema.
+func enum(t *testing.T, schema, member string) []any {
+	t.Helper()
+	w := newWorld(t)
+	w.hooks = allHooks(new(receiver))
+	at := readJSON(t, send(t, w.server(t), "GET", "/openapi.json", ""))
+	for _, name := range []string{"components", "schemas", schema, "properties", member} {
+		at = at[name].(map[string]any)
+	}
+	if choice, ok := at["oneOf"].([]any); ok {
+		at = choice[0].(map[string]any)
+	}
+	return at["enum"].([]any)
+}
+
+// literals are the string constants of a file's declarations whose names begin
+// with a prefix, the first of each.
+func literals(t *testing.T, file, prefix string) []any {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	var found []any
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) {
+			return true
+		}
+		first := true
+		ast.Inspect(spec, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING && first {
+				text, err := strconv.Unquote(literal.Value)
+				require.NoError(t, err)
+				found, first = append(found, text), false
+			}
+			return true
+		})
+		return false
+	})
+	require.NotEmpty(t, found)
+	return found
+}
+
+func TestEveryErrorCodeOfARailIsDescribedInEveryLanguage(t *testing.T) {
+	codes := literals(t, "../observe/health.go", "Err")
+	require.ElementsMatch(t, codes, enum(t, "RailReport", "lastError"))
+	require.Len(t, errorWords, len(codes))
+	for _, code := range codes {
+		require.NotEmpty(t, errorWords[code.(string)], code)
+	}
+}
+
+func TestEveryKindOfProblemIsDescribed(t *testing.T) {
+	var types []any
+	for _, kind := range literals(t, "problem.go", "problem") {
+		if kind != problemType {
+			types = append(types, problemType+kind.(string))
+		}
+	}
+	require.ElementsMatch(t, types, enum(t, "Problem", "type"))
+}
+
+func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
+	levels := literals(t, "../ledger/sighting.go", "Level")
+	require.ElementsMatch(t, levels, enum(t, "Receipt", "evidence"))
+	for _, level := range levels {
+		require.NotEmpty(t, receipt{Evidence: level.(string)}.Proof(), level)
+	}
+	var statuses []any
+	for _, status := range literals(t, "../ledger/sighting.go", "Status") {
+		if status != "settling" && status != "claimed" { // sums, and of no receipt
+			statuses = append(statuses, status)
+		}
+	}
+	require.ElementsMatch(t, statuses, enum(t, "Receipt", "status"))
+	require.ElementsMatch(t, statuses, enum(t, "Transition", "to"))
+}
