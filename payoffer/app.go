@@ -24,8 +24,9 @@ func init() {
 const openTimeout = 30 * time.Second
 
 // App does what offers need beside answering requests: it opens the ledger,
-// keeps the Bitcoin rate current and resolves payments whose outcome was left
-// open. It starts by itself with the first offer.
+// keeps the Bitcoin rate current, observes the rails, resolves payments whose
+// outcome was left open, and announces receipts. It starts by itself with the
+// first offer.
 type App struct {
 	// Where receipts are kept. Default: a SQLite database in Caddy's data
 	// directory.
@@ -35,6 +36,7 @@ type App struct {
 	logger   *zap.Logger
 	slog     *slog.Logger
 	database database
+	events   *caddyevents.App
 	qrKey    atomic.Pointer[[]byte]
 
 	mu       sync.Mutex
@@ -68,7 +70,8 @@ func (app *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	return events.(*caddyevents.App).On("started", app)
+	app.events = events.(*caddyevents.App)
+	return app.events.On("started", app)
 }
 
 // Start opens the ledger, loads the key of QR addresses and starts the work in
@@ -87,11 +90,11 @@ func (app *App) Start() error {
 	}
 	app.cancel = cancel
 	for _, svc := range services {
-		svc.server.Refresh() // its QR addresses need the key
+		svc.refresh() // QR addresses need the key, an extended key its address
 		if svc.watcher != nil {
 			svc.watcher.run(app.slog)
 		}
-		app.work.Go(func() { svc.payments.Run(ctx) })
+		app.work.Go(func() { svc.run(ctx) })
 	}
 	app.work.Go(func() { renewDaily(ctx, services) })
 	running.add(app)
@@ -105,7 +108,7 @@ func (app *App) open(ctx context.Context, services []*service) error {
 	defer cancel()
 	var all []ledger.Account
 	for _, svc := range services {
-		all = append(all, accounts(svc.offer)...)
+		all = append(all, svc.accounts()...)
 	}
 	book := services[0].ledger
 	if err := book.Open(ctx); err != nil {
@@ -113,6 +116,11 @@ func (app *App) open(ctx context.Context, services []*service) error {
 	}
 	if err := book.Register(ctx, all...); err != nil {
 		return err
+	}
+	for _, svc := range services {
+		if err := svc.observers.load(ctx); err != nil {
+			return err
+		}
 	}
 	key, err := loadQRKey(ctx, app.ctx.Storage())
 	if err != nil {

@@ -13,21 +13,23 @@ import (
 )
 
 const (
-	defaultAccount   = "pay"
-	defaultAmount    = "42"
-	defaultAttempts  = 10
-	defaultName      = "Payment offer"
-	defaultSourceURL = "https://github.com/payoffer/caddy-pay-offer"
-	defaultTransfer  = "transfer"
-	defaultWindow    = time.Minute
+	defaultAccount       = "pay"
+	defaultAmount        = "42"
+	defaultAttempts      = 10
+	defaultConfirmations = 2
+	defaultName          = "Payment offer"
+	defaultSourceURL     = "https://github.com/payoffer/caddy-pay-offer"
+	defaultTransfer      = "transfer"
+	defaultWindow        = time.Minute
 
 	maxAttempts      = 10_000
 	maxConfirmations = 100
 
-	// rpcOff is the word that turns the reading of a chain off.
-	rpcOff = "off"
+	// upstreamOff is the word that turns the reading of a chain off.
+	upstreamOff = "off"
 
-	missingPaymentLink = "card: webhook_secret needs payment_link, for other products of the same account are not this offer; add 'payment_link plink_…'"
+	missingPaymentLink = "card: webhook_secret and api_key need payment_link, for other products of the same account are not this offer; add 'payment_link plink_…'"
+	missingProduct     = "hook_secret and token need product, for other products of the same seller are not this offer; add 'product <id>'"
 	halfAKey           = "facilitator: key_id and key_secret belong together; give both or none"
 )
 
@@ -37,8 +39,12 @@ type settings struct {
 	offer *offer.Offer
 	usdc  []usdcSettings
 	// rates are the names of the price sources; none means all.
-	rates []string
-	limit x402.Limit
+	rates       []string
+	bitcoin     bitcoinSettings
+	card        cardSettings
+	storefronts []storefrontSettings
+	announce    []announceSettings
+	limit       x402.Limit
 	// ownPayers are the operator's own addresses in EIP-55 form.
 	ownPayers []string
 }
@@ -48,8 +54,9 @@ type usdcSettings struct {
 	rail         *offer.USDC
 	facilitators []x402.FacilitatorConfig
 	// rpc are the JSON-RPC endpoints, none when the chain is not read.
-	rpc     []string
-	confirm evm.Level
+	rpc       []string
+	confirm   evm.Level
+	fromBlock uint64
 }
 
 // settings resolves and checks all options. Errors name the option.
@@ -61,7 +68,7 @@ func (h *Handler) settings(r *resolver, today time.Time) (*settings, error) {
 	terms := h.terms(r, today)
 	rails := h.usdcRails(r, s, terms.Amount)
 	rails = append(rails, h.otherRails(r, s, terms)...)
-	card := h.card(r, terms.Amount)
+	card := h.card(r, s, terms.Amount)
 	s.limit = h.limit(r)
 	for _, payer := range r.texts("ignore_payer", h.IgnorePayers, checkEVMAddress) {
 		if address, err := offer.ParseEVMAddress(payer); err == nil {
@@ -69,11 +76,9 @@ func (h *Handler) settings(r *resolver, today time.Time) (*settings, error) {
 		}
 	}
 	for _, a := range h.Announce {
-		if r.text("announce", a.URL, "", checkUpstream) == "" {
-			continue
+		if address := r.text("announce", a.URL, "", checkUpstream); address != "" {
+			s.announce = append(s.announce, announceSettings{address, r.secret("announce secret", a.Secret)})
 		}
-		r.later("announce", true)
-		r.secret("announce secret", a.Secret)
 	}
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
@@ -118,34 +123,6 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 		t.Description = "One fixed payment of " + t.Amount.String() + " USD."
 	}
 	return t
-}
-
-func (h *Handler) card(r *resolver, amount offer.USD) *offer.Card {
-	if h.Card == nil {
-		r.fail("card", errors.New("is missing; write the address of the card checkout"))
-		return nil
-	}
-	c := h.Card
-	checkout := r.text("card", c.URL, "", checkURL)
-	if checkout == "" {
-		r.fail("card", errors.New("is empty; write the address of the card checkout, which every offer has"))
-	}
-	methods := r.texts("card methods", c.Methods, checkPaymentMethod)
-	link := r.text("card payment_link", c.PaymentLink, "", checkPaymentLink)
-	if r.secret("card webhook_secret", c.WebhookSecret) != "" {
-		r.later("card webhook_secret", true)
-		if link == "" {
-			r.errs = append(r.errs, errors.New(missingPaymentLink))
-		}
-	}
-	r.later("card payment_link", link != "")
-	r.later("card api_key", r.secret("card api_key", c.APIKey) != "")
-	r.later("card test_mode", c.TestMode)
-	card, err := offer.NewCard(checkout, methods, amount)
-	if err != nil {
-		return nil // reported by checkURL
-	}
-	return card
 }
 
 func (h *Handler) limit(r *resolver) x402.Limit {

@@ -1,137 +1,69 @@
 package payoffer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
-	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// usdcRails makes the USDC rails: the first is named usdc, the others after
-// their chain.
-func (h *Handler) usdcRails(r *resolver, s *settings, amount offer.USD) []offer.Rail {
-	var rails []offer.Rail
-	chains := make(map[int64]bool)
-	for _, u := range h.USDC {
-		address := r.text("usdc", u.Address, "", checkEVMAddress)
-		if address == "" {
-			continue
-		}
-		name := r.repl.ReplaceKnown(u.Network, "")
-		network, err := offer.LookupNetwork(name)
-		if err != nil {
-			r.fail("usdc", err)
-			continue
-		}
-		if chains[network.ChainID] {
-			r.fail("usdc", fmt.Errorf("%s is given twice; one rail a chain", network.Name))
-		}
-		railName := "usdc"
-		if len(chains) > 0 {
-			railName += "-" + strconv.FormatInt(network.ChainID, 10)
-		}
-		chains[network.ChainID] = true
-		rail, err := offer.NewUSDC(railName, network, address, amount)
-		if err != nil {
-			r.fail("usdc", err)
-			continue
-		}
-		rails = append(rails, rail)
-		s.usdc = append(s.usdc, u.settings(r, rail))
-	}
-	return rails
+// bitcoinSettings say how the Bitcoin rail is observed.
+type bitcoinSettings struct {
+	// esplora are the endpoints, none when the chain is not read.
+	esplora       []string
+	confirmations int
 }
 
-func (u *USDCConfig) settings(r *resolver, rail *offer.USDC) usdcSettings {
-	option := "usdc " + rail.Network.Name
-	s := usdcSettings{
-		rail:    rail,
-		rpc:     r.texts(option+" rpc", u.RPC, checkRPC),
-		confirm: evm.Level(r.text(option+" confirm", u.Confirm, string(evm.Safe), checkConfirm)),
-	}
-	for _, f := range u.Facilitators {
-		if f == nil {
-			r.fail(option, errors.New("a facilitator is null; leave it out"))
-			continue
-		}
-		if resolved, ok := f.settings(r, option+" facilitator"); ok {
-			s.facilitators = append(s.facilitators, resolved)
-		}
-	}
-	if err := settles(rail.Network, len(s.facilitators)); err != nil {
-		r.fail("usdc", err)
-	}
-	if len(s.facilitators) == 0 && rail.Network.Test {
-		s.facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator}}
-	}
-	switch {
-	case len(s.rpc) == 0:
-		s.rpc = []string{rail.Network.RPC}
-	case len(s.rpc) == 1 && s.rpc[0] == rpcOff:
-		s.rpc = nil
-	case slices.Contains(s.rpc, rpcOff):
-		r.errs = append(r.errs, errors.New(rpcOffAlone))
-	}
-	r.later("usdc from_block", u.FromBlock != 0)
-	return s
+// cardSettings say how the card rail is observed.
+type cardSettings struct {
+	paymentLink, secret, apiKey string
+	testMode                    bool
 }
 
-// rpcOffAlone is the mistake of an endpoint beside "off".
-const rpcOffAlone = "rpc: 'off' stands alone; give endpoints or 'off'"
+// observed reports whether anything is told of payments.
+func (c cardSettings) observed() bool { return c.secret != "" || c.apiKey != "" }
 
-// check is what can be told of the rail before placeholders are resolved.
-func (u *USDCConfig) check() error {
-	if len(u.RPC) > 1 && slices.Contains(u.RPC, rpcOff) {
-		return errors.New(rpcOffAlone)
-	}
-	network, err := offer.LookupNetwork(u.Network)
-	if err != nil || u.Address == "" || hasPlaceholder(u.Address) {
+// storefrontSettings say how a storefront is observed.
+type storefrontSettings struct {
+	rail                           string
+	seller, product, secret, token string
+}
+
+func (s storefrontSettings) observed() bool { return s.secret != "" || s.token != "" }
+
+// announceSettings are an address to which receipts are announced.
+type announceSettings struct{ url, secret string }
+
+func (h *Handler) card(r *resolver, s *settings, amount offer.USD) *offer.Card {
+	if h.Card == nil {
+		r.fail("card", errors.New("is missing; write the address of the card checkout"))
 		return nil
 	}
-	given := 0
-	for _, f := range u.Facilitators {
-		if f.URL != "" {
-			given++
-		}
+	c := h.Card
+	checkout := r.text("card", c.URL, "", checkURL)
+	if checkout == "" {
+		r.fail("card", errors.New("is empty; write the address of the card checkout, which every offer has"))
 	}
-	return settles(network, given)
-}
-
-// settles says what is missing when nobody would settle x402 payments.
-func settles(n offer.Network, facilitators int) error {
-	if facilitators > 0 || n.Test {
-		return nil
+	methods := r.texts("card methods", c.Methods, checkPaymentMethod)
+	s.card = cardSettings{
+		paymentLink: r.text("card payment_link", c.PaymentLink, "", checkPaymentLink),
+		secret:      r.secret("card webhook_secret", c.WebhookSecret),
+		apiKey:      r.secret("card api_key", c.APIKey),
+		testMode:    c.TestMode,
 	}
-	return fmt.Errorf("%s is a main network and nobody would settle its payments; add 'facilitator <url>'", n.Name)
-}
-
-// settings resolves a facilitator; false means that it is left out.
-func (f *FacilitatorConfig) settings(r *resolver, option string) (x402.FacilitatorConfig, bool) {
-	c := x402.FacilitatorConfig{
-		URL:     r.text(option, f.URL, "", checkUpstream),
-		Timeout: time.Duration(f.Timeout),
+	if s.card.observed() && s.card.paymentLink == "" {
+		r.errs = append(r.errs, errors.New(missingPaymentLink))
 	}
-	if c.URL == "" {
-		return c, false
+	card, err := offer.NewCard(checkout, methods, amount)
+	if err != nil {
+		return nil // reported by checkURL
 	}
-	c.KeyID = r.secret(option+" key_id", f.KeyID)
-	c.KeySecret = r.secret(option+" key_secret", f.KeySecret)
-	switch {
-	case (f.KeyID == "") != (f.KeySecret == ""):
-		r.errs = append(r.errs, errors.New(halfAKey))
-	case c.KeyID == "" || c.KeySecret == "":
-		c.KeyID, c.KeySecret = "", "" // off, of which the resolver warns
-	}
-	if f.Timeout < 0 {
-		r.fail(option, errors.New("the timeout is negative"))
-	}
-	return c, true
+	card.TestMode = c.TestMode
+	return card
 }
 
 // otherRails makes the rails after USDC in the order of publication.
@@ -144,7 +76,7 @@ func (h *Handler) otherRails(r *resolver, s *settings, terms offer.Terms) []offe
 		rails = append(rails, rail)
 	}
 	for _, c := range h.Storefronts {
-		if rail := c.rail(r, terms.Amount); rail != nil {
+		if rail := c.rail(r, s, terms.Amount); rail != nil {
 			rails = append(rails, rail)
 		}
 	}
@@ -167,14 +99,31 @@ func (h *Handler) bitcoin(r *resolver, s *settings, terms offer.Terms) offer.Rai
 	if _, err := rate.New(rate.Config{Sources: s.rates}); err != nil {
 		r.fail("bitcoin rates", err)
 	}
-	r.later("bitcoin esplora", len(r.texts("bitcoin esplora", b.Esplora, checkUpstream)) > 0)
-	r.later("bitcoin confirmations", b.Confirmations != 0)
 	rail, err := offer.NewBitcoin(account, terms.Name, terms.Amount)
 	if err != nil {
 		return nil // reported by its check
 	}
+	s.bitcoin = bitcoinSettings{b.endpoints(r, rail), cmp.Or(b.Confirmations, defaultConfirmations)}
 	return rail
 }
+
+// endpoints are those that are given, or public ones.
+func (b *BitcoinConfig) endpoints(r *resolver, rail *offer.Bitcoin) []string {
+	given := r.texts("bitcoin esplora", b.Esplora, checkUpstreamOrOff)
+	switch {
+	case len(given) == 0:
+		return bitcoin.DefaultEndpoints(rail)
+	case slices.Contains(given, upstreamOff):
+		if len(given) > 1 {
+			r.errs = append(r.errs, errors.New(esploraOffAlone))
+		}
+		return nil
+	}
+	return given
+}
+
+// esploraOffAlone is the mistake of an endpoint beside "off".
+const esploraOffAlone = "esplora: 'off' stands alone; give endpoints or 'off'"
 
 func (h *Handler) bankTransfer(r *resolver, terms offer.Terms) offer.Rail {
 	if h.BankTransfer == nil {
@@ -194,7 +143,7 @@ func (h *Handler) bankTransfer(r *resolver, terms offer.Terms) offer.Rail {
 	return rail
 }
 
-func (c *StorefrontConfig) rail(r *resolver, amount offer.USD) offer.Rail {
+func (c *StorefrontConfig) rail(r *resolver, s *settings, amount offer.USD) offer.Rail {
 	name := r.text("storefront", c.Name, "", offer.CheckRailName)
 	if name == "" {
 		r.fail("storefront", errors.New("the name is empty"))
@@ -205,10 +154,17 @@ func (c *StorefrontConfig) rail(r *resolver, amount offer.USD) offer.Rail {
 	if checkout == "" {
 		return nil
 	}
-	r.later("storefront hook_secret", r.secret(option+" hook_secret", c.HookSecret) != "")
-	r.later("storefront token", r.secret(option+" token", c.Token) != "")
-	r.later("storefront seller", r.text(option+" seller", c.Seller, "", checkShopID) != "")
-	r.later("storefront product", r.text(option+" product", c.Product, "", checkShopID) != "")
+	observed := storefrontSettings{
+		rail:    name,
+		seller:  r.text(option+" seller", c.Seller, "", checkShopID),
+		product: r.text(option+" product", c.Product, "", checkShopID),
+		secret:  r.secret(option+" hook_secret", c.HookSecret),
+		token:   r.secret(option+" token", c.Token),
+	}
+	if observed.observed() && observed.product == "" {
+		r.fail(option, errors.New(missingProduct))
+	}
+	s.storefronts = append(s.storefronts, observed)
 	rail, err := offer.NewStorefront(name, checkout, amount)
 	if err != nil {
 		return nil // reported by its check

@@ -58,7 +58,7 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        from_block <number>
 //	    }
 //	    bitcoin <address>|<extended public key> {
-//	        esplora       <urls...>
+//	        esplora       <urls...>|off
 //	        rates         <sources...>
 //	        confirmations <number>
 //	    }

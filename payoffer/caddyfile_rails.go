@@ -18,16 +18,17 @@ func (h *Handler) parseCard(d *caddyfile.Dispenser) error {
 	if c.URL == "" {
 		return d.Err("card is empty; write the address of the card checkout, which every offer has")
 	}
+	linked := false
 	if err := parseBlock(d, "card", map[string]option{
 		"methods":        list(&c.Methods, checkPaymentMethod),
-		"payment_link":   text(&c.PaymentLink, checkPaymentLink),
+		"payment_link":   noted(&linked, text(&c.PaymentLink, checkPaymentLink)),
 		"webhook_secret": secret(&c.WebhookSecret),
 		"api_key":        secret(&c.APIKey),
 		"test_mode":      flag(&c.TestMode),
 	}); err != nil {
 		return err
 	}
-	if c.WebhookSecret != "" && c.PaymentLink == "" {
+	if (c.WebhookSecret != "" || c.APIKey != "") && !linked {
 		return d.Err(missingPaymentLink)
 	}
 	return nil
@@ -55,7 +56,7 @@ func (h *Handler) parseUSDC(d *caddyfile.Dispenser) error {
 	h.USDC = append(h.USDC, u)
 	err := parseBlock(d, "usdc", map[string]option{
 		"facilitator": {parse: u.parseFacilitator, repeats: true},
-		"rpc":         list(&u.RPC, checkRPC),
+		"rpc":         list(&u.RPC, checkUpstreamOrOff),
 		"confirm":     text(&u.Confirm, checkConfirm),
 		"from_block":  {parse: u.parseFromBlock},
 	})
@@ -124,7 +125,7 @@ func (h *Handler) parseBitcoin(d *caddyfile.Dispenser) error {
 		return err
 	}
 	return parseBlock(d, "bitcoin", map[string]option{
-		"esplora":       list(&b.Esplora, checkUpstream),
+		"esplora":       list(&b.Esplora, checkUpstreamOrOff),
 		"rates":         list(&b.Rates, checkRateSource),
 		"confirmations": number(&b.Confirmations, 1, maxConfirmations),
 	})
@@ -172,12 +173,19 @@ func (h *Handler) parseStorefront(d *caddyfile.Dispenser) error {
 		return err
 	}
 	h.Storefronts = append(h.Storefronts, s)
-	return parseBlock(d, "storefront", map[string]option{
+	named := false
+	if err := parseBlock(d, "storefront", map[string]option{
 		"hook_secret": secret(&s.HookSecret),
 		"seller":      text(&s.Seller, checkShopID),
-		"product":     text(&s.Product, checkShopID),
+		"product":     noted(&named, text(&s.Product, checkShopID)),
 		"token":       secret(&s.Token),
-	})
+	}); err != nil {
+		return err
+	}
+	if (s.HookSecret != "" || s.Token != "") && !named {
+		return d.Errf("storefront %s: %s", s.Name, missingProduct)
+	}
+	return nil
 }
 
 // checkUniqueName refuses a rail name that a storefront, or transfer, has.

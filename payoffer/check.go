@@ -51,9 +51,10 @@ func checkUpstream(s string) error {
 	return nil
 }
 
-// checkRPC is checkUpstream, or the word that turns the chain's observer off.
-func checkRPC(s string) error {
-	if s == rpcOff {
+// checkUpstreamOrOff is checkUpstream, or the word that turns a chain's observer
+// off.
+func checkUpstreamOrOff(s string) error {
+	if s == upstreamOff {
 		return nil
 	}
 	return checkUpstream(s)

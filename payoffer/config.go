@@ -17,15 +17,18 @@ type CardConfig struct {
 	Methods []string `json:"methods,omitempty"`
 
 	// The id of the checkout's payment link (plink_…). Required with
-	// webhook_secret: other products of the same account are not this offer.
+	// webhook_secret and api_key: other products of the same account are not
+	// this offer.
 	PaymentLink string `json:"payment_link,omitempty"`
 
 	// The secret that signs the processor's webhooks; a placeholder keeps it
 	// out of the configuration. Default: none, no webhook is taken.
 	WebhookSecret string `json:"webhook_secret,omitempty"`
 
-	// The processor's API key, to read payments back; a placeholder keeps it
-	// out of the configuration. Default: none.
+	// The processor's API key, with which payments are read back that no
+	// webhook told of; a placeholder keeps it out of the configuration. A
+	// restricted key that reads events, checkout sessions, refunds and disputes
+	// is enough. Default: none.
 	APIKey string `json:"api_key,omitempty"`
 
 	// Whether the checkout is in the processor's test mode, whose payments
@@ -81,7 +84,9 @@ type BitcoinConfig struct {
 	// leaves the rail out.
 	Account string `json:"account,omitempty"`
 
-	// Esplora endpoints from which payments are read. Default: none.
+	// Esplora endpoints from which payments are read, asked in order. "off"
+	// alone means that the chain is not read. Default: public endpoints of the
+	// network.
 	Esplora []string `json:"esplora,omitempty"`
 
 	// The price sources whose median is the rate: mempool, coinbase, kraken,
@@ -117,14 +122,15 @@ type StorefrontConfig struct {
 	// The address of the checkout. An empty one leaves the rail out.
 	URL string `json:"url,omitempty"`
 
-	// The secret part of the address that the shop calls after a sale; a
-	// placeholder keeps it out of the configuration. Default: none.
+	// The secret part of the address that the shop calls after a sale, at
+	// least 16 characters; a placeholder keeps it out of the configuration.
+	// Default: none, no notice is taken.
 	HookSecret string `json:"hook_secret,omitempty"`
 
 	// The seller's id at the shop. Default: none.
 	Seller string `json:"seller,omitempty"`
 
-	// The product's id at the shop. Default: none.
+	// The product's id at the shop. Required with hook_secret and token.
 	Product string `json:"product,omitempty"`
 
 	// The token with which sales are read back from the shop; a placeholder

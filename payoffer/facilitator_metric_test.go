@@ -7,7 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -20,15 +22,18 @@ type reported struct {
 
 func (r reported) Facilitators() []x402.FacilitatorHealth { return r.health }
 
+func (reported) Health() []observe.Health { return nil }
+
 func TestMetricsShowWhichFacilitatorsAreAsked(t *testing.T) {
 	const base, sepolia = "eip155:8453", "eip155:84532"
 	unopened := &ledgerReference{pooledLedger: &pooledLedger{Ledger: ledger.NewSQLite("unopened", time.Now)}}
-	shared := &settings{offer: new(offer.Offer)}
+	one := &settings{offer: &offer.Offer{Terms: offer.Terms{ID: "one"}}}
+	two := &settings{offer: &offer.Offer{Terms: offer.Terms{ID: "two"}}}
 	app := &App{services: []*service{
-		{settings: shared, ledger: unopened, payments: reported{health: []x402.FacilitatorHealth{
+		{settings: one, ledger: unopened, observers: new(observers), announcer: new(announce.Announcer), payments: reported{health: []x402.FacilitatorHealth{
 			{Host: "one.example", Network: base, Healthy: true}, {Host: "two.example", Network: base, Reason: "timeout"},
 		}}},
-		{settings: shared, ledger: unopened, payments: reported{health: []x402.FacilitatorHealth{
+		{settings: two, ledger: unopened, observers: new(observers), announcer: new(announce.Announcer), payments: reported{health: []x402.FacilitatorHealth{
 			{Host: "one.example", Network: sepolia, Healthy: true}, {Host: "two.example", Network: base, Healthy: true},
 		}}},
 	}}

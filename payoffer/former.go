@@ -14,7 +14,7 @@ import (
 // whose address was changed. Nobody is quoted to pay there, but what was sent
 // before is resolved and followed all the same.
 type formerRails struct {
-	offer *offer.Offer
+	settings *settings
 	// configured are the rails of today by chain id: who reads and settles a
 	// chain now does so for its former addresses too.
 	configured map[int64]configuredRail
@@ -36,8 +36,8 @@ type formerRail struct {
 	found    bool
 }
 
-func newFormerRails(o *offer.Offer) *formerRails {
-	return &formerRails{offer: o, configured: make(map[int64]configuredRail), known: make(map[string]formerRail)}
+func newFormerRails(s *settings) *formerRails {
+	return &formerRails{settings: s, configured: make(map[int64]configuredRail), known: make(map[string]formerRail)}
 }
 
 // find is the rail of an account that is not configured any more.
@@ -68,7 +68,7 @@ func (f *formerRails) make(account string) formerRail {
 	if !configured {
 		today.usdcSettings = usdcSettings{rpc: []string{network.RPC}, confirm: evm.Safe}
 	}
-	usdc, err := offer.NewUSDC("usdc", network, payTo, f.offer.Amount)
+	usdc, err := offer.NewUSDC("usdc", network, payTo, f.settings.offer.Amount)
 	if err != nil {
 		return formerRail{}
 	}
@@ -76,9 +76,10 @@ func (f *formerRails) make(account string) formerRail {
 	if len(today.rpc) == 0 {
 		return former
 	}
-	settings := today.usdcSettings
-	settings.rail = usdc
-	if former.observer, err = newObserver(f.offer.ID, settings); err != nil {
+	today.rail = usdc
+	config := f.settings.chain(today.usdcSettings)
+	config.FollowOnly = true // nobody is told to pay there any more
+	if former.observer, err = evm.New(config); err != nil {
 		return formerRail{}
 	}
 	former.rail.Chain = former.observer
@@ -87,13 +88,13 @@ func (f *formerRails) make(account string) formerRail {
 
 // observers are those of the former accounts that the ledger remembers.
 func (f *formerRails) observers(ctx context.Context, book *ledger.Ledger) []*evm.Observer {
-	remembered, err := book.Accounts(ctx, f.offer.ID)
+	remembered, err := book.Accounts(ctx, f.settings.offer.ID)
 	if err != nil {
 		return nil // the ledger says so wherever it is needed
 	}
 	configured := make(map[string]bool)
-	for _, account := range accounts(f.offer) {
-		configured[account.ID] = true
+	for _, rail := range f.settings.offer.USDC() {
+		configured[rail.Account()] = true
 	}
 	var found []*evm.Observer
 	for _, account := range remembered {

@@ -29,7 +29,7 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	require.NoError(t, err)
 	settler, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: "https://settles.example"})
 	require.NoError(t, err)
-	former := newFormerRails(o)
+	former := newFormerRails(&settings{offer: o})
 	former.configured[sepolia.Network.ChainID] = configuredRail{
 		usdcSettings{rail: sepolia, rpc: []string{"https://rpc.example"}, confirm: evm.Latest}, []*x402.Facilitator{settler},
 	}

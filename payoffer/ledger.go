@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -138,16 +137,4 @@ func (r *ledgerReference) release() error {
 	}
 	_, err := ledgers.Delete(r.key)
 	return err
-}
-
-// accounts are where the money of an offer's chain rails arrives.
-func accounts(o *offer.Offer) []ledger.Account {
-	var found []ledger.Account
-	for _, u := range o.USDC() {
-		found = append(found, ledger.Account{Offer: o.ID, ID: u.Account(), Rail: u.Name(), Testnet: u.Network.Test})
-	}
-	if b := o.Bitcoin(); b != nil {
-		found = append(found, ledger.Account{Offer: o.ID, ID: b.Account(), Rail: b.Name(), Testnet: b.Test()})
-	}
-	return found
 }

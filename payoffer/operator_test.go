@@ -2,51 +2,16 @@ package payoffer
 
 import (
 	"bytes"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
-
-// record puts one confirmed Transfer of 42 USDC into the running ledger.
-func record(t *testing.T) {
-	t.Helper()
-	svc := running.newest().offers()[0]
-	account := accounts(svc.offer)[0]
-	cents := int64(4200)
-	_, err := svc.ledger.Record(t.Context(), nil, ledger.Sighting{
-		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0",
-		Transaction: "0x01", Asset: "USDC", Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed,
-		EvidenceLevel: ledger.LevelChain, Evidence: json.RawMessage(`{}`), Testnet: true,
-		OccurredAt: time.Now().Unix(), Cause: "test",
-	})
-	require.NoError(t, err)
-}
-
-func TestAdminAPIReportsTheSumsOfEveryOffer(t *testing.T) {
-	i := newInstance(t)
-	require.NoError(t, i.load(smallest))
-	record(t)
-	api := new(AdminAPI)
-
-	recorder := httptest.NewRecorder()
-	require.NoError(t, api.received(recorder, httptest.NewRequest(http.MethodGet, adminPath, nil)))
-
-	require.JSONEq(t, `{"offers": [{"id": "`+offer.Host(i.service)+`", "base_url": "`+i.service+`", "totals": [
-		{"rail": "usdc", "status": "confirmed", "evidence": "chain", "counted": true, "testnet": true,
-		 "count": 1, "amount_atomic": 42000000, "usd": 42}]}]}`, recorder.Body.String())
-	require.Error(t, api.received(recorder, httptest.NewRequest(http.MethodPost, adminPath, nil)))
-}
 
 // metric is the value of a metric in a registry as a configuration makes one.
 func metric(t *testing.T, name string) float64 {
@@ -73,7 +38,8 @@ func TestMetricsCountAttemptsOverReloads(t *testing.T) {
 	require.NoError(t, i.load(smallest))
 	const counter = "caddy_pay_offer_payment_attempts_total"
 	before := metric(t, counter)
-	pay := meteredPayments{running.newest().offers()[0].payments}
+	svc := running.newest().offers()[0]
+	pay := meteredPayments{svc.payments, svc.offer.ID}
 
 	require.Equal(t, x402.Malformed, pay.Pay(t.Context(), x402.Attempt{Payload: []byte("{")}).Status)
 	require.NoError(t, i.load(smallest))

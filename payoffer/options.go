@@ -124,6 +124,15 @@ func flag(into *bool) option {
 	}}
 }
 
+// noted is an option that leaves a note that it was given, for its value may be
+// known only later.
+func noted(given *bool, o option) option {
+	return option{repeats: o.repeats, parse: func(d *caddyfile.Dispenser) error {
+		*given = true
+		return o.parse(d)
+	}}
+}
+
 // number is an option with one whole number between low and high.
 func number(into *int, low, high int) option {
 	return option{parse: func(d *caddyfile.Dispenser) error {

@@ -44,11 +44,11 @@ type settlement struct {
 // newPayments puts facilitators and chains to the USDC rails. It calls nobody.
 func newPayments(s *settings, book *ledger.Ledger, logger *slog.Logger) (payments, error) {
 	p := &settlement{ledger: book, logger: logger}
-	p.formerRails = newFormerRails(s.offer)
+	p.formerRails = newFormerRails(s)
 	var rails []x402.Rail
 	made := make(facilitatorPool)
 	for _, u := range s.usdc {
-		rail, chain, err := made.rail(s.offer.ID, u)
+		rail, chain, err := made.rail(s, u)
 		if err != nil {
 			return nil, err
 		}
@@ -63,11 +63,7 @@ func newPayments(s *settings, book *ledger.Ledger, logger *slog.Logger) (payment
 	var err error
 	p.Service, err = x402.New(x402.Config{
 		Offer: s.offer, Rails: rails, Ledger: book, Limit: s.limit, Owner: rand.Text(),
-		Former: p.find,
-		Own: func(address string) bool {
-			return slices.ContainsFunc(s.ownPayers, func(own string) bool { return strings.EqualFold(own, address) })
-		},
-		Now: time.Now, Logger: logger,
+		Former: p.find, Own: s.own, Now: time.Now, Logger: logger,
 	})
 	return p, err
 }
@@ -84,12 +80,13 @@ type facilitatorKey struct {
 
 // rail puts a rail's facilitators and chain together. The observer is nil where
 // the chain is not read.
-func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *evm.Observer, error) {
+func (made facilitatorPool) rail(s *settings, u usdcSettings) (x402.Rail, *evm.Observer, error) {
 	rail := x402.Rail{USDC: u.rail}
 	for _, c := range u.facilitators {
 		key := facilitatorKey{c.URL, c.KeyID, c.KeySecret, c.Timeout}
 		if made[key] == nil {
 			var err error
+			c.Transport = meteredTransport("facilitator")
 			if made[key], err = x402.NewFacilitator(c); err != nil {
 				return rail, nil, err
 			}
@@ -99,7 +96,7 @@ func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *ev
 	if len(u.rpc) == 0 {
 		return rail, nil, nil
 	}
-	chain, err := newObserver(offerID, u)
+	chain, err := evm.New(s.chain(u))
 	if err != nil {
 		return rail, nil, err
 	}
@@ -107,10 +104,17 @@ func (made facilitatorPool) rail(offerID string, u usdcSettings) (x402.Rail, *ev
 	return rail, chain, nil
 }
 
-func newObserver(offerID string, u usdcSettings) (*evm.Observer, error) {
-	return evm.New(evm.Config{
-		OfferID: offerID, USDC: u.rail, Endpoints: u.rpc, Confirm: u.confirm, Now: time.Now,
-	})
+// chain says how a USDC rail is observed.
+func (s *settings) chain(u usdcSettings) evm.Config {
+	return evm.Config{
+		OfferID: s.offer.ID, USDC: u.rail, Endpoints: u.rpc, Confirm: u.confirm, FromBlock: u.fromBlock, Own: s.own,
+		Transport: meteredTransport("rpc"), Now: time.Now,
+	}
+}
+
+// own reports whether an EVM address is one of the operator's own.
+func (s *settings) own(address string) bool {
+	return slices.ContainsFunc(s.ownPayers, func(own string) bool { return strings.EqualFold(own, address) })
 }
 
 // Run resolves open payments and follows the receipts of each chain, also those

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // offers are the services in use.
@@ -26,7 +25,7 @@ func (app *App) acquire(h *Handler, s *settings, r *resolver) (*service, error) 
 	}
 	app.mu.Lock()
 	defer app.mu.Unlock()
-	if shared, err := app.match(s.offer, config); shared != nil || err != nil {
+	if shared, err := app.match(s, config); shared != nil || err != nil {
 		if shared != nil {
 			shared.users++
 		}
@@ -44,19 +43,19 @@ func (app *App) acquire(h *Handler, s *settings, r *resolver) (*service, error) 
 
 // match finds the service of the same offer, and refuses one that would share
 // its id or an account with a different offer. It needs the lock.
-func (app *App) match(o *offer.Offer, config []byte) (*service, error) {
-	mine := accounts(o)
+func (app *App) match(s *settings, config []byte) (*service, error) {
+	mine := s.accounts()
 	for _, svc := range app.services {
 		if bytes.Equal(svc.config, config) {
 			return svc, nil
 		}
-		if svc.offer.ID == o.ID {
-			return nil, fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", o.ID)
+		if svc.offer.ID == s.offer.ID {
+			return nil, fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", s.offer.ID)
 		}
-		for _, theirs := range accounts(svc.offer) {
+		for _, theirs := range svc.accounts() {
 			if slices.ContainsFunc(mine, func(a ledger.Account) bool { return a.ID == theirs.ID }) {
 				return nil, fmt.Errorf("the offers %q and %q both take money at the account of %s (%s); "+
-					"receipts could not be told apart, use another address", svc.offer.ID, o.ID, theirs.Rail, theirs.ID)
+					"receipts could not be told apart, use another address", svc.offer.ID, s.offer.ID, theirs.Rail, theirs.ID)
 			}
 		}
 	}

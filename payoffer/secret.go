@@ -14,8 +14,8 @@ type resolver struct {
 	repl *caddy.Replacer
 	errs []error
 	// off are secrets without a value, literal are secrets written into the
-	// configuration, inert are options that have no effect in this version.
-	off, literal, inert []string
+	// configuration.
+	off, literal []string
 }
 
 func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
@@ -66,11 +66,4 @@ func (r *resolver) secret(option, value string) string {
 		r.off = append(r.off, option)
 	}
 	return s
-}
-
-// later notes an option that is checked but has no effect in this version.
-func (r *resolver) later(option string, set bool) {
-	if set && !slices.Contains(r.inert, option) {
-		r.inert = append(r.inert, option)
-	}
 }

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
@@ -22,10 +26,12 @@ type service struct {
 	config []byte // the handlers' configuration as JSON
 	users  int
 
-	server   *web.Server
-	payments payments
-	ledger   *ledgerReference
-	watcher  *rateWatcher // nil without a bitcoin rail
+	server    *web.Server
+	payments  payments
+	observers *observers
+	announcer *announce.Announcer
+	ledger    *ledgerReference
+	watcher   *rateWatcher // nil without a bitcoin rail
 }
 
 // newService puts an offer to work. On an error it gives back what it took.
@@ -48,18 +54,45 @@ func (app *App) newService(s *settings, config []byte) (_ *service, err error) {
 	if svc.payments, err = newPayments(s, svc.ledger.Ledger, logger); err != nil {
 		return nil, err
 	}
+	if svc.observers, err = newObservers(s, svc.ledger.Ledger, svc.rate, svc.refresh, logger); err != nil {
+		return nil, err
+	}
+	if svc.announcer, err = app.newAnnouncer(s, svc.ledger.Ledger, logger); err != nil {
+		return nil, err
+	}
 	if svc.server, err = svc.newServer(app, logger); err != nil {
 		return nil, err
 	}
 	if svc.watcher != nil {
-		svc.watcher.listen(svc, svc.server.Refresh)
-		svc.server.Refresh() // the rate may have changed in between
+		svc.watcher.listen(svc, svc.refresh)
+		svc.refresh() // the rate may have changed in between
 	}
 	return svc, nil
 }
 
+// refresh publishes what has changed: the rate, or the address of an extended
+// key.
+func (svc *service) refresh() {
+	svc.observers.quoted(svc.live().Satoshis, svc.offer.Amount)
+	svc.server.Refresh()
+}
+
+// run observes the rails and announces receipts until ctx ends.
+func (svc *service) run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { svc.payments.Run(ctx) })
+	work.Go(func() { svc.observers.run(ctx) })
+	work.Go(func() { svc.announcer.Run(ctx) })
+	work.Wait()
+}
+
+// health says how well each rail is observed. It never blocks.
+func (svc *service) health() []observe.Health {
+	return append(svc.payments.Health(), svc.observers.health()...)
+}
+
 func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error) {
-	metered := meteredPayments{svc.payments}
+	metered := meteredPayments{svc.payments, svc.offer.ID}
 	endpoint, err := agent.New(agent.Config{Offer: svc.offer, Live: svc.live, Payments: metered, Logger: logger})
 	if err != nil {
 		return nil, err
@@ -70,7 +103,12 @@ func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error
 		Agent:    endpoint,
 		Live:     svc.live,
 		Receipts: svc.ledger.Ledger,
-		Health:   svc.payments.Health,
+		Health:   svc.health,
+		Hooks:    svc.observers.hooks(svc.settings),
+		OnDelivery: func(rail string, v observe.Verdict) {
+			deliveries.WithLabelValues(svc.offer.ID, rail, string(v)).Inc()
+			svc.announcer.Notify()
+		},
 		QRKey:    app.loadedQRKey,
 		ClientIP: clientIP,
 		Now:      time.Now,
@@ -83,7 +121,17 @@ func (svc *service) live() offer.Live {
 	if svc.watcher == nil {
 		return offer.Live{}
 	}
-	return svc.watcher.live(svc.offer.Amount)
+	live := svc.watcher.live(svc.offer.Amount)
+	live.Address = svc.observers.address()
+	return live
+}
+
+// rate is the current one, if there is one.
+func (svc *service) rate() (rate.Rate, bool) {
+	if svc.watcher == nil {
+		return rate.Rate{}, false
+	}
+	return svc.watcher.Current()
 }
 
 // close waits for settlements under way and gives back what the service took.

@@ -23,11 +23,14 @@ func (app *App) warn(s *settings, r *resolver) {
 	if len(r.literal) > 0 {
 		logger.Warn(literalSecrets, zap.Strings("options", r.literal))
 	}
-	if len(r.inert) > 0 {
-		logger.Warn("options that have no effect in this version yet", zap.Strings("options", r.inert))
-	}
 	if contract, _ := offer.ParseUSD(defaultAmount); s.offer.Amount != contract {
 		logger.Warn("the amount is not 42: clients that know the interface expect 42 USD", zap.Stringer("amount", s.offer.Amount))
+	}
+	for _, a := range s.announce {
+		if a.secret == "" {
+			logger.Warn("announcements are not signed: their receiver cannot tell them from forged ones; give announce a secret",
+				zap.String("host", offer.Host(a.url)))
+		}
 	}
 	for _, u := range s.usdc {
 		if len(u.rpc) == 0 && !u.rail.Network.Test {

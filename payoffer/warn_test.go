@@ -150,6 +150,7 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 			}
 			rpc off
 		}
+		announce http://127.0.0.1:9/hook-{env.OFFER_TEST_HIDDEN}
 	}
 }
 `)
@@ -157,8 +158,8 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 	for n, want := range [][]string{
 		{"secrets without a value", "card api_key", "usdc base facilitator key_id"},
 		{"secrets stand in the configuration", "card webhook_secret"},
-		{"no effect in this version", "card webhook_secret", "card payment_link"},
 		{"the amount is not 42"},
+		{"announcements are not signed", "127.0.0.1"},
 		{"rpc is off on a main network", "base"},
 	} {
 		for _, text := range want {

@@ -23,7 +23,8 @@ var (
 // TestNoPublishedLinkIsDead reads every document that the OpenAPI document names, and the pages of both hosts, and asks for
 // every address of ours in them.
 func TestNoPublishedLinkIsDead(t *testing.T) {
-	service, site := server.StartShipped(t)
+	shipped := server.StartShipped(t)
+	service, site := shipped.Service, shipped.Site
 
 	pages := append(documented(t, service), service+"/v1/pay", site+"/offer/")
 	links := map[string][]string{}

@@ -33,8 +33,8 @@ func startSale(t *testing.T) *sale {
 	s := &sale{chain: chain.Start(t), payee: newAddress(t)}
 	facilitator := httptest.NewServer(s)
 	t.Cleanup(facilitator.Close)
-	s.service, _ = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL,
-		"CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET="+cardSecret, "TIP_JAR_PRODUCT=product-1", "TIP_JAR_HOOK_SECRET="+shopSecret)
+	s.service = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL,
+		"CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET="+cardSecret, "TIP_JAR_PRODUCT=product-1", "TIP_JAR_HOOK_SECRET="+shopSecret).Service
 	require.Eventually(t, func() bool { // the ledger and the QR key follow the first answer
 		report, _, err := fetch(s.service + "/v1/received")
 		image, _, imageErr := fetch(s.service + "/v1/pay/card.png")

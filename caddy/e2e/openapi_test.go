@@ -195,7 +195,7 @@ func (d *described) askRefused(t *testing.T) {
 // TestEveryDocumentNamesThePrice reads each JSON document of the description: an amount in dollars is the price wherever
 // it stands, and one in atomic units that of its asset.
 func TestEveryDocumentNamesThePrice(t *testing.T) {
-	service, _ := server.StartShipped(t)
+	service := server.StartShipped(t).Service
 	amounts := 0
 	for _, page := range documented(t, service) {
 		if strings.HasSuffix(page, "/v1/received") {

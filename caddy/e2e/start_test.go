@@ -10,10 +10,10 @@ import (
 )
 
 func TestTheShippedCaddyfileStartsBothHosts(t *testing.T) {
-	service, site := server.StartShipped(t)
+	shipped := server.StartShipped(t)
 	for _, host := range []struct{ name, url, home string }{
-		{"service", service, "/v1/pay"},
-		{"site", site, "/offer/"},
+		{"service", shipped.Service, "/v1/pay"},
+		{"site", shipped.Site, "/offer/"},
 	} {
 		t.Run(host.name, func(t *testing.T) {
 			answer, _ := get(t, host.url+"/")

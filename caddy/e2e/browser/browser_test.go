@@ -30,7 +30,8 @@ type visit struct {
 // TestInTheBrowser starts the browser once, for that takes longest.
 func TestInTheBrowser(t *testing.T) {
 	v := visit{Browser: Start(t), showcase: startShowcase(t)}
-	v.service, v.site = server.StartShipped(t)
+	shipped := server.StartShipped(t)
+	v.service, v.site = shipped.Service, shipped.Site
 	t.Run("pages are readable on every screen", v.screens)
 	t.Run("pages need no script", v.noScript)
 	t.Run("the terms stand beside each code", v.terms)

@@ -63,6 +63,12 @@ func Start(t testing.TB, url, caddyfile string, env ...string) *Process {
 	return p
 }
 
+// Pid is the process's id.
+func (p *Process) Pid() int { return p.process.Pid }
+
+// Log is everything that the process wrote. Call it after Await.
+func (p *Process) Log() string { return p.log.String() }
+
 // Terminate asks the process to leave, as service managers do, and does not wait.
 func (p *Process) Terminate() { _ = p.process.Signal(syscall.SIGTERM) }
 

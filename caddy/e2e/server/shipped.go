@@ -10,9 +10,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 )
 
-// StartShipped is Start for the shipped Caddyfile and returns the addresses of its two hosts. The file is taken as it is
-// but for the ports, since others may hold those; env are variables that it reads.
-func StartShipped(t testing.TB, env ...string) (service, site string) {
+// Shipped is a running server with the shipped Caddyfile, and the addresses of its two hosts.
+type Shipped struct {
+	*Process
+	Service, Site string
+}
+
+// StartShipped is Start for the shipped Caddyfile, which is taken as it is but for the ports, since others may hold
+// those; env are variables that it reads.
+func StartShipped(t testing.TB, env ...string) Shipped {
 	t.Helper()
 	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
 	require.NoError(t, err)
@@ -23,7 +29,6 @@ func StartShipped(t testing.TB, env ...string) (service, site string) {
 		free[port] = FreePort(t)
 		caddyfile = strings.ReplaceAll(caddyfile, ":"+port, ":"+free[port])
 	}
-	service, site = "http://localhost:"+free["8402"], "http://localhost:"+free["8403"]
-	Start(t, service, caddyfile, env...)
-	return service, site
+	service := "http://localhost:" + free["8402"]
+	return Shipped{Start(t, service, caddyfile, env...), service, "http://localhost:" + free["8403"]}
 }

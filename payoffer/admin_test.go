@@ -1,0 +1,270 @@
+package payoffer
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// books is a site whose operator keeps books of bank transfers.
+const books = `SERVICE {
+	pay_offer {
+		base_url SERVICE
+		card https://checkout.example/pay
+		usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {
+			facilitator http://127.0.0.1:9
+			rpc off
+		}
+		bank_transfer transfer pay@example.com
+	}
+}
+`
+
+// secondBooks is another offer on the same ledger.
+const secondBooks = `OTHER {
+	pay_offer {
+		base_url OTHER
+		card https://checkout.example/other
+		bank_transfer transfer pay@example.com
+	}
+}
+`
+
+// operated is an instance whose admin API listens at an address.
+type operated struct {
+	*instance
+	address string
+}
+
+func newOperated(t *testing.T, sites string) *operated {
+	t.Helper()
+	o := &operated{newInstance(t), strings.TrimPrefix(freeOrigin(t), "http://")}
+	config, err := adapt(t, strings.Replace(o.caddyfile(sites), "admin off", "admin "+o.address, 1))
+	require.NoError(t, err)
+	require.NoError(t, caddy.Load([]byte(config), true))
+	return o
+}
+
+// ask sends a request to the admin API.
+func (o *operated) ask(method, path, body string, header ...string) answer {
+	o.t.Helper()
+	request, err := http.NewRequestWithContext(o.t.Context(), method, "http://"+o.address+path, strings.NewReader(body))
+	require.NoError(o.t, err)
+	request.Header.Set("Content-Type", "application/json")
+	for n := 0; n < len(header); n += 2 {
+		request.Header.Set(header[n], header[n+1])
+	}
+	response, err := o.client.Do(request)
+	require.NoError(o.t, err)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	require.NoError(o.t, err)
+	return answer{response.StatusCode, response.Header, string(content)}
+}
+
+// enter posts an entry and returns the receipt.
+func (o *operated) enter(body string) (row receiptRow) {
+	o.t.Helper()
+	got := o.ask(http.MethodPost, adminReceipts, body)
+	require.Equal(o.t, http.StatusOK, got.status, got.body)
+	require.NoError(o.t, json.Unmarshal([]byte(got.body), &row))
+	return row
+}
+
+// record puts one confirmed Transfer of 42 USDC into the running ledger, for
+// the offer that has a usdc rail.
+func record(t *testing.T) {
+	t.Helper()
+	services := running.newest().offers()
+	svc := services[slices.IndexFunc(services, func(svc *service) bool { return len(svc.offer.USDC()) > 0 })]
+	account, _ := svc.accountOf("usdc")
+	cents := int64(4200)
+	_, err := svc.ledger.Record(t.Context(), nil, ledger.Sighting{
+		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0",
+		Transaction: "0x01", Asset: "USDC", Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed,
+		EvidenceLevel: ledger.LevelChain, Evidence: json.RawMessage(`{}`), Testnet: true,
+		OccurredAt: time.Now().Unix(), Cause: "test",
+	})
+	require.NoError(t, err)
+}
+
+func TestAdminAPIReportsWhatEveryoneReadsAndTheSumsBehindIt(t *testing.T) {
+	o := newOperated(t, books+secondBooks)
+	record(t)
+
+	got := o.ask(http.MethodGet, adminReceived, "")
+
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	var body struct {
+		Offers []struct {
+			ID      string
+			BaseURL string `json:"base_url"`
+			Report  json.RawMessage
+			Totals  json.RawMessage
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.body), &body))
+	require.Len(t, body.Offers, 2)
+	if body.Offers[0].BaseURL != o.service {
+		slices.Reverse(body.Offers) // they are sorted by their ids
+	}
+	require.Equal(t, offer.Host(o.service), body.Offers[0].ID)
+	require.Equal(t, o.service, body.Offers[0].BaseURL)
+	require.JSONEq(t, `[{"rail": "usdc", "account": "eip155:84532/erc20:0x036cbd53842c5426634e7929541ec2318f3dcf7e/0x52908400098527886e0f7030069857d2e4169ee7",
+		"status": "confirmed", "evidence": "chain", "counted": true, "testnet": true, "count": 1, "amount_atomic": 42000000, "usd": 42}]`, string(body.Offers[0].Totals))
+	require.JSONEq(t, `[]`, string(body.Offers[1].Totals))
+
+	var told, public map[string]any
+	require.NoError(t, json.Unmarshal(body.Offers[0].Report, &told))
+	require.NoError(t, json.Unmarshal([]byte(o.get(o.service+offer.PathReceived).body), &public))
+	for _, name := range []string{"receipts", "next", "observedAt"} {
+		delete(public, name)
+	}
+	delete(told, "observedAt")
+	require.Equal(t, public, told)
+	require.InDelta(t, 42, told["goalUsd"], 0)
+}
+
+func TestAdminAPISaysWhenTheLedgerCannotBeUsed(t *testing.T) {
+	o := newOperated(t, books)
+	require.NoError(t, running.newest().offers()[0].ledger.Close())
+	for _, got := range []answer{
+		o.ask(http.MethodGet, adminReceived, ""), o.ask(http.MethodGet, adminReceipts, ""), o.ask(http.MethodGet, adminIntents, ""),
+		o.ask(http.MethodPost, adminReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),
+		o.ask(http.MethodPost, adminIntents, `{"network":"base","from":"0x1","nonce":"0x2","outcome":"not_paid","reason":"x"}`),
+	} {
+		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
+		require.Contains(t, got.body, "nothing was changed")
+	}
+}
+
+func TestAdminAPIEntersAndChangesReceipts(t *testing.T) {
+	o := newOperated(t, books)
+	row := o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":"42.50","date":"2026-11-20","reason":"statement"}`)
+	require.Equal(t, "confirmed", row.Status)
+	require.Equal(t, "manual", row.Evidence)
+	require.Equal(t, int64(4250), row.Amount)
+	require.Equal(t, "42.50", row.AmountUSD.String())
+	require.Equal(t, "2026-11-20T00:00:00Z", row.OccurredAt)
+	require.Equal(t, "operator/"+offer.Host(o.service)+"/transfer", row.Account)
+
+	row = o.enter(`{"action":"correct","rail":"transfer","reference":"INV-7","amount":40,"reason":"the bank kept a fee"}`)
+	require.Equal(t, int64(4000), row.Amount)
+	require.Equal(t, int64(1), row.Revision)
+	row = o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-7","reason":"recalled"}`)
+	require.Equal(t, "reversed", row.Status)
+	row = o.enter(`{"action":"restore","rail":"transfer","reference":"INV-7","reason":"the recall was refused"}`)
+	require.Equal(t, "confirmed", row.Status)
+	require.Equal(t, int64(4), row.Version)
+
+	var list struct{ Receipts []receiptRow }
+	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, adminReceipts, "").body), &list))
+	require.Len(t, list.Receipts, 1)
+	var happened []string
+	for _, change := range list.Receipts[0].History {
+		happened = append(happened, change.Status+" "+strconv.FormatInt(change.Amount, 10)+" "+change.Cause+": "+change.Reason)
+	}
+	require.Equal(t, []string{
+		"confirmed 4250 entered: statement", "confirmed 4000 corrected: the bank kept a fee",
+		"reversed 4000 reversed_by_operator: recalled", "confirmed 4000 restored_by_operator: the recall was refused",
+	}, happened)
+
+	public := o.get(o.service + offer.PathReceived).body
+	require.Contains(t, public, "INV-7")
+	require.Contains(t, public, `"receivedUsd": 40,`)
+	require.NotContains(t, public, "fee", "a reason is published nowhere")
+}
+
+func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
+	o := newOperated(t, books)
+	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`)
+	post := func(body string, header ...string) answer {
+		return o.ask(http.MethodPost, adminReceipts, body, header...)
+	}
+	const entry = `{"action":"enter","rail":"transfer","reference":"INV-8","amount":42}`
+	for name, c := range map[string]struct {
+		got    answer
+		status int
+		want   string
+	}{
+		"other facts":         {post(strings.Replace(strings.Replace(entry, "42", "43", 1), "-8", "-7", 1)), 409, "correct it"},
+		"unknown reference":   {post(`{"action":"reverse","rail":"transfer","reference":"INV-9","reason":"x"}`), 404, "INV-9"},
+		"unknown rail":        {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "there are: card, usdc, transfer"},
+		"a chain":             {post(strings.Replace(entry, "transfer", "usdc", 1)), 409, "read from its chain"},
+		"no reason":           {post(`{"action":"reverse","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
+		"no action":           {post(`{"rail":"transfer","reference":"INV-8","amount":42}`), 400, "enter, correct, reverse or restore"},
+		"a reversal's amount": {post(`{"action":"reverse","rail":"transfer","reference":"INV-7","amount":1,"reason":"x"}`), 400, "leave them out"},
+		"a crooked amount":    {post(strings.Replace(entry, "42", "4.2e1", 1)), 400, "42.50"},
+		"a crooked date":      {post(strings.Replace(entry, `"amount"`, `"date":"20.11.","amount"`, 1)), 400, "2026-11-20"},
+		"an unknown member":   {post(strings.Replace(entry, "amount", "ammount", 1)), 400, "ammount"},
+		"two objects":         {post(entry + entry), 400, "follows"},
+		"no JSON":             {post("rail=transfer"), 400, "cannot be read"},
+		"a giant body":        {post(`{"reason":"` + strings.Repeat("x", maxAdminBody) + `"}`), 413, "larger"},
+		"a form":              {post(entry, "Content-Type", "text/plain"), 415, "application/json"},
+		"another offer":       {post(strings.Replace(entry, `"rail"`, `"offer":"x","rail"`, 1)), 404, offer.Host(o.service)},
+		"a foreign page":      {post(entry, "Origin", "https://evil.example"), 403, "origin"},
+		"another method":      {o.ask(http.MethodDelete, adminReceipts, entry), 405, "GET or POST"},
+		"a posted report":     {o.ask(http.MethodPost, adminReceived, entry), 405, "GET"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.status, c.got.status, c.got.body)
+			var body struct{ Error string }
+			require.NoError(t, json.Unmarshal([]byte(c.got.body), &body))
+			require.Contains(t, body.Error, c.want)
+		})
+	}
+	require.NotContains(t, o.ask(http.MethodGet, adminReceipts, "").body, "INV-8")
+}
+
+func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
+	o := newOperated(t, books)
+	for n := range 5 {
+		o.enter(`{"action":"enter","rail":"transfer","reference":"INV-` + strconv.Itoa(n) + `","amount":42}`)
+	}
+	type list struct {
+		Receipts []receiptRow
+		Next     *int64
+	}
+	var seen []string
+	for path := adminReceipts + "?limit=2"; path != ""; {
+		var page list
+		got := o.ask(http.MethodGet, path, "")
+		require.NoError(t, json.Unmarshal([]byte(got.body), &page), got.body)
+		for _, r := range page.Receipts {
+			seen = append(seen, r.Reference)
+		}
+		if path = ""; page.Next != nil {
+			path = adminReceipts + "?limit=2&before=" + strconv.FormatInt(*page.Next, 10)
+		}
+	}
+	require.Equal(t, []string{"INV-4", "INV-3", "INV-2", "INV-1", "INV-0"}, seen)
+	for _, query := range []string{"limit=0", "limit=101", "limit=x", "before=0", "before=x", "befor=1", "after=1"} {
+		require.Equal(t, http.StatusBadRequest, o.ask(http.MethodGet, adminReceipts+"?"+query, "").status, query)
+	}
+}
+
+func TestAdminAPIAsksForTheOfferWhereThereAreSeveral(t *testing.T) {
+	o := newOperated(t, books+secondBooks)
+	const entry = `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`
+	got := o.ask(http.MethodPost, adminReceipts, entry)
+	require.Equal(t, http.StatusBadRequest, got.status)
+	require.Contains(t, got.body, offer.Host(o.other))
+
+	row := o.enter(strings.Replace(entry, `"rail"`, `"offer":"`+offer.Host(o.other)+`","rail"`, 1))
+	require.Equal(t, offer.Host(o.other), row.Offer)
+	require.Contains(t, o.ask(http.MethodGet, adminReceipts+"?offer="+offer.Host(o.other), "").body, "INV-7")
+	require.NotContains(t, o.ask(http.MethodGet, adminReceipts+"?offer="+offer.Host(o.service), "").body, "INV-7")
+	require.NotContains(t, o.get(o.service+offer.PathReceived).body, "INV-7")
+}

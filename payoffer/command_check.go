@@ -1,0 +1,77 @@
+package payoffer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+func checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [--config <path>] [--adapter <name>]",
+		Short: "Checks a configuration and prints what its offers publish",
+		Args:  cobra.NoArgs,
+	}
+	configFlags(cmd)
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+		offers, err := configuredOffers(fl)
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		for _, o := range offers {
+			printOffer(cmd.OutOrStdout(), o)
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// configuredOffers provisions a configuration, as 'caddy validate' does, and
+// returns its offers.
+func configuredOffers(fl caddycmd.Flags) ([]*offer.Offer, error) {
+	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		return nil, errors.New("there is no Caddyfile here; name the configuration with --config")
+	}
+	var config caddy.Config
+	if err := json.Unmarshal(caddy.RemoveMetaFields(raw), &config); err != nil {
+		return nil, fmt.Errorf("decoding the configuration: %w", err)
+	}
+	ctx, err := caddy.ProvisionContext(&config)
+	if err != nil {
+		return nil, err
+	}
+	app, err := ctx.App("pay_offer")
+	if err != nil {
+		return nil, err
+	}
+	var offers []*offer.Offer
+	for _, svc := range app.(*App).offers() {
+		offers = append(offers, svc.offer)
+	}
+	if len(offers) == 0 {
+		return nil, fmt.Errorf("%s has no pay_offer directive", file)
+	}
+	return offers, nil
+}
+
+func printOffer(w io.Writer, o *offer.Offer) {
+	fmt.Fprintf(w, "%s: %s USD for %s\n  %s\n  %s\n", o.Name, o.Amount, o.Operator, o.URL(offer.PathMethods), o.SitePage())
+	for _, m := range o.Methods(offer.Live{}) {
+		link := m.Link()
+		if !m.Available {
+			link = "(" + m.Reason + ")"
+		}
+		fmt.Fprintf(w, "  %-12s %-10s %s\n", m.Rail, m.Scheme, link)
+	}
+}

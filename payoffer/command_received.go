@@ -1,0 +1,193 @@
+package payoffer
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+func receivedCommand() *cobra.Command {
+	cmd := adminCommand(&cobra.Command{
+		Use:     "received [--receipts [--offer <id>] [--before <number>]] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
+		Short:   "Prints what a running server has received",
+		Example: "  caddy pay-offer received\n  caddy pay-offer received --receipts",
+	}, printReceived)
+	cmd.Flags().Bool("receipts", false, "List the receipts, newest first")
+	cmd.Flags().String("offer", "", "With --receipts: the id of the offer, if there are several")
+	cmd.Flags().Int64("before", 0, "With --receipts: go on below this number")
+	cmd.Flags().Bool("json", false, "Print the answer of the admin API as it is")
+	return cmd
+}
+
+func printReceived(fl caddycmd.Flags, out io.Writer) error {
+	uri, print := adminReceived, printReport
+	if fl.Bool("receipts") {
+		query := url.Values{"limit": {strconv.Itoa(maxAdminPage)}}
+		if id := fl.String("offer"); id != "" {
+			query.Set("offer", id)
+		}
+		if before := fl.String("before"); before != "0" {
+			query.Set("before", before)
+		}
+		uri, print = adminReceipts+"?"+query.Encode(), printReceipts
+	}
+	answer, err := adminRequest(fl, http.MethodGet, uri, nil)
+	if err != nil {
+		return err
+	}
+	if fl.Bool("json") {
+		_, err := out.Write(answer)
+		return err
+	}
+	return print(out, answer)
+}
+
+// printReport prints what GET /pay_offer/received answers, for people.
+func printReport(out io.Writer, answer []byte) error {
+	var body struct {
+		Offers []struct {
+			ID     string        `json:"id"`
+			Report printedReport `json:"report"`
+		} `json:"offers"`
+	}
+	if err := json.Unmarshal(answer, &body); err != nil {
+		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+	}
+	if len(body.Offers) == 0 {
+		fmt.Fprintln(out, "no offer is running")
+	}
+	for n, o := range body.Offers {
+		if n > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := o.Report.print(out, o.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printedReport is the part of the answer of /v1/received that is printed.
+type printedReport struct {
+	Status   string `json:"status"`
+	Goal     string `json:"goalUsdDecimal"`
+	Met      bool   `json:"goalMet"`
+	Received string `json:"receivedUsdDecimal"`
+	External string `json:"externalUsdDecimal"`
+	Rails    []struct {
+		Rail      string      `json:"rail"`
+		State     string      `json:"state"`
+		Testnet   bool        `json:"testnet"`
+		Confirmed *printedSum `json:"confirmed"`
+		Seen      *printedSum `json:"seen"`
+		Claimed   *printedSum `json:"claimed"`
+		Settling  *printedSum `json:"settling"`
+		Refunded  *printedSum `json:"refunded"`
+		Lag       *int64      `json:"lagSeconds"`
+		LastError *string     `json:"lastError"`
+	} `json:"rails"`
+}
+
+// printedSum is a sum of a rail; nil while it is unknown.
+type printedSum struct {
+	Count  int64   `json:"count"`
+	Atomic string  `json:"amountAtomic"`
+	USD    *string `json:"amountUsdDecimal"`
+}
+
+// String is the value in US dollars with the number of receipts.
+func (t *printedSum) String() string {
+	switch {
+	case t == nil:
+		return "unknown"
+	case t.Atomic == "0":
+		return "-"
+	case t.USD == nil:
+		return fmt.Sprintf("? (%d)", t.Count)
+	case t.Count == 0: // refunds of a part are not counted
+		return printable(*t.USD)
+	default:
+		return fmt.Sprintf("%s (%d)", printable(*t.USD), t.Count)
+	}
+}
+
+func (r printedReport) print(out io.Writer, id string) error {
+	goal := "not reached yet"
+	if r.Met {
+		goal = "reached"
+	}
+	fmt.Fprintf(out, "%s: %s USD received, %s of it from others; the goal of %s is %s; %s\n",
+		printable(id), printable(r.Received), printable(r.External), printable(r.Goal), goal, printable(r.Status))
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tLAG\tERROR")
+	for _, rail := range r.Rails {
+		name, lag, failed := printable(rail.Rail), "-", "-"
+		if rail.Testnet {
+			name += " (test)"
+		}
+		if rail.Lag != nil {
+			lag = strconv.FormatInt(*rail.Lag, 10) + "s"
+		}
+		if rail.LastError != nil {
+			failed = printable(*rail.LastError)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State),
+			rail.Confirmed, rail.Seen, rail.Claimed, rail.Settling, rail.Refunded, lag, failed)
+	}
+	return table.Flush()
+}
+
+// printReceipts prints what GET /pay_offer/receipts answers, for people.
+func printReceipts(out io.Writer, answer []byte) error {
+	var body struct {
+		Receipts []receiptRow `json:"receipts"`
+		Next     *int64       `json:"next"`
+	}
+	if err := json.Unmarshal(answer, &body); err != nil {
+		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
+	for _, r := range body.Receipts {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, r.day(), printable(r.Rail), r.worth(),
+			printable(r.Status), printable(r.Evidence), printable(r.Reference), r.lastReason())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if body.Next != nil {
+		fmt.Fprintf(out, "older ones: --before %d\n", *body.Next)
+	}
+	return nil
+}
+
+// day is when the money moved, for people.
+func (r receiptRow) day() string {
+	day, _, _ := strings.Cut(printable(r.OccurredAt), "T")
+	return day
+}
+
+// lastReason is why the operator changed it last.
+func (r receiptRow) lastReason() (reason string) {
+	for _, change := range r.History {
+		reason = cmp.Or(printable(change.Reason), reason)
+	}
+	return cmp.Or(reason, "-")
+}
+
+// worth is the amount for people: in dollars where the value is known.
+func (r receiptRow) worth() string {
+	if r.AmountUSD != nil {
+		return printable(r.AmountUSD.String()) + " USD"
+	}
+	return fmt.Sprintf("%d atomic units of %s", r.Amount, printable(r.Asset))
+}

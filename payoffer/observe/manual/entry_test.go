@@ -1,0 +1,110 @@
+package manual
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
+	t.Helper()
+	var refused *Refusal
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, kind, refused.Kind, refused.Sentence)
+	require.Contains(t, refused.Sentence, sentence)
+}
+
+func TestAmountsAreReadExactly(t *testing.T) {
+	for text, cents := range map[string]offer.USD{
+		"42": 4200, "42.5": 4250, "42.05": 4205, "0.01": 1, "10000000": MaxAmount, "9999999.99": MaxAmount - 1,
+	} {
+		got, err := ParseAmount(text)
+		require.NoError(t, err, text)
+		require.Equal(t, cents, got, text)
+	}
+	for _, text := range []string{
+		"", "0", "0.00", "-1", "+1", "042", "42.", ".5", "42.505", "4e1", "42,50", "1 000", "٤٢", "0x2a", "NaN",
+		"10000000.01", "99999999999999999999", " 42", "42\n",
+	} {
+		_, err := ParseAmount(text)
+		requireRefusal(t, err, Invalid, "")
+	}
+}
+
+// The reference is the number that the text is, read by the standard library.
+func FuzzParseAmount(f *testing.F) {
+	for _, seed := range []string{"42", "42.50", "0.01", "10000000", "1e3", "-0", "007"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		amount, err := ParseAmount(text)
+		if err != nil {
+			requireRefusal(t, err, Invalid, "")
+			return
+		}
+		number, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err)
+		require.InDelta(t, number*100, float64(amount), 1e-3)
+		require.Positive(t, amount)
+		require.LessOrEqual(t, amount, MaxAmount)
+	})
+}
+
+func TestDatesAreDaysOrMoments(t *testing.T) {
+	day, err := ParseDate("2026-11-20")
+	require.NoError(t, err)
+	require.Equal(t, int64(1_795_132_800), day.Unix()) // date -u -d 2026-11-20 +%s
+	moment, err := ParseDate("2026-11-20T02:00:00+02:00")
+	require.NoError(t, err)
+	require.True(t, day.Equal(moment))
+	for _, text := range []string{"", "20.11.2026", "2026-13-01", "2026-02-30", "yesterday", "2026-11-20 10:00"} {
+		_, err := ParseDate(text)
+		requireRefusal(t, err, Invalid, "2026-11-20")
+	}
+}
+
+func TestEntriesThatCannotBeMeantAreRefused(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	good := Entry{Rail: "transfer", Reference: "INV-7", Amount: 4200, OccurredAt: now, Reason: "sent by mail"}
+	require.NoError(t, good.check(now))
+	for name, c := range map[string]struct {
+		change func(*Entry)
+		want   string
+	}{
+		"no reference":         {func(e *Entry) { e.Reference = "" }, "reference is missing"},
+		"a long reference":     {func(e *Entry) { e.Reference = strings.Repeat("é", 129) }, "longer than 128"},
+		"a line break":         {func(e *Entry) { e.Reference = "INV\n7" }, "cannot be printed"},
+		"a terminal's escape":  {func(e *Entry) { e.Reference = "INV\x1b[2J" }, "cannot be printed"},
+		"a C1 control":         {func(e *Entry) { e.Reference = "INV\u009b7" }, "cannot be printed"},
+		"a turned direction":   {func(e *Entry) { e.Reference = "INV\u202e7" }, "cannot be printed"},
+		"an invisible mark":    {func(e *Entry) { e.Reference = "INV\u200b7" }, "cannot be printed"},
+		"broken UTF-8":         {func(e *Entry) { e.Reference = "INV\xff" }, "not UTF-8"},
+		"a space at the end":   {func(e *Entry) { e.Reference = "INV-7 " }, "ends with a space"},
+		"a negative amount":    {func(e *Entry) { e.Amount = -1 }, "out of range"},
+		"a giant amount":       {func(e *Entry) { e.Amount = MaxAmount + 1 }, "10000000"},
+		"money of next week":   {func(e *Entry) { e.OccurredAt = now.Add(25 * time.Hour) }, "in the future"},
+		"money of the year 26": {func(e *Entry) { e.OccurredAt = time.Date(26, 11, 20, 0, 0, 0, 0, time.UTC) }, "1970"},
+		"a reason with a bell": {func(e *Entry) { e.Reason = "ring\a" }, "the reason holds"},
+		"an endless reason":    {func(e *Entry) { e.Reason = strings.Repeat("x", 501) }, "longer than 500"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := good
+			c.change(&e)
+			requireRefusal(t, e.check(now), Invalid, c.want)
+		})
+	}
+	edge := good
+	edge.Reference, edge.Amount, edge.OccurredAt = strings.Repeat("é", 128), MaxAmount, now.Add(24*time.Hour)
+	require.NoError(t, edge.check(now))
+}
+
+func TestAChangeNeedsAReason(t *testing.T) {
+	requireRefusal(t, CheckReason(""), Invalid, "reason is missing")
+	requireRefusal(t, CheckReason("a\tb"), Invalid, "cannot be printed")
+	require.NoError(t, CheckReason("recalled by the bank"))
+}
