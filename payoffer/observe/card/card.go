@@ -1,0 +1,132 @@
+// Package card observes the hosted card checkout: it takes the processor's
+// webhooks, and reads back through its API what webhooks missed. The processor
+// is Stripe, and none of its libraries is needed.
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// defaultAPI is where the processor answers.
+const defaultAPI = "https://api.stripe.com"
+
+// Ledger is where receipts are kept; *ledger.Ledger is one.
+type Ledger interface {
+	observe.Recorder
+	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
+	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
+}
+
+// Config says whose money an Observer sees, and by what means.
+type Config struct {
+	// OfferID, Account and Rail are those of the receipts. The account is
+	// registered with the ledger before Run and Receive.
+	OfferID, Account, Rail string
+	// PaymentLink is the id of the payment link, plink_…: other products of
+	// the same processor's account are not this offer's.
+	PaymentLink string
+	// TestMode says that test payments are looked for, and no others.
+	TestMode bool
+	// Secret is the signing secret of the webhook endpoint, whsec_…, and
+	// APIKey a key that may read checkout sessions, events, payment intents,
+	// refunds and disputes. One of the two may be empty.
+	Secret, APIKey string
+	// API is the processor's address; default https://api.stripe.com.
+	API    string
+	Ledger Ledger
+	// Transport carries the calls to the API; default http.DefaultTransport.
+	Transport http.RoundTripper
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Logger is told once when the API stops answering, and once when it
+	// answers again; default none.
+	Logger *slog.Logger
+}
+
+// Observer turns what the processor says into receipts. It is safe for
+// concurrent use.
+type Observer struct {
+	money    scope
+	secret   string
+	ledger   Ledger
+	provider *provider // nil without a key
+	now      func() time.Time
+	log      *slog.Logger
+	started  time.Time
+
+	origin atomic.Int64 // 0 while unknown
+	mu     sync.Mutex   // guards state
+	state  state
+}
+
+// New checks the configuration and calls nobody. Neither secret nor key, no
+// payment link, a key of the wrong mode and an API that is no absolute URL are
+// errors.
+func New(c Config) (*Observer, error) {
+	switch {
+	case c.PaymentLink == "":
+		return nil, errors.New("the card rail cannot be observed without the id of its payment link: set payment_link")
+	case c.Secret == "" && c.APIKey == "":
+		return nil, errors.New("the card rail cannot be observed without a webhook_secret or an api_key")
+	case c.TestMode && strings.Contains(c.APIKey, "_live_"):
+		return nil, errors.New("the card api_key is for live payments, and test_mode is set: use the key of the test mode")
+	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):
+		return nil, errors.New("the card api_key is for test payments: use the live key, or set test_mode")
+	}
+	o := &Observer{
+		money: scope{
+			offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
+		},
+		secret: c.Secret, ledger: c.Ledger, now: c.Now, log: c.Logger,
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.log == nil {
+		o.log = slog.New(slog.DiscardHandler)
+	}
+	o.started = o.now()
+	if c.APIKey == "" {
+		return o, nil
+	}
+	if c.API == "" {
+		c.API = defaultAPI
+	}
+	api, err := offer.ParseURL(c.API)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the card processor's API: %w", err)
+	}
+	o.provider = newProvider(api, c.APIKey, c.Transport)
+	return o, nil
+}
+
+// scoped is what this offer's money is, as soon as the ledger tells since when
+// it counts: payments from before the account was first watched do not.
+func (o *Observer) scoped(ctx context.Context) (scope, error) {
+	money := o.money
+	if money.origin = o.origin.Load(); money.origin != 0 {
+		return money, nil
+	}
+	origin, err := o.storedOrigin(ctx)
+	if err != nil {
+		return scope{}, errLedger
+	}
+	o.origin.Store(origin)
+	money.origin = origin
+	return money, nil
+}
+
+// errLedger is all that is said of the ledger's failures.
+var errLedger = &observe.Error{Code: observe.ErrLedger, Host: "ledger"}

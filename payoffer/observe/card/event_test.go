@@ -1,0 +1,252 @@
+package card
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// paidEvent is the event of a payment of 42 USD, in the processor's form.
+const paidEvent = `{"id":"evt_1","object":"event","api_version":"2020-08-27","type":"checkout.session.completed",
+	"created":1795250009,"livemode":true,"data":{"object":{"id":"cs_1","object":"checkout.session","mode":"payment",
+	"status":"complete","payment_status":"paid","amount_total":4200,"currency":"usd","payment_intent":"pi_1",
+	"payment_link":"plink_ours","livemode":true,"created":1795250000,
+	"customer_details":{"email":"payer@example.com","Email":"x","name":"A Payer"},
+	"presentment_details":{"presentment_amount":3900,"presentment_currency":"eur"}}}}`
+
+func TestPaidCheckoutBecomesAConfirmedSighting(t *testing.T) {
+	s, err := testScope().event([]byte(paidEvent), delivered)
+	require.NoError(t, err)
+	cents := int64(4200)
+	require.Equal(t, ledger.Sighting{
+		Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Via: "link", Asset: "USD", Amount: 4200,
+		USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
+		Evidence: json.RawMessage(`{"session":"cs_1","event":"evt_1"}`), OccurredAt: testStart, Cause: "webhook",
+	}, s)
+}
+
+func TestCheckoutEvents(t *testing.T) {
+	tests := map[string]struct {
+		replace []string
+		state   ledger.Status // of a sighting
+		verdict observe.Verdict
+	}{
+		"delayed method":           {[]string{`"paid"`, `"unpaid"`}, ledger.StatusSeen, ""},
+		"delayed method succeeded": {[]string{"session.completed", "session.async_payment_succeeded"}, ledger.StatusConfirmed, ""},
+		"delayed method failed":    {[]string{"session.completed", "session.async_payment_failed", `"paid"`, `"unpaid"`}, ledger.StatusDropped, ""},
+		"expired with an intent":   {[]string{"session.completed", "session.expired", `"paid"`, `"unpaid"`, `"complete"`, `"expired"`}, ledger.StatusDropped, ""},
+		"expired without one":      {[]string{"session.completed", "session.expired", `"paid"`, `"unpaid"`, `"pi_1"`, `null`}, "", observe.Ignored},
+		"nothing to pay":           {[]string{`"paid"`, `"no_payment_required"`}, "", observe.Ignored},
+		"zero":                     {[]string{`4200`, `0`, `"pi_1"`, `null`}, "", observe.Ignored},
+		"still open":               {[]string{`"paid"`, `"unpaid"`, `"complete"`, `"open"`}, "", observe.Ignored},
+		"a subscription":           {[]string{`"mode":"payment"`, `"mode":"subscription"`}, "", observe.Ignored},
+		"another link":             {[]string{`plink_ours`, `plink_other`}, "", observe.Ignored},
+		"no link":                  {[]string{`"plink_ours"`, `null`}, "", observe.Ignored},
+		"test mode":                {[]string{`"livemode":true,"data"`, `"livemode":false,"data"`}, "", observe.Ignored},
+		"opened before the origin": {[]string{`"created":1795250000`, `"created":1795249999`}, "", observe.Ignored},
+		"an event of no money":     {[]string{"session.completed", "session.celebrated"}, "", observe.Ignored},
+		"a thin event":             {[]string{`"object":"event"`, `"object":"v2.core.event"`}, "", observe.Malformed},
+		"paid without an intent":   {[]string{`"pi_1"`, `null`}, "", observe.Malformed},
+		"unknown payment status":   {[]string{`"paid"`, `"perhaps"`}, "", observe.Malformed},
+		"an intent of hostile form": {
+			[]string{`"pi_1"`, `"pi_<script>"`}, "", observe.Malformed},
+		"an endless intent":      {[]string{`pi_1`, "pi_" + strings.Repeat("1", maxID)}, "", observe.Malformed},
+		"a negative amount":      {[]string{`4200`, `-4200`}, "", observe.Malformed},
+		"a fraction":             {[]string{`4200`, `4200.0`}, "", observe.Malformed},
+		"an exponent":            {[]string{`4200`, `42e2`}, "", observe.Malformed},
+		"an amount in a text":    {[]string{`4200`, `"4200"`}, "", observe.Malformed},
+		"2^53+1":                 {[]string{`4200`, `9007199254740993`}, "", observe.Malformed},
+		"2^63":                   {[]string{`4200`, `9223372036854775808`}, "", observe.Malformed},
+		"no amount":              {[]string{`"amount_total":4200,`, ``}, "", observe.Malformed},
+		"two amounts":            {[]string{`"amount_total":4200`, `"amount_total":1,"amount_total":4200`}, "", observe.Malformed},
+		"amount in another case": {[]string{`amount_total`, `Amount_Total`}, "", observe.Malformed},
+		"two types":              {[]string{`"created":1795250009`, `"type":"x"`}, "", observe.Malformed},
+		"currency of no code":    {[]string{`"usd"`, `"US Dollars"`}, "", observe.Malformed},
+		"mode is a number":       {[]string{`"mode":"payment"`, `"mode":1`}, "", observe.Malformed},
+		"no data":                {[]string{`"data"`, `"date"`}, "", observe.Malformed},
+		"something after it":     {[]string{`}}}}`, `}}}} {}`}, "", observe.Malformed},
+		"cut short":              {[]string{`}}}}`, `}}}`}, "", observe.Malformed},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, err := testScope().event([]byte(strings.NewReplacer(test.replace...).Replace(paidEvent)), delivered)
+			if test.verdict == "" {
+				require.NoError(t, err)
+				require.Equal(t, test.state, s.State)
+				require.Equal(t, "pi_1", s.ExternalID)
+				return
+			}
+			requireUnusable(t, err, test.verdict)
+			require.Empty(t, s)
+		})
+	}
+}
+
+func requireUnusable(t *testing.T, err error, verdict observe.Verdict) {
+	t.Helper()
+	var none *unusable
+	require.ErrorAs(t, err, &none)
+	require.Equal(t, verdict, none.verdict, none.detail)
+	require.NotEmpty(t, none.detail)
+	for _, part := range []string{"evt_", "pi_", "plink_", "example.com", "4200", "<"} {
+		require.NotContains(t, none.detail, part, "the detail quotes the delivery")
+	}
+}
+
+func TestAmountsAreKeptAsPaid(t *testing.T) {
+	short, err := testScope().event([]byte(strings.Replace(paidEvent, "4200", "4199", 1)), delivered)
+	require.NoError(t, err)
+	require.EqualValues(t, 4199, short.Amount)
+	require.EqualValues(t, 4199, *short.USDCents)
+
+	euros, err := testScope().event([]byte(strings.Replace(paidEvent, `"currency":"usd"`, `"currency":"eur"`, 1)), delivered)
+	require.NoError(t, err)
+	require.Equal(t, "EUR", euros.Asset)
+	require.Nil(t, euros.USDCents, "the value in dollars is not known, and not zero")
+}
+
+func TestTestModeSeesTestPaymentsAlone(t *testing.T) {
+	test := testScope()
+	test.test = true
+	_, err := test.event([]byte(paidEvent), delivered)
+	requireUnusable(t, err, observe.Ignored)
+	s, err := test.event([]byte(strings.ReplaceAll(paidEvent, `"livemode":true`, `"livemode":false`)), delivered)
+	require.NoError(t, err)
+	require.True(t, s.Testnet)
+}
+
+func TestReturnEvents(t *testing.T) {
+	refund := func(status string) string {
+		return fmt.Sprintf(`{"id":"re_1","object":"refund","amount":1000,"payment_intent":"pi_1","status":"%s","created":5}`, status)
+	}
+	dispute := func(status string) string {
+		return fmt.Sprintf(`{"id":"dp_1","object":"dispute","payment_intent":"pi_1","status":"%s","created":5}`, status)
+	}
+	type word = ledger.Return
+	refunded := func(gone bool, rank int) *word {
+		return &word{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Gone: gone, At: 5, Rank: rank}
+	}
+	disputed := func(gone bool, rank int) *word {
+		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: gone, At: 9, Rank: rank}
+	}
+	tests := []struct {
+		kind, object string
+		want         *word // nil is ignored
+	}{
+		{refundCreated, refund("pending"), refunded(false, 0)},
+		{refundCreated, refund("succeeded"), refunded(true, 1)},
+		{refundUpdated, refund("requires_action"), refunded(false, 0)},
+		{refundUpdated, refund("canceled"), refunded(false, 2)},
+		{chargeRefundUpdated, refund("succeeded"), refunded(true, 1)},
+		{refundFailed, refund("failed"), refunded(false, 2)},
+		{chargeRefunded, `{"id":"ch_1","payment_intent":"pi_1","amount_refunded":700}`,
+			&word{ID: "ch_1", Kind: ledger.ReturnTotal, Amount: 700, Gone: true, At: 9}},
+		{chargeRefunded, `{"id":"ch_1","payment_intent":"pi_1","amount_refunded":0}`,
+			&word{ID: "ch_1", Kind: ledger.ReturnTotal, At: 9}},
+		{disputeWithdrawn, dispute("needs_response"), disputed(true, rankWithdrawn)},
+		{disputeReinstated, dispute("won"), disputed(false, rankReinstated)},
+		{disputeClosed, dispute("lost"), disputed(true, rankWithdrawn)},
+		{disputeClosed, dispute("won"), disputed(false, rankReinstated)},
+		{disputeClosed, dispute("warning_closed"), nil},
+		{disputeCreated, dispute("needs_response"), nil},
+		{disputeUpdated, dispute("warning_under_review"), nil},
+		{refundCreated, strings.Replace(refund("succeeded"), `"pi_1"`, "null", 1), nil},
+		{disputeClosed, strings.Replace(dispute("lost"), `"pi_1"`, "null", 1), nil},
+	}
+	for _, test := range tests {
+		t.Run(test.kind, func(t *testing.T) {
+			s, err := testScope().event(eventOf(test.kind, 9, test.object), delivered)
+			if test.want == nil {
+				requireUnusable(t, err, observe.Ignored)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, ledger.Sighting{
+				Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Addendum: true,
+				Returns: []word{*test.want}, EvidenceLevel: ledger.LevelSigned, Cause: "webhook",
+			}, s)
+		})
+	}
+	for _, object := range []string{refund("unheard_of"), strings.Replace(refund("succeeded"), "1000", "-1", 1), `{"id":7}`, `[]`} {
+		_, err := testScope().event(eventOf(refundUpdated, 9, object), delivered)
+		requireUnusable(t, err, observe.Malformed)
+	}
+}
+
+func TestDisputesAsTheyStand(t *testing.T) {
+	taken, given := `{"amount":-4200,"created":7}`, `{"amount":4200,"created":8}`
+	for name, test := range map[string]struct {
+		status, moved string
+		gone          bool
+		at            int64 // 0 is ignored
+	}{
+		"taken":                    {"needs_response", taken, true, 7},
+		"lost":                     {"lost", taken, true, 7},
+		"won":                      {"won", taken + "," + given, false, 8},
+		"won, not given back yet":  {"won", taken, false, 7},
+		"lost, given back after":   {"lost", given + "," + taken, false, 8},
+		"lost without a statement": {"lost", "", true, 5},
+		"not taken yet":            {"needs_response", "", false, 0},
+		"inquiry":                  {"warning_needs_response", "", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := testScope().dispute(parseFields(fmt.Appendf(nil,
+				`{"id":"dp_1","payment_intent":"pi_1","status":%q,"created":5,"balance_transactions":[%s]}`, test.status, test.moved)), readBack)
+			if test.at == 0 {
+				requireUnusable(t, err, observe.Ignored)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, ledger.LevelProvider, s.EvidenceLevel)
+			require.Equal(t, []ledger.Return{reversal("dp_1", test.gone, test.at)}, s.Returns)
+		})
+	}
+	for _, moved := range []string{`null`, `[7]`, `[{"amount":0.5,"created":7}]`, `[{"amount":1}]`} {
+		_, err := testScope().dispute(parseFields([]byte(
+			`{"id":"dp_1","payment_intent":"pi_1","status":"lost","created":5,"balance_transactions":`+moved+`}`)), readBack)
+		requireUnusable(t, err, observe.Malformed)
+	}
+}
+
+// eventOf is a live event with an object.
+func eventOf(kind string, at int64, object string) []byte {
+	return fmt.Appendf(nil, `{"id":"evt_9","object":"event","type":%q,"created":%d,"livemode":true,"data":{"object":%s}}`, kind, at, object)
+}
+
+// FuzzEvent looks for an event that makes a sighting which no ledger should
+// get, or whose refusal repeats what it was given.
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte(paidEvent))
+	clock := newClock()
+	processor := payoffertest.NewProcessor(testKey, clock.Now)
+	intent := processor.Pay(testLink, 4200, true)
+	processor.Settle(intent)
+	processor.UpdateRefund(processor.Refund(intent, 1000, "pending"), "failed")
+	processor.CloseDispute(processor.Dispute(intent, false), true)
+	for _, body := range processor.Events() {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s, err := testScope().event(body, delivered)
+		if err != nil {
+			var none *unusable
+			require.True(t, errors.As(err, &none))
+			require.Less(t, len(none.detail), 200)
+			return
+		}
+		require.True(t, json.Valid(body))
+		require.True(t, strings.HasPrefix(s.ExternalID, "pi_"))
+		require.False(t, strings.ContainsFunc(s.ExternalID, notOfID))
+		require.True(t, s.Amount >= 0 && s.Amount <= maxNumber)
+		require.NotEqual(t, s.Addendum, len(s.Returns) == 0)
+		require.True(t, s.Addendum || s.OccurredAt >= testStart && s.Amount > 0)
+	})
+}

@@ -1,0 +1,168 @@
+package card
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxID bounds the ids of the processor, in bytes.
+	maxID = 255
+	// maxNumber is the largest whole number that JSON carries everywhere.
+	maxNumber = 1 << 53
+)
+
+// fields reads the members of a JSON object by their exact names, which
+// encoding/json would take in any case. The first failure stays in err, and
+// names a member of ours, never a value.
+type fields struct {
+	members map[string]json.RawMessage
+	err     error
+}
+
+// parseFields refuses two members of one name: their reader and their signer
+// might mean different ones.
+func parseFields(raw []byte) *fields {
+	f := &fields{members: map[string]json.RawMessage{}}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		f.err = errors.New("it is not a JSON object")
+		return f
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			break // and no end is found
+		}
+		key, _ := name.(string)
+		if _, twice := f.members[key]; twice {
+			f.err = errors.New("an object has two members of one name")
+			return f
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			break
+		}
+		f.members[key] = value
+	}
+	_, endErr := d.Token()
+	if _, restErr := d.Token(); endErr != nil || restErr != io.EOF {
+		f.err = errors.New("it is not one valid JSON object")
+	}
+	return f
+}
+
+func (f *fields) fail(name, problem string) {
+	if f.err == nil {
+		f.err = fmt.Errorf("%s %s", name, problem)
+	}
+}
+
+// object is a member that is an object.
+func (f *fields) object(name string) *fields {
+	inner := parseFields(f.members[name])
+	if inner.err != nil {
+		f.fail(name, "is not one valid object")
+	}
+	return inner
+}
+
+// list is a member that is an array.
+func (f *fields) list(name string) []json.RawMessage {
+	var items []json.RawMessage
+	if raw := f.members[name]; len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &items) != nil {
+		f.fail(name, "is not a list")
+	}
+	return items
+}
+
+// text is a string.
+func (f *fields) text(name string) string {
+	s := f.optional(name)
+	if s == "" {
+		f.fail(name, "is missing")
+	}
+	return s
+}
+
+// optional is a string, and empty when it is absent or null.
+func (f *fields) optional(name string) string {
+	raw, present := f.members[name]
+	if !present || string(raw) == "null" {
+		return ""
+	}
+	var s string
+	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		f.fail(name, "is not a text")
+	}
+	return s
+}
+
+// id is an id that starts with prefix.
+func (f *fields) id(name, prefix string) string {
+	s := f.optionalID(name, prefix)
+	if s == "" {
+		f.fail(name, "is missing")
+	}
+	return s
+}
+
+// optionalID is an id, and empty when it is absent or null.
+func (f *fields) optionalID(name, prefix string) string {
+	s := f.optional(name)
+	if s == "" {
+		return ""
+	}
+	if len(s) > maxID || !strings.HasPrefix(s, prefix) || strings.ContainsFunc(s, notOfID) {
+		f.fail(name, "is not an id")
+		return ""
+	}
+	return s
+}
+
+func notOfID(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+}
+
+// number is a whole number from -2^53 to 2^53, written without fraction and
+// exponent.
+func (f *fields) number(name string) int64 {
+	n, err := strconv.ParseInt(string(f.members[name]), 10, 64)
+	if err != nil || n > maxNumber || n < -maxNumber {
+		f.fail(name, "is not a whole number that is exact")
+		return 0
+	}
+	return n
+}
+
+// amount is a whole number from 0, in the currency's smallest unit; a time is
+// one in Unix seconds.
+func (f *fields) amount(name string) int64 {
+	n := f.number(name)
+	if n < 0 {
+		f.fail(name, "is negative")
+	}
+	return n
+}
+
+// currency is a code of three lower-case letters (ISO 4217).
+func (f *fields) currency(name string) string {
+	s := f.text(name)
+	if len(s) != 3 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") != "" {
+		f.fail(name, "is not a code of three lower-case letters")
+	}
+	return s
+}
+
+func (f *fields) flag(name string) bool {
+	raw := string(f.members[name])
+	if raw != "true" && raw != "false" {
+		f.fail(name, "is not true or false")
+	}
+	return raw == "true"
+}

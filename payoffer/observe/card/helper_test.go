@@ -1,0 +1,148 @@
+package card
+
+import (
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	testLink    = "plink_ours"
+	testAccount = "stripe/" + testLink
+	testSecret  = "whsec_current"
+	testKey     = "rk_live_key"
+	testStart   = 1_795_250_000
+	day         = 24 * time.Hour
+)
+
+// clock is a time that a test sets.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Unix(testStart, 0)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// openLedger opens a ledger in a file that knows the account.
+func openLedger(t testing.TB, path string, now func() time.Time) *ledger.Ledger {
+	t.Helper()
+	book := ledger.NewSQLite(path, now)
+	require.NoError(t, book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, book.Close()) })
+	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card"}))
+	return book
+}
+
+func tempLedger(t testing.TB) *ledger.Ledger {
+	t.Helper()
+	return openLedger(t, filepath.Join(t.TempDir(), "ledger.db"), newClock().Now)
+}
+
+// rig is an observer between a processor and a ledger, on one clock.
+type rig struct {
+	*Observer
+	clock     *clock
+	processor *payoffertest.Processor
+	book      *ledger.Ledger
+	path      string
+}
+
+// newRig makes an observer with webhooks and API, which change may alter.
+func newRig(t testing.TB, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{clock: newClock(), path: filepath.Join(t.TempDir(), "ledger.db")}
+	r.processor = payoffertest.NewProcessor(testKey, r.clock.Now)
+	r.book = openLedger(t, r.path, r.clock.Now)
+	r.Observer = r.observer(t, change)
+	return r
+}
+
+// observer is another one on the same ledger, as after a restart.
+func (r *rig) observer(t testing.TB, change func(*Config)) *Observer {
+	t.Helper()
+	config := Config{
+		OfferID: "shop", Account: testAccount, Rail: "card", PaymentLink: testLink, Secret: testSecret, APIKey: testKey,
+		Ledger: r.book, Transport: r.processor, Now: r.clock.Now, Logger: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&config)
+	}
+	o, err := New(config)
+	require.NoError(t, err)
+	return o
+}
+
+// try runs one round as Run does.
+func (o *Observer) try(t testing.TB) error {
+	t.Helper()
+	err := o.round(t.Context())
+	o.note(err, true)
+	return err
+}
+
+func (r *rig) deliver(t testing.TB, body []byte) observe.Verdict {
+	t.Helper()
+	verdict, _ := r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), testSecret)))
+	return verdict
+}
+
+// deliverAll delivers every event that the processor made after the first n.
+func (r *rig) deliverAll(t testing.TB, n int) {
+	t.Helper()
+	for _, body := range r.processor.Events()[n:] {
+		require.NotEqual(t, observe.Unavailable, r.deliver(t, body))
+	}
+}
+
+func delivery(body []byte, headers ...string) observe.Delivery {
+	return observe.Delivery{Header: http.Header{signatureHeader: headers}, Body: body}
+}
+
+// outcome is what a receipt comes to, whatever the way it got there.
+type outcome struct {
+	Status           ledger.Status
+	Amount, Refunded int64
+}
+
+// outcomes are those of all receipts by their payment intents.
+func outcomes(t testing.TB, book *ledger.Ledger) map[string]outcome {
+	t.Helper()
+	found := map[string]outcome{}
+	for before := int64(0); ; {
+		rows, err := book.Receipts(t.Context(), "shop", before, 1000)
+		require.NoError(t, err)
+		for _, row := range rows {
+			found[row.ExternalID] = outcome{row.Status, row.Amount, row.Refunded}
+			before = row.ID
+		}
+		if len(rows) < 1000 {
+			return found
+		}
+	}
+}
+
+// testScope is the money of the test's link since testStart.
+func testScope() scope {
+	return scope{offer: "shop", account: testAccount, rail: "card", link: testLink, origin: testStart}
+}

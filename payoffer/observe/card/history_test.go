@@ -1,0 +1,288 @@
+package card
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// batch is how many sightings a test commits at once.
+const batch = 2000
+
+// recorder reads events as webhooks bring them and commits them in batches.
+type recorder struct {
+	t    testing.TB
+	book *ledger.Ledger
+	held []ledger.Sighting
+}
+
+// take reads one event, of the payment intent that is to stand for the one in
+// the body.
+func (r *recorder) take(body []byte, made, intent string) {
+	s, err := testScope().event(bytes.ReplaceAll(body, []byte(made), []byte(intent)), delivered)
+	if err != nil {
+		requireIgnored(r.t, err)
+		return
+	}
+	if r.held = append(r.held, s); len(r.held) >= batch {
+		r.flush()
+	}
+}
+
+func (r *recorder) flush() {
+	refused, err := observe.Record(r.t.Context(), r.book, nil, r.held...)
+	require.NoError(r.t, err)
+	require.Empty(r.t, refused)
+	r.held = r.held[:0]
+}
+
+func requireIgnored(t testing.TB, err error) {
+	t.Helper()
+	var none *unusable
+	require.ErrorAs(t, err, &none)
+	require.Equal(t, observe.Ignored, none.verdict)
+}
+
+// TestEveryOrderOfALifeEndsTheSame delivers seven events of one payment in all
+// 5,040 orders, with duplicates, when they were made in one second and when
+// they were made hours apart.
+func TestEveryOrderOfALifeEndsTheSame(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		apart bool
+		won   bool
+		want  outcome
+	}{
+		{"in one second, dispute won", false, true, outcome{ledger.StatusConfirmed, 4200, 1000}},
+		{"hours apart, dispute lost", true, false, outcome{ledger.StatusReversed, 4200, 1000}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			made, events := life(t, test.apart, test.won)
+			rng := rand.New(rand.NewPCG(7, 7))
+			r := recorder{t: t, book: tempLedger(t)}
+			orders := 0
+			permute(events, func(order [][]byte) {
+				intent := fmt.Sprintf("pi_%d", orders)
+				orders++
+				for i, body := range order {
+					r.take(body, made, intent)
+					if rng.IntN(4) == 0 {
+						r.take(order[rng.IntN(i+1)], made, intent)
+					}
+				}
+			})
+			r.flush()
+			require.Equal(t, 5040, orders)
+			found := outcomes(t, r.book)
+			require.Len(t, found, orders)
+			for intent, got := range found {
+				require.Equal(t, test.want, got, intent)
+			}
+		})
+	}
+}
+
+// life is seven events of a delayed payment with a refund and a dispute.
+func life(t *testing.T, apart, won bool) (intent string, events [][]byte) {
+	clock := newClock()
+	pass := func() {
+		if apart {
+			clock.pass(day / 4)
+		}
+	}
+	processor := payoffertest.NewProcessor(testKey, clock.Now)
+	intent = processor.Pay(testLink, 4200, true)
+	pass()
+	processor.Settle(intent)
+	pass()
+	refund := processor.Refund(intent, 1000, "pending")
+	pass()
+	processor.UpdateRefund(refund, "succeeded")
+	pass()
+	dispute := processor.Dispute(intent, false)
+	pass()
+	processor.CloseDispute(dispute, won)
+	skipped := []string{disputeCreated}
+	if won {
+		skipped = append(skipped, chargeRefunded)
+	}
+	for _, body := range processor.Events() {
+		if !slices.ContainsFunc(skipped, func(kind string) bool { return bytes.Contains(body, []byte(kind)) }) {
+			events = append(events, body)
+		}
+	}
+	require.Len(t, events, 7)
+	return intent, events
+}
+
+// permute calls do with every order of the events (Heap's algorithm).
+func permute(events [][]byte, do func([][]byte)) {
+	var walk func(int)
+	walk = func(n int) {
+		if n == 1 {
+			do(events)
+			return
+		}
+		for i := range n {
+			walk(n - 1)
+			if n%2 == 0 {
+				events[i], events[n-1] = events[n-1], events[i]
+			} else {
+				events[0], events[n-1] = events[n-1], events[0]
+			}
+		}
+	}
+	walk(len(events))
+}
+
+// TestRandomHistoriesAgreeWithAModel lets a processor do what processors do,
+// shuffles and repeats what it tells, and compares the ledger with what was
+// done. The number of histories is that of cases.
+func TestRandomHistoriesAgreeWithAModel(t *testing.T) {
+	const perLedger = 10_000
+	rng := rand.New(rand.NewPCG(4, 2))
+	seen := map[ledger.Status]int{}
+	for done := 0; done < cases(); done += perLedger {
+		r := recorder{t: t, book: tempLedger(t)}
+		want := map[string]outcome{}
+		for i := range min(perLedger, cases()-done) {
+			intent := fmt.Sprintf("pi_%d", i)
+			made, events, end := randomHistory(rng)
+			for range rng.IntN(4) {
+				events = append(events, events[rng.IntN(len(events))])
+			}
+			rng.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			for _, body := range events {
+				r.take(body, made, intent)
+			}
+			want[intent] = end
+			seen[end.Status]++
+		}
+		r.flush()
+		requireOutcomes(t, want, outcomes(t, r.book))
+	}
+	require.Len(t, seen, 5, "the histories are too quiet: %v", seen)
+	t.Logf("%d histories: %v", cases(), seen)
+}
+
+// requireOutcomes compares without printing thousands of them.
+func requireOutcomes(t testing.TB, want, got map[string]outcome) {
+	t.Helper()
+	require.Equal(t, len(want), len(got))
+	for intent, end := range want {
+		require.Equal(t, end, got[intent], intent)
+	}
+}
+
+// model is what was done to one payment, told by nobody.
+type model struct {
+	amount           int64
+	paid, failed     bool
+	refunds, pending map[string]int64 // what arrived at the payer, and what may
+	left             int64            // what may still be refunded
+	dispute          string
+	taken            bool // by the dispute
+}
+
+// end is what the receipt must come to.
+func (m *model) end() outcome {
+	var refunded int64
+	for _, amount := range m.refunds {
+		refunded += amount
+	}
+	o := outcome{ledger.StatusSeen, m.amount, refunded}
+	switch {
+	case m.failed:
+		o.Status = ledger.StatusDropped
+	case m.taken:
+		o.Status = ledger.StatusReversed
+	case refunded == m.amount:
+		o.Status = ledger.StatusRefunded
+	case m.paid:
+		o.Status = ledger.StatusConfirmed
+	}
+	return o
+}
+
+// randomHistory is what a processor tells of one payment, and what became of
+// it.
+func randomHistory(rng *rand.Rand) (intent string, events [][]byte, end outcome) {
+	clock := newClock()
+	processor := payoffertest.NewProcessor(testKey, clock.Now)
+	m := model{amount: 1 + rng.Int64N(9000), refunds: map[string]int64{}, pending: map[string]int64{}}
+	delayed := rng.IntN(2) == 0
+	m.paid, m.left = !delayed, m.amount
+	intent = processor.Pay(testLink, m.amount, delayed)
+	for range rng.IntN(9) {
+		clock.pass(time.Duration(rng.IntN(3)) * time.Second)
+		m.step(rng, processor, intent)
+	}
+	return intent, processor.Events(), m.end()
+}
+
+// step does one thing that can be done now.
+func (m *model) step(rng *rand.Rand, processor *payoffertest.Processor, intent string) {
+	switch {
+	case m.failed:
+	case !m.paid && rng.IntN(4) > 0:
+		m.paid = true
+		processor.Settle(intent)
+	case !m.paid:
+		m.failed = true
+		processor.Fail(intent)
+	case m.dispute == "" && rng.IntN(4) == 0:
+		m.taken = rng.IntN(3) > 0
+		m.dispute = processor.Dispute(intent, !m.taken)
+	case m.taken && rng.IntN(2) == 0:
+		m.taken = rng.IntN(2) == 0
+		processor.CloseDispute(m.dispute, !m.taken)
+		if m.taken {
+			m.left = 0 // nothing more happens to lost money
+		}
+	case len(m.pending) > 0 && rng.IntN(2) == 0:
+		m.finish(rng, processor)
+	case m.left > 0:
+		m.refund(rng, processor, intent)
+	}
+}
+
+func (m *model) refund(rng *rand.Rand, processor *payoffertest.Processor, intent string) {
+	amount := 1 + rng.Int64N(m.left)
+	if rng.IntN(2) == 0 {
+		amount = m.left
+	}
+	m.left -= amount
+	if rng.IntN(2) == 0 {
+		m.pending[processor.Refund(intent, amount, "pending")] = amount
+	} else {
+		m.refunds[processor.Refund(intent, amount, "succeeded")] = amount
+	}
+}
+
+// finish moves a pending refund on. One that succeeded may still fail.
+func (m *model) finish(rng *rand.Rand, processor *payoffertest.Processor) {
+	id := slices.Min(slices.Collect(maps.Keys(m.pending)))
+	amount := m.pending[id]
+	delete(m.pending, id)
+	status := []string{"succeeded", "failed", "canceled"}[rng.IntN(3)]
+	processor.UpdateRefund(id, status)
+	switch {
+	case status != "succeeded":
+		m.left += amount
+	case rng.IntN(3) == 0:
+		processor.UpdateRefund(id, "failed")
+		m.left += amount
+	default:
+		m.refunds[id] = amount
+	}
+}

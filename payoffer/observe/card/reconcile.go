@@ -1,0 +1,181 @@
+package card
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// Times in seconds, by the processor's clock: what an answer covers does not
+// depend on the clock of this server.
+const (
+	// overlap is read twice, for events that are listed late.
+	overlap = 3600
+	// window is how much is read between two notes of the progress.
+	window = 24 * 3600
+	// retention is how far back events are relied on: the processor keeps
+	// them for 30 days.
+	retention = 29 * 24 * 3600
+)
+
+// reconcile reads all events since from (Unix seconds), and moves the cursor
+// over each window whose events were all recorded. Where events are no longer
+// kept, and without a known start, it reads all payments of the link as they
+// stand now instead. That also finds out at the first start whether the key may
+// read them and whether the link is known.
+func (o *Observer) reconcile(ctx context.Context, money scope, from int64, known bool) error {
+	from = max(from, money.origin)
+	for complete := false; ; {
+		at, err := o.events(ctx, money, from)
+		if err != nil {
+			return err
+		}
+		if !complete && (!known || from < at-retention) {
+			if err := o.payments(ctx, money); err != nil {
+				return err
+			}
+			complete, from = true, max(from, at-overlap)
+			continue
+		}
+		through := min(from+window, at)
+		if err := o.advance(ctx, money, through); err != nil {
+			return err
+		}
+		if through == at {
+			return nil
+		}
+		from = through
+	}
+}
+
+// advance notes that everything up to through was recorded.
+func (o *Observer) advance(ctx context.Context, money scope, through int64) error {
+	now := o.now().Unix()
+	cursor := ledger.Cursor{
+		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now,
+	}
+	if _, err := observe.Record(ctx, o.ledger, &cursor); err != nil {
+		return errLedger
+	}
+	o.update(func(s *state) { s.readAt, s.through = now, through })
+	return nil
+}
+
+// events records the events of one window, and returns when the processor
+// began to list them.
+func (o *Observer) events(ctx context.Context, money scope, from int64) (at int64, err error) {
+	query := url.Values{
+		"types[]":      eventTypes,
+		"created[gte]": {strconv.FormatInt(from, 10)},
+		"created[lt]":  {strconv.FormatInt(from+window, 10)},
+	}
+	err = o.provider.each(ctx, "/v1/events", query, func(p page) error {
+		if at == 0 {
+			at = p.at
+		}
+		_, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
+			return money.event(item, readBack)
+		})
+		return err
+	})
+	return at, err
+}
+
+// payments records every payment of the link and everything that went back of
+// it, as they stand now.
+func (o *Observer) payments(ctx context.Context, money scope) error {
+	query := url.Values{
+		"payment_link": {money.link},
+		"status":       {"complete"},
+		"created[gte]": {strconv.FormatInt(money.origin, 10)},
+	}
+	return o.provider.each(ctx, "/v1/checkout/sessions", query, func(p page) error {
+		paid, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
+			return o.standing(ctx, money, item)
+		})
+		if err != nil {
+			return err
+		}
+		for _, s := range paid {
+			if err := o.returns(ctx, money, s.ExternalID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// standing reads a checkout session of the list. Of one that is not paid the
+// payment intent tells whether the money may still come.
+func (o *Observer) standing(ctx context.Context, money scope, item json.RawMessage) (ledger.Sighting, error) {
+	f := parseFields(item)
+	if live := f.flag("livemode"); f.err == nil && live == money.test {
+		return ledger.Sighting{}, ignored("the checkout is of the other mode, live or test")
+	}
+	s, err := money.session(f, false, "", readBack)
+	if err != nil || s.State != ledger.StatusSeen {
+		return s, err
+	}
+	body, _, err := o.provider.get(ctx, "/v1/payment_intents/"+s.ExternalID, nil)
+	if err != nil {
+		return ledger.Sighting{}, err
+	}
+	switch intent := parseFields(body); intent.text("status") {
+	case "":
+		return ledger.Sighting{}, o.provider.fail(observe.ErrBadAnswer)
+	case "requires_payment_method", "canceled":
+		s.State = ledger.StatusDropped
+	}
+	return s, nil
+}
+
+// returns records the refunds and disputes of one payment.
+func (o *Observer) returns(ctx context.Context, money scope, intent string) error {
+	for path, read := range map[string]func(*fields, source) (ledger.Sighting, error){
+		"/v1/refunds":  money.refund,
+		"/v1/disputes": money.dispute,
+	} {
+		err := o.provider.each(ctx, path, url.Values{"payment_intent": {intent}}, func(p page) error {
+			_, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
+				return read(parseFields(item), readBack)
+			})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record commits what the items say, and returns it. An item that cannot be
+// read does not keep the others out.
+func (o *Observer) record(ctx context.Context, items []json.RawMessage, read func(json.RawMessage) (ledger.Sighting, error)) ([]ledger.Sighting, error) {
+	var sightings []ledger.Sighting
+	unreadable := 0
+	for _, item := range items {
+		s, err := read(item)
+		var none *unusable
+		switch {
+		case err == nil:
+			sightings = append(sightings, s)
+		case !errors.As(err, &none):
+			return nil, err
+		case none.verdict == observe.Malformed:
+			unreadable++
+		}
+	}
+	refused, err := observe.Record(ctx, o.ledger, nil, sightings...)
+	if err != nil {
+		return nil, errLedger
+	}
+	if unreadable += len(refused); unreadable > 0 {
+		o.log.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)
+	}
+	return sightings, nil
+}

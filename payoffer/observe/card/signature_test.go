@@ -1,0 +1,178 @@
+package card
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// cases is how many random cases a test tries: 2,000, or 100,000 where nothing
+// may be skipped, or 1,000,000 with FULL=1.
+func cases() int {
+	switch {
+	case os.Getenv("FULL") == "1":
+		return 1_000_000
+	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
+		return 100_000
+	default:
+		return 2_000
+	}
+}
+
+func TestSignatureIsTheDocumentedHMAC(t *testing.T) {
+	// printf '1795250000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_current
+	const golden = "41d0cb1389b0bde7d4dc38805eb685b4931b489ca26b7a7f361821c742e27581"
+	header := "t=1795250000,v1=" + golden
+	require.NoError(t, Verify(testSecret, header, []byte(`{"id":"evt_1"}`), time.Unix(testStart, 0)))
+}
+
+func TestVerify(t *testing.T) {
+	body, now := []byte(`{"id":"evt_1","object":"event"}`), time.Unix(testStart, 0)
+	sign := func(at time.Time, secrets ...string) string { return payoffertest.SignDelivery(body, at, secrets...) }
+	good := sign(now, testSecret)
+	mac := good[strings.Index(good, "v1="):]
+	empty := hmac.New(sha256.New, nil)
+	fmt.Fprintf(empty, "%d.%s", testStart, body)
+
+	tests := map[string]struct {
+		secret, header string
+		want           error
+	}{
+		"signed now":                       {testSecret, good, nil},
+		"five minutes ago":                 {testSecret, sign(now.Add(-300*time.Second), testSecret), nil},
+		"five minutes ahead":               {testSecret, sign(now.Add(300*time.Second), testSecret), nil},
+		"a second too old":                 {testSecret, sign(now.Add(-301*time.Second), testSecret), ErrTimestamp},
+		"a second too far ahead":           {testSecret, sign(now.Add(301*time.Second), testSecret), ErrTimestamp},
+		"a day old":                        {testSecret, sign(now.Add(-day), testSecret), ErrTimestamp},
+		"a day ahead":                      {testSecret, sign(now.Add(day), testSecret), ErrTimestamp},
+		"rotation, ours first":             {testSecret, sign(now, testSecret, "whsec_next"), nil},
+		"rotation, ours last":              {testSecret, sign(now, "whsec_old", testSecret), nil},
+		"rotation is over":                 {"whsec_old", sign(now, testSecret, "whsec_next"), ErrSignature},
+		"beside another scheme":            {testSecret, good + ",v0=" + strings.Repeat("0", 64), nil},
+		"under another scheme alone":       {testSecret, strings.Replace(good, "v1=", "v0=", 1), ErrSignature},
+		"empty secret, signed with it":     {"", fmt.Sprintf("t=%d,v1=%x", testStart, empty.Sum(nil)), ErrSignature},
+		"another secret":                   {"whsec_other", good, ErrSignature},
+		"no header":                        {testSecret, "", ErrSignature},
+		"no time":                          {testSecret, mac, ErrSignature},
+		"no signature":                     {testSecret, "t=1795250000", ErrSignature},
+		"two times":                        {testSecret, "t=1795250000," + good, ErrSignature},
+		"negative time":                    {testSecret, "t=-1795250000," + mac, ErrSignature},
+		"time with a sign":                 {testSecret, "t=+1795250000," + mac, ErrSignature},
+		"time with a fraction":             {testSecret, "t=1795250000.0," + mac, ErrSignature},
+		"time beyond 64 bits":              {testSecret, "t=99999999999999999999," + mac, ErrSignature},
+		"empty time":                       {testSecret, "t=," + mac, ErrSignature},
+		"signature in upper case":          {testSecret, "t=1795250000,v1=" + strings.ToUpper(mac[3:]), ErrSignature},
+		"signature that is not hex":        {testSecret, "t=1795250000,v1=" + strings.Repeat("z", 64), ErrSignature},
+		"signature cut short":              {testSecret, good[:len(good)-2], ErrSignature},
+		"signature too long":               {testSecret, good + "00", ErrSignature},
+		"empty signature":                  {testSecret, "t=1795250000,v1=", ErrSignature},
+		"item without a value":             {testSecret, good + ",v1", ErrSignature},
+		"item with two values":             {testSecret, good + ",v0=1=2", ErrSignature},
+		"spaces":                           {testSecret, strings.Replace(good, ",", ", ", 1), ErrSignature},
+		"trailing comma":                   {testSecret, good + ",", ErrSignature},
+		"huge header with a good end":      {testSecret, strings.Repeat("v0=0,", 1000) + good, ErrSignature},
+		"two deliveries in one header":     {testSecret, good + "," + good, ErrSignature},
+		"the largest header of a rotation": {testSecret, sign(now, append(slices.Repeat([]string{"whsec_old"}, 15), testSecret)...), nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorIs(t, Verify(test.secret, test.header, body, now), test.want)
+		})
+	}
+}
+
+// TestNothingForgedOrAlteredIsAccepted changes genuine deliveries at random in
+// every part that is signed.
+func TestNothingForgedOrAlteredIsAccepted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	now := time.Unix(testStart, 0)
+	for i := range cases() {
+		body := randomBytes(rng, 1+rng.IntN(200))
+		secret := "whsec_" + hex.EncodeToString(randomBytes(rng, 12))
+		header := payoffertest.SignDelivery(body, now, secret)
+		if err := Verify(secret, header, body, now); err != nil {
+			t.Fatalf("case %d: a genuine delivery is refused: %v", i, err)
+		}
+		kind, gotSecret, gotHeader, gotBody := alter(rng, secret, header, body)
+		if Verify(gotSecret, gotHeader, gotBody, now) == nil {
+			t.Fatalf("case %d: accepted after: %s", i, kind)
+		}
+	}
+	t.Logf("%d forged or altered deliveries, none accepted", cases())
+}
+
+// alter makes one change to a delivery with a single signature.
+func alter(rng *rand.Rand, secret, header string, body []byte) (kind, newSecret, newHeader string, newBody []byte) {
+	flip := func(b []byte) []byte {
+		b = slices.Clone(b)
+		b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+		return b
+	}
+	comma := strings.Index(header, ",")
+	timestamp, signature := header[:comma], header[comma+1:]
+	switch rng.IntN(12) {
+	case 0:
+		return "a bit of the body", secret, header, flip(body)
+	case 1:
+		return "a bit of the header", secret, string(flip([]byte(header))), body
+	case 2:
+		return "a bit of the secret", string(flip([]byte(secret))), header, body
+	case 3:
+		return "another time", secret, fmt.Sprintf("t=%d,%s", testStart+1+rng.IntN(299), signature), body
+	case 4:
+		return "a body cut short", secret, header, body[:rng.IntN(len(body))]
+	case 5:
+		return "a longer body", secret, header, append(slices.Clone(body), randomBytes(rng, 1+rng.IntN(9))...)
+	case 6:
+		return "a header cut short", secret, header[:rng.IntN(len(header))], body
+	case 7:
+		return "a time more", secret, fmt.Sprintf("%s,t=%d", header, testStart+rng.IntN(2)), body
+	case 8:
+		return "a random signature", secret, timestamp + ",v1=" + hex.EncodeToString(randomBytes(rng, 32)), body
+	case 9:
+		return "an empty secret", "", payoffertest.SignDelivery(body, time.Unix(testStart, 0), ""), body
+	case 10:
+		return "a digit moved from the time to the body", secret, timestamp[:len(timestamp)-1] + "," + signature,
+			append([]byte(timestamp[len(timestamp)-1:]), body...)
+	default:
+		return "random bytes for a header", secret, string(randomBytes(rng, 1+rng.IntN(100))), body
+	}
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// FuzzSignature looks for a header that verifies and does not carry the MAC of
+// the body.
+func FuzzSignature(f *testing.F) {
+	body := []byte(`{"id":"evt_1"}`)
+	good := payoffertest.SignDelivery(body, time.Unix(testStart, 0), testSecret)
+	for _, header := range []string{good, good + ",v0=00", "t=1,v1=", "", ",,,", "t=1795250000,t=1795250000"} {
+		f.Add(header, body)
+	}
+	f.Fuzz(func(t *testing.T, header string, body []byte) {
+		if Verify(testSecret, header, body, time.Unix(testStart, 0)) != nil {
+			return
+		}
+		timestamp, _, _ := strings.Cut(header[strings.Index(header, "t=")+2:], ",")
+		mac := hmac.New(sha256.New, []byte(testSecret))
+		fmt.Fprintf(mac, "%s.%s", timestamp, body)
+		require.Contains(t, header, hex.EncodeToString(mac.Sum(nil)))
+	})
+}

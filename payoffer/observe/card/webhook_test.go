@@ -1,0 +1,211 @@
+package card
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func withoutKey(c *Config) { c.APIKey = "" }
+
+func TestNewRefusesWhatCouldNotObserve(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"neither secret nor key":  func(c *Config) { c.Secret, c.APIKey = "", "" },
+		"no payment link":         func(c *Config) { c.PaymentLink = "" },
+		"a test key, live mode":   func(c *Config) { c.APIKey = "sk_test_1" },
+		"a live key, test mode":   func(c *Config) { c.TestMode = true },
+		"an API that is no URL":   func(c *Config) { c.API = "api.stripe.com" },
+		"an API over plain http":  func(c *Config) { c.API = "http://api.stripe.com" },
+		"a password in the API's": func(c *Config) { c.API = "https://rk_live_1:@api.stripe.com" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := Config{OfferID: "shop", Account: testAccount, Rail: "card", PaymentLink: testLink, Secret: testSecret, APIKey: testKey}
+			change(&config)
+			_, err := New(config)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "sk_test_1")
+			require.NotContains(t, err.Error(), "rk_live_1")
+		})
+	}
+}
+
+func TestDeliveriesAreRecordedOnce(t *testing.T) {
+	r := newRig(t, withoutKey)
+	intent := r.processor.Pay(testLink, 4200, true)
+	r.clock.pass(2 * day)
+	r.processor.Settle(intent)
+	r.processor.Refund(intent, 1000, "succeeded")
+	for range 3 {
+		r.deliverAll(t, 0)
+	}
+	require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 1000}}, outcomes(t, r.book))
+	row, found, err := r.book.Receipt(t.Context(), "shop", testAccount, intent)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NotContains(t, string(row.Evidence), "example.com", "personal data was kept")
+	transitions, err := r.book.Transitions(t.Context(), "shop", 0, 100)
+	require.NoError(t, err)
+	require.Len(t, transitions, 3, "a repeated delivery is no news")
+}
+
+func TestVerdicts(t *testing.T) {
+	r := newRig(t, withoutKey)
+	now := r.clock.Now()
+	sign := func(body string, secrets ...string) observe.Delivery {
+		return delivery([]byte(body), payoffertest.SignDelivery([]byte(body), now, secrets...))
+	}
+	twice := sign(paidEvent, testSecret)
+	twice.Header.Add(signatureHeader, twice.Header.Get(signatureHeader))
+	altered := sign(paidEvent, testSecret)
+	altered.Body = bytes.Replace(altered.Body, []byte("4200"), []byte("9200"), 1)
+	other := strings.Replace(paidEvent, testLink, "plink_other", 1)
+
+	for name, test := range map[string]struct {
+		delivery observe.Delivery
+		want     observe.Verdict
+	}{
+		"genuine":                     {sign(paidEvent, testSecret), observe.Recorded},
+		"signed with both of a pair":  {sign(paidEvent, "whsec_old", testSecret), observe.Recorded},
+		"another link":                {sign(other, testSecret), observe.Ignored},
+		"thin event":                  {sign(`{"object":"v2.core.event","id":"evt_1"}`, testSecret), observe.Malformed},
+		"not JSON":                    {sign(`paid=1`, testSecret), observe.Malformed},
+		"empty":                       {sign(``, testSecret), observe.Malformed},
+		"deeply nested":               {sign(strings.Repeat(`{"a":`, 100_000), testSecret), observe.Malformed},
+		"of the largest size":         {sign(paidEvent+strings.Repeat(" ", observe.MaxDelivery-len(paidEvent)), testSecret), observe.Recorded},
+		"giant":                       {sign(paidEvent+strings.Repeat(" ", observe.MaxDelivery), testSecret), observe.Malformed},
+		"not signed":                  {delivery([]byte(paidEvent)), observe.Unverified},
+		"two headers":                 {twice, observe.Unverified},
+		"altered":                     {altered, observe.Unverified},
+		"signed with another secret":  {sign(paidEvent, "whsec_other"), observe.Unverified},
+		"signed with an empty secret": {sign(paidEvent, ""), observe.Unverified},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verdict, detail := r.Receive(t.Context(), test.delivery)
+			require.Equal(t, test.want, verdict, detail)
+			for _, secret := range []string{testSecret, "pi_1", "4200", "example.com"} {
+				require.NotContains(t, detail, secret)
+			}
+		})
+	}
+}
+
+func TestWithoutASecretNoDeliveryIsBelieved(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Secret = "" })
+	body := []byte(paidEvent)
+	verdict, _ := r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), "")))
+	require.Equal(t, observe.Unverified, verdict)
+	require.Empty(t, outcomes(t, r.book))
+}
+
+func TestAClockADayOffChangesNothing(t *testing.T) {
+	r := newRig(t, withoutKey)
+	require.NoError(t, r.try(t)) // the first start, at the right time
+	intent := r.processor.Pay(testLink, 4200, false)
+	body := r.processor.Events()[0]
+	signed := delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), testSecret))
+	for _, off := range []time.Duration{day, -2 * day} {
+		r.clock.pass(off)
+		verdict, detail := r.Receive(t.Context(), signed)
+		require.Equal(t, observe.Unverified, verdict)
+		require.Contains(t, detail, "clock")
+		require.Empty(t, outcomes(t, r.book))
+	}
+	r.clock.pass(day)
+	verdict, _ := r.Receive(t.Context(), signed)
+	require.Equal(t, observe.Recorded, verdict)
+	require.Contains(t, outcomes(t, r.book), intent)
+}
+
+func TestPaymentsFromBeforeTheFirstStartDoNotCount(t *testing.T) {
+	r := newRig(t, withoutKey)
+	early := r.processor.Pay(testLink, 4200, false)
+	r.clock.pass(time.Minute)
+	first := r.observer(t, withoutKey)
+	require.NoError(t, first.try(t))
+	r.clock.pass(day)
+	r.Observer = r.observer(t, withoutKey) // a restart keeps the origin
+	late := r.processor.Pay(testLink, 4200, false)
+	r.deliverAll(t, 0)
+	found := outcomes(t, r.book)
+	require.NotContains(t, found, early)
+	require.Contains(t, found, late)
+}
+
+// TestLedgerFailuresAreUnavailable lets the database refuse every write, and
+// then be gone: the processor is told to send again, and the repetition counts.
+func TestLedgerFailuresAreUnavailable(t *testing.T) {
+	for name, breakIt := range map[string]func(t *testing.T, r *rig) (repair func()){
+		"read-only": refuseWrites,
+		"gone": func(t *testing.T, r *rig) func() {
+			require.NoError(t, r.book.Close())
+			return func() { require.NoError(t, r.book.Open(t.Context())) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			r := newRig(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			intent := r.processor.Pay(testLink, 4200, false)
+			repair := breakIt(t, r)
+			require.Equal(t, observe.Unavailable, r.deliver(t, r.processor.Events()[0]))
+			require.Equal(t, observe.ErrLedger, r.Health().LastError)
+			require.Error(t, r.try(t))
+			repair()
+			require.Empty(t, outcomes(t, r.book), "something was stored halfway")
+			require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
+			require.Contains(t, outcomes(t, r.book), intent)
+			require.NoError(t, r.try(t))
+			require.Empty(t, r.Health().LastError)
+			require.NotContains(t, log.String(), testKey)
+			require.NotContains(t, log.String(), intent)
+		})
+	}
+}
+
+// refuseWrites makes the database file take nothing more, from beside the
+// ledger.
+func refuseWrites(t *testing.T, r *rig) (repair func()) {
+	db, err := sql.Open("sqlite", r.path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	execute := func(statement string) {
+		_, err := db.ExecContext(context.Background(), statement)
+		require.NoError(t, err)
+	}
+	tables := map[string]string{"receipts": "INSERT", "returns": "INSERT", "cursors": "INSERT", "accounts": "UPDATE"}
+	for table, change := range tables {
+		execute("CREATE TRIGGER no_" + table + " BEFORE " + change + " ON " + table + " BEGIN SELECT RAISE(ABORT, 'read-only'); END")
+	}
+	return func() {
+		for table := range tables {
+			execute("DROP TRIGGER no_" + table)
+		}
+	}
+}
+
+// TestASightingThatTheLedgerRefusesIsNotRepeated: a repetition would end the
+// same.
+func TestASightingThatTheLedgerRefusesIsNotRepeated(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Ledger = refusing{c.Ledger} })
+	require.Equal(t, observe.Malformed, r.deliver(t, []byte(paidEvent)))
+}
+
+// refusing is a ledger that refuses every sighting for good.
+type refusing struct{ Ledger }
+
+func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+	if len(s) > 0 {
+		return nil, errors.Join(ledger.ErrSighting)
+	}
+	return nil, nil
+}
