@@ -57,7 +57,7 @@ var (
 // Wallet is a contract wallet (EIP-1271) that approves every signature.
 var Wallet = common.HexToAddress("0x00000000000000000000000000000000000A11ce")
 
-// Funds is the balance in atomic units of USDC (1,000 USDC) that each buyer and the Wallet start with.
+// Funds is the balance in atomic units of USDC (1,000 USDC) that each buyer, the Payer and the Wallet start with.
 const Funds = 1_000_000_000
 
 // tick is how often the miner looks for pending transactions.
@@ -72,6 +72,8 @@ type Chain struct {
 	Buyers [2]*ecdsa.PrivateKey
 	// Facilitator holds ether and no USDC.
 	Facilitator *ecdsa.PrivateKey
+	// Payer holds both, and pays without a facilitator.
+	Payer *ecdsa.PrivateKey
 
 	stack   *node.Node
 	backend *eth.Ethereum
@@ -92,7 +94,7 @@ func Start(t testing.TB) *Chain {
 // StartNetwork is Start for another network.
 func StartNetwork(t testing.TB, network Network) *Chain {
 	t.Helper()
-	c := &Chain{Network: network, Buyers: [2]*ecdsa.PrivateKey{newKey(t), newKey(t)}, Facilitator: newKey(t)}
+	c := &Chain{Network: network, Buyers: [2]*ecdsa.PrivateKey{newKey(t), newKey(t)}, Facilitator: newKey(t), Payer: newKey(t)}
 	c.open(t)
 	t.Cleanup(func() { c.close(t) })
 
@@ -159,7 +161,7 @@ func (c *Chain) genesis() *core.Genesis {
 	config.ChainID = big.NewInt(c.ID)
 
 	balances := map[common.Hash]common.Hash{balanceSlot(Wallet): common.BigToHash(big.NewInt(Funds))}
-	for _, key := range c.Buyers {
+	for _, key := range append(c.Buyers[:], c.Payer) {
 		balances[balanceSlot(Address(key))] = common.BigToHash(big.NewInt(Funds))
 	}
 	alloc := core.SystemContractAllocs()
@@ -168,6 +170,7 @@ func (c *Chain) genesis() *core.Genesis {
 		Multicall3:             {Code: contracts.Multicall3()},
 		Wallet:                 {Code: walletCode},
 		Address(c.Facilitator): {Balance: big.NewInt(params.Ether)},
+		Address(c.Payer):       {Balance: big.NewInt(params.Ether)},
 	})
 	return &core.Genesis{Config: &config, GasLimit: ethconfig.Defaults.Miner.GasCeil, Alloc: alloc}
 }

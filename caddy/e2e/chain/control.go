@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"math/big"
 	"testing"
 	"time"
 
@@ -47,6 +48,13 @@ func (c *Chain) mineLocked(t testing.TB, blocks int) {
 }
 
 func (c *Chain) number() uint64 { return c.backend.BlockChain().CurrentBlock().Number.Uint64() }
+
+// Head returns the number of the newest block.
+func (c *Chain) Head() uint64 {
+	c.sealing.Lock()
+	defer c.sealing.Unlock()
+	return c.number()
+}
 
 // Finalize makes blocks until what is on the chain now is final.
 func (c *Chain) Finalize(t testing.TB) {
@@ -95,6 +103,15 @@ func (c *Chain) Move(t testing.TB, blocks int) {
 	c.mineLocked(t, blocks+1)
 }
 
+// Rewind takes the newest blocks away, as a chain does that is about to grow another way. Their transactions are
+// pending again.
+func (c *Chain) Rewind(t testing.TB, blocks int) {
+	t.Helper()
+	c.sealing.Lock()
+	defer c.sealing.Unlock()
+	c.forkLocked(t, blocks)
+}
+
 // forkLocked takes the newest blocks away. Their transactions are pending again.
 func (c *Chain) forkLocked(t testing.TB, blocks int) {
 	t.Helper()
@@ -108,6 +125,19 @@ func (c *Chain) forkLocked(t testing.TB, blocks int) {
 // test's goroutine, one at a time.
 func (c *Chain) Send(to common.Address, data []byte) (common.Hash, error) {
 	return c.send(c.Facilitator, to, data)
+}
+
+// Pay broadcasts a plain transfer of USDC by the Payer, for so high a fee that it comes first in its block.
+func (c *Chain) Pay(t testing.TB, to common.Address, value int64) common.Hash {
+	t.Helper()
+	c.sealing.Lock()
+	defer c.sealing.Unlock()
+	require.NoError(t, c.backend.TxPool().Sync())
+	nonce, err := c.client.PendingNonceAt(t.Context(), Address(c.Payer))
+	require.NoError(t, err)
+	tx, err := c.signTx(c.Payer, nonce, c.USDC, Pack(t, "transfer(address,uint256)", to, big.NewInt(value)), 2)
+	require.NoError(t, c.broadcast(tx, err))
+	return tx.Hash()
 }
 
 // Replace broadcasts a pending transaction of the facilitator again, for twice the fee: it gets another hash, and only

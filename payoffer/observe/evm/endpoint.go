@@ -3,110 +3,272 @@ package evm
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/big"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
-	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// callTimeout bounds one call to an endpoint.
-const callTimeout = 8 * time.Second
+const (
+	// callTimeout bounds one call to an endpoint.
+	callTimeout = 8 * time.Second
+	// restAfter is how many failures in a row an endpoint may have before it
+	// is left alone for a while, which is restFirst and doubles up to restMost.
+	restAfter = 3
+	restFirst = 4 * time.Second
+	restMost  = 64 * time.Second
+	// deepBlocks is how far below the head a block counts as final, and as safe,
+	// where an endpoint has no such tags: ten minutes of an OP stack chain.
+	deepBlocks = 300
+	// maxReceipts bounds the receipts that are remembered of an endpoint.
+	maxReceipts = 4096
+	// decimals are those of USDC on every known network.
+	decimals = 6
+	// codeLimited is the JSON-RPC error of too many calls (EIP-1474).
+	codeLimited = -32005
+)
+
+// block is what is read of a block. Its hash is the endpoint's word: some
+// chains compute it from more than Ethereum's headers hold.
+type block struct {
+	Number hexutil.Uint64 `json:"number"`
+	Hash   common.Hash    `json:"hash"`
+	Time   hexutil.Uint64 `json:"timestamp"`
+}
+
+// receipt is what is read of a transaction's receipt.
+type receipt struct {
+	Transaction common.Hash    `json:"transactionHash"`
+	BlockHash   common.Hash    `json:"blockHash"`
+	BlockNumber hexutil.Uint64 `json:"blockNumber"`
+	Status      hexutil.Uint64 `json:"status"`
+	Logs        []types.Log    `json:"logs"`
+}
 
 // endpoint is one JSON-RPC endpoint of a chain.
 type endpoint struct {
-	host    string
-	client  *ethclient.Client
-	mu      sync.Mutex
+	host   string
+	client *client
+	now    func() time.Time
+	span   span
+
+	mu sync.Mutex
+	// checked says that it answers for the configured chain and token.
 	checked bool
+	// tagged holds the block tags that it has answered.
+	tagged map[Level]bool
+	// failures counts calls that failed in a row, the last with failure; until
+	// rest is over it is not asked again.
+	failures int
+	failure  error
+	rest     time.Time
+	// best is the highest head that it showed, since movedAt.
+	best    uint64
+	movedAt time.Time
+	// receipts are those that were on the chain when they were read. One
+	// whose block still is cannot have changed.
+	receipts map[common.Hash]*receipt
 }
 
 // newEndpoint prepares an endpoint and calls nobody.
-func newEndpoint(address string, transport http.RoundTripper) (*endpoint, error) {
+func newEndpoint(address string, transport http.RoundTripper, now func() time.Time) (*endpoint, error) {
 	u, err := offer.ParseURL(address)
 	if err != nil {
 		return nil, err
 	}
-	client, err := rpc.DialOptions(context.Background(), u.String(),
-		rpc.WithHTTPClient(&http.Client{Transport: transport, Timeout: callTimeout}), rpc.WithBatchResponseSizeLimit(8<<20))
-	if err != nil {
-		return nil, fmt.Errorf("the RPC endpoint at %s cannot be used", u.Host)
-	}
-	return &endpoint{host: hostOf(u), client: ethclient.NewClient(client)}, nil
+	return &endpoint{
+		host: u.Hostname(), client: newClient(u.String(), transport), now: now,
+		tagged: make(map[Level]bool), receipts: make(map[common.Hash]*receipt),
+	}, nil
 }
 
-func hostOf(u *url.URL) string { return u.Hostname() }
+// call calls a method and keeps count of failures.
+func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
+	err := e.client.call(ctx, result, method, params...)
+	if ctx.Err() != nil {
+		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
+	}
+	return e.count(err)
+}
 
-// ready checks once that the endpoint answers for the chain that was
-// configured: another chain's answers would be silent blindness.
-func (e *endpoint) ready(ctx context.Context, chainID int64) error {
+// count turns an upstream's error into a code. After a failure of the
+// connection another chain may answer at the same address.
+func (e *endpoint) count(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.checked {
+	code, reached := codeOf(err)
+	if reached {
+		e.failures = 0
+	} else {
+		e.failures++
+		e.checked = false
+	}
+	if err == nil {
 		return nil
 	}
-	id, err := e.client.ChainID(ctx)
-	if err != nil {
-		return e.fail(err)
+	failure := &callError{&observe.Error{Code: code, Host: e.host}, err}
+	if e.failures >= restAfter {
+		e.failure = failure
+		e.rest = e.now().Add(min(restFirst<<min(e.failures-restAfter, 8), restMost))
 	}
-	if id.Cmp(big.NewInt(chainID)) != 0 {
+	return failure
+}
+
+// callError is a failed call: outside of this package a code and a host.
+type callError struct {
+	known *observe.Error
+	cause error
+}
+
+func (e *callError) Error() string   { return e.known.Error() }
+func (e *callError) Unwrap() []error { return []error{e.known, e.cause} }
+
+// codeOf gives the code of a failed call, and whether the endpoint was reached
+// and willing.
+func codeOf(err error) (code string, reached bool) {
+	var answer *answerError
+	switch {
+	case err == nil:
+		return "", true
+	case errors.Is(err, errMalformed):
+		return observe.ErrBadAnswer, true
+	case !errors.As(err, &answer):
+		return observe.ErrUnreachable, false
+	case answer.code == codeLimited:
+		return observe.ErrLimited, true
+	case answer.status == http.StatusTooManyRequests:
+		return observe.ErrLimited, false
+	case answer.status == http.StatusUnauthorized, answer.status == http.StatusForbidden:
+		return observe.ErrUnauthorized, false
+	case answer.status >= 500:
+		return observe.ErrUnreachable, false
+	default:
+		return observe.ErrBadAnswer, true
+	}
+}
+
+func (e *endpoint) bad() error { return &observe.Error{Code: observe.ErrBadAnswer, Host: e.host} }
+
+// ready checks, at first and after each failure of the connection, that the
+// endpoint answers for the chain and the token that were configured: another
+// chain's answers would be silent blindness.
+func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Address) error {
+	e.mu.Lock()
+	checked, failures, failure, rest := e.checked, e.failures, e.failure, e.rest
+	e.mu.Unlock()
+	if failures >= restAfter && e.now().Before(rest) {
+		return failure
+	}
+	if checked {
+		return nil
+	}
+	var id *hexutil.Big
+	if err := e.call(ctx, &id, "eth_chainId"); err != nil {
+		return err
+	}
+	if id == nil || !id.ToInt().IsInt64() || id.ToInt().Int64() != chainID {
 		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
 	}
+	if err := e.checkToken(ctx, token); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.checked = true
 	return nil
 }
 
-// fail turns an upstream's error into a code.
-func (e *endpoint) fail(err error) error {
-	var known *observe.Error
-	var answered rpc.Error
-	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.As(err, &answered):
-		return &observe.Error{Code: observe.ErrBadAnswer, Host: e.host}
-	default:
-		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
+// checkToken requires a contract with six decimals.
+func (e *endpoint) checkToken(ctx context.Context, token common.Address) error {
+	var code hexutil.Bytes
+	if err := e.call(ctx, &code, "eth_getCode", token, Latest); err != nil {
+		return err
 	}
+	if len(code) == 0 {
+		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
+	}
+	answer, err := e.contract(ctx, token, selector("decimals()"), string(Latest))
+	if err != nil {
+		return err
+	}
+	if answer != common.BytesToHash([]byte{decimals}) {
+		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
+	}
+	return nil
 }
 
-// canonical reads a transaction's receipt if its block is on the chain now. A
-// receipt alone may belong to a block that was left behind.
-func (e *endpoint) canonical(ctx context.Context, transaction string) (*types.Receipt, *types.Header, error) {
-	receipt, err := e.client.TransactionReceipt(ctx, hashOf(transaction))
-	if errors.Is(err, ethereum.NotFound) {
-		return nil, nil, nil
-	}
+// contract calls a function that answers one word.
+func (e *endpoint) contract(ctx context.Context, to common.Address, data []byte, block string) (common.Hash, error) {
+	var answer hexutil.Bytes
+	err := e.call(ctx, &answer, "eth_call", map[string]any{"to": to, "data": hexutil.Bytes(data)}, block)
 	if err != nil {
-		return nil, nil, e.fail(err)
+		return common.Hash{}, err
 	}
-	header, err := e.client.HeaderByNumber(ctx, receipt.BlockNumber)
-	if errors.Is(err, ethereum.NotFound) {
-		return nil, nil, nil
+	if len(answer) != common.HashLength {
+		return common.Hash{}, e.bad()
 	}
-	if err != nil {
-		return nil, nil, e.fail(err)
-	}
-	if header.Hash() != receipt.BlockHash {
-		return nil, nil, nil
-	}
-	return receipt, header, nil
+	return common.BytesToHash(answer), nil
 }
 
-// head reads the header at a level of finality.
-func (e *endpoint) head(ctx context.Context, level Level) (*types.Header, error) {
-	header, err := e.client.HeaderByNumber(ctx, big.NewInt(level.tag()))
-	if err != nil {
-		return nil, e.fail(err)
+// block reads a block by its number; nil for none.
+func (e *endpoint) block(ctx context.Context, number uint64) (*block, error) {
+	b, err := e.blockAt(ctx, hexutil.EncodeUint64(number))
+	if err == nil && b != nil && uint64(b.Number) != number {
+		return nil, e.bad()
 	}
-	return header, nil
+	return b, err
+}
+
+// blockAt reads a block by a number or tag of the JSON-RPC interface.
+func (e *endpoint) blockAt(ctx context.Context, at string) (*block, error) {
+	var b *block
+	if err := e.call(ctx, &b, "eth_getBlockByNumber", at, false); err != nil {
+		return nil, err
+	}
+	if b != nil && b.Hash == (common.Hash{}) {
+		return nil, e.bad()
+	}
+	return b, nil
+}
+
+// remembered is a receipt that was on the chain before, or nil.
+func (e *endpoint) remembered(transaction common.Hash) *receipt {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.receipts[transaction]
+}
+
+func (e *endpoint) remember(r *receipt) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.receipts) >= maxReceipts {
+		clear(e.receipts)
+	}
+	e.receipts[r.Transaction] = r
+}
+
+// receipt reads a transaction's receipt; nil for none.
+func (e *endpoint) receipt(ctx context.Context, transaction common.Hash) (*receipt, error) {
+	var r *receipt
+	if err := e.call(ctx, &r, "eth_getTransactionReceipt", transaction); err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, nil
+	}
+	if r.Transaction != transaction {
+		return nil, e.bad()
+	}
+	for _, l := range r.Logs {
+		if l.TxHash != transaction {
+			return nil, e.bad()
+		}
+	}
+	return r, nil
 }

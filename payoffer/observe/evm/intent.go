@@ -1,16 +1,15 @@
 package evm
 
 import (
+	"cmp"
 	"context"
-	"math/big"
+	"sync"
 
-	"github.com/ethereum/go-ethereum"
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 const (
@@ -28,161 +27,215 @@ const (
 	reasonExpired   = "authorization_expired"
 )
 
+// decisive looks at the chain for a decision: with too few endpoints there is
+// none, and an error.
+func (e *Observer) decisive(ctx context.Context) (*view, error) {
+	e.mu.Lock()
+	history := e.history
+	e.mu.Unlock()
+	if history != nil {
+		return nil, history
+	}
+	v, err := e.look(ctx)
+	if err == nil && !v.quorum() {
+		err = v.problem
+	}
+	return v, err
+}
+
 // Prove reads a transaction and returns the Transfer that the authorization
 // made in it. found is false when the transaction is not on the chain, failed,
-// or holds no such Transfer.
+// holds no such Transfer, or when too few endpoints show it.
 func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error) {
-	err = e.each(ctx, func(endpoint *endpoint) error {
-		heads, err := e.heads(ctx, endpoint)
-		if err != nil {
-			return err
-		}
-		receipt, block, err := endpoint.canonical(ctx, transaction)
-		if err != nil || receipt == nil || receipt.Status != types.ReceiptStatusSuccessful {
-			return err
-		}
-		m, ok := e.used(receipt, key)
-		if !ok {
-			return nil
-		}
-		s, err = e.sighting(heads, receipt, block, m)
-		found = err == nil
-		return err
-	})
+	v, err := e.decisive(ctx)
+	if err == nil {
+		s, found, err = e.proveIn(ctx, v, key, common.HexToHash(transaction))
+	}
+	if err != nil {
+		e.failed(err)
+	}
 	return s, found, err
+}
+
+func (e *Observer) proveIn(ctx context.Context, v *view, key ledger.IntentKey, transaction common.Hash) (ledger.Sighting, bool, error) {
+	t := v.testify(ctx, transaction, 0, func(r *receipt) []movement { return e.used(r, key) })
+	for _, s := range t.shown {
+		if s.votes < v.need {
+			continue
+		}
+		state := ledger.StatusSeen
+		if s.number <= v.confirm {
+			state = ledger.StatusConfirmed
+		}
+		return e.sighting(transaction, s, state, state == ledger.StatusConfirmed && s.number <= v.final), true, nil
+	}
+	return ledger.Sighting{}, false, t.failed
 }
 
 // Find looks for the Transfer of an authorization in every block since a time,
 // from the newest backwards.
 func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error) {
-	var transaction string
-	err = e.each(ctx, func(endpoint *endpoint) error {
-		logs, err := e.search(ctx, endpoint, key, topicUsed, since)
-		if err != nil || len(logs) == 0 {
-			return err
-		}
-		transaction = logs[len(logs)-1].TxHash.Hex()
-		return nil
-	})
-	if err != nil || transaction == "" {
-		return ledger.Sighting{}, false, err
+	v, err := e.decisive(ctx)
+	if err == nil {
+		s, found, err = e.findIn(ctx, v, key, since)
 	}
-	return e.Prove(ctx, key, transaction)
+	if err != nil {
+		e.failed(err)
+	}
+	return s, found, err
+}
+
+func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, since int64) (ledger.Sighting, bool, error) {
+	hashes, errs := make([]common.Hash, len(v.readers)), make([]error, len(v.readers))
+	var work sync.WaitGroup
+	for i, r := range v.readers {
+		work.Go(func() {
+			var logs []types.Log
+			if logs, errs[i] = e.search(ctx, r, key, topicUsed, since); len(logs) > 0 {
+				hashes[i] = logs[len(logs)-1].TxHash
+			}
+		})
+	}
+	work.Wait()
+	tried := map[common.Hash]bool{{}: true}
+	searched := 0
+	failed := cmp.Or(errs...)
+	for i, hash := range hashes {
+		if errs[i] == nil {
+			searched++
+		}
+		if tried[hash] {
+			continue
+		}
+		tried[hash] = true
+		s, found, err := e.proveIn(ctx, v, key, hash)
+		if found {
+			return s, true, nil
+		}
+		if err != nil {
+			return s, false, err
+		}
+	}
+	if searched < v.need {
+		return ledger.Sighting{}, false, failed
+	}
+	return ledger.Sighting{}, false, nil
 }
 
 // search filters one event of an authorization, block range by block range,
 // back to a time.
-func (e *Observer) search(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, event common.Hash, since int64) ([]types.Log, error) {
-	head, err := endpoint.head(ctx, Latest)
-	if err != nil {
-		return nil, err
-	}
-	for high := head.Number.Int64(); high >= 0; high -= searchStep {
+func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, event common.Hash, since int64) ([]types.Log, error) {
+	from, nonce := wordOf(common.HexToAddress(key.From)), common.HexToHash(key.Nonce)
+	wanted := filter{e.token, []*common.Hash{&event, &from, &nonce}}
+	for high := int64(r.latest.Number); high >= 0; high -= searchStep {
 		low := max(0, high-searchStep+1)
-		logs, err := endpoint.client.FilterLogs(ctx, ethereum.FilterQuery{
-			FromBlock: big.NewInt(low), ToBlock: big.NewInt(high), Addresses: []common.Address{e.token},
-			Topics: [][]common.Hash{{event}, {common.BytesToHash(common.HexToAddress(key.From).Bytes())}, {hashOf(key.Nonce)}},
-		})
+		logs, err := r.logs(ctx, wanted, uint64(low), uint64(high))
+		if err != nil || len(logs) > 0 {
+			return logs, err
+		}
+		b, err := r.blockOnce(ctx, uint64(low))
 		if err != nil {
-			return nil, endpoint.fail(err)
+			return nil, err
 		}
-		if len(logs) > 0 {
-			return logs, nil
-		}
-		block, err := endpoint.client.HeaderByNumber(ctx, big.NewInt(low))
-		if err != nil {
-			return nil, endpoint.fail(err)
-		}
-		if int64(block.Time) < since-searchSlack {
+		if b == nil || int64(b.Time) < since-searchSlack {
 			return nil, nil
 		}
 	}
 	return nil, nil
 }
 
+// fate is what one endpoint says of an authorization.
+type fate struct {
+	// reason is why it is dead, or empty; spent says that it was used or
+	// canceled in a final block.
+	reason string
+	spent  bool
+	err    error
+}
+
 // Dead gives the reason why an authorization can never pay the rail any more,
 // or "" while it can or may have. Only finalized blocks count: it was
-// canceled, it paid somebody else, or its time ran out unused.
+// canceled, it paid somebody else, or its time ran out unused. The buyer will
+// sign another one, so that enough endpoints must say so and none may show
+// that it was spent on the rail.
 func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error) {
-	err = e.each(ctx, func(endpoint *endpoint) error {
-		final, err := endpoint.head(ctx, Finalized)
-		if err != nil {
-			return err
+	v, err := e.decisive(ctx)
+	if err != nil {
+		e.failed(err)
+		return "", err
+	}
+	fates := make([]fate, len(v.readers))
+	var work sync.WaitGroup
+	for i, r := range v.readers {
+		work.Go(func() { fates[i] = e.fate(ctx, r, key, validBefore) })
+	}
+	work.Wait()
+	votes := 0
+	for _, f := range fates {
+		switch {
+		case f.err != nil:
+			err = f.err
+		case f.reason != "":
+			votes++
+			reason = cmp.Or(reason, f.reason)
+		case f.spent:
+			return "", nil
 		}
-		spent, err := e.spent(ctx, endpoint, key, final.Number)
-		if err != nil {
-			return err
-		}
-		if !spent {
-			if int64(final.Time) > validBefore {
-				reason = reasonExpired
-			}
-			return nil
-		}
-		reason, err = e.howSpent(ctx, endpoint, key, validBefore)
-		return err
-	})
-	return reason, err
+	}
+	if votes >= v.need {
+		return reason, nil
+	}
+	if err != nil {
+		e.failed(err)
+	}
+	return "", err
+}
+
+func (e *Observer) fate(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (f fate) {
+	if f.spent, f.err = e.spent(ctx, r, key); f.err != nil {
+		return f
+	}
+	if f.spent {
+		f.reason, f.err = e.howSpent(ctx, r, key, validBefore)
+	} else if int64(r.final.Time) > validBefore {
+		f.reason = reasonExpired
+	}
+	return f
 }
 
 // howSpent tells a canceled authorization and one that paid somebody else from
 // one that paid the rail.
-func (e *Observer) howSpent(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, validBefore int64) (string, error) {
+func (e *Observer) howSpent(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (string, error) {
 	// An authorization is signed for minutes: its end bounds its beginning.
 	since := validBefore - 2*3600
-	logs, err := e.search(ctx, endpoint, key, topicCanceled, since)
+	logs, err := e.search(ctx, r, key, topicCanceled, since)
 	if err != nil {
 		return "", err
 	}
 	if len(logs) > 0 {
 		return reasonCanceled, nil
 	}
-	logs, err = e.search(ctx, endpoint, key, topicUsed, since)
+	logs, err = e.search(ctx, r, key, topicUsed, since)
 	if err != nil || len(logs) == 0 {
 		return "", err
 	}
-	receipt, _, err := endpoint.canonical(ctx, logs[len(logs)-1].TxHash.Hex())
-	if err != nil || receipt == nil {
+	receipt, _, err := r.canonical(ctx, logs[len(logs)-1].TxHash)
+	if err != nil || receipt == nil || len(e.used(receipt, key)) > 0 {
 		return "", err
-	}
-	if _, ours := e.used(receipt, key); ours {
-		return "", nil
 	}
 	return reasonElsewhere, nil
 }
 
-// spent reads the token's authorizationState at a block.
-func (e *Observer) spent(ctx context.Context, endpoint *endpoint, key ledger.IntentKey, block *big.Int) (bool, error) {
-	data, err := authorizationState.Pack("authorizationState", common.HexToAddress(key.From), [32]byte(hashOf(key.Nonce)))
+// spent reads the token's authorizationState (EIP-3009) in the final block.
+func (e *Observer) spent(ctx context.Context, r *reader, key ledger.IntentKey) (bool, error) {
+	data := append(selector("authorizationState(address,bytes32)"), wordOf(common.HexToAddress(key.From)).Bytes()...)
+	data = append(data, common.HexToHash(key.Nonce).Bytes()...)
+	answer, err := r.contract(ctx, e.token, data, hexutil.EncodeUint64(uint64(r.final.Number)))
 	if err != nil {
 		return false, err
 	}
-	result, err := endpoint.client.CallContract(ctx, ethereum.CallMsg{To: &e.token, Data: data}, block)
-	if err != nil {
-		return false, endpoint.fail(err)
+	if answer != (common.Hash{}) && answer != common.BytesToHash([]byte{1}) {
+		return false, r.bad()
 	}
-	values, err := authorizationState.Unpack("authorizationState", result)
-	if err != nil {
-		return false, &observe.Error{Code: observe.ErrBadAnswer, Host: endpoint.host}
-	}
-	spent, ok := values[0].(bool)
-	if !ok {
-		return false, &observe.Error{Code: observe.ErrBadAnswer, Host: endpoint.host}
-	}
-	return spent, nil
-}
-
-// authorizationState is the one function of EIP-3009 that is called here.
-var authorizationState = abi.ABI{Methods: map[string]abi.Method{
-	"authorizationState": abi.NewMethod("authorizationState", "authorizationState", abi.Function, "view", false, false,
-		abi.Arguments{{Name: "authorizer", Type: mustType("address")}, {Name: "nonce", Type: mustType("bytes32")}},
-		abi.Arguments{{Name: "used", Type: mustType("bool")}}),
-}}
-
-func mustType(name string) abi.Type {
-	t, err := abi.NewType(name, "", nil)
-	if err != nil {
-		panic("observe: " + err.Error()) // the names above are Solidity's own
-	}
-	return t
+	return answer != common.Hash{}, nil
 }

@@ -1,0 +1,108 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+const (
+	// recordAtOnce bounds the rows of one transaction of the ledger, and is
+	// how many are asked for at first.
+	recordAtOnce = 200
+	// forgetAfter is how long, in seconds of finalized chain time, a transfer
+	// that left the chain is looked for: an authorization expires in minutes,
+	// and other transactions do not wait for days to be mined again.
+	forgetAfter = 24 * 3600
+)
+
+// unfinal reads all receipts that the chain may still change: many small ones
+// must not keep a large one waiting.
+func (p *pass) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
+	for limit := recordAtOnce; ; limit *= 2 {
+		rows, err := p.rows.Unfinal(ctx, p.offerID, p.usdc.Account(), limit)
+		if err != nil {
+			return nil, errLedger
+		}
+		if len(rows) < limit {
+			return rows, nil
+		}
+	}
+}
+
+// follow judges every receipt that is not final anew.
+func (p *pass) follow(ctx context.Context) error {
+	rows, err := p.unfinal(ctx)
+	if err != nil {
+		return err
+	}
+	reach := make(map[common.Hash]uint64)
+	for _, row := range rows {
+		transaction := common.HexToHash(row.Transaction)
+		reach[transaction] = max(reach[transaction], evidenceOf(row).Block)
+	}
+	p.hear(ctx, reach)
+	var sightings []ledger.Sighting
+	for _, row := range rows {
+		s := p.again(row)
+		if s != nil && !unchanged(row, *s) {
+			sightings = append(sightings, *s)
+		}
+	}
+	for part := range slices.Chunk(sightings, recordAtOnce) {
+		if err := p.record(ctx, nil, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear asks for transactions.
+func (p *pass) hear(ctx context.Context, reach map[common.Hash]uint64) {
+	for transaction, t := range p.view.testimonies(ctx, reach, p.movements) {
+		p.heard[transaction] = t
+	}
+}
+
+// again judges one receipt.
+func (p *pass) again(row ledger.Receipt) *ledger.Sighting {
+	transaction := common.HexToHash(row.Transaction)
+	t := p.heard[transaction]
+	ruling := p.judge(p.view, &row, transaction, ordinalOf(row), t)
+	p.judged[row.ExternalID] = ruling.sure
+	if ruling.contested {
+		p.contested()
+	}
+	if t.failed != nil {
+		p.view.trouble(t.failed)
+	}
+	if !ruling.sure {
+		p.partial = true
+		if t.behind > 0 {
+			p.view.trouble(&observe.Error{Code: observe.ErrLagging, Host: p.hosts()})
+		}
+	}
+	return ruling.sighting
+}
+
+// ordinalOf is the last part of a receipt's external id.
+func ordinalOf(row ledger.Receipt) int {
+	ordinal, err := strconv.Atoi(row.ExternalID[strings.LastIndexByte(row.ExternalID, ':')+1:])
+	if err != nil {
+		return -1 // a row that the chain cannot show
+	}
+	return ordinal
+}
+
+// unchanged reports whether a sighting says nothing new of a receipt.
+func unchanged(row ledger.Receipt, s ledger.Sighting) bool {
+	return row.Status == s.State && row.Final == s.Final && row.Amount == s.Amount && row.Payer == s.Payer &&
+		(row.Own || !s.Own) && bytes.Equal(row.Evidence, s.Evidence)
+}

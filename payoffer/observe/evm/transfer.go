@@ -1,0 +1,159 @@
+package evm
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+const (
+	// dust is the amount, in atomic units, below which a Transfer is ignored:
+	// 0.01 USDC. Such are sent to put a lookalike address into the history of
+	// a wallet.
+	dust = 10_000
+	// absurd is an amount that no token of six decimals has.
+	absurd = 1 << 62
+	// atomicPerCent is the number of atomic units (10^-6 USDC) of one cent.
+	atomicPerCent = 10_000
+)
+
+// Topics of the token's events (ERC-20, EIP-3009).
+var (
+	topicTransfer = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
+	topicUsed     = crypto.Keccak256Hash([]byte("AuthorizationUsed(address,bytes32)"))
+	topicCanceled = crypto.Keccak256Hash([]byte("AuthorizationCanceled(address,bytes32)"))
+)
+
+// Causes of the history, in a receipt's transitions.
+const (
+	causeChain    = "chain"
+	causeReorg    = "reorg"
+	causeUnproven = "unproven"
+)
+
+// movement is a Transfer to the rail's address.
+type movement struct {
+	// ordinal is the position of its log in the receipt.
+	ordinal  int
+	from     common.Address
+	amount   int64
+	logIndex uint
+}
+
+// transfer reads a log as a Transfer of the token to the rail's address.
+func (e *Observer) transfer(l *types.Log) (from common.Address, amount int64, ok bool) {
+	if l.Removed || l.Address != e.token || len(l.Topics) != 3 || len(l.Data) != 32 ||
+		l.Topics[0] != topicTransfer || l.Topics[2] != wordOf(e.payTo) {
+		return common.Address{}, 0, false
+	}
+	from = common.BytesToAddress(l.Topics[1].Bytes())
+	value := new(big.Int).SetBytes(l.Data)
+	if l.Topics[1] != wordOf(from) || !value.IsInt64() || value.Int64() > absurd {
+		return common.Address{}, 0, false
+	}
+	return from, value.Int64(), true
+}
+
+// money reports whether a log is a Transfer that is worth a row.
+func (e *Observer) money(l *types.Log) bool {
+	_, amount, ok := e.transfer(l)
+	return ok && amount >= dust
+}
+
+// movements are all Transfers of a receipt that are worth a row: one
+// transaction may make several.
+func (e *Observer) movements(r *receipt) []movement {
+	var found []movement
+	for position := range r.Logs {
+		if m, ok := e.movementAt(r, position); ok && m.amount >= dust {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func (e *Observer) movementAt(r *receipt, position int) (movement, bool) {
+	if position >= len(r.Logs) {
+		return movement{}, false
+	}
+	from, amount, ok := e.transfer(&r.Logs[position])
+	return movement{position, from, amount, r.Logs[position].Index}, ok
+}
+
+// used finds the Transfer that an authorization made: AuthorizationUsed of the
+// token, immediately followed by the Transfer from the same payer.
+func (e *Observer) used(r *receipt, key ledger.IntentKey) []movement {
+	for position := range r.Logs {
+		if !e.spends(&r.Logs[position], key) {
+			continue
+		}
+		m, ok := e.movementAt(r, position+1)
+		if ok && m.from == common.HexToAddress(key.From) {
+			return []movement{m}
+		}
+	}
+	return nil
+}
+
+// spends reports whether a log is the token's AuthorizationUsed of a key.
+func (e *Observer) spends(l *types.Log, key ledger.IntentKey) bool {
+	return l.Address == e.token && len(l.Topics) == 3 && l.Topics[0] == topicUsed &&
+		l.Topics[1] == wordOf(common.HexToAddress(key.From)) && l.Topics[2] == common.HexToHash(key.Nonce)
+}
+
+// wordOf is an address as a topic holds it.
+func wordOf(a common.Address) common.Hash { return common.BytesToHash(a.Bytes()) }
+
+// evidence is where a transfer stood on the chain when it was last read.
+type evidence struct {
+	Block     uint64      `json:"block"`
+	BlockHash common.Hash `json:"blockHash"`
+	LogIndex  uint        `json:"logIndex"`
+}
+
+// evidenceOf reads what a row rests on.
+func evidenceOf(row ledger.Receipt) (was evidence) {
+	_ = json.Unmarshal(row.Evidence, &was) // rows that others wrote stand in block 0
+	return was
+}
+
+// externalID names a movement for good: a transaction that moves to another
+// block keeps the order of its logs.
+func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
+	return fmt.Sprintf("%s:%s:%d", e.usdc.Network.CAIP2(), strings.ToLower(transaction.Hex()), ordinal)
+}
+
+// sighting is what the chain says of a movement.
+func (e *Observer) sighting(transaction common.Hash, s shown, state ledger.Status, final bool) ledger.Sighting {
+	proof, err := json.Marshal(evidence{s.number, s.block, s.logIndex})
+	if err != nil {
+		panic("observe: " + err.Error()) // numbers and a hash
+	}
+	cents := s.amount / atomicPerCent
+	payer := strings.ToLower(s.from.Hex())
+	return ledger.Sighting{
+		Offer: e.offerID, Account: e.usdc.Account(), Rail: e.usdc.Name(),
+		ExternalID:  e.externalID(transaction, s.ordinal),
+		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: s.amount, USDCents: &cents,
+		State: state, Final: final, EvidenceLevel: ledger.LevelChain, Evidence: proof,
+		Payer: payer, Own: e.own(payer), Testnet: e.usdc.Network.Test, OccurredAt: s.time, Cause: causeChain,
+	}
+}
+
+// restated is a sighting of a row that the chain does not show: all as it was,
+// but for the state.
+func restated(row ledger.Receipt, state ledger.Status, cause string) ledger.Sighting {
+	return ledger.Sighting{
+		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
+		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
+		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Testnet: row.Testnet,
+		OccurredAt: row.OccurredAt, Cause: cause,
+	}
+}

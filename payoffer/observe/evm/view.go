@@ -1,0 +1,248 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// sickAfter is how long an endpoint's head may stand still, or stay below what
+// it was, while another one's is higher.
+const sickAfter = time.Minute
+
+// reader is an endpoint in one look at the chain.
+type reader struct {
+	*endpoint
+	latest, confirm, final *block
+	// deep says that a tag is missing and blocks far below the head stand in.
+	deep bool
+
+	reading sync.Mutex
+	// blocks are those read in this look.
+	blocks map[uint64]*block
+}
+
+// heads reads the endpoint's heads, before anything else is read of it.
+func (e *endpoint) heads(ctx context.Context, confirm Level) (*reader, error) {
+	r := &reader{endpoint: e, blocks: make(map[uint64]*block)}
+	levels := []Level{Latest, confirm, Finalized}
+	blocks, errs := make([]*block, len(levels)), make([]error, len(levels))
+	var work sync.WaitGroup
+	for i, level := range levels {
+		work.Go(func() { blocks[i], errs[i] = e.tag(ctx, level) })
+	}
+	work.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	if blocks[0] == nil {
+		return nil, e.bad()
+	}
+	r.latest, r.confirm, r.final = blocks[0], blocks[1], blocks[2]
+	if confirm == Latest {
+		r.confirm = r.latest
+	}
+	if r.confirm != nil && r.final != nil {
+		return r, nil
+	}
+	r.deep = true
+	below, err := e.block(ctx, uint64(r.latest.Number)-min(deepBlocks, uint64(r.latest.Number)))
+	if err == nil && below == nil {
+		err = e.bad()
+	}
+	if r.confirm == nil {
+		r.confirm = below
+	}
+	if r.final == nil {
+		r.final = below
+	}
+	return r, err
+}
+
+// tag reads the block at a level; nil where the endpoint does not know the
+// tag. One that knew it once has failed instead.
+func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
+	b, err := e.blockAt(ctx, string(level))
+	var answer *answerError
+	if errors.As(err, &answer) && (answer.code == 0 || answer.code == codeLimited) {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b != nil {
+		e.tagged[level] = true
+		return b, nil
+	}
+	if e.tagged[level] || answer == nil && err != nil {
+		return nil, cmp.Or(err, e.bad())
+	}
+	return nil, nil
+}
+
+// blockOnce reads a block once in a look.
+func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
+	r.reading.Lock()
+	b, known := r.blocks[number]
+	r.reading.Unlock()
+	if known {
+		return b, nil
+	}
+	return r.blockAnew(ctx, number)
+}
+
+func (r *reader) blockAnew(ctx context.Context, number uint64) (*block, error) {
+	b, err := r.block(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	r.blocks[number] = b
+	return b, nil
+}
+
+// canonical reads a transaction's receipt if its block is on the chain now. A
+// receipt alone may belong to a block that was left behind.
+func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*receipt, *block, error) {
+	if known := r.remembered(transaction); known != nil {
+		b, err := r.blockOnce(ctx, uint64(known.BlockNumber))
+		if err != nil {
+			return nil, nil, err
+		}
+		if b != nil && b.Hash == known.BlockHash {
+			return known, b, nil
+		}
+	}
+	got, err := r.receipt(ctx, transaction)
+	if err != nil || got == nil {
+		return nil, nil, err
+	}
+	b, err := r.blockOnce(ctx, uint64(got.BlockNumber))
+	if err == nil && (b == nil || b.Hash != got.BlockHash) {
+		// The chain may have changed since the block was read.
+		b, err = r.blockAnew(ctx, uint64(got.BlockNumber))
+	}
+	if err != nil || b == nil || b.Hash != got.BlockHash {
+		return nil, nil, err
+	}
+	r.remember(got)
+	return got, b, nil
+}
+
+// view is what the endpoints that can be used showed in one look.
+type view struct {
+	readers []*reader
+	// need is how many endpoints must show the same for it to be true.
+	need int
+	// head, confirm and final are block numbers that so many have reached, as
+	// far as there are so many.
+	head, confirm, final uint64
+	// headTime and finalTime are when the first two of these blocks were made,
+	// in Unix seconds.
+	headTime, finalTime int64
+	// problem is why an endpoint is left out, or what is wrong besides.
+	problem error
+}
+
+// look reads the heads of all endpoints at once. The error is that of the
+// first when there is none to read.
+func (e *Observer) look(ctx context.Context) (*view, error) {
+	v := &view{need: min(2, len(e.endpoints))}
+	readers, errs := make([]*reader, len(e.endpoints)), make([]error, len(e.endpoints))
+	var work sync.WaitGroup
+	for i, endpoint := range e.endpoints {
+		work.Go(func() {
+			if errs[i] = endpoint.ready(ctx, e.usdc.Network.ChainID, e.token); errs[i] == nil {
+				readers[i], errs[i] = endpoint.heads(ctx, e.confirm)
+			}
+		})
+	}
+	work.Wait()
+	for i, r := range readers {
+		if errs[i] == nil {
+			v.readers = append(v.readers, r)
+		} else {
+			v.trouble(errs[i])
+		}
+	}
+	v.leaveOut(sick(v.readers, e.now()))
+	return v, v.usable()
+}
+
+// usable is the error of a view that shows nothing.
+func (v *view) usable() error {
+	if len(v.readers) == 0 {
+		return v.problem
+	}
+	return nil
+}
+
+// trouble keeps the first problem.
+func (v *view) trouble(err error) {
+	if v.problem == nil {
+		v.problem = err
+	}
+}
+
+// quorum says whether enough endpoints can be read.
+func (v *view) quorum() bool { return len(v.readers) >= v.need }
+
+// leaveOut goes on without some endpoints.
+func (v *view) leaveOut(out map[*reader]error) {
+	for r, err := range out {
+		v.trouble(err)
+		v.readers = slices.DeleteFunc(v.readers, func(other *reader) bool { return other == r })
+	}
+	v.head, v.headTime = v.agreed(func(r *reader) *block { return r.latest })
+	v.confirm, _ = v.agreed(func(r *reader) *block { return r.confirm })
+	v.final, v.finalTime = v.agreed(func(r *reader) *block { return r.final })
+	v.confirm, v.final = min(v.confirm, v.head), min(v.final, v.head)
+}
+
+// agreed is the highest block that as many endpoints as are needed have
+// reached, and its time: with two of them the lower one's.
+func (v *view) agreed(of func(*reader) *block) (number uint64, time int64) {
+	if len(v.readers) == 0 {
+		return 0, 0
+	}
+	var blocks []*block
+	for _, r := range v.readers {
+		blocks = append(blocks, of(r))
+	}
+	slices.SortFunc(blocks, func(a, b *block) int { return cmp.Compare(b.Number, a.Number) })
+	b := blocks[min(v.need, len(blocks))-1]
+	return uint64(b.Number), int64(b.Time)
+}
+
+// sick finds the endpoints whose heads have not risen for a while although
+// there are higher ones.
+func sick(readers []*reader, now time.Time) map[*reader]error {
+	var top uint64
+	for _, r := range readers {
+		r.advance(now)
+		top = max(top, uint64(r.latest.Number))
+	}
+	out := make(map[*reader]error)
+	for _, r := range readers {
+		if uint64(r.latest.Number) < top && now.Sub(r.movedAt) > sickAfter {
+			out[r] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
+		}
+	}
+	return out
+}
+
+// advance keeps when the head last rose above all before.
+func (r *reader) advance(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if number := uint64(r.latest.Number); number > r.best || r.movedAt.IsZero() {
+		r.best, r.movedAt = number, now
+	}
+}
