@@ -3,32 +3,19 @@ package ledger
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// histories is 2,000, or 100,000 where PAY_OFFER_NO_SKIP=1, or 1,000,000 where
-// FULL=1, for which go test needs -timeout 1h.
-func histories() int {
-	switch {
-	case os.Getenv("FULL") == "1":
-		return 1_000_000
-	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
-		return 100_000
-	default:
-		return 2_000
-	}
-}
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+)
 
 // TestRandomHistoriesAgreeWithTheReferenceModel lets histories of many
 // payments happen at once, and compares what the ledger made of each with what
 // a look at the whole of it says.
 func TestRandomHistoriesAgreeWithTheReferenceModel(t *testing.T) {
 	const perLedger, perBatch = 10_000, 500
-	total := histories()
-	t.Logf("%d random histories", total)
+	total := cases.Count(t)
 	for n := 0; n < total; n += perLedger {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()

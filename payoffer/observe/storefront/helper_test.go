@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -28,19 +27,6 @@ const (
 	testSecret  = "0123456789abcdef0123456789abcdef"
 	testToken   = "token-of-the-seller"
 )
-
-// cases is how many random cases a test tries: 2,000, or 100,000 where nothing
-// may be skipped, or 1,000,000 with FULL=1.
-func cases() int {
-	switch {
-	case os.Getenv("FULL") == "1":
-		return 1_000_000
-	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
-		return 100_000
-	default:
-		return 2_000
-	}
-}
 
 // fixture is an observer of a shop, with a real ledger, at a time of its own.
 type fixture struct {

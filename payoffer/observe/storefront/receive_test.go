@@ -10,6 +10,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 func TestNoticeIsKeptAsAssertedAndCountsNowhere(t *testing.T) {
@@ -186,7 +187,7 @@ func TestNoForgedAddressIsTaken(t *testing.T) {
 	sale := f.sell()
 	contentType, body := sale.Form("sale")
 	random := rand.New(rand.NewPCG(1, 2))
-	for range cases() {
+	for range cases.Count(t) {
 		forged := []byte(testSecret)
 		switch random.IntN(3) {
 		case 0: // one bit

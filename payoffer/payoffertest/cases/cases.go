@@ -1,0 +1,25 @@
+// Package cases says how many random cases a test tries, so that a machine of
+// any size finishes and the large counts still run.
+package cases
+
+import (
+	"os"
+	"testing"
+)
+
+// Count is 2,000; 100,000 where PAY_OFFER_NO_SKIP=1; and 1,000,000 where FULL=1,
+// for which go test needs -timeout 3h. Under the race detector it stays 2,000:
+// it is tens of times as slow. The number stands in the test's log.
+func Count(t testing.TB) int {
+	t.Helper()
+	count := 2_000
+	switch {
+	case raceDetector:
+	case os.Getenv("FULL") == "1":
+		count = 1_000_000
+	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
+		count = 100_000
+	}
+	t.Logf("%d random cases", count)
+	return count
+}
