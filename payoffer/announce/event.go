@@ -25,8 +25,8 @@ type event struct {
 }
 
 // newEvent is a pure function of a transition and of what the configuration
-// says of its offer. Via, evidence, value, own and testnet are those of the
-// receipt now, so that a later try may say more than an earlier one.
+// says of its offer. Via, evidence, own and testnet are those of the receipt
+// now, so that a later try may say more than an earlier one.
 func newEvent(c *Config, t ledger.Transition) event {
 	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC()}
 	e.data = map[string]any{

@@ -147,9 +147,10 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		return nil
 	}
 	_, err := r.tx.ExecContext(ctx, `
-		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, cause, note, at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, s.Cause, s.Note, r.now)
+		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, next.USDCents,
+		s.Cause, s.Note, r.now)
 	failpoint.Hit(failpoint.TransactionTransition)
 	return err
 }

@@ -17,8 +17,10 @@ type Transition struct {
 	Version                          int64
 	// From is empty for the first transition.
 	From, To Status
-	// Amount and Refunded are those after the transition, in atomic units.
+	// Amount and Refunded are those after the transition, in atomic units, and
+	// USDCents is what the amount was worth then; nil when that was unknown.
 	Amount, Refunded int64
+	USDCents         *int64
 	// Cause is the sighting's.
 	Cause string
 	// Note is the operator's reason, for nobody else.
@@ -26,11 +28,10 @@ type Transition struct {
 	// At is when it was recorded, in Unix seconds.
 	At int64
 
-	// ReceiptID, Via, Asset, USDCents, EvidenceLevel, Own, Testnet and
-	// OccurredAt are those that the receipt has when it is read.
+	// ReceiptID, Via, Asset, EvidenceLevel, Own, Testnet and OccurredAt are
+	// those that the receipt has when it is read.
 	ReceiptID     int64
 	Via, Asset    string
-	USDCents      *int64
 	EvidenceLevel EvidenceLevel
 	Own, Testnet  bool
 	OccurredAt    int64
@@ -39,7 +40,7 @@ type Transition struct {
 const selectTransitions = `
 	SELECT t.seq, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
 		t.amount, t.refunded, t.cause, t.note, t.at,
-		r.id, r.via, r.asset, r.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
+		r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
 	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
 	WHERE t.offer = $1 AND `
 

@@ -33,3 +33,20 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 		require.Equal(t, []string{"pi_2 1 confirmed ", "pi_4 1 confirmed "}, lines(second.ID, last.ID))
 	})
 }
+
+func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		entered := cardSighting("INV-7", StatusConfirmed)
+		entered.EvidenceLevel = LevelManual
+		corrected := entered
+		corrected.Revision, corrected.Amount, corrected.USDCents = 1, 4_000, ptr(int64(4_000))
+		mustRecord(t, l, entered)
+		mustRecord(t, l, corrected)
+		history, err := l.Transitions(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, history, 2)
+		require.Equal(t, ptr(int64(4_200)), history[0].USDCents)
+		require.Equal(t, ptr(int64(4_000)), history[1].USDCents)
+	})
+}

@@ -33,8 +33,8 @@ type transition struct {
 	// From is null for the first change of a receipt.
 	From *string `json:"from"`
 	To   string  `json:"to"`
-	// AmountAtomic and RefundedAtomic are those after the change; what the
-	// amount is worth, and all below, is what is known of the receipt now.
+	// The amounts, and what they were worth, are those after the change; all
+	// below is what is known of the receipt now.
 	AmountAtomic     string     `json:"amountAtomic"`
 	RefundedAtomic   string     `json:"refundedAtomic"`
 	AmountUSD        *offer.USD `json:"amountUsd"`

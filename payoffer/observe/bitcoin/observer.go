@@ -152,9 +152,9 @@ func (o *Observer) Run(ctx context.Context) {
 		}
 		switch {
 		case err != nil && !sick:
-			o.config.Logger.Warn("bitcoin payments cannot be read; receipts wait", "rail", o.config.Rail.Name(), "error", err.Error())
+			o.config.Logger.Warn("bitcoin payments cannot be read; receipts wait", "error", err.Error())
 		case err == nil && sick:
-			o.config.Logger.Info("bitcoin payments can be read again", "rail", o.config.Rail.Name())
+			o.config.Logger.Info("bitcoin payments can be read again")
 		}
 		sick = err != nil
 		if !o.pause(ctx) {

@@ -310,7 +310,7 @@ func (o *Observer) commit(ctx context.Context, r *reading) error {
 		return errLedger()
 	}
 	for _, s := range refused {
-		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "rail", s.Rail, "payment", s.ExternalID)
+		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)
 	}
 	o.memory = r.memory
 	if r.next.Index == nil {

@@ -31,6 +31,9 @@ ALTER TABLE receipts DROP COLUMN reversed;
 -- The highest of an operator's entries holds, and why it was made stands with the transition.
 ALTER TABLE receipts ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE transitions ADD COLUMN note TEXT NOT NULL DEFAULT '';
+-- What the amount was worth at the transition; NULL = unknown then.
+ALTER TABLE transitions ADD COLUMN usd_cents INTEGER;
+UPDATE transitions SET usd_cents = (SELECT usd_cents FROM receipts WHERE receipts.id = transitions.receipt_id);
 
 CREATE INDEX receipts_asserted ON receipts (offer, account, id)
 	WHERE evidence_level = 'asserted' AND state <> 'dropped';
