@@ -215,7 +215,7 @@ func TestPostgresDeadlockIsResolved(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.EqualValues(t, 3, runs.Load(), "one of the two runs again")
+	require.GreaterOrEqual(t, runs.Load(), int64(3), "the loser runs again, and may lose again")
 	for _, account := range accounts {
 		origin, err := all[0].SetOrigin(t.Context(), testOffer, account, "")
 		require.NoError(t, err)
