@@ -80,7 +80,7 @@ type report struct {
 	Status, Definition string
 	ReceivedUSD        json.Number `json:"receivedUsd"`
 	Rails              []railReport
-	Receipts           []struct{ ID, Rail, Status, Evidence string }
+	Receipts           []struct{ ID, Rail, Status, Evidence, AmountAtomic string }
 	Transitions        []struct {
 		ID, To string
 		Seq    int64
