@@ -1,6 +1,8 @@
 package payoffer
 
 import (
+	"fmt"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -13,6 +15,20 @@ func (s *settings) accounts() []ledger.Account {
 		found = append(found, s.account(rail))
 	}
 	return found
+}
+
+// checkAccounts refuses two rails with one account: what was paid there would
+// stand on whichever rail heard of it first.
+func (s *settings) checkAccounts() error {
+	rails := make(map[string]string)
+	for _, a := range s.accounts() {
+		if other, twice := rails[a.ID]; twice {
+			return fmt.Errorf("the rails %q and %q both take money at the account %s; receipts could not be told apart, "+
+				"give one of them another product", other, a.Rail, a.ID)
+		}
+		rails[a.ID] = a.Rail
+	}
+	return nil
 }
 
 // account is where the money of a rail arrives: an address or key on a chain, a

@@ -65,16 +65,20 @@ func (svc *service) received(ctx context.Context) (received, error) {
 		return received{}, err
 	}
 	report, err := svc.server.Summary(ctx)
-	return received{ID: svc.offer.ID, BaseURL: svc.offer.BaseURL, Report: report, Totals: sums(totals)}, err
+	allTest, _ := svc.offer.Test()
+	return received{ID: svc.offer.ID, BaseURL: svc.offer.BaseURL, Report: report, Totals: sums(totals, allTest)}, err
 }
 
-func sums(totals []ledger.Total) []totalSum {
+// sums says of each sum whether it is money received. Of test money only a
+// chain's ever is, where all chain rails of the offer are on test networks.
+func sums(totals []ledger.Total, allTest bool) []totalSum {
 	all := []totalSum{}
 	for _, t := range totals {
 		all = append(all, totalSum{
 			Rail: t.Rail, Account: t.Account, Status: string(t.Status), Evidence: string(t.EvidenceLevel),
-			Counted: t.Status == ledger.StatusConfirmed && t.EvidenceLevel.Counted(),
-			Own:     t.Own, Testnet: t.Testnet, Count: t.Count, Amount: t.Amount, Refunded: t.Refunded,
+			Counted: t.Status == ledger.StatusConfirmed && t.EvidenceLevel.Counted() &&
+				(!t.Testnet || allTest && t.EvidenceLevel == ledger.LevelChain),
+			Own: t.Own, Testnet: t.Testnet, Count: t.Count, Amount: t.Amount, Refunded: t.Refunded,
 			USD: offer.USD(t.USDCents), RefundedUSD: offer.USD(t.RefundedCents), UnknownUSD: t.UnknownUSD,
 		})
 	}

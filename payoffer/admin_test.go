@@ -137,6 +137,26 @@ func TestAdminAPIReportsWhatEveryoneReadsAndTheSumsBehindIt(t *testing.T) {
 	require.InDelta(t, 42, told["goalUsd"], 0)
 }
 
+func TestTestMoneyIsCalledCountedWhereItCounts(t *testing.T) {
+	confirmed := func(level ledger.EvidenceLevel, testnet bool) ledger.Total {
+		return ledger.Total{Status: ledger.StatusConfirmed, EvidenceLevel: level, Testnet: testnet}
+	}
+	totals := []ledger.Total{
+		confirmed(ledger.LevelChain, true), confirmed(ledger.LevelSigned, true), confirmed(ledger.LevelSigned, false),
+		confirmed(ledger.LevelAsserted, false), {Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain},
+	}
+	for allTest, want := range map[bool][]bool{
+		true:  {true, false, true, false, false},
+		false: {false, false, true, false, false},
+	} {
+		var counted []bool
+		for _, sum := range sums(totals, allTest) {
+			counted = append(counted, sum.Counted)
+		}
+		require.Equal(t, want, counted)
+	}
+}
+
 func TestAdminAPISaysWhenTheLedgerCannotBeUsed(t *testing.T) {
 	o := newOperated(t, books)
 	require.NoError(t, running.newest().offers()[0].ledger.Close())

@@ -118,6 +118,9 @@ func (app *App) open(ctx context.Context, services []*service) error {
 		return err
 	}
 	for _, svc := range services {
+		if err := svc.announcer.Load(ctx); err != nil {
+			return err
+		}
 		if err := svc.observers.load(ctx); err != nil {
 			return err
 		}

@@ -84,8 +84,10 @@ func (h *Handler) settings(r *resolver, today time.Time) (*settings, error) {
 		return nil, errors.Join(r.errs...)
 	}
 	var err error
-	s.offer, err = offer.New(terms, card, rails...)
-	return s, err
+	if s.offer, err = offer.New(terms, card, rails...); err != nil {
+		return nil, err
+	}
+	return s, s.checkAccounts()
 }
 
 func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {

@@ -92,6 +92,7 @@ type printedReport struct {
 		Claimed   *printedSum `json:"claimed"`
 		Settling  *printedSum `json:"settling"`
 		Refunded  *printedSum `json:"refunded"`
+		Reversed  *printedSum `json:"reversed"`
 		Lag       *int64      `json:"lagSeconds"`
 		LastError *string     `json:"lastError"`
 	} `json:"rails"`
@@ -128,7 +129,7 @@ func (r printedReport) print(out io.Writer, id string) error {
 	fmt.Fprintf(out, "%s: %s USD received, %s of it from others; the goal of %s is %s; %s\n",
 		printable(id), printable(r.Received), printable(r.External), printable(r.Goal), goal, printable(r.Status))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tLAG\tERROR")
+	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tREVERSED\tLAG\tERROR")
 	for _, rail := range r.Rails {
 		name, lag, failed := printable(rail.Rail), "-", "-"
 		if rail.Testnet {
@@ -140,8 +141,8 @@ func (r printedReport) print(out io.Writer, id string) error {
 		if rail.LastError != nil {
 			failed = printable(*rail.LastError)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State),
-			rail.Confirmed, rail.Seen, rail.Claimed, rail.Settling, rail.Refunded, lag, failed)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State),
+			rail.Confirmed, rail.Seen, rail.Claimed, rail.Settling, rail.Refunded, rail.Reversed, lag, failed)
 	}
 	return table.Flush()
 }

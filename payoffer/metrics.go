@@ -3,9 +3,14 @@ package payoffer
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -36,6 +41,25 @@ func registerMetrics(registry *prometheus.Registry) error {
 		}
 	}
 	return nil
+}
+
+// verdicts are the label values of deliveries.
+var verdicts = []observe.Verdict{
+	observe.Recorded, observe.Ignored, observe.Unverified, observe.Malformed, observe.Unavailable,
+}
+
+// countFromZero shows the counters of an offer's webhooks before the first
+// delivery: Prometheus sees no increase in a counter that appears with it.
+func countFromZero(offerID string, hooks web.Hooks) {
+	rails := slices.Collect(maps.Keys(hooks.Storefronts))
+	if hooks.Card != nil {
+		rails = append(rails, offer.RailCard)
+	}
+	for _, rail := range rails {
+		for _, verdict := range verdicts {
+			deliveries.WithLabelValues(offerID, rail, string(verdict))
+		}
+	}
 }
 
 // meteredPayments counts attempts.

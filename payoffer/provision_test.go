@@ -50,6 +50,8 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"reserved name":       {`{` + valid + `, "storefronts": [{"name": "usdc", "url": "https://shop.example"}]}`, "reserved"},
 		"storefront no name":  {`{` + valid + `, "storefronts": [{"url": "https://shop.example"}]}`, "the name is empty"},
 		"two rails, one name": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com"}, "storefronts": [{"name": "transfer", "url": "https://shop.example"}]}`, `two rails are named "transfer"`},
+		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both take money at the account gumroad/p`},
+		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "starts with whsec_"},
 		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "need payment_link"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,6 +97,8 @@ func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error
 	if err != nil {
 		return nil, err
 	}
+	hooks := svc.observers.hooks(svc.settings)
+	countFromZero(svc.offer.ID, hooks)
 	return web.New(web.Config{
 		Offer:    svc.offer,
 		Payments: metered,
@@ -104,7 +106,7 @@ func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error
 		Live:     svc.live,
 		Receipts: svc.ledger.Ledger,
 		Health:   svc.health,
-		Hooks:    svc.observers.hooks(svc.settings),
+		Hooks:    hooks,
 		OnDelivery: func(rail string, v observe.Verdict) {
 			deliveries.WithLabelValues(svc.offer.ID, rail, string(v)).Inc()
 			svc.announcer.Notify()

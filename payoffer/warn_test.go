@@ -140,7 +140,7 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 		amount 43
 		card https://checkout.example/pay {
 			payment_link plink_1
-			webhook_secret literal-secret
+			webhook_secret whsec_literal-secret
 			api_key {env.OFFER_TEST_UNSET}
 		}
 		usdc base 0x52908400098527886E0F7030069857D2E4169EE7 {

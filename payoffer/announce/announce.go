@@ -123,6 +123,19 @@ func sinkName(url string) string {
 	return "webhook:" + hex.EncodeToString(sum[:16])
 }
 
+// Load gives each receiver that is new its place after the newest transition.
+// It comes before anything is observed, so that all that is recorded from then
+// on is announced, however late Run gets to it.
+func (a *Announcer) Load(ctx context.Context) error {
+	for _, s := range a.sinks {
+		if _, err := s.lease(ctx); err != nil {
+			return err
+		}
+		s.release(ctx)
+	}
+	return nil
+}
+
 // Run announces until ctx ends. What is being sent then is given a moment to
 // be taken, so that it is not sent again after a restart. One receiver never
 // waits for another.

@@ -95,3 +95,28 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 		requireWholeHistory(t, d, receiver, crashes)
 	}
 }
+
+// What is recorded between the start and the first round is not taken for what
+// a new receiver has missed.
+func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d.pay() // before anybody was told of payments
+	config := Config{
+		OfferID: testOffer, Ledger: d.book, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
+		Sinks: []Sink{{URL: receiver.URL(), Secret: testSecret}},
+	}
+	first, err := New(config)
+	require.NoError(t, err)
+	require.NoError(t, first.Load(t.Context()))
+	d.pay()
+	config.Owner = "second"
+	second, err := New(config)
+	require.NoError(t, err)
+	require.NoError(t, second.Load(t.Context()), "another instance starts meanwhile")
+	d.pay()
+
+	first.rounds(t.Context())
+	second.rounds(t.Context())
+
+	require.Equal(t, []string{"card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
+}

@@ -132,7 +132,7 @@ func referenceReturns(history []Sighting, proven bool) (refunded int64, reversed
 	}
 	held := map[string]Return{}
 	var total *said
-	var singles bool
+	var kept int64
 	for _, a := range all {
 		if slices.ContainsFunc(all, func(b said) bool { return a.ID == b.ID && later(b, a) }) {
 			continue
@@ -143,14 +143,16 @@ func referenceReturns(history []Sighting, proven bool) (refunded int64, reversed
 		}
 	}
 	for _, r := range held {
-		singles = singles || r.Kind == ReturnRefund
 		reversed = reversed || r.Kind == ReturnReversal && r.Gone
 		if r.Kind == ReturnRefund && r.Gone {
 			refunded += r.Amount
 		}
+		if r.Kind == ReturnRefund && !r.Gone {
+			kept += r.Amount
+		}
 	}
-	if !singles && total != nil {
-		refunded = total.Amount
+	if total != nil && total.Amount > kept+refunded {
+		refunded = total.Amount - kept
 	}
 	return refunded, reversed
 }

@@ -30,8 +30,8 @@ type Receipt struct {
 	// Refunded is what went back, in atomic units: at most Amount once that
 	// is known. RefundedCents is its value in US cents, 0 while unknown.
 	Refunded, RefundedCents int64
-	// Version counts the transitions. A change of the status, the amount, the
-	// refund or the revision is one.
+	// Version counts the transitions. A change of the status, the amount, its
+	// value, the refund or the revision is one.
 	Version int64
 	// ObservedAt is when it was first recorded and UpdatedAt when it last
 	// changed, in Unix seconds.

@@ -131,7 +131,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
 	moved := old.Status != next.Status || old.Amount != next.Amount || old.Refunded != next.Refunded ||
-		old.Revision != next.Revision
+		old.Revision != next.Revision || !reflect.DeepEqual(old.USDCents, next.USDCents)
 	if moved {
 		next.Version++
 	}

@@ -13,8 +13,9 @@ type ReturnKind string
 const (
 	// ReturnRefund is one refund. All that are gone add up.
 	ReturnRefund ReturnKind = "refund"
-	// ReturnTotal is the sum of all refunds as a provider states it. It counts
-	// while no single refund of the payment is known.
+	// ReturnTotal is the sum of all refunds as a provider states it, those
+	// included of which nothing else is told. Refunds that are known not to be
+	// gone are taken off it, and it counts where it is more than those that are.
 	ReturnTotal ReturnKind = "refund_total"
 	// ReturnReversal takes the whole payment back: a dispute, or an operator's
 	// entry.
@@ -94,7 +95,7 @@ func (w words) join(s Sighting) words {
 // total is what went back, in atomic units, and whether the whole payment was
 // taken back. Of a proven receipt it hears proven words alone.
 func (w words) total(proven bool) (refunded int64, reversed bool) {
-	var single bool
+	var kept int64
 	var stated word
 	for _, told := range w {
 		switch {
@@ -105,17 +106,13 @@ func (w words) total(proven bool) (refunded int64, reversed bool) {
 			if told.Gone && (stated.ID == "" || told.compare(stated) > 0) {
 				stated = told
 			}
+		case told.Gone:
+			refunded = saturatingAdd(refunded, told.Amount)
 		default:
-			single = true
-			if told.Gone {
-				refunded = saturatingAdd(refunded, told.Amount)
-			}
+			kept = saturatingAdd(kept, told.Amount)
 		}
 	}
-	if !single {
-		refunded = stated.Amount
-	}
-	return refunded, reversed
+	return max(refunded, stated.Amount-kept), reversed
 }
 
 // saturatingAdd adds two amounts, neither negative, up to 2^63-1.

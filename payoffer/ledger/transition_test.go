@@ -50,3 +50,24 @@ func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
 		require.Equal(t, ptr(int64(4_000)), history[1].USDCents)
 	})
 }
+
+// TestAValueThatBecomesKnownIsToldToReaders: they would take it for unknown
+// for good.
+func TestAValueThatBecomesKnownIsToldToReaders(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		paid := chainSighting("0xa", StatusConfirmed)
+		paid.USDCents = nil
+		mustRecord(t, l, paid)
+		paid.USDCents = ptr(int64(4_200))
+		mustRecord(t, l, paid)
+		mustRecord(t, l, paid)
+		history, err := l.Transitions(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, history, 2)
+		require.Nil(t, history[0].USDCents)
+		require.Equal(t, ptr(int64(4_200)), history[1].USDCents)
+		require.Equal(t, StatusConfirmed, history[1].To)
+		requireConsistent(t, l)
+	})
+}

@@ -228,11 +228,13 @@ func TestTheFreshestEndpointIsBelieved(t *testing.T) {
 	b.round(o)
 	require.Equal(t, "block 123", o.Health().ObservedThrough)
 	require.Empty(t, o.Health().LastError)
+	require.False(t, o.Health().Partial)
 	b.requireState("p", ledger.StatusSeen)
 
 	b.clock.advance(4 * time.Hour)
 	b.round(o)
 	require.Equal(t, observe.ErrLagging, o.Health().LastError)
+	require.True(t, o.Health().Partial, "what came since the last block is not seen")
 	require.Equal(t, "block 123", o.Health().ObservedThrough)
 }
 

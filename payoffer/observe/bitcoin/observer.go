@@ -205,7 +205,7 @@ func (o *Observer) report(r *reading, err error) {
 		return
 	}
 	o.health.Blind, o.health.LastError = r.restoring, ""
-	o.health.Partial = !o.walked
+	o.health.Partial = !o.walked || r.stale
 	o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
 	if r.stale {
 		o.health.LastError = observe.ErrLagging

@@ -19,8 +19,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// defaultAPI is where the processor answers.
-const defaultAPI = "https://api.stripe.com"
+const (
+	// defaultAPI is where the processor answers.
+	defaultAPI = "https://api.stripe.com"
+	// secretPrefix begins the signing secret of every webhook endpoint. What is
+	// short or of another kind could be guessed, or would verify nothing.
+	secretPrefix = "whsec_"
+)
 
 // Ledger is where receipts are kept; *ledger.Ledger is one.
 type Ledger interface {
@@ -72,14 +77,16 @@ type Observer struct {
 }
 
 // New checks the configuration and calls nobody. Neither secret nor key, no
-// payment link, a key of the wrong mode and an API that is no absolute URL are
-// errors.
+// payment link, a secret of another kind, a key of the wrong mode and an API
+// that is no absolute URL are errors.
 func New(c Config) (*Observer, error) {
 	switch {
 	case c.PaymentLink == "":
 		return nil, errors.New("the card rail cannot be observed without the id of its payment link: set payment_link")
 	case c.Secret == "" && c.APIKey == "":
 		return nil, errors.New("the card rail cannot be observed without a webhook_secret or an api_key")
+	case c.Secret != "" && !strings.HasPrefix(c.Secret, secretPrefix):
+		return nil, errors.New("the card webhook_secret is no signing secret, which starts with whsec_: copy it from the webhook endpoint at Stripe, without spaces around it")
 	case c.TestMode && strings.Contains(c.APIKey, "_live_"):
 		return nil, errors.New("the card api_key is for live payments, and test_mode is set: use the key of the test mode")
 	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):

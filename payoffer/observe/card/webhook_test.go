@@ -23,6 +23,8 @@ func TestNewRefusesWhatCouldNotObserve(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"neither secret nor key":  func(c *Config) { c.Secret, c.APIKey = "", "" },
 		"no payment link":         func(c *Config) { c.PaymentLink = "" },
+		"an API key as secret":    func(c *Config) { c.Secret = "sk_test_1" },
+		"a blank secret":          func(c *Config) { c.Secret = " " },
 		"a test key, live mode":   func(c *Config) { c.APIKey = "sk_test_1" },
 		"a live key, test mode":   func(c *Config) { c.TestMode = true },
 		"an API that is no URL":   func(c *Config) { c.API = "api.stripe.com" },

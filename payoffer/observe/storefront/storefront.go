@@ -165,7 +165,9 @@ func (o *Observer) verified(secret string) bool {
 }
 
 // Health says how well the sales are observed. Notices alone prove nothing, so
-// without a token the sums are a lower bound.
+// without a token the sums are a lower bound. With a token they are whole while
+// the list was read of late; until then they are a lower bound with notices, and
+// nothing is known without.
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,6 +181,7 @@ func (o *Observer) Health() observe.Health {
 		h.ObservedThrough = time.Unix(o.through, 0).UTC().Format(time.RFC3339)
 		h.Partial = o.cfg.Now().Sub(time.Unix(o.through, 0)) > staleAfter
 	}
+	h.Blind = h.Partial && !o.hooked
 	return h
 }
 

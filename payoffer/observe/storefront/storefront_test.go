@@ -54,6 +54,18 @@ func TestHealthSaysWhatIsNotKnown(t *testing.T) {
 	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "webhook", Partial: true}, f.Health())
 }
 
+// Where nothing but the list tells of sales, none of them is known without it.
+func TestTokenAloneIsBlindWhileTheListIsNotRead(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Secret = "" })
+	require.True(t, f.Health().Blind, "before the first list")
+	f.mustRead()
+	require.False(t, f.Health().Blind)
+	f.pass(staleAfter + time.Second)
+	require.True(t, f.Health().Blind, "money may have come since")
+	f.mustRead()
+	require.False(t, f.Health().Blind)
+}
+
 func TestPausesGrowWhileTheShopFails(t *testing.T) {
 	f := newFixture(t)
 	f.mustRead()

@@ -1,0 +1,27 @@
+package payoffer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Observers and announcements begin at the same moment: what one of them
+// records at once has its place in the outbox all the same.
+func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
+	i := newInstance(t)
+	app, svc := i.provision()
+	defer func() { require.NoError(t, app.release(svc)) }()
+	require.NoError(t, app.open(t.Context(), app.offers()))
+
+	running.add(app)
+	defer running.remove(app)
+	record(t)
+
+	now := time.Now().Unix()
+	after, held, err := svc.ledger.LeaseSink(t.Context(), svc.offer.ID, "events", "test", now, now)
+	require.NoError(t, err)
+	require.True(t, held)
+	require.Zero(t, after, "the receipt is still to be announced")
+}

@@ -1,0 +1,50 @@
+package payoffer
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// The first delivery that could not be stored is an increase, for which the
+// counter must have stood at zero before.
+func TestWebhooksAreCountedFromZero(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(`SERVICE {
+	pay_offer {
+		base_url SERVICE
+		card https://checkout.example/pay {
+			payment_link plink_1
+			webhook_secret whsec_test
+		}
+		storefront pack https://pack.example/42 {
+			product p
+			hook_secret 0123456789abcdef
+		}
+		storefront tip-jar https://tip-jar.example/42
+	}
+}
+`))
+
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registerMetrics(registry))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	stored := make(map[string]float64) // by rail
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := make(map[string]string)
+			for _, label := range m.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if family.GetName() == "caddy_pay_offer_webhook_deliveries_total" &&
+				labels["offer"] == offer.Host(i.service) && labels["verdict"] == "unavailable" {
+				stored[labels["rail"]] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Equal(t, map[string]float64{"card": 0, "pack": 0}, stored)
+}
