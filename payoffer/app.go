@@ -117,6 +117,9 @@ func (app *App) open(ctx context.Context, services []*service) error {
 	if err := book.Register(ctx, all...); err != nil {
 		return err
 	}
+	if err := app.warnOfForgotten(ctx, book.Ledger, services); err != nil {
+		return err
+	}
 	for _, svc := range services {
 		if err := svc.announcer.Load(ctx); err != nil {
 			return err

@@ -133,6 +133,19 @@ func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 	require.InDelta(t, 6, o.tell(o.other).receivedUSD, 0)
 }
 
+// An id follows base_url unless it is given. Money that this puts out of sight
+// is told of.
+func TestMoneyOfAnOfferThatIsGoneIsWarnedOf(t *testing.T) {
+	o := newOperated(t, secondBooks)
+	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42}`)
+	require.NotContains(t, o.log(), "offers that this configuration does not have")
+
+	o.reload(strings.Replace(secondBooks, "base_url OTHER", "base_url OTHER\n\t\tid another", 1))
+
+	require.Contains(t, o.log(), "offers that this configuration does not have")
+	require.Contains(t, o.log(), `"offers":["`+offer.Host(o.other)+`"]`)
+}
+
 // What was received on a rail stays in the books when the rail is taken out of
 // the configuration, and goes on when it comes back.
 func TestRemovedRailKeepsItsReceipts(t *testing.T) {

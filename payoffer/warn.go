@@ -1,8 +1,12 @@
 package payoffer
 
 import (
+	"context"
+	"slices"
+
 	"go.uber.org/zap"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -38,4 +42,22 @@ func (app *App) warn(s *settings, r *resolver) {
 				zap.String("network", u.rail.Network.Name))
 		}
 	}
+}
+
+// warnOfForgotten logs the offers whose money stands on the ledger and that the
+// configuration does not have. An id that changed with base_url would put it
+// out of sight.
+func (app *App) warnOfForgotten(ctx context.Context, book *ledger.Ledger, services []*service) error {
+	forgotten, err := book.Offers(ctx)
+	if err != nil {
+		return err
+	}
+	forgotten = slices.DeleteFunc(forgotten, func(id string) bool {
+		return slices.ContainsFunc(services, func(svc *service) bool { return svc.offer.ID == id })
+	})
+	if len(forgotten) > 0 {
+		app.logger.Warn("the ledger holds money of offers that this configuration does not have: did base_url change? "+
+			"then give the offer its old 'id'; offers of other instances may be meant", zap.Strings("offers", forgotten))
+	}
+	return nil
 }

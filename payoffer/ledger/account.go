@@ -102,3 +102,9 @@ func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account,
 	}
 	return a, err
 }
+
+// Offers lists the ids of all offers that have receipts or x402 payments.
+func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
+	return collect(ctx, l, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
+		`SELECT DISTINCT offer FROM totals WHERE count > 0 ORDER BY offer`)
+}

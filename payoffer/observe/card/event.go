@@ -12,7 +12,6 @@ const (
 	sessionCompleted = "checkout.session.completed"
 	sessionSucceeded = "checkout.session.async_payment_succeeded"
 	sessionFailed    = "checkout.session.async_payment_failed"
-	sessionExpired   = "checkout.session.expired"
 
 	refundCreated       = "refund.created"
 	refundUpdated       = "refund.updated"
@@ -29,7 +28,7 @@ const (
 
 // eventTypes are the types that are asked for.
 var eventTypes = []string{
-	sessionCompleted, sessionSucceeded, sessionFailed, sessionExpired,
+	sessionCompleted, sessionSucceeded, sessionFailed,
 	refundCreated, refundUpdated, refundFailed, chargeRefundUpdated, chargeRefunded,
 	disputeCreated, disputeUpdated, disputeClosed, disputeWithdrawn, disputeReinstated,
 }
@@ -93,7 +92,7 @@ func (s scope) event(body []byte, from source) (ledger.Sighting, error) {
 	switch kind {
 	case sessionCompleted, sessionSucceeded:
 		return s.session(object, false, id, from)
-	case sessionFailed, sessionExpired:
+	case sessionFailed:
 		return s.session(object, true, id, from)
 	case refundCreated, refundUpdated, refundFailed, chargeRefundUpdated:
 		return s.refund(object, from)

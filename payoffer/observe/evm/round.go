@@ -20,6 +20,9 @@ const (
 	// while it cannot be.
 	watchEvery  = 4 * time.Second
 	watchRarely = time.Minute
+	// staleAfter is how old the newest block may be, in seconds: all networks
+	// make one within seconds, and what came since would not be seen.
+	staleAfter = 10 * 60
 )
 
 // Rows is what the observer needs of the ledger; *ledger.Ledger is one.
@@ -167,6 +170,9 @@ func (p *pass) note(next uint64, err error) {
 	if p.through > 0 {
 		p.health.ObservedThrough = fmt.Sprintf("block %d", p.through)
 		p.health.At = min(p.view.headTime, p.now().Unix())
+		if err == nil && p.now().Unix()-p.view.headTime > staleAfter {
+			p.health.Partial, p.health.LastError = true, cmp.Or(p.health.LastError, observe.ErrLagging)
+		}
 	}
 }
 
