@@ -40,6 +40,7 @@ const (
 //   - `POST /pay_offer/receipts`: enters, corrects, reverses or restores a receipt.
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide.
+//   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 type AdminAPI struct {
 	logger *zap.Logger
 	// entries lets one entry be made at a time: what stands decides.
@@ -66,6 +67,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: adminReceived, Handler: byMethod{http.MethodGet: a.received}},
 		{Pattern: adminReceipts, Handler: byMethod{http.MethodGet: a.receipts, http.MethodPost: a.enter}},
 		{Pattern: adminIntents, Handler: byMethod{http.MethodGet: a.intents, http.MethodPost: a.resolve}},
+		{Pattern: adminKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
 }
 

@@ -74,8 +74,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 	return app.events.On("started", app)
 }
 
-// Start opens the ledger, loads the key of QR addresses and starts the work in
-// the background.
+// Start opens the ledger, loads the keys and starts the work in the background.
 func (app *App) Start() error {
 	app.mu.Lock()
 	services := slices.Clone(app.services)
@@ -91,6 +90,7 @@ func (app *App) Start() error {
 	app.cancel = cancel
 	for _, svc := range services {
 		svc.refresh() // QR addresses need the key, an extended key its address
+		svc.publishKeys()
 		if svc.watcher != nil {
 			svc.watcher.run(app.slog)
 		}
@@ -101,7 +101,7 @@ func (app *App) Start() error {
 	return nil
 }
 
-// open makes the ledger and the key ready. What it opened belongs to the pool
+// open makes the ledger and the keys ready. What it opened belongs to the pool
 // and is closed with the last reference.
 func (app *App) open(ctx context.Context, services []*service) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
@@ -125,6 +125,9 @@ func (app *App) open(ctx context.Context, services []*service) error {
 			return err
 		}
 		if err := svc.observers.load(ctx); err != nil {
+			return err
+		}
+		if err := svc.signing.load(ctx); err != nil {
 			return err
 		}
 	}

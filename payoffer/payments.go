@@ -23,6 +23,8 @@ type payments interface {
 	agent.Payments
 	// Run resolves what was left open and follows the chains until ctx ends.
 	Run(ctx context.Context)
+	// Refresh signs the quote again.
+	Refresh()
 	// Wait waits for settlements under way.
 	Wait(ctx context.Context) error
 	// Health says how well each rail is observed. It never blocks.
@@ -42,7 +44,7 @@ type settlement struct {
 }
 
 // newPayments puts facilitators and chains to the USDC rails. It calls nobody.
-func newPayments(s *settings, book *ledger.Ledger, logger *slog.Logger) (payments, error) {
+func newPayments(s *settings, book *ledger.Ledger, signer x402.Signer, logger *slog.Logger) (payments, error) {
 	p := &settlement{ledger: book, logger: logger}
 	p.formerRails = newFormerRails(s)
 	var rails []x402.Rail
@@ -63,7 +65,7 @@ func newPayments(s *settings, book *ledger.Ledger, logger *slog.Logger) (payment
 	var err error
 	p.Service, err = x402.New(x402.Config{
 		Offer: s.offer, Rails: rails, Ledger: book, Limit: s.limit, Owner: rand.Text(),
-		Former: p.find, Own: s.own, Now: time.Now, Logger: logger,
+		Former: p.find, Own: s.own, Signer: signer, Now: time.Now, Logger: logger,
 	})
 	return p, err
 }

@@ -26,7 +26,9 @@ type service struct {
 	config []byte // the handlers' configuration as JSON
 	users  int
 
+	logger    *slog.Logger
 	server    *web.Server
+	signing   *signing
 	payments  payments
 	observers *observers
 	announcer *announce.Announcer
@@ -36,7 +38,7 @@ type service struct {
 
 // newService puts an offer to work. On an error it gives back what it took.
 func (app *App) newService(s *settings, config []byte) (_ *service, err error) {
-	svc := &service{settings: s, config: config}
+	svc := &service{settings: s, config: config, logger: app.slog.With("offer", s.offer.ID)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, svc.close())
@@ -50,8 +52,9 @@ func (app *App) newService(s *settings, config []byte) (_ *service, err error) {
 			return nil, err
 		}
 	}
-	logger := app.slog.With("offer", s.offer.ID)
-	if svc.payments, err = newPayments(s, svc.ledger.Ledger, logger); err != nil {
+	logger := svc.logger
+	svc.signing = newSigning(app.ctx.Storage(), s.offer.BaseURL)
+	if svc.payments, err = newPayments(s, svc.ledger.Ledger, svc.signing, logger); err != nil {
 		return nil, err
 	}
 	if svc.observers, err = newObservers(s, svc.ledger.Ledger, svc.rate, svc.refresh, logger); err != nil {
@@ -77,12 +80,19 @@ func (svc *service) refresh() {
 	svc.server.Refresh()
 }
 
+// publishKeys publishes the keys that sign, and what they signed.
+func (svc *service) publishKeys() {
+	svc.payments.Refresh()
+	svc.server.Refresh()
+}
+
 // run observes the rails and announces receipts until ctx ends.
 func (svc *service) run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { svc.payments.Run(ctx) })
 	work.Go(func() { svc.observers.run(ctx) })
 	work.Go(func() { svc.announcer.Run(ctx) })
+	work.Go(func() { svc.signing.follow(ctx, svc.publishKeys, svc.logger) })
 	work.Wait()
 }
 
@@ -112,6 +122,7 @@ func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error
 			svc.announcer.Notify()
 		},
 		QRKey:    app.loadedQRKey,
+		Keys:     svc.signing.published,
 		ClientIP: clientIP,
 		Now:      time.Now,
 		Logger:   logger,

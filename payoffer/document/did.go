@@ -1,13 +1,45 @@
 package document
 
-import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// VerificationKey is a key by which statements of the service can be checked.
+type VerificationKey struct {
+	// ID is the fragment of the key's id, the part after "#".
+	ID string
+	// Public is the public key.
+	Public ed25519.PublicKey
+}
 
 // did is a DID document (DID Core 1.0 section 4).
 type did struct {
-	Context     []string     `json:"@context"`
-	ID          string       `json:"id"`
-	AlsoKnownAs []string     `json:"alsoKnownAs"`
-	Service     []didService `json:"service"`
+	Context     []string    `json:"@context"`
+	ID          string      `json:"id"`
+	AlsoKnownAs []string    `json:"alsoKnownAs"`
+	Methods     []didMethod `json:"verificationMethod,omitempty"`
+	// Assertion are the ids of the methods that statements are signed with.
+	Assertion []string     `json:"assertionMethod,omitempty"`
+	Service   []didService `json:"service"`
+}
+
+// didMethod is a verification method of a DID document (DID Core 1.0 section
+// 5.2; JSON Web Signature 2020 for its type).
+type didMethod struct {
+	ID         string `json:"id"`
+	Type       string `json:"type"`
+	Controller string `json:"controller"`
+	JWK        okp    `json:"publicKeyJwk"`
+}
+
+// okp is an Ed25519 public key as a JWK (RFC 8037 section 2).
+type okp struct {
+	Type  string `json:"kty"`
+	Curve string `json:"crv"`
+	X     string `json:"x"`
 }
 
 // didService is a service of a DID document (DID Core 1.0 section 5.4).
@@ -20,17 +52,29 @@ type didService struct {
 // DID is the did:web document (did:web method specification). The service
 // #payment is the card checkout; a service #rail-<name> is the URI list of
 // each rail. The prefix keeps a rail that the operator named "payment" apart.
-func DID(o *offer.Offer) Document {
-	const paymentService = "PaymentService"
-	id := o.DID()
-	services := []didService{{ID: id + "#payment", Type: paymentService, Endpoint: o.Card.URL}}
+// Keys are listed with their whole id, by which verifiers look for them.
+func DID(o *offer.Offer, keys ...VerificationKey) Document {
+	const (
+		paymentService = "PaymentService"
+		didContext     = "https://www.w3.org/ns/did/v1"
+		keyContext     = "https://w3id.org/security/suites/jws-2020/v1"
+	)
+	d := did{Context: []string{didContext}, ID: o.DID(), AlsoKnownAs: []string{o.Acct()}}
+	d.Service = []didService{{ID: d.ID + "#payment", Type: paymentService, Endpoint: o.Card.URL}}
 	for _, r := range o.Rails {
-		services = append(services, didService{
-			ID: id + "#rail-" + r.Name(), Type: paymentService, Endpoint: o.URL(offer.URIPath(r.Name())),
+		d.Service = append(d.Service, didService{
+			ID: d.ID + "#rail-" + r.Name(), Type: paymentService, Endpoint: o.URL(offer.URIPath(r.Name())),
 		})
 	}
-	return JSON("application/did+json", did{
-		Context: []string{"https://www.w3.org/ns/did/v1"}, ID: id,
-		AlsoKnownAs: []string{o.Acct()}, Service: services,
-	})
+	for _, key := range keys {
+		id := d.ID + "#" + key.ID
+		d.Methods = append(d.Methods, didMethod{ID: id, Type: "JsonWebKey2020", Controller: d.ID, JWK: okp{
+			Type: "OKP", Curve: "Ed25519", X: base64.RawURLEncoding.EncodeToString(key.Public),
+		}})
+		d.Assertion = append(d.Assertion, id)
+	}
+	if len(keys) > 0 {
+		d.Context = append(d.Context, keyContext)
+	}
+	return JSON("application/did+json", d)
 }

@@ -7,9 +7,11 @@ import (
 )
 
 // liveAnswers are the answers that follow from what may change while the
-// configuration stays: the rate, the published address, the QR key.
+// configuration stays: the rate, the published address, the keys.
 type liveAnswers struct {
 	invoice, list, page *answer
+	// did is the DID document, which lists the keys that sign.
+	did *answer
 	// transfer is the bank-transfer page, nil without the rail.
 	transfer *answer
 	// uri and png are by rail.
@@ -20,6 +22,7 @@ func (s *Server) renderLive() *liveAnswers {
 	o, now, key := s.Offer, s.Live(), s.QRKey()
 	invoice, page := document.Invoice(o, now), s.payPage(now, key)
 	live := &liveAnswers{
+		did:     s.document(document.DID(o, s.keys()...)),
 		invoice: s.answer(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
 		page:    s.page(cacheLive, page, varyAccept),
 		uri:     make(map[string]*answer), png: make(map[string]*answer),
@@ -40,6 +43,13 @@ func (s *Server) renderLive() *liveAnswers {
 	list := document.URIList(links...)
 	live.list = s.answer(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
 	return live
+}
+
+func (s *Server) keys() []document.VerificationKey {
+	if s.Keys == nil {
+		return nil
+	}
+	return s.Keys()
 }
 
 // shown serves one of the live answers.

@@ -30,7 +30,7 @@ func (s *Server) table() []route {
 	o := s.Offer
 	const get, post = http.MethodGet, http.MethodPost
 	agentCard := s.document(document.AgentCard(o))
-	did := s.document(document.DID(o))
+	did := s.shown(func(l *liveAnswers) *answer { return l.did })
 	routes := []route{
 		{get, offer.PathHostMetaJSON, s.document(document.HostMetaJSON(o))},
 		{get, offer.PathDID, did},

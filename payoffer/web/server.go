@@ -32,7 +32,7 @@ type Payments interface {
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what a Server needs. Every field is required but Hooks and
+// Config is what a Server needs. Every field is required but Hooks, Keys and
 // OnDelivery.
 type Config struct {
 	Offer    *offer.Offer
@@ -47,6 +47,9 @@ type Config struct {
 	Health func() []observe.Health
 	// Hooks take the webhooks of providers.
 	Hooks Hooks
+	// Keys are the keys that sign for the offer; it never blocks. nil means
+	// that there are none.
+	Keys func() []document.VerificationKey
 	// OnDelivery is told what became of each delivery; nil for nobody.
 	OnDelivery func(rail string, v observe.Verdict)
 	// QRKey is the 32-byte key of QR addresses, nil until it is loaded.
@@ -100,8 +103,8 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Refresh renders again what follows from Config.Live and Config.QRKey: call it
-// when the rate, the published address or the key changed.
+// Refresh renders again what follows from Config.Live, Config.QRKey and
+// Config.Keys: call it when the rate, the published address or a key changed.
 func (s *Server) Refresh() {
 	// One at a time, so that an older state never replaces a newer one.
 	s.refresh.Lock()

@@ -50,6 +50,7 @@ type setup struct {
 	networks     []string
 	timeout      time.Duration
 	offerID      string
+	signer       Signer
 }
 
 // shop is a Service with everything that it stands on.
@@ -135,7 +136,7 @@ func newShop(t testing.TB, c setup) *shop {
 	s := &shop{t: t, book: c.ledger, rails: rails, logs: new(bytes.Buffer)}
 	config := Config{
 		Offer: o, Ledger: c.ledger, Limit: c.limit, Owner: c.owner, Own: func(string) bool { return false },
-		Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		Signer: c.signer, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, rail := range rails {
 		r := Rail{USDC: rail, Facilitators: c.made}

@@ -85,7 +85,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		}
 		intent = stored
 	}
-	return s.answer(p, intent)
+	return s.answer(p, s.complete(ctx, intent))
 }
 
 // leased reports whether somebody is at work on the intent.
@@ -226,6 +226,9 @@ func response(version int, i ledger.Intent) *SettleResponse {
 		r.Transaction = i.Transaction
 	}
 	r.Network = networkIn(version, i.Network)
+	if version == 1 {
+		r.Extensions = nil // they are of version 2
+	}
 	return r
 }
 

@@ -3,6 +3,7 @@ package x402
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -89,7 +90,7 @@ func (s *Service) Hint() string {
 func (s *Service) Required(reason string) PaymentRequired {
 	return PaymentRequired{
 		X402Version: 2, Error: reason, Resource: s.resource(), Accepts: s.Accepts(),
-		Extensions: map[string]json.RawMessage{extensionPaymentID: paymentIDExtension},
+		Extensions: maps.Clone(*s.extensions.Load()),
 	}
 }
 
@@ -97,7 +98,7 @@ func (s *Service) Required(reason string) PaymentRequired {
 var paymentIDExtension = json.RawMessage(`{"info":{"required":false},"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"required":{"type":"boolean"},"id":{"type":"string","minLength":16,"maxLength":128}},"required":["required"]}}`)
 
 // Quote is the standing answer to a request without payment.
-func (s *Service) Quote() *Quote { return s.quote }
+func (s *Service) Quote() *Quote { return s.quote.Load() }
 
 // Refusal is a quote of the same terms whose error is reason.
 func (s *Service) Refusal(reason string) *Quote {

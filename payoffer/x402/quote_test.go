@@ -15,7 +15,7 @@ func shopOf(t *testing.T, c setup) *Service {
 	c.ledger = nopBook{}
 	c = c.withDefaults(t)
 	o, rails := testOffer(t, c)
-	config := Config{Offer: o, Limit: c.limit, Now: time.Now}
+	config := Config{Offer: o, Limit: c.limit, Signer: c.signer, Now: time.Now}
 	for _, rail := range rails {
 		f, err := NewFacilitator(FacilitatorConfig{URL: DefaultTestFacilitator})
 		require.NoError(t, err)
@@ -30,6 +30,10 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}})
 	header, err := base64.StdEncoding.DecodeString(s.Quote().Header)
 	require.NoError(t, err, "the standard alphabet, which every client reads")
+	var quote map[string]any
+	require.NoError(t, json.Unmarshal(header, &quote))
+	require.Contains(t, quote["extensions"], "bazaar")
+	delete(quote["extensions"].(map[string]any), "bazaar") // has a test of its own
 	require.JSONEq(t, `{
 		"x402Version": 2, "error": "payment required",
 		"resource": {"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json"},
@@ -41,7 +45,7 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 		"extensions": {"payment-identifier": {"info": {"required": false}, "schema": {
 			"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "required": ["required"],
 			"properties": {"required": {"type": "boolean"}, "id": {"type": "string", "minLength": 16, "maxLength": 128}}}}}
-	}`, string(header))
+	}`, string(mustJSON(t, quote)))
 	require.Less(t, len(s.Quote().Header), 4096, "a small proxy buffer takes it")
 
 	var body map[string]any

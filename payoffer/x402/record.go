@@ -23,7 +23,7 @@ const (
 // claim records a facilitator's success without proof.
 func (s *Service) claim(ctx context.Context, i ledger.Intent) ledger.Intent {
 	i.State, i.Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
-	i.Answer = settled(i)
+	i.Answer = s.settled(i)
 	s.write(ctx, i, func(ctx context.Context) error {
 		return s.ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, i.Answer, i.Evidence)
 	})
@@ -34,7 +34,7 @@ func (s *Service) claim(ctx context.Context, i ledger.Intent) ledger.Intent {
 // intent as settled.
 func (s *Service) prove(ctx context.Context, i ledger.Intent, sighting ledger.Sighting) ledger.Intent {
 	i.State, i.Evidence, i.Transaction = ledger.IntentSettled, ledger.EvidenceChain, sighting.Transaction
-	i.Answer = settled(i)
+	i.Answer = s.settled(i)
 	sighting.Via, sighting.Own = "x402", i.Own
 	sighting.Intent, sighting.Answer = &i.IntentKey, i.Answer
 	s.write(ctx, i, func(ctx context.Context) error {
@@ -44,11 +44,32 @@ func (s *Service) prove(ctx context.Context, i ledger.Intent, sighting ledger.Si
 	return i
 }
 
-// settled is the stored answer of a paid intent, in version 2 terms.
-func settled(i ledger.Intent) []byte {
+// settled is the stored answer of a paid intent, in version 2 terms. One that is
+// stored already stands: a buyer has it.
+func (s *Service) settled(i ledger.Intent) []byte {
+	if i.Answer != nil {
+		return i.Answer
+	}
 	return encode(SettleResponse{
 		Success: true, Transaction: i.Transaction, Network: i.Network, Payer: i.From, Amount: strconv.FormatInt(i.Amount, 10),
+		Extensions: s.receipt(i),
 	})
+}
+
+// complete stores the answer of an intent that the chain's observer settled
+// before anything here had answered, so that every replay gets the same
+// receipt.
+func (s *Service) complete(ctx context.Context, i ledger.Intent) ledger.Intent {
+	if i.State != ledger.IntentSettled || i.Evidence != ledger.EvidenceChain || i.Answer != nil {
+		return i
+	}
+	if err := s.ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, s.settled(i), i.Evidence); err != nil {
+		return i
+	}
+	if stored, known, err := s.ledger.Intent(ctx, i.IntentKey); err == nil && known {
+		return stored
+	}
+	return i
 }
 
 // write stores what became of a payment that was charged. The buyer is told so

@@ -2,11 +2,13 @@ package x402
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -71,7 +73,10 @@ type Config struct {
 	// are resolved all the same. nil means that there is none.
 	Former func(account string) (Rail, bool)
 	// Own tells the operator's own addresses (lower case) from the world's.
-	Own    func(address string) bool
+	Own func(address string) bool
+	// Signer signs offers and receipts; nil leaves the extension
+	// offer-receipt out.
+	Signer Signer
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -87,8 +92,12 @@ type Service struct {
 	former  func(account string) (Rail, bool)
 	now     func() time.Time
 	log     *slog.Logger
-	quote   *Quote
-	gate    gate
+	signer  Signer
+	// refreshing guards extensions and quote, which Refresh replaces.
+	refreshing sync.Mutex
+	extensions atomic.Pointer[map[string]json.RawMessage]
+	quote      atomic.Pointer[Quote]
+	gate       gate
 	// settling counts the settlements under way.
 	settling inFlight
 	// writing holds the keys of the payments that are written later.
@@ -115,13 +124,13 @@ func New(c Config) (*Service, error) {
 	}
 	s := &Service{
 		offer: c.Offer, rails: slices.Clone(c.Rails), ledger: c.Ledger, limiter: newLimiter(c.Limit),
-		owner: c.Owner, own: c.Own, former: c.Former, now: c.Now, log: c.Logger,
+		owner: c.Owner, own: c.Own, former: c.Former, signer: c.Signer, now: c.Now, log: c.Logger,
 		gate: gate{busy: make(map[ledger.IntentKey]chan struct{})},
 	}
 	for n := range s.rails {
 		s.rails[n].terms = s.termsOf(s.rails[n].USDC)
 	}
-	s.quote = s.Refusal(unpaid)
+	s.Refresh()
 	return s, nil
 }
 

@@ -1,0 +1,196 @@
+package payoffer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	// maxVerified bounds what is read of a file, in bytes.
+	maxVerified = 1 << 20
+	// clockSkew is how far a receipt's clock may be ahead of ours.
+	clockSkew = 5 * time.Minute
+)
+
+func verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify <receipt|offer|file|->",
+		Short: "Checks signed receipts and offers of x402 from their domain alone",
+		Long: `
+Checks signed receipts and offers of x402 (extension offer-receipt, format jws),
+of this server or of any other.
+
+Give a JWS, a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that holds one,
+or a file with any of these; - reads the standard input. The key is taken from
+the DID document of the domain that the statement is about: one GET, and nothing
+else is asked. The exit status is 0 only if everything that was given is valid.`,
+		Example: "  caddy pay-offer verify receipt.json\n  curl -si https://pay.example.org/v1/quote | caddy pay-offer verify -",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+		text, err := readVerified(fl.Arg(0), cmd.InOrStdin())
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		v := verifier{keys: signature.NewResolver(nil), now: time.Now(), out: cmd.OutOrStdout()}
+		if err := v.verifyAll(cmd.Context(), x402.FindSigned(text)); err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// readVerified is the content of the file of that name, or the argument itself.
+func readVerified(argument string, stdin io.Reader) ([]byte, error) {
+	source := stdin
+	if argument != "-" {
+		file, err := os.Open(argument)
+		if err != nil {
+			return []byte(argument), nil
+		}
+		defer file.Close()
+		source = file
+	}
+	text, err := io.ReadAll(io.LimitReader(source, maxVerified+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxVerified {
+		return nil, fmt.Errorf("there is more than %d bytes to read, which no receipt has", maxVerified)
+	}
+	return text, nil
+}
+
+// verifier checks signed statements and says what they prove.
+type verifier struct {
+	keys *signature.Resolver
+	now  time.Time
+	out  io.Writer
+}
+
+func (v *verifier) verifyAll(ctx context.Context, signed []string) error {
+	if len(signed) == 0 {
+		return errors.New("there is no signed receipt or offer here: give a JWS, a PAYMENT-RESPONSE header, JSON that holds one, or the name of a file")
+	}
+	var errs []error
+	for n, jws := range signed {
+		if err := v.verify(ctx, jws); err != nil {
+			if len(signed) > 1 {
+				err = fmt.Errorf("number %d of %d: %w", n+1, len(signed), err)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// verify checks one statement. Only a key that the domain of the statement's
+// own URL publishes may sign it (section 4.5.1 of the extension).
+func (v *verifier) verify(ctx context.Context, compact string) error {
+	jws, err := signature.ParseJWS(compact)
+	if err != nil {
+		return fmt.Errorf("NOT VALID: it %w", err)
+	}
+	statement, err := x402.ParseStatement(jws.Payload)
+	if err != nil {
+		return fmt.Errorf("NOT VALID: it %w", err)
+	}
+	origin, err := originOf(statement.ResourceURL())
+	if err != nil {
+		return fmt.Errorf("NOT VALID: its resourceUrl names no domain: %s", printable(err.Error()))
+	}
+	key, err := v.keys.Key(ctx, origin, jws.KeyID)
+	if err != nil {
+		return fmt.Errorf("NOT VERIFIED: %s", printable(err.Error()))
+	}
+	if !jws.VerifiedBy(key) {
+		return fmt.Errorf("NOT VALID: the signature is not that of the key which %s publishes; the text was changed, or somebody else signed it",
+			printable(offer.Host(origin)))
+	}
+	if statement.Offer != nil {
+		return v.offer(offer.Host(origin), jws.KeyID, statement.Offer)
+	}
+	return v.receipt(offer.Host(origin), jws.KeyID, statement.Receipt)
+}
+
+// originOf is the origin of a URL.
+func originOf(address string) (string, error) {
+	u, err := offer.ParseURL(address)
+	if err != nil {
+		return "", err
+	}
+	return offer.ParseOrigin(u.Scheme + "://" + u.Host)
+}
+
+// receipt prints what a receipt proves.
+func (v *verifier) receipt(host, keyID string, r *x402.ReceiptPayload) error {
+	issued := time.Unix(r.IssuedAt, 0)
+	if issued.After(v.now.Add(clockSkew)) {
+		return fmt.Errorf("NOT VALID: the receipt is dated %s, which is in the future", date(issued))
+	}
+	v.print(fmt.Sprintf("VALID receipt: %s says that %s paid for %s on %s; issued %s", host, r.Payer, r.ResourceURL, network(r.Network), date(issued)))
+	v.print("  key: " + keyID + ", which " + host + " publishes")
+	if r.Transaction != "" {
+		v.print("  transaction, by the word of " + host + ": " + r.Transaction)
+	} else {
+		v.print("  It proves the word of " + host + ". It names no amount and no transaction: those stand on the chain.")
+	}
+	return nil
+}
+
+// offer prints what an offer proves.
+func (v *verifier) offer(host, keyID string, o *x402.OfferPayload) error {
+	end := "without an end"
+	if o.ValidUntil != 0 {
+		until := time.Unix(o.ValidUntil, 0)
+		if until.Before(v.now) {
+			return fmt.Errorf("EXPIRED: %s signed this offer, and it ended %s; ask for a new quote", printable(host), date(until))
+		}
+		end = "until " + date(until)
+	}
+	v.print(fmt.Sprintf("VALID offer: %s asks %s on %s for %s, to %s (%s); it holds %s", host, price(o), network(o.Network),
+		o.ResourceURL, o.PayTo, o.Scheme, end))
+	v.print("  key: " + keyID + ", which " + host + " publishes")
+	return nil
+}
+
+// print writes a line. All of it may come from others.
+func (v *verifier) print(line string) { fmt.Fprintln(v.out, printable(line)) }
+
+func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// price is an offer's amount in USDC, where its asset is that of a network known
+// here.
+func price(o *x402.OfferPayload) string {
+	known, err := offer.LookupNetwork(o.Network)
+	units, notNumber := strconv.ParseUint(o.Amount, 10, 63)
+	if err != nil || notNumber != nil || !strings.EqualFold(known.USDC, o.Asset) {
+		return o.Amount + " atomic units of " + o.Asset
+	}
+	decimal := fmt.Sprintf("%d.%06d", units/1_000_000, units%1_000_000)
+	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".") + " USDC"
+}
+
+// network is the name of a network with its CAIP-2 id, where it is known.
+func network(caip2 string) string {
+	known, err := offer.LookupNetwork(caip2)
+	if err != nil || !strings.Contains(caip2, ":") {
+		return caip2
+	}
+	return known.Name + " (" + caip2 + ")"
+}

@@ -1,0 +1,182 @@
+package signature
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Key is a key of a Ring.
+type Key struct {
+	// ID is the fragment of the key's id: its thumbprint (RFC 7638), so that
+	// no other key ever has it, even when all keys were lost and made anew.
+	ID string
+	// Public is the key that others check signatures with.
+	Public ed25519.PublicKey
+	// From is when it begins to sign.
+	From time.Time
+
+	private ed25519.PrivateKey // nil for a former key
+}
+
+// Sign signs a payload as a JWS whose kid is did#ID.
+func (k Key) Sign(did string, payload []byte) string {
+	return sign(header{algorithm, did + "#" + k.ID}, payload, k.private)
+}
+
+// Ring is the keys of one domain, oldest first. It does not change.
+type Ring struct{ keys []Key }
+
+// NewRing is a ring with one new key.
+func NewRing(random io.Reader, now time.Time) (*Ring, error) {
+	key, err := newKey(random, now)
+	return &Ring{[]Key{key}}, err
+}
+
+func newKey(random io.Reader, from time.Time) (Key, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := io.ReadFull(random, seed); err != nil {
+		return Key{}, fmt.Errorf("making a signing key: %w", err)
+	}
+	private := ed25519.NewKeyFromSeed(seed)
+	public := private.Public().(ed25519.PublicKey)
+	return Key{thumbprint(public), public, time.Unix(from.Unix(), 0), private}, nil
+}
+
+// thumbprint is the SHA-256 thumbprint of a public key (RFC 7638, RFC 8037
+// section 2).
+func thumbprint(key ed25519.PublicKey) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, `{"crv":"Ed25519","kty":"OKP","x":"%s"}`, encode(key)))
+	return encode(sum[:])
+}
+
+// Keys are all keys, which the domain publishes so that what they signed can be
+// checked.
+func (r *Ring) Keys() []Key { return slices.Clone(r.keys) }
+
+// Current is the key that signs: the newest whose time has come.
+func (r *Ring) Current(now time.Time) Key {
+	var current Key
+	for _, key := range r.keys {
+		if key.private != nil && (current.private == nil || !key.From.After(now)) {
+			current = key
+		}
+	}
+	return current
+}
+
+// Rotated is the ring with a new key that signs from a later time on, by which
+// everyone has seen it published. Keys that do not sign any more stay
+// published and lose their private half.
+func (r *Ring) Rotated(random io.Reader, now, from time.Time) (*Ring, error) {
+	next, err := newKey(random, from)
+	if err != nil {
+		return nil, err
+	}
+	current, keys := r.Current(now), r.Keys()
+	for n := range keys {
+		if keys[n].ID != current.ID {
+			keys[n].private = nil
+		}
+	}
+	return &Ring{append(keys, next)}, nil
+}
+
+// jwk is a key as JSON (RFC 7517, RFC 8037 section 2). nbf is a member of ours:
+// the Unix second from which the key signs.
+type jwk struct {
+	Type    string `json:"kty"`
+	Curve   string `json:"crv"`
+	ID      string `json:"kid,omitempty"`
+	X       string `json:"x"`
+	Private string `json:"d,omitempty"`
+	From    int64  `json:"nbf,omitempty"`
+}
+
+// jwkSet is a JWK Set (RFC 7517 section 5).
+type jwkSet struct {
+	Keys []jwk `json:"keys"`
+}
+
+// Encode is the ring as a JWK Set with the private keys: it is secret.
+func (r *Ring) Encode() []byte {
+	var set jwkSet
+	for _, key := range r.keys {
+		encoded := jwk{Type: "OKP", Curve: "Ed25519", ID: key.ID, X: encode(key.Public), From: key.From.Unix()}
+		if key.private != nil {
+			encoded.Private = encode(key.private.Seed())
+		}
+		set.Keys = append(set.Keys, encoded)
+	}
+	text, err := json.MarshalIndent(set, "", "  ")
+	if err != nil {
+		panic("signature: encode a ring: " + err.Error()) // strings and integers always marshal
+	}
+	return append(text, '\n')
+}
+
+// ParseRing reads what Encode wrote. Errors never repeat a key.
+func ParseRing(text []byte) (*Ring, error) {
+	var set jwkSet
+	if json.Unmarshal(text, &set) != nil {
+		return nil, errors.New("it is not a JWK Set")
+	}
+	r := new(Ring)
+	for n, encoded := range set.Keys {
+		key, err := encoded.key()
+		if err != nil {
+			return nil, fmt.Errorf("its key %d %w", n+1, err)
+		}
+		r.keys = append(r.keys, key)
+	}
+	if r.Current(time.Time{}).private == nil {
+		return nil, errors.New("it has no private key")
+	}
+	return r, nil
+}
+
+func (encoded jwk) key() (Key, error) {
+	public, err := encoded.public()
+	if err != nil {
+		return Key{}, err
+	}
+	key := Key{ID: thumbprint(public), Public: public, From: time.Unix(encoded.From, 0)}
+	if encoded.ID != key.ID {
+		return Key{}, errors.New("has an id that is not its thumbprint")
+	}
+	if encoded.Private == "" {
+		return key, nil
+	}
+	seed, err := base64.RawURLEncoding.Strict().DecodeString(encoded.Private)
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return Key{}, errors.New("is damaged")
+	}
+	key.private = ed25519.NewKeyFromSeed(seed)
+	if !public.Equal(key.private.Public()) {
+		return Key{}, errors.New("is damaged: its halves do not belong together")
+	}
+	return key, nil
+}
+
+func (encoded jwk) public() (ed25519.PublicKey, error) {
+	x, err := base64.RawURLEncoding.Strict().DecodeString(encoded.X)
+	if encoded.Type != "OKP" || encoded.Curve != "Ed25519" || err != nil || len(x) != ed25519.PublicKeySize {
+		return nil, errors.New("is no Ed25519 key")
+	}
+	return x, nil
+}
+
+// parseJWK reads a public key.
+func parseJWK(text []byte) (ed25519.PublicKey, error) {
+	var encoded jwk
+	if json.Unmarshal(text, &encoded) != nil {
+		return nil, errors.New("is no JWK")
+	}
+	return encoded.public()
+}
