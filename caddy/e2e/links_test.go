@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,6 +26,10 @@ var (
 func TestNoPublishedLinkIsDead(t *testing.T) {
 	shipped := server.StartShipped(t)
 	service, site := shipped.Service, shipped.Site
+	require.Eventually(t, func() bool { // the key of the QR codes follows the first answer
+		image, _, err := fetch(service + "/v1/pay/card.png")
+		return err == nil && image.StatusCode == http.StatusFound
+	}, 30*time.Second, 50*time.Millisecond, "the service has started")
 
 	pages := append(documented(t, service), service+"/v1/pay", site+"/offer/")
 	links := map[string][]string{}
@@ -83,6 +88,13 @@ func linksOf(t *testing.T, page, accept string) []string {
 		link = strings.TrimRight(html.UnescapeString(link), ".,;:`*")
 		found = append(found, strings.ReplaceAll(link, "{uri}", url.QueryEscape("acct:pay@"+at.Host)))
 	}
+	return append(found, markupLinks(t, at, body)...)
+}
+
+// markupLinks finds the addresses in HTML that are relative to its page.
+func markupLinks(t *testing.T, at *url.URL, body string) []string {
+	t.Helper()
+	var found []string
 	for _, match := range markupLink.FindAllStringSubmatch(body, -1) {
 		link, err := at.Parse(html.UnescapeString(match[1]))
 		require.NoError(t, err)

@@ -29,8 +29,9 @@ func TestDocumentsCarryTheirMediaType(t *testing.T) {
 		offer.PathX402:         "application/json",
 		offer.PathLLMs:         "text/plain; charset=utf-8",
 		offer.PathAPICatalog:   `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`,
+		offer.PathFunding:      "application/json",
 	}
-	docs := documents(t, fullOffer(t, terms()))
+	docs := documents(t, fundedOffer(t, terms()))
 	require.Len(t, docs, len(want))
 	for path, d := range docs {
 		require.Equal(t, want[path], d.Type, path)
@@ -44,7 +45,7 @@ func TestDocumentsCarryTheirMediaType(t *testing.T) {
 
 // Every address of ours must be one that the server answers.
 func TestDocumentsLinkOnlyToKnownPaths(t *testing.T) {
-	for name, o := range map[string]*offer.Offer{"full": fullOffer(t, terms()), "card": cardOffer(t, terms())} {
+	for name, o := range map[string]*offer.Offer{"full": fundedOffer(t, terms()), "card": cardOffer(t, terms())} {
 		known := map[string]bool{o.BaseURL: true, o.SiteURL: true, o.SitePage(): true}
 		for _, op := range Operations(o) {
 			known[o.URL(op.Path)] = true
@@ -70,7 +71,7 @@ func ownLinks(o *offer.Offer, d Document) []string {
 }
 
 func TestDocumentsLeadToTheCardCheckout(t *testing.T) {
-	o := fullOffer(t, terms())
+	o := fundedOffer(t, terms())
 	elsewhere := map[string]bool{ // lead there by a path of ours
 		offer.PathNodeInfo: true, offer.PathSecurity: true, offer.PathLLMs: true, offer.PathX402: true,
 	}
@@ -111,9 +112,9 @@ func TestFixedDocumentsHoldNoBitcoinAddress(t *testing.T) {
 func TestAnotherAmountReplaces42(t *testing.T) {
 	other := terms()
 	other.Amount = 7_50
-	for path, d := range documents(t, fullOffer(t, other)) {
+	for path, d := range documents(t, fundedOffer(t, other)) {
 		body := strings.NewReplacer(
-			ToolName, "", skillID, "", "Example 42", "", "Example%2042", "", "co+42", "", "co%2B42", "", `"429"`, "",
+			ToolName, "", skillID, "", "Example 42", "", "Example%2042", "", "co+42", "", "co%2B42", "", "429", "",
 		).Replace(string(d.Body))
 		require.False(t, strings.Contains(body, "42"), path)
 	}

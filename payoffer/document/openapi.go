@@ -1,7 +1,6 @@
 package document
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -35,9 +34,9 @@ func Operations(o *offer.Offer, hooks ...string) []Operation {
 }
 
 // OpenAPI is the OpenAPI 3.1.0 description of every path of the service host,
-// with x-payment (specification section 2.1), and with x-payment-info and x-service-info in
-// the forms that payment directories read. The rails named in hooks take
-// webhooks.
+// with x-payment (specification section 2.1), and with x-payment-info and
+// x-service-info in the forms that payment directories read. The rails named in
+// hooks take webhooks.
 func OpenAPI(o *offer.Offer, hooks ...string) Document {
 	checkout := fixed(o, o.Card).Title
 	tags := []object{
@@ -57,7 +56,8 @@ func OpenAPI(o *offer.Offer, hooks ...string) Document {
 			{"title", o.Name},
 			{"version", Version},
 			{"description", markdown(o.Description)},
-			{"contact", object{{"name", o.Operator}, {"url", o.SiteURL}}},
+			{"contact", contact(o)},
+			{"license", object{{"name", "Apache License 2.0"}, {"identifier", "Apache-2.0"}}},
 			{"x-guidance", "One fixed payment of " + price(o) + ". A person must have authorised it. " +
 				"A 402 answer or a 200 invoice is a quote, not a payment."},
 		}},
@@ -116,27 +116,38 @@ func operationObject(o *offer.Offer, op operation) object {
 	if op.body != nil {
 		out = append(out, member{"requestBody", op.body})
 	}
+	// Directories want it said of every operation that it is public.
+	security := []object{}
 	if op.security != "" {
-		out = append(out, member{"security", []object{{{op.security, []string{}}}}})
+		security = append(security, object{{op.security, []string{}}})
 	}
+	out = append(out, member{"security", security})
 	if op.payment {
 		out = append(out, member{"x-payment", object{
 			{"scheme", offer.SchemeCard}, {"amountUsd", o.Amount}, {"url", o.Card.URL},
 		}})
 	}
-	if slices.ContainsFunc(op.responses, func(m member) bool { return m.name == "402" }) {
+	if op.payable {
 		out = append(out, member{"x-payment-info", paymentInfo(o)})
 	}
 	return append(out, member{"responses", op.responses})
 }
 
-// paymentInfo holds the price in the two forms in use: offers, in cents
-// (draft-payment-discovery), and price with protocols, in dollars.
-func paymentInfo(o *offer.Offer) object {
-	protocols := []object{}
-	if len(o.USDC()) > 0 {
-		protocols = append(protocols, object{{"x402", object{}}})
+// contact is who answers for the interface; directories verify the owner of an
+// origin by the e-mail address.
+func contact(o *offer.Offer) object {
+	out := object{{"name", o.Operator}, {"url", o.SiteURL}}
+	if o.Contact != "" {
+		out = append(out, member{"email", o.Contact})
 	}
+	return out
+}
+
+// paymentInfo holds the price in the two forms in use: offers, in cents
+// (draft-payment-discovery), and price with protocols, in dollars. Only an
+// operation that takes the payment carries it: a directory lists what it finds
+// it on as something to be paid there.
+func paymentInfo(o *offer.Offer) object {
 	return object{
 		{"offers", []object{{
 			{"intent", "charge"},
@@ -146,6 +157,6 @@ func paymentInfo(o *offer.Offer) object {
 			{"description", fixed(o, o.Card).Title},
 		}}},
 		{"price", object{{"mode", "fixed"}, {"amount", o.Amount.Decimal()}, {"currency", "USD"}}},
-		{"protocols", protocols},
+		{"protocols", []object{{{"x402", object{}}}}},
 	}
 }

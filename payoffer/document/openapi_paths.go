@@ -2,7 +2,6 @@ package document
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -16,8 +15,10 @@ type operation struct {
 	body any
 	// security is the scheme that a request must satisfy, empty for none.
 	security string
-	// payment marks an operation that leads to the payment (x-payment).
-	payment   bool
+	// payment marks an operation that leads to the payment (x-payment), payable
+	// the one that takes it (x-payment-info).
+	payment, payable bool
+
 	responses object
 }
 
@@ -83,6 +84,7 @@ func sponsorOperation(o *offer.Offer) operation {
 	if len(o.USDC()) == 0 {
 		return op
 	}
+	op.payable = true
 	op.summary = "Pay by the x402 protocol; the body is ignored"
 	op.description = "Without a payment header the answer is the quote. " +
 		"After a 503 send the identical payment again later: a new signature could pay twice."
@@ -148,73 +150,4 @@ func railPair(o *offer.Offer, r offer.Rail) []operation {
 			responses: answers(on("302", redirect("The QR image.")), on("503", laterRef)),
 		},
 	}
-}
-
-func agentOperations() []operation {
-	rpc := record([]string{"jsonrpc"}, member{"jsonrpc", object{{"const", "2.0"}}})
-	return []operation{{
-		method: http.MethodPost, path: offer.PathMCP, id: "postMCP", tag: tagAgents,
-		summary:     "Agent endpoint: MCP and A2A by JSON-RPC 2.0",
-		description: "Call the method tools/call with the tool `" + ToolName + "` for every way to pay.",
-		body: object{
-			{"required", true},
-			{"content", object{{typeJSON, object{{"schema", rpc}}}}},
-		},
-		responses: object{
-			on("200", content("The JSON-RPC response.", typeJSON, rpc)),
-			on("202", object{{"description", "A notification was accepted."}}),
-			on("4XX", content("Refused, with the JSON-RPC error.", typeJSON, rpc)),
-		},
-	}}
-}
-
-// discoveryOperations are the documents of this package.
-func discoveryOperations(o *offer.Offer) []operation {
-	document := func(path, id, mediaType, summary string) operation {
-		schema := object{{"type", "object"}}
-		if strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "xml") {
-			schema = text()
-		}
-		return operation{
-			method: http.MethodGet, path: path, id: id, tag: tagDiscovery, summary: summary,
-			responses: answers(on("200", content("The document.", mediaType, schema))),
-		}
-	}
-	finger := document(offer.PathWebFinger, "getWebFinger", typeJRD, "WebFinger of the pay account (RFC 7033)")
-	finger.parameters = []object{
-		required(parameter("query", "resource", "The account, as in "+o.Acct()+".", text())),
-		parameter("query", "rel", "Relations to list; may be repeated.", object{{"type", "array"}, {"items", text()}}),
-	}
-	meta := document(offer.PathHostMeta, "getHostMeta", "application/xrd+xml", "Host metadata as XRD, or as JSON on request (RFC 6415)")
-	meta.responses = answers(on("200", contents("The document.",
-		media("application/xrd+xml", text()), media(typeJRD, object{{"type", "object"}}))))
-	ops := []operation{
-		meta,
-		document(offer.PathHostMetaJSON, "getHostMetaJSON", typeJRD, "Host metadata as JSON (RFC 6415)"),
-		finger,
-		document(offer.PathDID, "getDID", "application/did+json", "DID document (did:web)"),
-		document(offer.PathDIDRoot, "getDIDRoot", "application/did+json", "DID document, second address"),
-		document(offer.PathNodeInfo, "getNodeInfoIndex", typeJSON, "NodeInfo discovery"),
-		document(offer.PathNodeInfo21, "getNodeInfo", typeJSON, "NodeInfo 2.1 with payment metadata"),
-		document(offer.PathHumans, "getHumans", "text/plain", "The operator and every rail (humans.txt)"),
-		document(offer.PathSecurity, "getSecurity", "text/plain", "Contacts (security.txt, RFC 9116)"),
-		{
-			method: http.MethodGet, path: offer.PathSecurityRoot, id: "getSecurityRoot", tag: tagDiscovery,
-			summary:   "Leads to security.txt",
-			responses: answers(on("302", redirect("The address of security.txt."))),
-		},
-		document(offer.PathPackage, "getPackage", typeJSON, "Package document with funding addresses (npm)"),
-		document(offer.PathSkill, "getSkill", "text/markdown", "Agent skill: how to pay"),
-		document(offer.PathAgentCard, "getAgentCard", typeJSON, "Agent card (A2A 0.3.0)"),
-		document(offer.PathAgentCardOld, "getAgentCardOld", typeJSON, "Agent card, older address"),
-		document(offer.PathOpenAPI, "getOpenAPI", typeJSON, "This description"),
-		document(offer.PathLLMs, "getLLMs", "text/plain", "Summary for language models (llms.txt)"),
-		document(offer.PathAPICatalog, "getAPICatalog", "application/linkset+json", "API catalog (RFC 9727)"),
-	}
-	if len(o.USDC()) > 0 {
-		ops = append(ops,
-			document(offer.PathX402, "getX402", typeJSON, "Payable resources for x402 directories"),
-			document(offer.PathX402JSON, "getX402JSON", typeJSON, "Payable resources for x402 directories, second address"))
-	}
-	return ops
 }

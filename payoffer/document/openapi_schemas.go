@@ -17,6 +17,7 @@ var (
 // Media types of answers that are no documents.
 const (
 	typeHTML    = "text/html"
+	typeText    = "text/plain"
 	typeProblem = "application/problem+json"
 )
 
@@ -73,9 +74,9 @@ func parameter(in, name, description string, schema object) object {
 // required marks a parameter that must be sent.
 func required(parameter object) object { return append(parameter, member{"required", true}) }
 
-// ignoredBody describes a request's body that is not read.
+// ignoredBody describes a request's body that is not read, whatever its type.
 func ignoredBody() object {
-	return object{{"description", "Ignored."}, {"content", object{{"*/*", object{}}}}}
+	return object{{"description", "Ignored."}, {"content", object{media(typeJSON, object{{"type", "object"}})}}}
 }
 
 // idPart is a rail's name as a part of an operationId. Rail names hold no
@@ -150,7 +151,7 @@ func schemas(o *offer.Offer, hooks []string) object {
 	if len(o.USDC()) > 0 {
 		all = append(all, member{"Requirement", requirementSchema()}, member{"Settlement", settlementSchema()})
 	}
-	return all
+	return append(append(all, rpcSchemas()...), documentSchemas(o)...)
 }
 
 // record is the schema of an object with its required members.

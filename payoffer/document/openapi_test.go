@@ -46,6 +46,8 @@ func TestOpenAPIInfoIsTheSpecifiedOne(t *testing.T) {
 	require.Equal(t, "Example Offer", at(t, doc, "info", "title"))
 	require.Equal(t, "One fixed payment.", at(t, doc, "info", "description"))
 	require.Equal(t, "https://www.example.org", at(t, doc, "info", "contact", "url"))
+	require.NotContains(t, at(t, doc, "info", "contact"), "email", "the operator gave none")
+	require.Equal(t, "help@example.org", at(t, decode(t, OpenAPI(fundedOffer(t, terms()))), "info", "contact", "email"))
 	require.Len(t, doc["servers"], 2)
 	require.Equal(t, "https://pay.example.org", at(t, doc, "servers", 0, "url"))
 	require.Equal(t, "https://www.example.org", at(t, doc, "servers", 1, "url"))
@@ -107,7 +109,7 @@ func checkParameters(t *testing.T, path string, op map[string]any) {
 }
 
 func TestOpenAPIReferencesResolve(t *testing.T) {
-	for _, d := range []Document{OpenAPI(fullOffer(t, terms())), OpenAPI(fullOffer(t, terms()), "card"), OpenAPI(cardOffer(t, terms()))} {
+	for _, d := range []Document{OpenAPI(fullOffer(t, terms())), OpenAPI(fundedOffer(t, terms()), "card"), OpenAPI(cardOffer(t, terms()))} {
 		doc := decode(t, d)
 		used := make(map[string]bool)
 		var walk func(v any)
@@ -155,10 +157,11 @@ func TestOpenAPIDescribesThePayment(t *testing.T) {
 			paid[where] = true
 			require.Equal(t, map[string]any{"scheme": "stripe", "amountUsd": 42.0, "url": o.Card.URL}, payment)
 		}
-		_, quotes := op["responses"].(map[string]any)["402"]
 		info, has := op["x-payment-info"]
-		require.Equal(t, quotes, has, where)
+		require.Equal(t, where == "POST /v1/sponsor", has, "directories list what carries it as payable there: %s", where)
 		if has {
+			at(t, op, "responses", "402")
+			at(t, op, "requestBody", "content", "application/json", "schema")
 			require.Equal(t, "4200", at(t, info, "offers", 0, "amount"), "cents as digits")
 			require.Equal(t, "charge", at(t, info, "offers", 0, "intent"))
 			require.Equal(t, map[string]any{"mode": "fixed", "amount": "42.00", "currency": "USD"}, at(t, info, "price"))
@@ -169,6 +172,33 @@ func TestOpenAPIDescribesThePayment(t *testing.T) {
 		"GET /pay": true, "GET /v1/offer": true, "POST /v1/offer": true, "GET /v1/quote": true, "POST /v1/quote": true,
 		"POST /v1/sponsor": true,
 	}, paid)
+}
+
+// A card alone takes no payment by a program: nothing is to be paid at an
+// address of ours.
+func TestNothingIsPayableWithoutARailForPrograms(t *testing.T) {
+	eachOperation(t, decode(t, OpenAPI(cardOffer(t, terms()))), func(method, path string, op map[string]any) {
+		require.NotContains(t, op, "x-payment-info", "%s %s", method, path)
+	})
+}
+
+// A client can be generated only from answers that have a schema.
+func TestEveryAnswerHasASchema(t *testing.T) {
+	doc := decode(t, OpenAPI(fundedOffer(t, terms()), "card", "tip-jar"))
+	eachOperation(t, doc, func(method, path string, op map[string]any) {
+		for status, response := range op["responses"].(map[string]any) {
+			where := method + " " + path + " " + status
+			contents, _ := resolve(t, doc, response)["content"].(map[string]any)
+			require.Equal(t, status == "202", len(contents) == 0, where)
+			for mediaType, content := range contents {
+				schema := resolve(t, doc, at(t, content, "schema"))
+				require.NotEmpty(t, schema, "%s %s", where, mediaType)
+				if strings.Contains(mediaType, "json") && path != offer.PathOpenAPI {
+					require.True(t, schema["properties"] != nil || schema["oneOf"] != nil, "%s %s is any object", where, mediaType)
+				}
+			}
+		}
+	})
 }
 
 func TestOperationsAreThoseOfTheDescription(t *testing.T) {
@@ -189,7 +219,7 @@ func TestOperationsCoverEveryPathConstant(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../offer/paths.go", nil, 0)
 	require.NoError(t, err)
 	described := make(map[string]bool)
-	for _, op := range Operations(fullOffer(t, terms()), "card", "tip-jar") {
+	for _, op := range Operations(fundedOffer(t, terms()), "card", "tip-jar") {
 		described[op.Path] = true
 	}
 	described[offer.PathSite] = true // of the site host
@@ -253,7 +283,7 @@ func TestWebhooksAreDescribedWhereTheyAreTaken(t *testing.T) {
 			if want.shop {
 				require.Equal(t, []any{"pack", "tip-jar"}, at(t, paths, shop, "post", "parameters", 0, "schema", "enum"))
 				require.Equal(t, "password", at(t, paths, shop, "post", "parameters", 1, "schema", "format"))
-				require.NotContains(t, paths[shop].(map[string]any)["post"], "security")
+				require.Equal(t, []any{}, at(t, paths, shop, "post", "security"))
 			}
 		})
 	}

@@ -95,3 +95,26 @@ func settlementSchema() object {
 		member{"description", described("string", "What the answer means.")},
 	)
 }
+
+// x402Schema is the document for x402 directories; accepts are requirements in
+// version 2.
+func x402Schema() object {
+	return whole(
+		member{"version", object{{"const", 1}}},
+		member{"x402Version", object{{"const", 2}}},
+		member{"name", text()},
+		member{"description", text()},
+		member{"resources", listOf(uri("A payable URL."))},
+		member{"instructions", described("string", "What a client has to do.")},
+		member{"accepts", listOf(record(
+			[]string{"scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds"},
+			member{"scheme", object{{"const", "exact"}}},
+			member{"network", described("string", "The chain as a CAIP-2 id.")},
+			member{"amount", atomic()},
+			member{"asset", described("string", "The token contract.")},
+			member{"payTo", described("string", "Where the money goes.")},
+			member{"maxTimeoutSeconds", described("integer", "How long a signed payment is valid, in seconds.")},
+			member{"extra", described("object", "Name and version of the token's EIP-712 domain.")},
+		))},
+	)
+}

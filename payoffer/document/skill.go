@@ -77,12 +77,51 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 	fmt.Fprintf(b, "- Every rail as JSON: <%s>\n", o.URL(offer.PathInvoice))
 	fmt.Fprintf(b, "- Tool `%s` at the agent endpoint <%s>\n", ToolName, o.URL(offer.PathMCP))
 	fmt.Fprintf(b, "- API description: <%s>\n", o.URL(offer.PathOpenAPI))
+	skillLater(b, o)
 	if len(o.USDC()) == 0 {
 		return
 	}
-	fmt.Fprintf(b, `- x402, versions 1 and 2: send POST to <%s>,
-  sign one of the requirements that the answer accepts, and send the request
-  again with the payment. On a 503 answer send the identical payment again
-  later; a new signature could pay twice. %s
+	fmt.Fprintf(b, `
+### Pay by x402
+
+1. Send POST to <%s> without a payment. The answer is
+   402: the header PAYMENT-REQUIRED holds the terms of version 2, the body those
+   of version 1.
+2. Compare amount, token, network and payee with the rail above, and sign one of
+   the requirements in "accepts". %s
+3. Send the same POST again with the payment in the header PAYMENT-SIGNATURE
+   (version 2) or X-PAYMENT (version 1). Keep the signed payment until you have
+   a definite answer.
+
+The answer says what to do:
+
+- 200: paid. Keep the body and PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version
+  1), which name the transaction. Do not pay again.
+- 400: the payment could not be read, and nothing was charged. Mend the header.
+- 402 to a request with a payment: it was refused, and "error" says why. Nothing
+  was charged by this request.
+- 409: this authorization or payment identifier is in use with other contents.
+  Send the first payment again, unchanged.
+- 429: too many attempts. Wait the seconds of Retry-After, then send the same
+  payment again.
+- 503: not known yet. It is neither a refusal nor a receipt, and the money may
+  have moved. Wait the seconds of Retry-After and send the identical payment
+  again, same signature and nonce, until the answer is another. Never sign a new
+  payment: both could be charged. If it stays so, stop and tell the person.
+
+A client that pays by x402 over MCP or A2A can do so at the agent endpoint; the
+same rules hold there.
 `, o.URL(offer.PathSponsor), capNote(o))
+}
+
+// skillLater says what a 503 means for an offer whose amount follows the
+// exchange rate.
+func skillLater(b *strings.Builder, o *offer.Offer) {
+	if o.Bitcoin() == nil {
+		return
+	}
+	fmt.Fprintf(b, `- A 503 from <%s> means that there is no
+  exchange rate now, and nothing else: wait the seconds of Retry-After, or pay
+  by another rail. Never guess the amount.
+`, o.URL(offer.URIPath(o.Bitcoin().Name())))
 }

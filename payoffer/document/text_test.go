@@ -137,6 +137,19 @@ func TestSkillSaysHowToPayByEachRail(t *testing.T) {
 	}
 }
 
+// An agent that takes a 503 for a refusal pays twice.
+func TestSkillSaysWhatEachAnswerMeans(t *testing.T) {
+	full := strings.Join(strings.Fields(string(Skill(fullOffer(t, terms())).Body)), " ")
+	for _, want := range []string{
+		"- 503: not known yet.", "send the identical payment again, same signature and nonce", "Never sign a new payment",
+		"- 200: paid.", "- 400: ", "- 402 to a request with a payment: it was refused", "- 409: ", "- 429: too many attempts.",
+		"PAYMENT-SIGNATURE", "X-PAYMENT", "A 503 from <https://pay.example.org/v1/pay/btc.uri> means that there is no exchange rate now",
+	} {
+		require.Contains(t, full, want)
+	}
+	require.NotContains(t, string(Skill(cardOffer(t, terms())).Body), "503", "the card checkout has no such answer")
+}
+
 func TestLLMsKeepsItsForm(t *testing.T) {
 	entry := regexp.MustCompile(`^- \[[^\[\]]+\]\((https://pay\.example\.org/[^()\s]+)\): .+$`)
 	for name, o := range map[string]*offer.Offer{"plain": fullOffer(t, terms()), "hostile": hostileOffer(t)} {

@@ -39,6 +39,9 @@ type Terms struct {
 	// Updated is the day of the configuration, as in "2026-11-21", for
 	// documents that carry a date.
 	Updated string
+	// Funding is what the FLOSS/fund manifest says beyond these terms; nil for
+	// none.
+	Funding *Funding
 }
 
 // railName is the form of a rail's path segment.
@@ -84,6 +87,11 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 			return nil, fmt.Errorf("two rails are named %q; give one of them another name", r.Name())
 		}
 		seen[r.Name()] = true
+	}
+	if terms.Funding != nil {
+		if err := terms.Funding.check(o); err != nil {
+			return nil, fmt.Errorf("funding: %w", err)
+		}
 	}
 	return o, nil
 }

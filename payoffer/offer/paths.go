@@ -65,6 +65,10 @@ const (
 	PathLLMs = "/llms.txt"
 	// PathAPICatalog is the RFC 9727 API catalog.
 	PathAPICatalog = "/.well-known/api-catalog"
+	// PathFunding is the FLOSS/fund manifest.
+	PathFunding = "/funding.json"
+	// PathIcon is the icon of the pages, where payment directories look for it.
+	PathIcon = "/favicon.svg"
 
 	// PathSite is the page for people on the site host.
 	PathSite = "/offer/"

@@ -27,8 +27,8 @@ var (
 
 // contentSecurity lets a page load nothing but QR images of its own host, and
 // run nothing but the inlined script (CSP Level 3). JSON-LD is data and needs
-// no permission; the data: image is the empty icon.
-var contentSecurity = header{"Content-Security-Policy", "default-src 'none'; img-src 'self' data:; style-src '" +
+// no permission.
+var contentSecurity = header{"Content-Security-Policy", "default-src 'none'; img-src 'self'; style-src '" +
 	sourceHash(pageStyle) + "'; script-src '" + sourceHash(pageScript) +
 	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
 
@@ -68,6 +68,11 @@ func (s *Server) pageData(title, path string) pageData {
 		Title: title, URL: s.Offer.URL(path), Offer: s.Offer,
 		Style: template.CSS(pageStyle), Script: template.JS(pageScript), JSONLD: site.NewJSONLD(s.Offer),
 	}
+}
+
+// icon is the icon of the pages.
+func (s *Server) icon() *answer {
+	return s.answer(http.StatusOK, "image/svg+xml", cacheDocument, []byte(readPage("icon.svg")))
 }
 
 // page is an answer with a page for people.

@@ -60,7 +60,11 @@ func (s *Server) table() []route {
 		{get, offer.PathAgentCardOld, agentCard},
 		{get, offer.PathOpenAPI, s.document(document.OpenAPI(o, s.Hooks.rails()...))},
 		{get, offer.PathLLMs, s.document(document.LLMs(o))},
-		{get, offer.PathAPICatalog, s.document(document.APICatalog(o))},
+		{get, offer.PathAPICatalog, s.apiCatalog()},
+		{get, offer.PathIcon, s.icon()},
+	}
+	if o.Funding != nil {
+		routes = append(routes, route{get, offer.PathFunding, s.document(document.Funding(o))})
 	}
 	if accepts := s.Payments.Accepts(); len(accepts) > 0 {
 		x402JSON := s.document(document.X402(o, encode(accepts)))

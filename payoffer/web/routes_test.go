@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,6 +64,7 @@ var rows = []struct {
 	{"GET", "/.well-known/x402.json", 200, "application/json", ""},
 	{"GET", "/llms.txt", 200, "text/", ""},
 	{"GET", "/.well-known/api-catalog", 200, "application/linkset+json", ""},
+	{"GET", "/favicon.svg", 200, "image/svg+xml", ""},
 }
 
 func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
@@ -82,6 +84,27 @@ func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
 			require.Contains(t, res.Header.Values("Link")[1], `<`+baseURL+`/openapi.json>; rel="service-desc"`)
 		})
 	}
+}
+
+func TestTheAPICatalogNamesItselfByItsRelation(t *testing.T) {
+	s := newWorld(t).server(t)
+	res := send(t, s, "HEAD", "/.well-known/api-catalog", "")
+	require.Contains(t, res.Header.Values("Link"), `<`+baseURL+`/.well-known/api-catalog>; rel="api-catalog"`)
+	require.Len(t, send(t, s, "HEAD", "/llms.txt", "").Header.Values("Link"), 2)
+}
+
+func TestTheFundingManifestIsServedWhereTheOperatorGivesItsTerms(t *testing.T) {
+	w := newWorld(t)
+	require.Nil(t, w.server(t).find(&url.URL{Path: "/funding.json"}))
+	with := w.offer.Terms
+	with.Funding = &offer.Funding{
+		EntityType: "individual", EntityRole: "owner", Repository: baseURL + "/git", Licenses: []string{"spdx:MIT"}, Tags: []string{"web"},
+	}
+	w.offer = makeOffer(t, with, "base")
+	res := send(t, w.server(t), "GET", "/funding.json", "")
+	require.Equal(t, 200, res.StatusCode)
+	require.Equal(t, "application/json", res.Header.Get("Content-Type"))
+	require.Equal(t, "v1.0.0", readJSON(t, res)["version"])
 }
 
 func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {

@@ -1,0 +1,130 @@
+package standards
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheDescriptionFollowsTheOpenAPISchema(t *testing.T) {
+	s := openShop(t, moreRails)
+	var verdict struct {
+		Valid   bool
+		Version string
+		Broken  bool
+	}
+	require.NoError(t, validate(t, &verdict, nil, "validate-openapi.mjs", s.save(t, "/openapi.json", "openapi.json")))
+	require.True(t, verdict.Valid)
+	require.Equal(t, "3.1", verdict.Version)
+	require.False(t, verdict.Broken, "the validator takes a description without a title")
+}
+
+// TestTheLinterFindsNothingToMend runs the recommended rules. That an operation only redirects, or only asks for money,
+// is what the interface specifies.
+func TestTheLinterFindsNothingToMend(t *testing.T) {
+	s := openShop(t, moreRails)
+	description := s.save(t, "/openapi.json", "openapi.json")
+	var report struct {
+		Problems []struct {
+			RuleID   string
+			Message  string
+			Location []struct{ Pointer string }
+		}
+	}
+	_ = validate(t, &report, []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"},
+		bin("redocly"), "lint", "--format", "json", description)
+	redirects := 0
+	for _, p := range report.Problems {
+		at := p.Location[0].Pointer
+		switch p.RuleID {
+		case "no-server-example.com": // the test's own address
+		case "operation-2xx-response":
+			redirects++
+			path := strings.ReplaceAll(strings.Split(at, "/")[2], "~1", "/")
+			require.True(t, strings.HasSuffix(path, ".png") || slices.Contains([]string{"/pay", "/security.txt", "/v1/offer", "/v1/quote"}, path), at)
+		default:
+			t.Errorf("%s at %s: %s", p.RuleID, at, p.Message)
+		}
+	}
+	require.NotZero(t, redirects, "the linter reads nothing")
+}
+
+// TestAGeneratedClientCallsEveryOperation generates a client from the served description, checks its types, and calls
+// each of its functions.
+func TestAGeneratedClientCallsEveryOperation(t *testing.T) {
+	s := openShop(t, moreRails)
+	var api struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			Responses   map[string]any
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.get(t, "/openapi.json")), &api))
+
+	folder := t.TempDir()
+	var calls []struct {
+		Method, Path string
+		Status       int
+		Read         bool
+	}
+	require.NoError(t, validate(t, &calls, append(s.trust(), "BASE="+s.base), "validate-client.mjs", s.save(t, "/openapi.json", "openapi.json"), folder))
+	called := map[string]bool{}
+	for _, c := range calls {
+		operation := api.Paths[s.template(c.Path)][strings.ToLower(c.Method)]
+		require.NotEmpty(t, operation.OperationID, "%s %s is not described", c.Method, c.Path)
+		called[operation.OperationID] = true
+		require.Contains(t, operation.Responses, statusOf(c.Status, operation.Responses), "%s %s answers %d", c.Method, c.Path, c.Status)
+		require.True(t, c.Read, "the client read nothing of %s %s", c.Method, c.Path)
+	}
+	for path, item := range api.Paths {
+		for method, operation := range item {
+			require.True(t, called[operation.OperationID], "%s %s was not called", method, path)
+		}
+	}
+
+	output, err := run(t, nil, node(t), bin("tsc"), "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022",
+		"--module", "nodenext", "--allowImportingTsExtensions", "--lib", "es2022,dom,dom.iterable", folder+"/index.ts")
+	require.NoError(t, err, "%s", output)
+}
+
+// template is the path under which the description has an address.
+func (s *shop) template(path string) string {
+	if strings.HasPrefix(path, "/v1/qr/") {
+		return "/v1/qr/{rail}/{image}"
+	}
+	return path
+}
+
+// statusOf is the key under which responses have a status.
+func statusOf(status int, responses map[string]any) string {
+	exact := strconv.Itoa(status)
+	if _, ok := responses[exact]; ok {
+		return exact
+	}
+	return exact[:1] + "XX"
+}
+
+// TestADirectoryListsTheOffer runs the discovery behind payment directories, which reads the description and probes every
+// path, against the smallest shop that a program can pay.
+func TestADirectoryListsTheOffer(t *testing.T) {
+	s := openShop(t, "")
+	var report struct {
+		OK        bool
+		Resources []map[string]any
+		Warnings  []map[string]any
+	}
+	_ = validate(t, &report, s.trust(), bin("discovery"), s.base, "--json")
+	require.True(t, report.OK)
+	require.Empty(t, report.Warnings)
+	var paid []any
+	for _, r := range report.Resources {
+		if r["authHint"] == "paid" {
+			paid = append(paid, r["resourceKey"], r["priceHint"], r["protocols"])
+		}
+	}
+	require.Equal(t, []any{s.base + " POST /v1/sponsor", "42.00 USD", []any{"x402"}}, paid)
+}

@@ -1,0 +1,200 @@
+package standards
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+// What the operator of the shop wrote.
+const (
+	name        = `Offer "42" & Söhne`
+	operator    = "Example & Söhne"
+	description = "One fixed payment for <everything>."
+	contact     = "help@example.org"
+	inbox       = "bank+42@example.org"
+	card        = "https://checkout.example/pay?a=1&b=2"
+	tipJar      = "https://shop.example/tip?x=1&y=2"
+	pack        = "https://shop.example/pack"
+	payTo       = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
+	source      = "https://code.example/offer"
+)
+
+// tokens are the contracts of USDC on the shop's networks, as their issuer publishes them.
+var tokens = map[string]string{
+	"eip155:84532":  "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+	"eip155:421614": "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d",
+}
+
+const caddyfile = `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	filesystem pay_offer pay_offer
+	pay_offer {
+		ledger sqlite standards.db
+	}
+}
+http://localhost:$SERVICE {
+	redir / /v1/pay
+	pay_offer {
+		base_url $BASE
+		site_url http://localhost:$SITE
+		name ` + "`" + name + "`" + `
+		operator "` + operator + `"
+		description "` + description + `"
+		contact ` + contact + `
+		source_url ` + source + `
+		card ` + card + `
+		usdc base-sepolia ` + payTo + ` {
+			rpc off
+		}
+		$RAILS
+	}
+}
+http://localhost:$SITE {
+	templates {
+		extensions {
+			pay_offer
+		}
+	}
+	file_server {
+		fs pay_offer
+	}
+}
+`
+
+// moreRails are all others. The smallest shop that a program can pay has none of them.
+const moreRails = `usdc eip155:421614 ` + payTo + ` {
+			rpc off
+		}
+		bitcoin tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr
+		bank_transfer transfer ` + inbox + `
+		storefront tip-jar ` + tipJar + `
+		storefront pack ` + pack
+
+// shop is the built server behind a proxy that ends TLS, as in production.
+type shop struct {
+	// base is the origin of the service, site that of the page for people.
+	base, site string
+	// authority is the file of the certificate that clients must trust.
+	authority string
+	client    *http.Client
+}
+
+func openShop(t *testing.T, rails string) *shop {
+	t.Helper()
+	service, site := server.FreePort(t), server.FreePort(t)
+	certificate, authority := newCertificate(t)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(authority))
+	s := &shop{
+		site: "http://localhost:" + site, authority: filepath.Join(t.TempDir(), "authority.pem"),
+		client: &http.Client{
+			Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	t.Cleanup(s.client.CloseIdleConnections)
+	require.NoError(t, os.WriteFile(s.authority, authority, 0o600))
+
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: "localhost:" + service})
+		r.Out.Host = r.In.Host
+	}})
+	proxy.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	proxy.StartTLS()
+	t.Cleanup(proxy.Close)
+	_, port, err := net.SplitHostPort(proxy.Listener.Addr().String())
+	require.NoError(t, err)
+	s.base = "https://localhost:" + port
+
+	server.Start(t, "http://localhost:"+service, strings.NewReplacer(
+		"$SERVICE", service, "$SITE", site, "$BASE", s.base, "$RAILS", rails).Replace(caddyfile))
+	s.awaitStart(t)
+	return s
+}
+
+// awaitStart returns when the ledger and the key of the QR codes are there, which follow the first answer.
+func (s *shop) awaitStart(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for path, want := range map[string]int{"/v1/received": http.StatusOK, "/v1/pay/card.png": http.StatusFound} {
+			answer, err := s.client.Get(s.base + path)
+			if err != nil {
+				return false
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != want {
+				return false
+			}
+		}
+		return true
+	}, 30*time.Second, 50*time.Millisecond, "the service has started")
+}
+
+// newCertificate makes one for localhost that is its own authority, and that authority as PEM.
+func newCertificate(t *testing.T) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// ask sends a request and returns answer and body. Headers are name and value in turn.
+func (s *shop) ask(t *testing.T, method, address, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, address, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer, string(data)
+}
+
+// get returns the body of a path of the service, which must answer 200.
+func (s *shop) get(t *testing.T, path string) string {
+	t.Helper()
+	answer, body := s.ask(t, http.MethodGet, s.base+path, "")
+	require.Equal(t, http.StatusOK, answer.StatusCode, path)
+	return body
+}
+
+// save writes what a path answers into a file of its own folder and returns the file's path.
+func (s *shop) save(t *testing.T, path, file string) string {
+	t.Helper()
+	saved := filepath.Join(t.TempDir(), filepath.FromSlash(file))
+	require.NoError(t, os.MkdirAll(filepath.Dir(saved), 0o700))
+	require.NoError(t, os.WriteFile(saved, []byte(s.get(t, path)), 0o600))
+	return saved
+}

@@ -1,0 +1,15 @@
+package web
+
+import (
+	"slices"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// apiCatalog is the API catalog. Its answer, to HEAD too, carries a link to
+// itself by the relation that clients ask for (RFC 9727 section 2).
+func (s *Server) apiCatalog() *answer {
+	self := header{"Link", "<" + s.Offer.URL(offer.PathAPICatalog) + `>; rel="api-catalog"`}
+	return answers{append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
+}
