@@ -121,10 +121,27 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 	if t.Operator == "" {
 		t.Operator = offer.Host(t.SiteURL)
 	}
+	t.Funding = h.funding(r)
 	if t.Description == "" {
 		t.Description = "One fixed payment of " + t.Amount.String() + " USD."
 	}
 	return t
+}
+
+// funding is nil unless it is configured; the offer checks it as a whole.
+func (h *Handler) funding(r *resolver) *offer.Funding {
+	if h.Funding == nil {
+		return nil
+	}
+	f := h.Funding
+	return &offer.Funding{
+		EntityType: r.text("funding", f.EntityType, "", checkName),
+		EntityRole: r.text("funding", f.EntityRole, "", checkName),
+		Repository: r.text("funding repository", f.Repository, "", checkURL),
+		WellKnown:  r.text("funding repository", f.WellKnown, "", checkURL),
+		Licenses:   r.texts("funding license", f.Licenses, checkName),
+		Tags:       r.texts("funding tags", f.Tags, checkName),
+	}
 }
 
 func (h *Handler) limit(r *resolver) x402.Limit {

@@ -74,6 +74,11 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    announce <url> {
 //	        secret <secret>
 //	    }
+//	    funding <entity type> <entity role> {
+//	        repository <url> [<list of manifests>]
+//	        license    <licenses...>
+//	        tags       <tags...>
+//	    }
 //	}
 //
 // base_url and card are required. ignore_payer, usdc, facilitator, storefront
@@ -103,6 +108,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"bank_transfer": {parse: h.parseBankTransfer},
 		"storefront":    {parse: h.parseStorefront, repeats: true},
 		"announce":      {parse: h.parseAnnounce, repeats: true},
+		"funding":       {parse: h.parseFunding},
 	})
 	switch {
 	case err != nil:

@@ -208,3 +208,31 @@ func (h *Handler) parseAnnounce(d *caddyfile.Dispenser) error {
 	}
 	return parseBlock(d, "announce", map[string]option{"secret": secret(&a.Secret)})
 }
+
+func (h *Handler) parseFunding(d *caddyfile.Dispenser) error {
+	f := new(FundingConfig)
+	h.Funding = f
+	if !d.AllArgs(&f.EntityType, &f.EntityRole) {
+		return wrongArgs(d, "funding")
+	}
+	return parseBlock(d, "funding", map[string]option{
+		"repository": {parse: f.parseRepository},
+		"license":    list(&f.Licenses, checkName),
+		"tags":       list(&f.Tags, checkName),
+	})
+}
+
+func (f *FundingConfig) parseRepository(d *caddyfile.Dispenser) error {
+	switch args := d.RemainingArgs(); len(args) {
+	case 1:
+		f.Repository = args[0]
+	case 2:
+		f.Repository, f.WellKnown = args[0], args[1]
+	default:
+		return wrongArgs(d, "repository")
+	}
+	if err := checkArg(d, "repository", f.Repository, checkURL); err != nil {
+		return err
+	}
+	return checkArg(d, "repository", f.WellKnown, checkURL)
+}

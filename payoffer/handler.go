@@ -85,6 +85,10 @@ type Handler struct {
 	// The storefront rails. Default: none.
 	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
 
+	// What a FLOSS/fund manifest says beyond the terms of the offer. With it,
+	// /funding.json is served; contact is required then. Default: none.
+	Funding *FundingConfig `json:"funding,omitempty"`
+
 	// Where receipts are announced. Default: nowhere.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
