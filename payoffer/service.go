@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,13 +104,21 @@ func (svc *service) health() []observe.Health {
 
 func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error) {
 	metered := meteredPayments{svc.payments, svc.offer.ID}
-	endpoint, err := agent.New(agent.Config{Offer: svc.offer, Live: svc.live, Payments: metered, Logger: logger})
+	var server *web.Server // serves the endpoint, which reads its report
+	endpoint, err := agent.New(agent.Config{
+		Offer:    svc.offer,
+		Live:     svc.live,
+		Payments: metered,
+		Summary:  func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
+		ClientIP: clientIP,
+		Logger:   logger,
+	})
 	if err != nil {
 		return nil, err
 	}
 	hooks := svc.observers.hooks(svc.settings)
 	countFromZero(svc.offer.ID, hooks)
-	return web.New(web.Config{
+	server, err = web.New(web.Config{
 		Offer:    svc.offer,
 		Payments: metered,
 		Agent:    endpoint,
@@ -127,6 +136,7 @@ func (svc *service) newServer(app *App, logger *slog.Logger) (*web.Server, error
 		Now:      time.Now,
 		Logger:   logger,
 	})
+	return server, err
 }
 
 // live never blocks and does no I/O.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -26,9 +27,18 @@ type a2aPart struct {
 }
 
 type a2aMessage struct {
-	Kind, MessageID, Role, ContextID string
-	Parts                            []a2aPart
-	Metadata                         map[string]any
+	Kind, MessageID, Role, ContextID, TaskID string
+	Parts                                    []a2aPart
+	Metadata                                 map[string]any
+	Extensions                               []string
+}
+
+type a2aTask struct {
+	Kind, ID, ContextID string
+	Status              struct {
+		State   string
+		Message a2aMessage
+	}
 }
 
 func TestMessageSendAnswersTheOffer(t *testing.T) {
@@ -93,11 +103,14 @@ func TestAnswersFollowThePublishedSchema(t *testing.T) {
 		schema.Ref = "#/definitions/" + definition
 		resolved, err := schema.Resolve(nil)
 		require.NoError(t, err)
-		raw, err := io.ReadAll(post(t, e, body).Body)
-		require.NoError(t, err)
-		var answer any
-		require.NoError(t, json.Unmarshal(raw, &answer))
-		require.NoError(t, resolved.Validate(answer), definition)
+		for _, extensions := range []string{"", extensionURI} {
+			raw, err := io.ReadAll(post(t, e, body, "X-A2A-Extensions", extensions).Body)
+			require.NoError(t, err)
+			require.Equal(t, extensions != "" && body == js03, bytes.Contains(raw, []byte(`"kind":"task"`)))
+			var answer any
+			require.NoError(t, json.Unmarshal(raw, &answer))
+			require.NoError(t, resolved.Validate(answer), definition)
+		}
 	}
 }
 
@@ -111,16 +124,6 @@ func TestTheSameMessageHasTheSameAnswer(t *testing.T) {
 	require.Equal(t, send("a"), send("a"))
 	require.NotEqual(t, send("a").MessageID, send("b").MessageID)
 	require.Equal(t, "c", send("a").ContextID)
-}
-
-func TestPaymentByA2AIsRefusedAloud(t *testing.T) {
-	a := decode(t, post(t, newEndpoint(t, config(t, public)), `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"a","role":"user","parts":[{"kind":"text","text":"x"}],`+
-		`"metadata":{"x402.payment.status":"payment-submitted","x402.payment.payload":{"x402Version":2}}}}}`))
-	var m a2aMessage
-	require.NoError(t, json.Unmarshal(a.Result, &m))
-	require.Contains(t, m.Parts[0].Text, notHere)
-	require.Equal(t, "payment-rejected", m.Metadata["x402.payment.status"])
-	require.Contains(t, m.Metadata["x402.payment.required"].(map[string]any)["error"], "nothing was charged")
 }
 
 func TestA2ARefusals(t *testing.T) {
@@ -149,7 +152,7 @@ func TestA2ARefusals(t *testing.T) {
 		{"tasks/pushNotificationConfig/delete", `{}`, -32003},
 		{"CreateTaskPushNotificationConfig", `{}`, -32003},
 		{"agent/getAuthenticatedExtendedCard", `{}`, -32007},
-		{"GetExtendedAgentCard", `{}`, -32007},
+		{"GetExtendedAgentCard", `{}`, -32004},
 		{"message/send", `{}`, -32602},
 		{"message/send", `[]`, -32602},
 		{"message/send", `"x"`, -32602},
@@ -162,6 +165,9 @@ func TestA2ARefusals(t *testing.T) {
 		{"message/send", send(`{"messageId":"a","role":"user","parts":["x"]}`, `{}`), -32602},
 		{"message/send", send(`{"messageId":"a","role":"user","taskId":"t","parts":[{}]}`, `{}`), -32001},
 		{"message/send", send(`{"messageId":"a","role":"user","parts":[{}]}`, `{"pushNotificationConfig":{"url":"https://x.example"}}`), -32003},
+		{"message/send", send(`{"messageId":"a","role":"user","parts":[{}],"metadata":{"x402.payment.status":"payment-submitted"}}`, `{}`), -32602},
+		{"message/send", send(`{"messageId":"a","role":"user","parts":[{}],"metadata":{"x402.payment.status":"payment-rejected","x402.payment.payload":{}}}`, `{}`), -32602},
+		{"message/send", send(`{"messageId":"a","role":"user","parts":[{}],"metadata":{"x402.payment.status":1,"x402.payment.payload":{}}}`, `{}`), -32602},
 		{"SendMessage", send(`{"messageId":"a","role":"user","parts":[{}]}`, `{}`), -32602},
 		{"SendMessage", send(`{"messageId":"a","role":"ROLE_USER","parts":[{}]}`, `{"taskPushNotificationConfig":{"url":"https://x.example"}}`), -32003},
 	} {

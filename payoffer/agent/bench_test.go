@@ -23,11 +23,13 @@ func BenchmarkToolsCall(b *testing.B) {
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"}}`
+	payment := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":` + paying + `}}}`
+	shop, _ := shop(b, settled)
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
 		body    string
-	}{{"endpoint", e, call}, {"bare SDK", sdk, call}, {"A2A", e, js03}} {
+	}{{"endpoint", e, call}, {"bare SDK", sdk, call}, {"payment", shop, payment}, {"A2A", e, js03}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

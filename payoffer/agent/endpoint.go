@@ -4,11 +4,15 @@
 package agent
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -17,24 +21,37 @@ import (
 // maxBody bounds a request, in bytes.
 const maxBody = 64 << 10
 
-// Payments are the x402 terms of the offer.
+// Payments are the x402 terms of the offer, and take its payments;
+// *x402.Service is one.
 type Payments interface {
 	// Accepts are the ways to pay by x402, empty without a USDC rail.
 	Accepts() []x402.Requirements
+	// Quote is the standing quote. The same pointer means the same quote.
+	Quote() *x402.Quote
 	// Required is the version 2 quote with a reason.
 	Required(reason string) x402.PaymentRequired
 	// Hint tells a buyer why its client may refuse to pay. It is asked for
 	// only when Accepts is not empty.
 	Hint() string
+	// Pay verifies and settles an attempt.
+	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what an endpoint needs; every field is required.
+// Config is what an endpoint needs; every field but Extend is required.
 type Config struct {
 	Offer *offer.Offer
 	// Live must not block; it is asked on every quote.
 	Live     func() offer.Live
 	Payments Payments
+	// Summary is the report of received payments without its receipts, a JSON
+	// object.
+	Summary func(ctx context.Context) (json.RawMessage, error)
+	// ClientIP is the address that the rate limit counts a request by.
+	ClientIP func(r *http.Request) string
 	Logger   *slog.Logger
+	// Extend adds to the MCP server what the offer has not: tools, resources
+	// and prompts behind the same transport. nil adds nothing.
+	Extend func(server *mcp.Server)
 }
 
 // Endpoint answers POST /mcp: MCP by the official SDK, A2A, and a JSON-RPC
@@ -43,6 +60,8 @@ type Endpoint struct {
 	offer    *offer.Offer
 	live     func() offer.Live
 	payments Payments
+	summary  func(context.Context) (json.RawMessage, error)
+	clientIP func(*http.Request) string
 	logger   *slog.Logger
 	guard    guard
 	mcp      http.Handler
@@ -51,12 +70,12 @@ type Endpoint struct {
 
 // New makes the endpoint.
 func New(c Config) (*Endpoint, error) {
-	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Logger == nil {
-		return nil, errors.New("agent: the offer, its live values, its payments and a logger are required")
+	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.ClientIP == nil || c.Logger == nil {
+		return nil, errors.New("agent: a field of Config is not set")
 	}
-	e := &Endpoint{offer: c.Offer, live: c.Live, payments: c.Payments, logger: c.Logger}
+	e := &Endpoint{offer: c.Offer, live: c.Live, payments: c.Payments, summary: c.Summary, clientIP: c.ClientIP, logger: c.Logger}
 	e.guard = newGuard(c.Offer.BaseURL, c.Offer.SiteURL)
-	e.mcp = e.newMCP()
+	e.mcp = e.newMCP(c.Extend)
 	return e, nil
 }
 
@@ -96,13 +115,8 @@ func (e *Endpoint) dispatch(w http.ResponseWriter, r *http.Request, call call) {
 		e.serveMCP(w, r, call)
 		return
 	}
-	if answer, known := a2aMethods[call.method]; known && !speaksMCP {
-		result, problem := answer(e, call.params)
-		if problem != nil {
-			writeFault(w, http.StatusOK, call.id, problem)
-			return
-		}
-		write(w, http.StatusOK, response{ID: call.id, Result: result})
+	if method, known := a2aMethods[call.method]; known && !speaksMCP {
+		e.serveA2A(w, r, call, method)
 		return
 	}
 	writeFault(w, notFoundStatus(r), call.id, &fault{Code: codeMethodNotFound,

@@ -17,6 +17,8 @@ func TestIncompleteConfigurationIsRefused(t *testing.T) {
 		"offer":    func(c *Config) { c.Offer = nil },
 		"live":     func(c *Config) { c.Live = nil },
 		"payments": func(c *Config) { c.Payments = nil },
+		"summary":  func(c *Config) { c.Summary = nil },
+		"client":   func(c *Config) { c.ClientIP = nil },
 		"logger":   func(c *Config) { c.Logger = nil },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,10 +4,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // maxAnswer bounds what any request may cost in memory: an id and a context as
@@ -22,6 +25,9 @@ func FuzzServeHTTP(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":{},"progressToken":1}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":null,"arguments":7,"inputResponses":{"a":{}}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"a","role":"user","parts":[{}],"metadata":null}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"a","role":"user","taskId":"t","parts":[{}],"metadata":{"x402.payment.status":"payment-submitted","x402.payment.payload":{}}}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"a","role":"ROLE_USER","parts":[{}],"metadata":{"x402.payment.status":"payment-rejected"}}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"https://pay.example.org/v1/invoice"}}`,
 		`{"jsonrpc":"2.0","id":"\ud800","method":"ping","params":null}`,
 		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","method":"no/such"}`,
 	} {
@@ -35,9 +41,12 @@ func FuzzServeHTTP(f *testing.F) {
 			f.Add(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, "2026-07-28", method)
 		}
 	}
-	e := newEndpoint(f, config(f, public))
+	e, taken := shop(f, settled)
+	outcomes := []x402.Outcome{settled, rejected, canceled, malformed, open, unavailable, limited, conflict, {}}
 	f.Fuzz(func(t *testing.T, body, version, method string) {
+		taken.attempts, taken.outcome = nil, outcomes[len(body)%len(outcomes)]
 		r := httptest.NewRequest(http.MethodPost, "https://pay.example.org/mcp", strings.NewReader(body))
+		r.Header.Set("X-A2A-Extensions", extensionURI)
 		for name, value := range map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": method} {
 			if value != "" {
 				r.Header.Set(name, value)
@@ -57,7 +66,46 @@ func FuzzServeHTTP(f *testing.F) {
 			require.Contains(t, body, "listen")
 		default:
 			response.Body = io.NopCloser(strings.NewReader(string(text)))
-			decode(t, response)
+			a := decode(t, response)
+			require.False(t, strings.HasPrefix(strings.TrimSpace(body), "[") && a.Error == nil, "a batch was answered")
 		}
+		require.LessOrEqual(t, len(taken.attempts), 1)
 	})
+}
+
+// maxCost bounds the bytes that are allocated for one request of the largest
+// size, whatever stands in it.
+const maxCost = 128 * maxBody
+
+func TestHostileBodiesCostBoundedMemory(t *testing.T) {
+	e, _ := shop(t, malformed)
+	fill := func(before, filling, after string) string {
+		return before + strings.Repeat(filling, (maxBody-len(before)-len(after))/len(filling)) + after
+	}
+	nested := func(before, open, end, after string) string {
+		n := (maxBody - len(before) - len(after) - 1) / (len(open) + len(end))
+		return before + strings.Repeat(open, n) + "1" + strings.Repeat(end, n) + after
+	}
+	const tool, send = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"`, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"a","role":"user"`
+	for name, body := range map[string]string{
+		"batch":             fill(`[{}`, `,{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `]`),
+		"nested batch":      nested(``, `[`, `]`, ``),
+		"nested arguments":  nested(tool+`,"arguments":`, `{"a":`, `}`, `}}`),
+		"nested payment":    nested(tool+`,"_meta":{"x402/payment":`, `[`, `]`, `}}}`),
+		"many in meta":      fill(tool+`,"_meta":{"a":1`, `,"b":[]`, `}}}`),
+		"long id":           fill(`{"jsonrpc":"2.0","method":"ping","id":"`, `<`, `"}`),
+		"many parts":        fill(send+`,"parts":[{}`, `,{}`, `]}}}`),
+		"nested payload":    nested(send+`,"parts":[{}],"metadata":{"x402.payment.payload":`, `{"a":`, `}`, `}}}}`),
+		"long task":         fill(send+`,"parts":[{}],"metadata":{"x402.payment.payload":1},"taskId":"`, `\u0000`, `"}}}`),
+		"more than allowed": fill(tool, ` `, `}}`) + strings.Repeat(" ", 2*maxBody),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			response := post(t, e, body)
+			runtime.ReadMemStats(&after)
+			decode(t, response)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(maxCost))
+		})
+	}
 }

@@ -41,15 +41,26 @@ var mcpMethods = map[string]bool{
 // request. Nothing is announced as changing, so a subscription ends at once
 // and no client holds a connection. The Host check of the SDK compares with
 // the listener's address, which is wrong behind a proxy; guard takes its place.
-func (e *Endpoint) newMCP() http.Handler {
+func (e *Endpoint) newMCP(extend func(*mcp.Server)) http.Handler {
+	capabilities := &mcp.ServerCapabilities{
+		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
+	}
+	if len(e.payments.Accepts()) > 0 {
+		capabilities.AddExtension(paymentExtension, nil)
+	}
 	server := mcp.NewServer(&mcp.Implementation{
 		Name: "pay-offer", Title: oneLine(e.offer.Name), Version: document.Version, WebsiteURL: e.offer.SitePage(),
 	}, &mcp.ServerOptions{
 		Instructions: "This server quotes one fixed payment. A quote moves no money; a person decides whether to pay.",
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities: capabilities,
 	})
-	server.AddReceivingMiddleware(e.contain)
 	server.AddTool(e.tool(), e.callTool)
+	e.addResources(server)
+	e.addPrompt(server)
+	if extend != nil {
+		extend(server)
+	}
+	server.AddReceivingMiddleware(e.contain, bindPayment)
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: 2 * maxBody})
 }
@@ -77,7 +88,7 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 		return
 	}
 	captured := &capture{header: make(http.Header), status: http.StatusOK}
-	e.mcp.ServeHTTP(captured, mcpRequest(r, c))
+	e.mcp.ServeHTTP(captured, mcpRequest(e.withAttempt(r, c), r, c))
 	contentType := captured.header.Get("Content-Type")
 	switch {
 	case contentType == "application/json" || contentType == "text/event-stream":
@@ -94,13 +105,13 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 // Accept that a bare curl does not send, and params, which may be left out
 // where nothing is asked for. The message is written anew from what was
 // parsed, so that the SDK cannot read it otherwise.
-func mcpRequest(r *http.Request, c call) *http.Request {
+func mcpRequest(ctx context.Context, r *http.Request, c call) *http.Request {
 	params := c.params
 	if params == nil {
 		params = []byte("{}")
 	}
 	body := encode(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": c.method, "params": params})
-	request := r.WithContext(r.Context())
+	request := r.WithContext(ctx)
 	request.Header = r.Header.Clone()
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")

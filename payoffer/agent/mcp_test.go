@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -37,12 +38,11 @@ func TestOfficialClientFindsAndCallsTheTool(t *testing.T) {
 	require.Equal(t, "first_42_sponsor", tool.Name)
 	require.NotEmpty(t, tool.Title)
 	require.Contains(t, tool.Description, "42 US dollars")
-	require.True(t, tool.Annotations.ReadOnlyHint)
 	require.NotNil(t, tool.OutputSchema)
 
 	called, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "first_42_sponsor"})
 	require.NoError(t, err)
-	require.False(t, called.IsError)
+	require.True(t, called.IsError, "payment is required")
 	require.Len(t, called.Content, 1)
 	structured, err := json.Marshal(called.StructuredContent)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestOlderMCPClientsAreServed(t *testing.T) {
 			require.NoError(t, json.Unmarshal(a.Result, &handshake))
 			require.Equal(t, version, handshake.ProtocolVersion)
 			require.NotNil(t, handshake.Capabilities.Tools)
-			require.Nil(t, handshake.Capabilities.Resources, "what is not there is not announced")
+			require.Nil(t, handshake.Capabilities.Completions, "what is not there is not announced")
 
 			for _, body := range []string{
 				`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
@@ -105,6 +105,22 @@ func TestNewestMCPRevisionNeedsNoHandshake(t *testing.T) {
 	require.Equal(t, codeMethodNotFound, decode(t, response).Error.Code)
 }
 
+func TestPromptAsksForTheWaysToPayAndOrdersNoPayment(t *testing.T) {
+	c := config(t, func(terms *offer.Terms) { terms.Name, terms.Operator, terms.Description = hostile, hostile, hostile })
+	session := connect(t, newEndpoint(t, c))
+	prompts, err := session.ListPrompts(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, prompts.Prompts, 1)
+	require.Equal(t, "Pay 42 USD", prompts.Prompts[0].Title)
+	prompt, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: prompts.Prompts[0].Name})
+	require.NoError(t, err)
+	require.Len(t, prompt.Messages, 1)
+	said := prompt.Messages[0].Content.(*mcp.TextContent).Text
+	require.Contains(t, said, "Call the tool first_42_sponsor")
+	require.Contains(t, said, "Pay nothing before I have approved")
+	require.NotContains(t, said, "Ignore all")
+}
+
 func TestSubscriptionEndsAtOnce(t *testing.T) {
 	response := post(t, newEndpoint(t, config(t, public)), stateless("subscriptions/listen", `"notifications":{"toolsListChanged":true},`),
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
@@ -114,7 +130,6 @@ func TestSubscriptionEndsAtOnce(t *testing.T) {
 
 func TestBareCurlCallsTheTool(t *testing.T) {
 	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
-	require.False(t, r.IsError)
 	require.Equal(t, "text", r.Content[0].Type)
 	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
 	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
@@ -178,13 +193,13 @@ func TestFailureOfTheSDKIsLoggedAndNotShown(t *testing.T) {
 }
 
 // broken is a payment service with a bug.
-type broken struct{ payments }
+type broken struct{ *payments }
 
-func (broken) Required(string) x402.PaymentRequired { panic("bug") }
+func (broken) Pay(context.Context, x402.Attempt) x402.Outcome { panic("bug") }
 
 func TestPanicInAHandlerBecomesAnError(t *testing.T) {
 	c := config(t, public)
-	c.Payments = broken{takesUSDC}
+	c.Payments = broken{takesUSDC()}
 	a := decode(t, post(t, newEndpoint(t, c), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":{}}}}`))
 	require.Equal(t, codeInternal, a.Error.Code)
 	require.NotContains(t, a.Error.Message, "bug")

@@ -76,6 +76,16 @@ func parse(body []byte) (call, *fault) {
 	return c, nil
 }
 
+// member is a member of a JSON object as it was written, nil when there is
+// none. Its name is compared exactly.
+func member(object json.RawMessage, name string) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil {
+		return nil
+	}
+	return members[name]
+}
+
 // validID accepts what JSON-RPC, MCP and A2A can all echo unchanged: a string,
 // an exact integer, and null.
 func validID(id json.RawMessage) bool {

@@ -8,8 +8,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
+// unpaid is the error of a quote that answers a call without payment.
+const unpaid = "payment required: this is a quote, nothing was charged"
+
 // terms are what a program is told: every rail, and what it needs to pay by
-// x402. The members of the invoice keep their names.
+// x402. The members of the invoice keep their names, and those of a
+// PaymentRequired theirs, so that one object is both.
 type terms struct {
 	ID          string         `json:"id"`
 	Name        string         `json:"name"`
@@ -22,47 +26,60 @@ type terms struct {
 	Fallback    offer.Fallback `json:"fallback"`
 	Invoice     string         `json:"invoice"`
 	Received    string         `json:"received"`
+	// Error is that of the PaymentRequired, or why a payment was refused.
+	Error string `json:"error,omitempty"`
+	*x402.PaymentRequired
 	*programmatic
 }
 
-// programmatic is left out by an offer without a USDC rail.
+// programmatic is what goes with a PaymentRequired. Both are left out by an
+// offer without a USDC rail.
 type programmatic struct {
-	X402Version int                 `json:"x402Version"`
-	Sponsor     string              `json:"sponsor"`
-	Accepts     []x402.Requirements `json:"accepts"`
-	Hint        string              `json:"hint"`
+	Sponsor string `json:"sponsor"`
+	Hint    string `json:"hint"`
 }
 
 // quote is the terms at one moment, as JSON and as text for people.
 type quote struct {
-	live offer.Live
-	data json.RawMessage
-	text string
+	live     offer.Live
+	standing *x402.Quote
+	// required is nil without a USDC rail.
+	required *x402.PaymentRequired
+	data     json.RawMessage
+	text     string
 }
 
 // quote returns the terms of now. They are rendered again only when the live
-// values have changed.
+// values or the x402 quote have changed.
 func (e *Endpoint) quote() *quote {
-	live := e.live()
-	if q := e.quoted.Load(); q != nil && q.live == live {
+	live, standing := e.live(), e.payments.Quote()
+	if q := e.quoted.Load(); q != nil && q.live == live && q.standing == standing {
 		return q
 	}
-	methods := e.offer.Methods(live)
-	q := &quote{live: live, data: encode(e.terms(methods)), text: e.describe(methods)}
+	q := e.demand(live, unpaid)
+	q.live, q.standing = live, standing
 	e.quoted.Store(q)
 	return q
 }
 
-func (e *Endpoint) terms(methods []offer.Method) terms {
-	o := e.offer
+// demand is the terms with the reason why they are not met.
+func (e *Endpoint) demand(live offer.Live, reason string) *quote {
+	o, methods := e.offer, e.offer.Methods(live)
+	q := &quote{text: e.describe(methods)}
 	t := terms{
 		ID: o.ID, Name: o.Name, Description: o.Description, AmountUSD: o.Amount, Currency: "USD", Card: o.Card.URL,
 		Methods: methods, Fallback: o.Card.Fallback(), Invoice: o.URL(offer.PathInvoice), Received: o.URL(offer.PathReceived),
 	}
-	if accepts := e.payments.Accepts(); len(accepts) > 0 {
-		t.programmatic = &programmatic{X402Version: 2, Sponsor: o.URL(offer.PathSponsor), Accepts: accepts, Hint: e.payments.Hint()}
+	if len(e.payments.Accepts()) > 0 {
+		required := e.payments.Required(reason)
+		q.required, t.PaymentRequired = &required, &required
+		t.programmatic = &programmatic{Sponsor: o.URL(offer.PathSponsor), Hint: e.payments.Hint()}
 	}
-	return t
+	if q.required != nil || reason != unpaid {
+		t.Error = reason
+	}
+	q.data = encode(t)
+	return q
 }
 
 // describe says the terms in plain text, one way to pay a line.

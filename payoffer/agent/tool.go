@@ -3,96 +3,104 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// metaPayment is where a payment stands in a call's _meta (x402 version 2, MCP
-// transport).
-const metaPayment = "x402/payment"
-
-// notHere is the error for a payment that came by another way than
-// POST /v1/sponsor.
-const notHere = "nothing was charged: payments are taken at the sponsor URL only, send the same payload there in a PAYMENT-SIGNATURE header"
-
-// noInput is the schema that the MCP specification recommends for a tool
-// without parameters. Arguments are not looked at, so a client that sends some
-// is answered all the same.
-var noInput = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
-
-// outputSchema describes terms.
-var outputSchema = json.RawMessage(`{
-	"type": "object",
-	"required": ["id", "name", "description", "amountUsd", "currency", "paid", "card", "methods", "fallback", "invoice", "received"],
-	"properties": {
-		"id": {"type": "string", "description": "Name of the offer"},
-		"name": {"type": "string"},
-		"description": {"type": "string"},
-		"amountUsd": {"type": "number", "description": "Price in US dollars"},
-		"currency": {"type": "string"},
-		"paid": {"type": "boolean", "description": "Whether this call paid; a quote never does"},
-		"card": {"type": "string", "format": "uri", "description": "Card checkout, to be opened by a person"},
-		"methods": {
-			"type": "array",
-			"description": "Every way to pay; one that is not available now says why",
-			"items": {
-				"type": "object",
-				"required": ["rail", "scheme", "title", "amountUsd", "available"],
-				"properties": {
-					"rail": {"type": "string"},
-					"scheme": {"type": "string"},
-					"title": {"type": "string"},
-					"url": {"type": "string", "format": "uri"},
-					"uri": {"type": "string", "format": "uri"},
-					"amountUsd": {"type": "number"},
-					"network": {"type": "string", "description": "CAIP-2 id, or fiat"},
-					"asset": {"type": "string"},
-					"symbol": {"type": "string"},
-					"amountAtomic": {"type": "string", "description": "Integer in the asset's atomic units"},
-					"payTo": {"type": "string"},
-					"memo": {"type": "string"},
-					"available": {"type": "boolean"},
-					"reason": {"type": "string"}
-				}
-			}
-		},
-		"fallback": {"type": "object", "description": "Card checkout for a client that cannot pay by x402"},
-		"invoice": {"type": "string", "format": "uri"},
-		"received": {"type": "string", "format": "uri", "description": "Reports which payments arrived"},
-		"x402Version": {"type": "integer"},
-		"sponsor": {"type": "string", "format": "uri", "description": "Takes an x402 payment by POST"},
-		"accepts": {"type": "array", "items": {"type": "object"}, "description": "x402 payment requirements; amounts in atomic units"},
-		"hint": {"type": "string", "description": "Why an x402 client may refuse to pay"}
-	}
-}`)
+// Members of _meta (x402 version 2, MCP transport).
+const (
+	metaPayment  = "x402/payment"          // a call's PaymentPayload
+	metaResponse = "x402/payment-response" // a result's SettleResponse
+	// metaRequired repeats the PaymentRequired of a result for clients that
+	// look for it there only, as those of Cloudflare's agents do.
+	metaRequired = "x402/error"
+)
 
 // tool describes the tool to a model: when to use it, what it costs, and who
 // decides. No text of the operator stands here, where a model would read it as
-// an instruction.
+// an instruction. A call without payment changes nothing and a payment settles
+// once however often it is sent, but a paid call does move money, by parties
+// elsewhere.
 func (e *Endpoint) tool() *mcp.Tool {
-	amount, closed := e.offer.Amount.String(), false
+	amount, pays, destructive := e.offer.Amount.String(), len(e.payments.Accepts()) > 0, false
+	description := "Quotes one fixed payment of " + amount + " US dollars and lists every way to pay it now, with addresses and exact amounts. " +
+		"Use it when a person wants to pay, sponsor or support this service, or asks for an invoice. " +
+		"The call is free and moves no money: its result is a quote, not a payment. " +
+		"Paying costs " + amount + " US dollars and needs the approval of a person who has seen the amount and the payee."
+	if pays {
+		description += " The quote is marked as an error that says payment required, as x402 clients expect it. " +
+			"Such a client may then send the call again with a payment that the person has approved in _meta; a payment is charged once, also when it is sent again."
+	}
 	return &mcp.Tool{
-		Name:  document.ToolName,
-		Title: "Ways to pay " + amount + " USD",
-		Description: "Quotes one fixed payment of " + amount + " US dollars and lists every way to pay it now, with addresses and exact amounts. " +
-			"Use it when a person wants to pay, sponsor or support this service, or asks for an invoice. " +
-			"The call is free and moves no money: its result is a quote, not a payment. " +
-			"Paying costs " + amount + " US dollars and needs the approval of a person who has seen the amount and the payee.",
-		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed},
+		Name:         document.ToolName,
+		Title:        "Ways to pay " + amount + " USD",
+		Description:  description,
+		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: !pays, DestructiveHint: &destructive, IdempotentHint: true, OpenWorldHint: &pays},
 		InputSchema:  noInput,
 		OutputSchema: outputSchema,
 	}
 }
 
-// callTool answers the quote, and its JSON as text for clients that know no
-// structured content. A payment is refused aloud, never passed over.
-func (e *Endpoint) callTool(_ context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	if _, pays := request.Params.Meta[metaPayment]; pays {
-		return result(encode(e.payments.Required(notHere)), true), nil
+// attemptKey is the context key of the payment of a call: the SDK hands its
+// handlers neither the client's address nor the payment as it was written.
+type attemptKey struct{}
+
+// withAttempt puts the payment of a tools/call, if it has one, into the
+// context that the SDK hands to the tool.
+func (e *Endpoint) withAttempt(r *http.Request, c call) context.Context {
+	if c.method != "tools/call" {
+		return r.Context()
 	}
-	return result(e.quote().data, false), nil
+	payload := member(member(c.params, "_meta"), metaPayment)
+	if payload == nil {
+		return r.Context()
+	}
+	return context.WithValue(r.Context(), attemptKey{}, x402.Attempt{Payload: payload, Client: e.clientIP(r)})
+}
+
+// callTool answers a call without payment by the quote, and one with a payment
+// by what became of it. The structured content stands in the text too, for
+// clients that know only that.
+func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	attempt, pays := ctx.Value(attemptKey{}).(x402.Attempt)
+	if !pays {
+		return demanded(e.quote()), nil
+	}
+	outcome := e.pay(ctx, attempt.Payload, attempt.Client)
+	var answer *mcp.CallToolResult
+	if refused(outcome) {
+		answer = demanded(e.demand(e.live(), refusal(outcome)))
+		answer.IsError = true
+	} else {
+		answer = result(encode(e.attempted(outcome)), outcome.Status != x402.Settled)
+	}
+	if outcome.Response != nil {
+		answer.Meta = with(answer.Meta, metaResponse, outcome.Response)
+	}
+	return answer, nil
+}
+
+// demanded is a quote as the tool-result binding writes a demand for payment:
+// an error whose structured content is the PaymentRequired. An offer that takes
+// no x402 payment demands none.
+func demanded(q *quote) *mcp.CallToolResult {
+	if q.required == nil {
+		return result(q.data, false)
+	}
+	answer := result(q.data, true)
+	answer.Meta = with(nil, metaRequired, q.required)
+	return answer
+}
+
+func with(meta mcp.Meta, name string, value any) mcp.Meta {
+	extended := mcp.Meta{name: value}
+	maps.Copy(extended, meta)
+	return extended
 }
 
 func result(data json.RawMessage, failed bool) *mcp.CallToolResult {

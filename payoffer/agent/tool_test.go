@@ -38,9 +38,9 @@ func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
 
 func TestToolWithoutUSDCSpeaksOfNoX402(t *testing.T) {
 	c := config(t, public)
-	c.Offer, c.Payments = newOffer(t, public, false), payments{}
+	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
 	found := terms42(t, callTool(t, newEndpoint(t, c), `{"name":"first_42_sponsor"}`))
-	for _, name := range []string{"accepts", "x402Version", "sponsor", "hint"} {
+	for _, name := range []string{"accepts", "x402Version", "sponsor", "hint", "error", "resource"} {
 		require.NotContains(t, found, name)
 	}
 	require.Contains(t, found, "fallback")
@@ -75,26 +75,22 @@ func TestToolResultFollowsItsSchema(t *testing.T) {
 	c := config(t, public)
 	full := terms42(t, callTool(t, newEndpoint(t, c), `{"name":"first_42_sponsor"}`))
 	require.NoError(t, resolved.Validate(full))
-	for name := range full {
-		require.Contains(t, schema.Properties, name, "every member is described")
-	}
+	requireDescribed(t, &schema, full)
 	for _, m := range full["methods"].([]any) {
 		for name := range m.(map[string]any) {
 			require.Contains(t, schema.Properties["methods"].Items.Properties, name)
 		}
 	}
 
-	c.Offer, c.Payments, c.Live = newOffer(t, public, false), payments{}, func() offer.Live { return offer.Live{} }
+	c.Offer, c.Payments, c.Live = newOffer(t, public, false), new(payments), func() offer.Live { return offer.Live{} }
 	require.NoError(t, resolved.Validate(terms42(t, callTool(t, newEndpoint(t, c), `{"name":"first_42_sponsor"}`))))
 }
 
-func TestPaymentThroughTheToolIsRefusedAloud(t *testing.T) {
-	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor","_meta":{"x402/payment":{"x402Version":2}}}`)
-	require.True(t, r.IsError)
-	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
-	found := terms42(t, r)
-	require.Contains(t, found["error"], "nothing was charged")
-	require.Equal(t, "https://pay.example.org/v1/sponsor", found["resource"].(map[string]any)["url"])
+func requireDescribed(t testing.TB, schema *jsonschema.Schema, found map[string]any) {
+	t.Helper()
+	for name := range found {
+		require.Contains(t, schema.Properties, name, "every member is described")
+	}
 }
 
 func TestOperatorTextIsDataOnly(t *testing.T) {

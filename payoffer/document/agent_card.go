@@ -6,6 +6,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
+// A2APayments names the A2A extension for payments by x402, version 0.1.
+const A2APayments = "https://github.com/google-a2a/a2a-x402/v0.1"
+
 // agentCard is an A2A 0.3.0 agent card with the offer's own members
 // (specification section 2.2).
 type agentCard struct {
@@ -36,6 +39,15 @@ type agentProvider struct {
 type agentCapabilities struct {
 	Streaming         bool `json:"streaming"`
 	PushNotifications bool `json:"pushNotifications"`
+	// Extensions is left out by an offer without a USDC rail.
+	Extensions []agentExtension `json:"extensions,omitempty"`
+}
+
+type agentExtension struct {
+	URI         string `json:"uri"`
+	Description string `json:"description"`
+	// Required would shut out clients that only ask for the ways to pay.
+	Required bool `json:"required"`
 }
 
 type agentInterface struct {
@@ -61,11 +73,23 @@ func AgentCard(o *offer.Offer) Document {
 		URL: endpoint, Version: "0.2",
 		Provider:          agentProvider{Organization: o.Operator, URL: o.SiteURL},
 		DocumentationURL:  o.SourceURL,
+		Capabilities:      agentCapabilities{Extensions: agentExtensions(o)},
 		DefaultInputModes: modes, DefaultOutputModes: modes, PreferredTransport: transport,
 		Interfaces: []agentInterface{{endpoint, transport, "1.0"}, {endpoint, transport, "0.3"}},
 		Skills:     []agentSkill{paySkill(o)},
 		Card:       o.Card.URL, Fallback: o.Card.Fallback(),
 	})
+}
+
+// agentExtensions says that a client may pay here.
+func agentExtensions(o *offer.Offer) []agentExtension {
+	if len(o.USDC()) == 0 {
+		return nil
+	}
+	return []agentExtension{{
+		URI:         A2APayments,
+		Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
+	}}
 }
 
 // paySkill is the card's one skill. Its tags name the crypto rail only where

@@ -208,9 +208,12 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 	want := map[string]any{
 		"protocolVersion": "0.3.0", "name": "Example Offer", "description": "One fixed payment.",
 		"url": "https://pay.example.org/mcp", "version": "0.2",
-		"provider":          map[string]any{"organization": "Example Org", "url": "https://www.example.org"},
-		"documentationUrl":  "https://code.example.net/offer",
-		"capabilities":      map[string]any{"streaming": false, "pushNotifications": false},
+		"provider":         map[string]any{"organization": "Example Org", "url": "https://www.example.org"},
+		"documentationUrl": "https://code.example.net/offer",
+		"capabilities": map[string]any{"streaming": false, "pushNotifications": false, "extensions": []any{map[string]any{
+			"uri": "https://github.com/google-a2a/a2a-x402/v0.1", "required": false,
+			"description": "Takes the payment of 42 USD by x402 in a message, when a person has authorised it.",
+		}}},
 		"defaultInputModes": modes, "defaultOutputModes": modes, "preferredTransport": "JSONRPC",
 		"card": o.Card.URL,
 		"fallback": map[string]any{
@@ -230,4 +233,9 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 	require.Equal(t, "pay-42", at(t, skills[0], "id"))
 	require.Equal(t, []any{"payment", "stripe", "x402", "usdc"}, at(t, skills[0], "tags"))
 	require.NotEmpty(t, at(t, skills[0], "examples"))
+}
+
+func TestAgentCardAnnouncesPaymentsOnlyWhereTheyAreTaken(t *testing.T) {
+	doc := decode(t, AgentCard(cardOffer(t, terms())))
+	require.Equal(t, map[string]any{"streaming": false, "pushNotifications": false}, doc["capabilities"])
 }

@@ -10,6 +10,7 @@ import (
 // exposed are the response headers that a script of another origin may read.
 var exposed = strings.Join([]string{
 	x402.HeaderRequired, x402.HeaderResponse, x402.HeaderResponseV1, "Link", "Retry-After", "ETag", "Mcp-Session-Id", "Mcp-Protocol-Version",
+	"A2A-Extensions", "X-A2A-Extensions",
 }, ", ")
 
 // sent are the request headers that a script of another origin may send. The

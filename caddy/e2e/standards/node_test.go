@@ -7,21 +7,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 // patience is how long a program may take: far more than it does on a busy machine.
 const patience = 2 * time.Minute
-
-// minNode is the major version of Node.js that the validators need.
-const minNode = 22
 
 // packages is the folder of the Node.js packages.
 func packages(t *testing.T) string {
@@ -30,27 +26,11 @@ func packages(t *testing.T) string {
 	return lab.Path(t, "caddy/e2e/node")
 }
 
-// node returns the Node.js that npm installed, or that of the system where npm has none for the platform.
-func node(t *testing.T) string {
-	t.Helper()
-	installed := filepath.Join(packages(t), "node_modules", ".bin", "node")
-	if _, err := os.Stat(installed); err == nil {
-		return installed
-	}
-	version, err := exec.Command("node", "--version").Output()
-	require.NoError(t, err)
-	major, _, _ := strings.Cut(strings.TrimPrefix(string(version), "v"), ".")
-	if n, err := strconv.Atoi(major); err != nil || n < minNode {
-		lab.Skip(t, "the validators need Node.js 22")
-	}
-	return "node"
-}
-
 // validate runs a script or a program of a package and reads its answer, one JSON value. The program may answer by its
 // status alone, too. env are variables in the form NAME=value.
 func validate(t *testing.T, into any, env []string, program string, args ...string) error {
 	t.Helper()
-	output, err := run(t, env, node(t), append([]string{program}, args...)...)
+	output, err := run(t, env, node.Newer(t), append([]string{program}, args...)...)
 	if into != nil {
 		require.NoError(t, json.Unmarshal(output, into), "%s", output)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 func TestTheDescriptionFollowsTheOpenAPISchema(t *testing.T) {
@@ -86,7 +88,7 @@ func TestAGeneratedClientCallsEveryOperation(t *testing.T) {
 		}
 	}
 
-	output, err := run(t, nil, node(t), bin("tsc"), "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022",
+	output, err := run(t, nil, node.Newer(t), bin("tsc"), "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022",
 		"--module", "nodenext", "--allowImportingTsExtensions", "--lib", "es2022,dom,dom.iterable", folder+"/index.ts")
 	require.NoError(t, err, "%s", output)
 }

@@ -1,0 +1,90 @@
+package agents
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+// suite is a version of the MCP conformance suite as it is called.
+type suite struct {
+	folder    string // in node_modules
+	arguments []string
+}
+
+var (
+	released = suite{"@modelcontextprotocol/conformance", []string{"--suite", "all"}}
+	// newest is the pre-release that knows the revision without sessions.
+	newest = suite{"conformance-next", []string{"--suite", "all", "--spec-version", "2026-07-28"}}
+)
+
+// check is one check of a scenario.
+type check struct{ ID, Status, ErrorMessage string }
+
+// stamped is the name of a scenario's folder of results.
+var stamped = regexp.MustCompile(`^server-(.+)-\d{4}-\d\d-\d\dT[-\d]+Z$`)
+
+// run runs all scenarios against an endpoint and returns their checks by name.
+func (s suite) run(t *testing.T, url string) map[string][]check {
+	t.Helper()
+	results := t.TempDir()
+	program := lab.Path(t, filepath.Join("caddy/e2e/node/node_modules", s.folder, "dist/index.js"))
+	arguments := append([]string{program, "server", "--url", url, "--output-dir", results}, s.arguments...)
+	// Its exit status tells nothing, for scenarios that cannot apply fail.
+	output, _ := exec.CommandContext(t.Context(), node.Newer(t), arguments...).CombinedOutput()
+	folders, err := os.ReadDir(results)
+	require.NoError(t, err)
+	require.NotEmpty(t, folders, "%s", output)
+	scenarios := make(map[string][]check)
+	for _, folder := range folders {
+		name := stamped.FindStringSubmatch(folder.Name())
+		require.NotNil(t, name, folder.Name())
+		text, err := os.ReadFile(filepath.Join(results, folder.Name(), "checks.json"))
+		require.NoError(t, err)
+		var checks []check
+		require.NoError(t, json.Unmarshal(text, &checks))
+		scenarios[name[1]] = checks
+	}
+	return scenarios
+}
+
+// reachableCaddyfile is an offer on every host name of a port, so that the endpoint itself meets a name that is not its
+// own: Caddy gives an empty answer for sites that it does not have.
+const reachableCaddyfile = `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	pay_offer {
+		ledger sqlite {DIR}/ledger.db
+	}
+}
+http://:{PORT} {
+	pay_offer {
+		base_url http://localhost:{PORT}
+		card https://checkout.example/pay
+		usdc base-sepolia 0x857b06519E91e3A54538791bDbb0E22373e36b66 {
+			facilitator http://127.0.0.1:1
+			rpc off
+		}
+	}
+}
+`
+
+func startBinary(t *testing.T) string {
+	t.Helper()
+	lab.RequireNode(t)
+	port := server.FreePort(t)
+	base := "http://localhost:" + port
+	server.Start(t, base, strings.NewReplacer("{DIR}", t.TempDir(), "{PORT}", port).Replace(reachableCaddyfile))
+	return base + "/mcp"
+}

@@ -1,0 +1,161 @@
+package agents
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+// price is the amount of the offer in atomic units of USDC.
+const price = 42_000_000
+
+// patience is how long something may take that happens in the background.
+const patience = 30 * time.Second
+
+// payableCaddyfile is an offer on the simulated chain alone.
+const payableCaddyfile = `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	pay_offer {
+		ledger sqlite {DIR}/ledger.db
+	}
+}
+http://localhost:{PORT} {
+	pay_offer {
+		base_url http://localhost:{PORT}
+		site_url http://localhost:{PORT}
+		card https://checkout.example/pay
+		usdc base-sepolia {PAYEE} {
+			facilitator {FACILITATOR}
+			rpc {RPC}
+			confirm latest
+		}
+	}
+	respond 404
+}
+`
+
+// market is the built server with an offer on a chain, and the official facilitator.
+type market struct {
+	*testing.T
+	chain *chain.Chain
+	payee common.Address
+	// base is the address of the service.
+	base string
+}
+
+func openMarket(t *testing.T) *market {
+	t.Helper()
+	lab.RequireNode(t)
+	m := &market{T: t, chain: chain.Start(t)}
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	m.payee = chain.Address(key)
+	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	port := server.FreePort(t)
+	m.base = "http://localhost:" + port
+	server.Start(t, m.base, strings.NewReplacer(
+		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", m.payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", m.chain.URL,
+	).Replace(payableCaddyfile))
+	return m
+}
+
+// settlement is an x402 SettleResponse.
+type settlement struct {
+	Success     bool           `json:"success"`
+	Transaction common.Hash    `json:"transaction"`
+	Network     string         `json:"network"`
+	Payer       common.Address `json:"payer"`
+}
+
+// requirePaid checks that the settlement names the one transfer to the payee, and that the offer reports its receipt.
+func (m *market) requirePaid(by *ecdsa.PrivateKey, s settlement) {
+	m.Helper()
+	transfers := m.chain.TransfersTo(m, m.payee)
+	require.Len(m, transfers, 1, "charged once")
+	require.Equal(m, big.NewInt(price), transfers[0].Value)
+	require.Equal(m, settlement{true, transfers[0].Tx, "eip155:" + strconv.Itoa(chain.ID), chain.Address(by)}, s)
+
+	want := fmt.Sprintf("eip155:%d:%s:%d", chain.ID, transfers[0].Tx.Hex(), transfers[0].Ordinal)
+	require.Eventually(m, func() bool {
+		var report struct {
+			GoalMet  bool `json:"goalMet"`
+			Receipts []struct {
+				ID string `json:"id"`
+			} `json:"receipts"`
+		}
+		return m.get("/v1/received", &report) == nil && report.GoalMet && len(report.Receipts) == 1 && report.Receipts[0].ID == want
+	}, patience, 100*time.Millisecond, "the receipt %s and the goal", want)
+}
+
+func (m *market) get(path string, into any) error {
+	ctx, cancel := context.WithTimeout(m.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.base+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
+// sign answers a demand for payment as a client does that reads it and nothing else.
+func (m *market) sign(demand json.RawMessage, buyer *ecdsa.PrivateKey) map[string]any {
+	m.Helper()
+	var required struct {
+		X402Version int               `json:"x402Version"`
+		Resource    json.RawMessage   `json:"resource"`
+		Accepts     []json.RawMessage `json:"accepts"`
+	}
+	require.NoError(m, json.Unmarshal(demand, &required))
+	require.Equal(m, 2, required.X402Version)
+	require.Len(m, required.Accepts, 1)
+	var accepted struct{ Amount, Network, PayTo string }
+	require.NoError(m, json.Unmarshal(required.Accepts[0], &accepted))
+	value, err := strconv.ParseInt(accepted.Amount, 10, 64)
+	require.NoError(m, err)
+	authorization := chain.NewAuthorization(m, chain.Address(buyer), common.HexToAddress(accepted.PayTo), value)
+	return map[string]any{
+		"x402Version": 2, "resource": required.Resource, "accepted": required.Accepts[0],
+		"payload": map[string]any{"signature": authorization.Sign(m, buyer), "authorization": authorization},
+	}
+}
+
+// settled sends a payment again and again until its outcome is known, as the service asks when it has just started and
+// knows no facilitator yet.
+func (m *market) settled(send func() (status string)) {
+	m.Helper()
+	require.Eventually(m, func() bool {
+		status := send()
+		return status != "unavailable" && status != "open"
+	}, patience, time.Second)
+}
+
+// decode reads what a client made of JSON.
+func decode(t testing.TB, value, into any) {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, into), "%s", text)
+}

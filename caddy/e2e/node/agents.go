@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+)
+
+// Agent is the script of one official client of an agent protocol.
+type Agent string
+
+// The official clients: the TypeScript SDK of MCP, and the JavaScript SDK of A2A.
+const (
+	AgentMCP Agent = "agents-mcp.mjs"
+	AgentA2A Agent = "agents-a2a.mjs"
+)
+
+// Visit lets an agent ask the service at url for the offer and pay it. It reads into answer what the script prints.
+func Visit(t testing.TB, agent Agent, url string, key *ecdsa.PrivateKey, answer any, env ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	readLine(t, start(ctx, t, string(agent), append(env, "URL="+url, "PRIVATE_KEY="+privateKey(key))...), answer)
+}
+
+// Newer returns the path of Node.js 22 or newer, which some programs need: the installed one, or that which npm brings.
+func Newer(t testing.TB) string {
+	t.Helper()
+	lab.RequireNode(t)
+	for _, path := range []string{"node", lab.Path(t, "caddy/e2e/node/node_modules/.bin/node")} {
+		output, err := exec.Command(path, "--print", "process.versions.node").Output()
+		if err != nil {
+			continue
+		}
+		major, _, _ := strings.Cut(string(output), ".")
+		if number, err := strconv.Atoi(major); err == nil && number >= 22 {
+			return path
+		}
+	}
+	lab.Skip(t, "Node.js 22 is not installed")
+	return ""
+}

@@ -1,0 +1,22 @@
+// What the paying agents share: the official x402 client, with the limit per payment raised to the price, as every buyer
+// must do.
+import { setTimeout } from "node:timers/promises";
+import { x402Client } from "@x402/core/client";
+import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { account } from "./pay.mjs";
+
+export const signer = x402Client.fromConfig({
+  schemes: [{ network: "eip155:*", client: new ExactEvmScheme(account) }],
+  spendControls: { maxAmountPerPayment: "$42" },
+});
+
+// settled sends a payment by send until its outcome is known: told returns what became of it, which names the seconds
+// after which the same payment is to be sent again, as when the service has just started and knows no facilitator yet.
+export async function settled(send, told) {
+  for (;;) {
+    const answer = await send();
+    const { retryAfterSeconds } = told(answer);
+    if (retryAfterSeconds === undefined) return answer;
+    await setTimeout(1000 * retryAfterSeconds);
+  }
+}

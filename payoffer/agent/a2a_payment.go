@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// x402Extension names the A2A extension for payments, version 0.1.
+const x402Extension = document.A2APayments
+
+// Members of a message's metadata.
+const (
+	metadataStatus   = "x402.payment.status"
+	metadataRequired = "x402.payment.required" // a PaymentRequired
+	metadataPayload  = "x402.payment.payload"  // a PaymentPayload
+	metadataReceipts = "x402.payment.receipts" // SettleResponses
+	metadataError    = "x402.payment.error"    // a code of section 9.1
+)
+
+// Values of metadataStatus.
+const (
+	statusRequired  = "payment-required"
+	statusRejected  = "payment-rejected"
+	statusSubmitted = "payment-submitted"
+	statusCompleted = "payment-completed"
+	statusFailed    = "payment-failed"
+)
+
+// activated is the header in which a client asked for the payment extension,
+// empty when it did not or the offer has no use for it.
+func (e *Endpoint) activated(r *http.Request) string {
+	if len(e.payments.Accepts()) == 0 {
+		return ""
+	}
+	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
+		for _, line := range r.Header.Values(header) {
+			if slices.ContainsFunc(strings.Split(line, ","), func(uri string) bool { return strings.TrimSpace(uri) == x402Extension }) {
+				return header
+			}
+		}
+	}
+	return ""
+}
+
+// demandByTask is the quote as a task that waits for a payment.
+func (e *Endpoint) demandByTask(m *incoming, q *quote) *reply {
+	return m.reply("input-required", q.text, q.data, map[string]any{metadataStatus: statusRequired, metadataRequired: q.required})
+}
+
+// answerPayment answers a message that pays, or that declines to. It returns
+// nothing for any other.
+func (e *Endpoint) answerPayment(r *http.Request, m *incoming) (*reply, *fault) {
+	payload, pays := m.Metadata[metadataPayload]
+	var status string
+	if raw := m.Metadata[metadataStatus]; isSet(raw) && json.Unmarshal(raw, &status) != nil {
+		return nil, &fault{codeInvalidParams, metadataStatus + " must be a string; nothing was charged"}
+	}
+	switch {
+	case pays && (status == statusSubmitted || status == ""):
+		return e.settleTask(m, e.pay(r.Context(), payload, e.clientIP(r))), nil
+	case pays:
+		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " has the status " + statusSubmitted + "; nothing was charged"}
+	case status == statusSubmitted:
+		return nil, &fault{codeInvalidParams, metadataPayload + " is missing; nothing was charged"}
+	case status == statusRejected:
+		data := e.quote().data
+		return m.reply("failed", "You declined to pay; nothing was charged.", data, map[string]any{metadataStatus: statusRejected}), nil
+	}
+	return nil, nil
+}
+
+// settleTask is the task of a payment. It ends only when the outcome is
+// definite: until then the client must send the same payment again.
+func (e *Endpoint) settleTask(m *incoming, o x402.Outcome) *reply {
+	if refused(o) {
+		reason := refusal(o)
+		return m.reply("failed", reason, e.demand(e.live(), reason).data, failure(o))
+	}
+	a := e.attempted(o)
+	answer := m.reply("input-required", a.Detail, encode(a), map[string]any{metadataStatus: statusSubmitted})
+	switch o.Status {
+	case x402.Settled:
+		answer.state = "completed"
+		answer.metadata = map[string]any{metadataStatus: statusCompleted, metadataReceipts: []*x402.SettleResponse{o.Response}}
+	case x402.Conflict:
+		answer.state, answer.metadata = "failed", failure(o)
+	case x402.Limited, x402.Unavailable:
+		// Nothing was sent: the payment that the client has is still to come.
+	default:
+		answer.state = "working"
+	}
+	return answer
+}
+
+// failure is the metadata of a payment that did not happen.
+func failure(o x402.Outcome) map[string]any {
+	response := o.Response
+	if response == nil {
+		response = &x402.SettleResponse{ErrorReason: o.Reason}
+	}
+	return map[string]any{
+		metadataStatus: statusFailed, metadataError: failureCode(o), metadataReceipts: []*x402.SettleResponse{response},
+	}
+}
+
+// failureCode is the extension's code for a reason. Facilitators word their
+// reasons as they like, and the exact one stands in the receipt.
+func failureCode(o x402.Outcome) string {
+	if o.Status == x402.Conflict {
+		return "DUPLICATE_NONCE"
+	}
+	for _, known := range []struct{ part, code string }{
+		{"insufficient", "INSUFFICIENT_FUNDS"},
+		{"signature", "INVALID_SIGNATURE"},
+		{"valid_before", "EXPIRED_PAYMENT"},
+		{"expired", "EXPIRED_PAYMENT"},
+		{"nonce", "DUPLICATE_NONCE"},
+		{"network", "NETWORK_MISMATCH"},
+		{"value", "INVALID_AMOUNT"},
+		{"amount", "INVALID_AMOUNT"},
+	} {
+		if strings.Contains(o.Reason, known.part) {
+			return known.code
+		}
+	}
+	return "SETTLEMENT_FAILED"
+}
+
+// reply is a task that answers the message.
+func (m *incoming) reply(state, text string, data json.RawMessage, metadata map[string]any) *reply {
+	answer := &reply{
+		messageID: derive("message", m.MessageID), contextID: m.ContextID, taskID: m.task(),
+		state: state, text: text, data: data, metadata: metadata,
+	}
+	if answer.contextID == "" {
+		answer.contextID = derive("context", answer.taskID)
+	}
+	return answer
+}

@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// attempted is what became of a payment, as a program reads it. A definite no,
+// and nothing else, is answered by a demand instead, for a client answers a
+// demand by signing again.
+type attempted struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	AmountUSD offer.USD `json:"amountUsd"`
+	Currency  string    `json:"currency"`
+	Paid      bool      `json:"paid"`
+	// Status is "seen" or "claimed" for a payment that was taken, else "open",
+	// "unavailable", "limited" or "conflict".
+	Status string `json:"status"`
+	// Reason is a stable code, Detail a sentence that ends with what to do.
+	Reason string `json:"reason,omitempty"`
+	Detail string `json:"detail"`
+	// Intent names the payment whose outcome is not known yet.
+	Intent            string `json:"intent,omitempty"`
+	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
+	Network           string `json:"network,omitempty"`
+	Transaction       string `json:"transaction,omitempty"`
+	Payer             string `json:"payer,omitempty"`
+	Received          string `json:"received"`
+}
+
+// pay settles a payment as POST /v1/sponsor does. payload is the JSON of the
+// PaymentPayload as the client wrote it.
+func (e *Endpoint) pay(ctx context.Context, payload json.RawMessage, client string) x402.Outcome {
+	return e.payments.Pay(ctx, x402.Attempt{Payload: payload, Client: client})
+}
+
+// refused reports whether nothing was charged for a payment and nothing will
+// be, so that the client may be asked to pay again.
+func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
+
+// attempted describes every outcome but a refusal.
+func (e *Endpoint) attempted(o x402.Outcome) attempted {
+	a := attempted{
+		ID: e.offer.ID, Name: e.offer.Name, AmountUSD: e.offer.Amount, Currency: "USD", Received: e.offer.URL(offer.PathReceived),
+		Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
+	}
+	switch o.Status {
+	case x402.Settled:
+		a.Paid, a.Status, a.AmountUSD = true, o.Evidence, o.AmountUSD
+		a.Network, a.Transaction, a.Payer = o.Response.Network, o.Response.Transaction, o.Response.Payer
+		return a
+	case x402.Conflict:
+		a.Status = "conflict"
+		return a
+	case x402.Limited:
+		a.Status = "limited"
+	case x402.Unavailable:
+		a.Status = "unavailable"
+	default:
+		a.Status = "open" // and whatever is not known to be something else
+	}
+	a.RetryAfterSeconds = max(1, int64(o.RetryAfter.Seconds()+0.999))
+	return a
+}
+
+// advice says what was charged and what to do next.
+func advice(status x402.Status) string {
+	switch status {
+	case x402.Settled:
+		return "The payment was taken; do not pay again. It counts as received once the report at 'received' shows it confirmed."
+	case x402.Refused, x402.Malformed:
+		return "Nothing was charged."
+	case x402.Conflict:
+		return "Nothing more was charged. Send the payment that was sent first again, or start anew with a new nonce and payment identifier."
+	case x402.Limited, x402.Unavailable:
+		return "Nothing was charged. Send the same payment again after retryAfterSeconds; do not sign a new one."
+	default:
+		return "You may have been charged. Send the same payment again after retryAfterSeconds; do not sign a new one."
+	}
+}
+
+// refusal is the reason of a refused payment: its code, and a sentence.
+func refusal(o x402.Outcome) string {
+	reason := o.Reason
+	if o.Detail != "" {
+		reason += ": " + o.Detail
+	}
+	if !strings.Contains(o.Detail, "othing was charged") {
+		reason += " " + advice(o.Status)
+	}
+	return reason
+}

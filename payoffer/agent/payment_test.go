@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	transaction = "0x1f2e3d4c5b6a79880716253443526170f0e1d2c3b4a5968778695a4b3c2d1e0f"
+	payer       = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+	// paying is written as no encoder would: what is signed is passed on byte
+	// for byte.
+	paying = `{"x402Version" : 2,"payload":{},"big":9007199254740993}`
+)
+
+// Outcomes of a payment.
+var (
+	settled = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", AmountUSD: 4200, Response: &x402.SettleResponse{
+		Success: true, Transaction: transaction, Network: "eip155:8453", Payer: payer, Amount: "42000000",
+		Extensions: map[string]json.RawMessage{"offer-receipt": json.RawMessage(`{"info":{"receipt":{"format":"jws"}}}`)},
+	}}
+	rejected = x402.Outcome{Status: x402.Refused, Version: 2, Reason: "invalid_exact_evm_signature", Detail: "The signature is not the payer's."}
+	canceled = x402.Outcome{Status: x402.Refused, Version: 2, Reason: "authorization_canceled", Detail: "Nothing was charged.",
+		Response: &x402.SettleResponse{ErrorReason: "authorization_canceled", Network: "eip155:8453", Payer: payer}}
+	malformed   = x402.Outcome{Status: x402.Malformed, Reason: "invalid_payload", Detail: "The payment payload is not usable."}
+	open        = x402.Outcome{Status: x402.Open, Reason: "settlement_unknown", Intent: "0xabc", RetryAfter: 9500 * time.Millisecond, Detail: "Its outcome is not known yet."}
+	unavailable = x402.Outcome{Status: x402.Unavailable, Reason: "facilitator_unavailable", RetryAfter: 10 * time.Second}
+	limited     = x402.Outcome{Status: x402.Limited, Reason: "rate_limited", RetryAfter: time.Millisecond}
+	conflict    = x402.Outcome{Status: x402.Conflict, Reason: "authorization_in_use"}
+)
+
+// shop is an endpoint whose payments come to one outcome.
+func shop(t testing.TB, outcome x402.Outcome) (*Endpoint, *payments) {
+	t.Helper()
+	c := config(t, public)
+	taken := takesUSDC()
+	taken.outcome = outcome
+	c.Payments = taken
+	return newEndpoint(t, c), taken
+}
+
+func payByTool(t testing.TB, e *Endpoint, payload string) toolResult {
+	t.Helper()
+	return callTool(t, e, `{"name":"first_42_sponsor","_meta":{"x402/payment":`+payload+`}}`)
+}
+
+func TestUnpaidCallDemandsPaymentAsX402ClientsExpect(t *testing.T) {
+	e, taken := shop(t, settled)
+	taken.extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":{}}`)}
+	r := callTool(t, e, `{"name":"first_42_sponsor"}`)
+	require.True(t, r.IsError)
+	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
+	require.Empty(t, taken.attempts)
+	for _, object := range []json.RawMessage{r.Structured, r.Meta["x402/error"]} {
+		var required x402.PaymentRequired
+		require.NoError(t, json.Unmarshal(object, &required))
+		require.Equal(t, taken.Required(unpaid), required)
+	}
+	require.Len(t, terms42(t, r)["methods"], 5, "a plain model finds every rail in the same object")
+}
+
+func TestOfferWithoutUSDCDemandsNoPayment(t *testing.T) {
+	c := config(t, public)
+	none := &payments{outcome: rejected}
+	c.Offer, c.Payments = newOffer(t, public, false), none
+	e := newEndpoint(t, c)
+	r := callTool(t, e, `{"name":"first_42_sponsor"}`)
+	require.False(t, r.IsError)
+	require.NotContains(t, r.Meta, "x402/error")
+
+	r = payByTool(t, e, `{}`)
+	require.True(t, r.IsError)
+	require.Contains(t, terms42(t, r)["error"], rejected.Reason)
+	require.NotContains(t, terms42(t, r), "accepts")
+}
+
+func TestPaymentThroughTheToolSettles(t *testing.T) {
+	e, taken := shop(t, settled)
+	r := payByTool(t, e, paying)
+	require.Equal(t, []x402.Attempt{{Payload: []byte(paying), Client: "192.0.2.7"}}, taken.attempts)
+	require.False(t, r.IsError)
+	require.JSONEq(t, string(encode(settled.Response)), string(r.Meta["x402/payment-response"]))
+	require.NotContains(t, r.Meta, "x402/error")
+	found := terms42(t, r)
+	require.Equal(t, true, found["paid"])
+	require.Equal(t, "seen", found["status"])
+	require.Equal(t, transaction, found["transaction"])
+	require.Equal(t, payer, found["payer"])
+	require.EqualValues(t, 42, found["amountUsd"])
+	require.Equal(t, "https://pay.example.org/v1/received", found["received"])
+	require.NotContains(t, found, "methods", "a payer is not asked again")
+
+	var schema jsonschema.Schema
+	require.NoError(t, json.Unmarshal(outputSchema, &schema))
+	resolved, err := schema.Resolve(nil)
+	require.NoError(t, err)
+	require.NoError(t, resolved.Validate(found))
+	requireDescribed(t, &schema, found)
+}
+
+func TestRefusedPaymentDemandsAnotherWithTheReason(t *testing.T) {
+	for _, outcome := range []x402.Outcome{rejected, canceled, malformed} {
+		t.Run(outcome.Reason, func(t *testing.T) {
+			e, taken := shop(t, outcome)
+			r := payByTool(t, e, `{}`)
+			require.True(t, r.IsError)
+			require.JSONEq(t, string(r.Structured), r.Content[0].Text)
+			found := terms42(t, r)
+			require.Contains(t, found["error"], outcome.Reason)
+			require.Contains(t, found["error"], "othing was charged")
+			require.Len(t, found["accepts"], len(taken.accepts))
+			require.Contains(t, r.Meta, "x402/error")
+			require.Equal(t, outcome.Response != nil, r.Meta["x402/payment-response"] != nil)
+			require.NotContains(t, callTool(t, e, `{"name":"first_42_sponsor"}`).Content[0].Text, outcome.Reason, "the quote stays as it was")
+		})
+	}
+}
+
+// A client signs again whatever looks like a demand, and would pay twice.
+func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
+	for _, test := range []struct {
+		outcome             x402.Outcome
+		status, says, state string
+		retry               any
+	}{
+		{open, "open", "You may have been charged. Send the same payment again", "working", 10.0},
+		{x402.Outcome{}, "open", "You may have been charged. Send the same payment again", "working", 1.0},
+		{unavailable, "unavailable", "Nothing was charged. Send the same payment again", "input-required", 10.0},
+		{limited, "limited", "Nothing was charged. Send the same payment again", "input-required", 1.0},
+		{conflict, "conflict", "Send the payment that was sent first again", "failed", nil},
+	} {
+		t.Run(test.status, func(t *testing.T) {
+			e, _ := shop(t, test.outcome)
+			check := func(found map[string]any) {
+				require.Equal(t, test.status, found["status"])
+				require.Equal(t, false, found["paid"])
+				require.Contains(t, found["detail"], test.says)
+				require.Equal(t, test.retry, found["retryAfterSeconds"])
+				for _, name := range []string{"x402Version", "accepts", "methods"} {
+					require.NotContains(t, found, name)
+				}
+			}
+			r := payByTool(t, e, `{}`)
+			require.True(t, r.IsError)
+			require.NotContains(t, r.Meta, "x402/error")
+			check(terms42(t, r))
+
+			task := payByMessage(t, e, `{}`)
+			require.Equal(t, test.state, task.Status.State)
+			require.NotContains(t, task.Status.Message.Metadata, "x402.payment.required")
+			require.NotEqual(t, "payment-required", task.Status.Message.Metadata["x402.payment.status"])
+			check(task.Status.Message.Parts[1].Data)
+		})
+	}
+}
+
+func TestPaymentWithoutAValueIsNoQuote(t *testing.T) {
+	e, taken := shop(t, malformed)
+	for _, payload := range []string{`null`, `"e30="`, `[]`} {
+		taken.attempts = nil
+		require.True(t, payByTool(t, e, payload).IsError)
+		require.Equal(t, payload, string(taken.attempts[0].Payload))
+	}
+}
+
+func TestPaymentOfAnotherToolIsNotTaken(t *testing.T) {
+	e, taken := shop(t, settled)
+	a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other","_meta":{"x402/payment":{}}}}`))
+	require.NotNil(t, a.Error)
+	decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x402/payment":{}}}}`))
+	require.Empty(t, taken.attempts)
+}
+
+func TestAnnotationsSayWhetherACallCanPay(t *testing.T) {
+	c := config(t, public)
+	paying := newEndpoint(t, c).tool().Annotations
+	require.False(t, paying.ReadOnlyHint)
+	require.False(t, *paying.DestructiveHint)
+	require.True(t, *paying.OpenWorldHint)
+	require.True(t, paying.IdempotentHint)
+	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
+	quoting := newEndpoint(t, c).tool().Annotations
+	require.True(t, quoting.ReadOnlyHint)
+	require.False(t, *quoting.OpenWorldHint)
+}
+
+func TestQuoteFollowsTheX402Quote(t *testing.T) {
+	e, taken := shop(t, settled)
+	first := e.quote()
+	require.Same(t, first, e.quote())
+	taken.quote = new(x402.Quote)
+	taken.accepts[0].Amount = "43000000"
+	require.Contains(t, string(e.quote().data), "43000000")
+}

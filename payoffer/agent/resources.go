@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Media types of the resources.
+const (
+	typeJSON     = "application/json"
+	typeMarkdown = "text/markdown"
+)
+
+// addResources adds what a client may read beside the tool. Each has the
+// address at which the same document is served by HTTP.
+func (e *Endpoint) addResources(server *mcp.Server) {
+	add := func(path, name, title, description, mediaType string, read func(context.Context) ([]byte, error)) {
+		uri := e.offer.URL(path)
+		server.AddResource(
+			&mcp.Resource{URI: uri, Name: name, Title: title, Description: description, MIMEType: mediaType},
+			func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				text, err := read(ctx)
+				if err != nil {
+					e.logger.Error("a resource of the agent endpoint cannot be read", "resource", name, "error", err.Error())
+					return nil, &jsonrpc.Error{Code: codeInternal, Message: "the resource cannot be read now; ask again later"}
+				}
+				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mediaType, Text: string(text)}}}, nil
+			})
+	}
+	amount := e.offer.Amount.String() + " USD"
+	add(offer.PathInvoice, "invoice", "Invoice over "+amount,
+		"Every way to pay "+amount+" now, as JSON. An invoice is no payment.", typeJSON,
+		func(context.Context) ([]byte, error) { return document.Invoice(e.offer, e.live()).Body, nil })
+	skill := document.Skill(e.offer).Body
+	add(offer.PathSkill, "skill", "How to pay "+amount,
+		"Instructions for an agent: how to pay by each rail, and what to check before.", typeMarkdown,
+		func(context.Context) ([]byte, error) { return skill, nil })
+	add(offer.PathReceived, "received", "Payments received",
+		"Sums of the payments that arrived, for each rail, and how well each is observed, as JSON.", typeJSON,
+		func(ctx context.Context) ([]byte, error) { return e.summary(ctx) })
+}
