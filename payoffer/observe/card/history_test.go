@@ -72,10 +72,12 @@ func TestEveryOrderOfALifeEndsTheSame(t *testing.T) {
 			made, events := life(t, test.apart, test.won)
 			rng := rand.New(rand.NewPCG(7, 7))
 			r := recorder{t: t, book: tempLedger(t)}
-			orders := 0
+			orders, step := 0, cases.Every(20)
 			permute(events, func(order [][]byte) {
 				intent := fmt.Sprintf("pi_%d", orders)
-				orders++
+				if orders++; orders%step != 0 {
+					return
+				}
 				for i, body := range order {
 					r.take(body, made, intent)
 					if rng.IntN(4) == 0 {
@@ -86,7 +88,7 @@ func TestEveryOrderOfALifeEndsTheSame(t *testing.T) {
 			r.flush()
 			require.Equal(t, 5040, orders)
 			found := outcomes(t, r.book)
-			require.Len(t, found, orders)
+			require.Len(t, found, orders/step)
 			for intent, got := range found {
 				require.Equal(t, test.want, got, intent)
 			}
