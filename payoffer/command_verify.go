@@ -87,6 +87,9 @@ func (v *verifier) verifyAll(ctx context.Context, signed []string) error {
 	if len(signed) == 0 {
 		return errors.New("there is no signed receipt or offer here: give a JWS, a PAYMENT-RESPONSE header, JSON that holds one, or the name of a file")
 	}
+	if len(signed) > x402.MaxArtifacts {
+		return fmt.Errorf("there are more than %d signed receipts and offers here, of which none was checked; give fewer", x402.MaxArtifacts)
+	}
 	var errs []error
 	for n, jws := range signed {
 		if err := v.verify(ctx, jws); err != nil {

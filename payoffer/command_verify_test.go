@@ -73,6 +73,15 @@ func TestCommandVerifyGuessesNoUnit(t *testing.T) {
 	}
 }
 
+// many are so many artifacts.
+func many(signing *signing, count int) string {
+	var artifacts []string
+	for n := range count {
+		artifacts = append(artifacts, `{"format":"jws","signature":"`+signing.Sign(map[string]int{"n": n})+`"}`)
+	}
+	return "[" + strings.Join(artifacts, ",") + "]"
+}
+
 func TestCommandVerifyFailsWithASentence(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
@@ -101,6 +110,8 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 		"nobody there":        {loaded(t, newSigning(signing.storage, "http://127.0.0.1:9")).Sign(x402.ReceiptPayload{Version: 1, Network: "eip155:1", ResourceURL: "http://127.0.0.1:9/", Payer: "0x", IssuedAt: 1}), "127.0.0.1:9 cannot be asked for its keys"},
 		"of tomorrow":         {receipt(func(p *x402.ReceiptPayload) { p.IssuedAt += 86_400 }), "in the future"},
 		"an offer that ended": {signing.Sign(x402.OfferPayload{Version: 1, ResourceURL: i.service + "/", Scheme: "exact", Network: "eip155:1", PayTo: "0x", ValidUntil: 1}), "EXPIRED"},
+		"another format":      {`{"format":"eip712","signature":"0x00"}`, "NOT VALID: it is not a JWS"},
+		"too many":            {many(signing, 17), "more than 16"},
 		"one of two":          {`[{"format":"jws","signature":"` + good + `"},{"format":"jws","signature":"` + tampered + `"}]`, "number 2 of 2: NOT VALID"},
 	} {
 		t.Run(name, func(t *testing.T) {

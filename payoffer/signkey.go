@@ -96,7 +96,7 @@ func (k *signing) published() []document.VerificationKey {
 }
 
 // load loads the keys, and makes the first one on the first start of all
-// instances.
+// instances. Keys in use are written back to a storage that has lost them.
 func (k *signing) load(ctx context.Context) error {
 	k.loading.Lock()
 	defer k.loading.Unlock()
@@ -105,6 +105,9 @@ func (k *signing) load(ctx context.Context) error {
 		return k.change(ctx, func(stored *signature.Ring) (*signature.Ring, error) {
 			if stored != nil {
 				return stored, nil // another instance was quicker
+			}
+			if running := k.ring.Load(); running != nil {
+				return running, nil // the storage lost them; what they signed must stay verifiable
 			}
 			return signature.NewRing(rand.Reader, k.now())
 		})

@@ -157,6 +157,17 @@ func TestKeysStayInUseWhileTheStorageIsAway(t *testing.T) {
 	})
 }
 
+// A data directory that is not mounted for a while looks like one without keys.
+func TestKeysInUseAreWrittenBackToAStorageThatLostThem(t *testing.T) {
+	storage := &certmagic.FileStorage{Path: t.TempDir()}
+	k := loaded(t, newSigning(storage, "https://pay.example.org"))
+	before := k.state()
+	require.NoError(t, storage.Delete(t.Context(), k.path))
+	require.NoError(t, k.load(t.Context()))
+	require.Equal(t, before, k.state())
+	require.Equal(t, before, loaded(t, newSigning(storage, "https://pay.example.org")).state(), "for the next start, too")
+}
+
 // offered are the signed offers of a running instance's quote.
 func (o *operated) offered() []string {
 	o.t.Helper()

@@ -102,8 +102,8 @@ func (e *Endpoint) send(r *http.Request, params json.RawMessage, role string) (*
 }
 
 var taskNotFound = &fault{codeTaskNotFound,
-	"there is no such task: this agent answers every message at once and keeps none; nothing was charged. " +
-		"Send a message without taskId, or with a payment in its metadata"}
+	"there is no such task: this agent answers every message at once and keeps none. A payment that was sent before may have " +
+		"been taken: send that same payment again to learn of it, and sign no new one. Without one, send a message without taskId"}
 
 func noStream(*Endpoint, *http.Request, json.RawMessage) (any, *fault) {
 	return nil, &fault{codeUnsupportedOperation, "this agent does not stream; use message/send or SendMessage"}

@@ -58,18 +58,18 @@ func (e *Endpoint) answerPayment(r *http.Request, m *incoming) (*reply, *fault) 
 	payload, pays := m.Metadata[metadataPayload]
 	var status string
 	if raw := m.Metadata[metadataStatus]; isSet(raw) && json.Unmarshal(raw, &status) != nil {
-		return nil, &fault{codeInvalidParams, metadataStatus + " must be a string; nothing was charged"}
+		return nil, &fault{codeInvalidParams, metadataStatus + " must be a string; this message was not taken for a payment"}
 	}
 	switch {
 	case pays && (status == statusSubmitted || status == ""):
 		return e.settleTask(m, e.pay(r.Context(), payload, e.clientIP(r))), nil
 	case pays:
-		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " has the status " + statusSubmitted + "; nothing was charged"}
+		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " has the status " + statusSubmitted + "; this message was not taken for a payment"}
 	case status == statusSubmitted:
-		return nil, &fault{codeInvalidParams, metadataPayload + " is missing; nothing was charged"}
+		return nil, &fault{codeInvalidParams, metadataPayload + " is missing; send the payment that you signed"}
 	case status == statusRejected:
 		data := e.quote().data
-		return m.reply("failed", "You declined to pay; nothing was charged.", data, map[string]any{metadataStatus: statusRejected}), nil
+		return m.reply("failed", "You declined to pay. A payment that you sent before stands.", data, map[string]any{metadataStatus: statusRejected}), nil
 	}
 	return nil, nil
 }
@@ -88,7 +88,8 @@ func (e *Endpoint) settleTask(m *incoming, o x402.Outcome) *reply {
 		answer.state = "completed"
 		answer.metadata = map[string]any{metadataStatus: statusCompleted, metadataReceipts: []*x402.SettleResponse{o.Response}}
 	case x402.Conflict:
-		answer.state, answer.metadata = "failed", failure(o)
+		// The payment that was sent first may be taken: nothing failed.
+		answer.metadata[metadataError] = failureCode(o)
 	case x402.Limited, x402.Unavailable:
 		// Nothing was sent: the payment that the client has is still to come.
 	default:

@@ -115,7 +115,6 @@ func TestRefusedPaymentFailsItsTask(t *testing.T) {
 		{rejected, "INVALID_SIGNATURE"},
 		{malformed, "SETTLEMENT_FAILED"},
 		{canceled, "SETTLEMENT_FAILED"},
-		{conflict, "DUPLICATE_NONCE"},
 		{reason("invalid_exact_evm_payload_authorization_valid_before"), "EXPIRED_PAYMENT"},
 		{reason("authorization_expired"), "EXPIRED_PAYMENT"},
 		{reason("invalid_exact_evm_insufficient_balance"), "INSUFFICIENT_FUNDS"},
@@ -135,6 +134,33 @@ func TestRefusedPaymentFailsItsTask(t *testing.T) {
 			require.Equal(t, test.outcome.Reason, receipt["errorReason"], "the exact reason")
 			require.Equal(t, "", receipt["transaction"])
 		})
+	}
+}
+
+// Another payment, which was sent first, may be taken: nothing has failed, and
+// nothing must be signed anew.
+func TestConflictFailsNoTask(t *testing.T) {
+	e, _ := shop(t, conflict)
+	task := payByMessage(t, e, `{}`)
+	require.Equal(t, "input-required", task.Status.State)
+	m := task.Status.Message
+	require.Equal(t, "payment-submitted", m.Metadata["x402.payment.status"])
+	require.Equal(t, "DUPLICATE_NONCE", m.Metadata["x402.payment.error"])
+	require.NotContains(t, m.Metadata, "x402.payment.receipts")
+}
+
+// A client that asks for a task by polling may have an undecided payment.
+func TestNoAnswerAboutATaskSaysThatNothingWasCharged(t *testing.T) {
+	e, _ := shop(t, open)
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"t"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"m","role":"user","taskId":"t","parts":[{"kind":"text","text":"x"}]}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"m","role":"user","taskId":"t","parts":[{"kind":"text","text":"x"}],"metadata":{"x402.payment.status":"payment-submitted"}}}}`,
+	} {
+		answer := decode(t, post(t, e, body))
+		require.NotNil(t, answer.Error, body)
+		require.NotContains(t, answer.Error.Message, "othing was charged")
 	}
 }
 

@@ -65,6 +65,9 @@ func (e *Endpoint) newMCP(extend func(*mcp.Server)) http.Handler {
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: 2 * maxBody})
 }
 
+// internalError does not say what became of a payment, for nobody knows.
+const internalError = "internal error; if this call held a payment, its outcome is unknown: send the same payment again, and sign no new one"
+
 // contain turns a panic into an error. The SDK runs handlers on goroutines of
 // its own, where no HTTP server recovers: a panic would end the whole process.
 func (e *Endpoint) contain(next mcp.MethodHandler) mcp.MethodHandler {
@@ -72,7 +75,7 @@ func (e *Endpoint) contain(next mcp.MethodHandler) mcp.MethodHandler {
 		defer func() {
 			if cause := recover(); cause != nil {
 				e.logger.Error("the agent endpoint panicked", "method", method, "panic", cause, "stack", string(debug.Stack()))
-				result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: "internal error; nothing was charged"}
+				result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: internalError}
 			}
 		}()
 		return next(ctx, method, request)
@@ -95,7 +98,10 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 		writeBody(w, captured.status, contentType, captured.body.Bytes())
 	case captured.status >= http.StatusInternalServerError:
 		e.logger.Error("the MCP SDK failed", "method", c.method, "status", captured.status)
-		writeFault(w, captured.status, c.id, &fault{codeInternal, "internal error; nothing was charged"})
+		writeFault(w, captured.status, c.id, &fault{codeInternal, internalError})
+	case strings.TrimSpace(captured.body.String()) == "":
+		e.logger.Error("the MCP SDK answered nothing", "method", c.method, "status", captured.status)
+		writeFault(w, http.StatusInternalServerError, c.id, &fault{codeInternal, internalError})
 	default:
 		writeFault(w, captured.status, c.id, &fault{codeInvalidRequest, strings.TrimSpace(captured.body.String())})
 	}

@@ -76,7 +76,7 @@ func advice(status x402.Status) string {
 	case x402.Refused, x402.Malformed:
 		return "Nothing was charged."
 	case x402.Conflict:
-		return "Nothing more was charged. Send the payment that was sent first again, or start anew with a new nonce and payment identifier."
+		return "This payment was not sent; another one before it may have been charged. Send that first one again, and sign no new one."
 	case x402.Limited, x402.Unavailable:
 		return "Nothing was charged. Send the same payment again after retryAfterSeconds; do not sign a new one."
 	default:

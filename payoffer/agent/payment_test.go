@@ -133,7 +133,7 @@ func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
 		{x402.Outcome{}, "open", "You may have been charged. Send the same payment again", "working", 1.0},
 		{unavailable, "unavailable", "Nothing was charged. Send the same payment again", "input-required", 10.0},
 		{limited, "limited", "Nothing was charged. Send the same payment again", "input-required", 1.0},
-		{conflict, "conflict", "Send the payment that was sent first again", "failed", nil},
+		{conflict, "conflict", "Send that first one again, and sign no new one", "input-required", nil},
 	} {
 		t.Run(test.status, func(t *testing.T) {
 			e, _ := shop(t, test.outcome)

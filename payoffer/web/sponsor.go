@@ -57,7 +57,7 @@ func (s *Server) outcome(o x402.Outcome) *answer {
 		return s.malformed(o.Reason, o.Detail)
 	case x402.Conflict:
 		return s.failed(http.StatusConflict, problemConflict, o,
-			"Nothing more was charged. Send the payload that was sent first again, or start anew with a new nonce and payment identifier.")
+			"This payload was not sent; another one before it may have been charged. Send that first one again, and sign no new one.")
 	case x402.Limited:
 		return s.failed(http.StatusTooManyRequests, problemTooManyTries, o,
 			"Nothing was charged. Send the same payload again after the time in Retry-After.")

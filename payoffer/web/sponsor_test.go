@@ -77,7 +77,7 @@ func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
 	}{
 		{x402.Open, 503, "open-settlement", "7", "do not sign a new one"},
 		{x402.Unavailable, 503, "settlement-unavailable", "7", "Nothing was charged. Send the same payload again"},
-		{x402.Conflict, 409, "payment-conflict", "", "new nonce"},
+		{x402.Conflict, 409, "payment-conflict", "", "sign no new one"},
 		{x402.Malformed, 400, "malformed-payment", "", "Nothing was charged"},
 		{x402.Limited, 429, "too-many-attempts", "7", "Nothing was charged"},
 		{x402.Status(0), 503, "open-settlement", "7", "do not sign a new one"},

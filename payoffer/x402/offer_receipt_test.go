@@ -152,6 +152,27 @@ func TestPaidInVersion1ShowsNoReceiptThereAndKeepsIt(t *testing.T) {
 	})
 }
 
+// A facilitator's word that the chain may still disprove is not signed for.
+func TestAClaimIsSignedForOnceItIsProven(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		chain.Down(true)
+		s := newShop(t, setup{facilitators: one(f), chain: chain, signer: newTestSigner(1)})
+		claimed := s.pay(b.v2(t))
+		require.Equal(t, Settled, claimed.Status, claimed.Detail)
+		require.Equal(t, "claimed", claimed.Evidence)
+		require.Empty(t, claimed.Response.Extensions)
+
+		chain.Down(false)
+		chain.Transfer(b.key(), claimed.Response.Transaction, 42_000_000, false)
+		time.Sleep(time.Hour)
+		s.Resolve(t.Context())
+		proven := s.pay(b.v2(t))
+		require.Equal(t, "seen", proven.Evidence)
+		require.Contains(t, proven.Response.Extensions, "offer-receipt")
+	})
+}
+
 // The observer of the chain may settle an intent before anything answered its
 // buyer, for example after a crash.
 func TestPaymentThatTheObserverSettledGetsOneReceipt(t *testing.T) {

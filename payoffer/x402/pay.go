@@ -39,7 +39,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	intent, known, err := s.ledger.Intent(ctx, p.key())
 	switch {
 	case err != nil:
-		return s.unavailable(p, "ledger_unavailable")
+		return s.unknown(p)
 	case known:
 		leave()
 		return s.replay(ctx, p, intent)
@@ -77,7 +77,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		}
 		stored, known, err := s.ledger.Intent(ctx, p.key())
 		if err != nil {
-			return s.unavailable(p, "ledger_unavailable")
+			return s.unknown(p)
 		}
 		if !known {
 			// It was withdrawn: nothing was sent.
@@ -184,7 +184,7 @@ func (s *Service) notInserted(ctx context.Context, p *payment, err error) Outcom
 			Detail: "Another payment of this payer is not decided yet; this one was not sent. Send the first one again to learn its outcome."}
 	case errors.Is(err, ledger.ErrPaymentID):
 		return Outcome{Status: Conflict, Version: p.version, Reason: "payment_identifier_in_use",
-			Detail: "The payment identifier belongs to another payment; nothing was charged."}
+			Detail: "The payment identifier belongs to another payment, which may have been charged; this one was not sent."}
 	default:
 		s.log.Error("payment not taken: the intent could not be committed", "error", err.Error())
 		return s.unavailable(p, "ledger_unavailable")
@@ -249,6 +249,13 @@ func (s *Service) facilitatorless(p *payment, retryAfter time.Duration) Outcome 
 	outcome := s.unavailable(p, "facilitator_unavailable")
 	outcome.RetryAfter = retryAfter
 	return outcome
+}
+
+// unknown answers for a payment of which nobody can tell whether it was sent
+// before: the ledger, which would know, cannot be read.
+func (s *Service) unknown(p *payment) Outcome {
+	return Outcome{Status: Open, Version: p.version, Reason: "ledger_unavailable", RetryAfter: retryOpen,
+		Detail: "The books cannot be read at the moment. It was not sent now; whether it was sent before is not known."}
 }
 
 func (s *Service) unavailable(p *payment, reason string) Outcome {

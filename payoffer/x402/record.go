@@ -20,10 +20,13 @@ const (
 	writeLaterMost  = time.Minute
 )
 
-// claim records a facilitator's success without proof.
-func (s *Service) claim(ctx context.Context, i ledger.Intent) ledger.Intent {
+// claim records a facilitator's success without proof. Where a chain is read it
+// may still show that the claim is false: a receipt is signed once it is proven.
+func (s *Service) claim(ctx context.Context, rail *Rail, i ledger.Intent) ledger.Intent {
 	i.State, i.Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
-	i.Answer = s.settled(i)
+	if rail.Chain == nil {
+		i.Answer = s.settled(i)
+	}
 	s.write(ctx, i, func(ctx context.Context) error {
 		return s.ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, i.Answer, i.Evidence)
 	})

@@ -96,7 +96,7 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 		return s.note(ctx, intent, transaction, answer.ErrorReason)
 	}
 	if rail.Chain == nil {
-		return s.claim(ctx, intent)
+		return s.claim(ctx, rail, intent)
 	}
 	failpoint.Hit(failpoint.ProofBefore)
 	sighting, found, err := s.proveSoon(ctx, rail.Chain, intent)
@@ -105,7 +105,7 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 	case err != nil:
 		// The chain cannot be read now; the facilitator's word is a claim.
 		s.log.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
-		return s.claim(ctx, intent)
+		return s.claim(ctx, rail, intent)
 	case found && !s.paid(intent, sighting):
 		return s.note(ctx, intent, transaction, reasonValue)
 	case !found:

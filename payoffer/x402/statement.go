@@ -64,12 +64,13 @@ func isExactly(payload []byte, into any) bool {
 // isTime reports whether Unix seconds are a time that can be written as a date.
 func isTime(seconds int64) bool { return seconds >= 0 && seconds <= math.MaxUint32 }
 
-// maxArtifacts is how many artifacts are taken out of one text.
-const maxArtifacts = 16
+// MaxArtifacts is how many artifacts a text may hold to be checked.
+const MaxArtifacts = 16
 
 // FindSigned takes the compact JWS out of a text: one as it is, a header of a
 // quote or a settlement with or without its name, or JSON that holds artifacts
-// at any place. It finds each once, and no more than sixteen.
+// at any place. It finds each once, those in other formats included, and stops
+// at the first beyond MaxArtifacts.
 func FindSigned(text []byte) []string {
 	var found finder
 	found.text(bytes.TrimSpace(text))
@@ -114,7 +115,11 @@ func (f *finder) value(value any) {
 			f.value(element)
 		}
 	case map[string]any:
-		if signed, ok := value["signature"].(string); ok && value["format"] == formatJWS {
+		format, formatted := value["format"].(string)
+		if signed, ok := value["signature"].(string); ok && formatted {
+			if format != formatJWS {
+				signed = format + ":" + signed // no JWS, so that it is not passed over
+			}
 			f.add(signed)
 			return
 		}
@@ -131,7 +136,7 @@ func (f *finder) value(value any) {
 }
 
 func (f *finder) add(signed string) {
-	if len(*f) < maxArtifacts && !slices.Contains(*f, signed) {
+	if len(*f) <= MaxArtifacts && !slices.Contains(*f, signed) {
 		*f = append(*f, signed)
 	}
 }
