@@ -10,8 +10,9 @@ func agentOperations() []operation {
 	answer := media(typeJSON, ref("JSONRPCResponse"))
 	return []operation{{
 		method: http.MethodPost, path: offer.PathMCP, id: "postMCP", tag: tagAgents,
-		summary:     "Agent endpoint: MCP and A2A by JSON-RPC 2.0",
-		description: "Call the method tools/call with the tool `" + ToolName + "` for every way to pay.",
+		summary: "Agent endpoint: MCP and A2A by JSON-RPC 2.0",
+		description: "Call the method tools/call with the tool `" + ToolName + "` for every way to pay. Where the result demands a " +
+			"payment, the same call with the signed payment in its _meta settles it. A2A clients send message/send or SendMessage.",
 		body: object{
 			{"required", true},
 			{"content", object{media(typeJSON, ref("JSONRPCRequest"))}},
@@ -20,6 +21,7 @@ func agentOperations() []operation {
 			on("200", contents("The JSON-RPC response.", answer)),
 			on("202", object{{"description", "A notification was accepted."}}),
 			on("4XX", contents("Refused, with the JSON-RPC error.", answer)),
+			on("5XX", contents("Failed, with the JSON-RPC error.", answer)),
 		},
 	}}
 }

@@ -18,11 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// startFixtures serves the agent endpoint in this process, with the tools, resources and prompts beside the offer's that
+// startFixtures serves the offer in this process through all that the plugin has before the agent endpoint, with the tools, resources and prompts beside the offer's that
 // the conformance suite calls by name. It returns the endpoint's address.
 func startFixtures(t *testing.T) string {
 	t.Helper()
@@ -44,7 +47,21 @@ func startFixtures(t *testing.T) string {
 		ClientIP: func(*http.Request) string { return "" },
 	})
 	require.NoError(t, err)
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: endpoint}}
+	now := time.Now
+	site, err := web.New(web.Config{
+		Offer: o, Payments: payments, Agent: endpoint, Receipts: ledger.NewSQLite("", now), Now: now, Logger: logger,
+		Live:     func() offer.Live { return offer.Live{} },
+		Health:   func() []observe.Health { return nil },
+		QRKey:    func() []byte { return nil },
+		ClientIP: func(*http.Request) string { return "" },
+	})
+	require.NoError(t, err)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if !site.Serve(w, r) {
+			http.NotFound(w, r)
+		}
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(handler)}}
 	server.Start()
 	t.Cleanup(server.Close)
 	return base + offer.PathMCP

@@ -156,6 +156,10 @@ func (v *vocabulary) readNames(t *testing.T, page string, o map[string]any) {
 	}
 	// An object that says what the offer is names it; a requirement of version 1 has no name.
 	if got, ok := o["description"].(string); ok && got == description {
+		if _, ok := o["role"]; ok { // a manifest describes who asks by what is offered
+			v.equal(t, "operator", operator, o["name"], page)
+			return
+		}
 		for _, member := range []string{"name", "title"} {
 			if named, ok := o[member].(string); ok && !strings.Contains(page, "/package.json") {
 				v.equal(t, "name", name, named, page)
@@ -248,7 +252,7 @@ func (v *vocabulary) readText(t *testing.T, page, text string) {
 	}
 	compare("address", evmAddress, payTo, tokens["eip155:84532"], tokens["eip155:421614"])
 	compare("mailbox", mailbox, contact, inbox)
-	compare("outside", outside, card, tipJar, pack, source)
+	compare("outside", outside, card, tipJar, pack, source, manifests)
 	compare("network", chainID, "eip155:84532", "eip155:421614")
 	for _, match := range price.FindAllStringSubmatch(text, -1) {
 		amount, err := strconv.ParseFloat(match[1], 64)
