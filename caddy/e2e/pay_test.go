@@ -17,30 +17,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
-// payableCaddyfile is an offer on the simulated chain alone.
-const payableCaddyfile = `{
-	admin off
-	persist_config off
-	default_bind 127.0.0.1
-	pay_offer {
-		ledger sqlite {DIR}/ledger.db
-	}
-}
-http://localhost:{PORT} {
-	pay_offer {
-		base_url http://localhost:{PORT}
-		site_url http://localhost:{PORT}
-		card https://checkout.example/pay
-		usdc base-sepolia {PAYEE} {
-			facilitator {FACILITATOR}
-			rpc {RPC}
-			confirm latest
-		}
-	}
-	respond 404
-}
-`
-
 // received is the part of GET /v1/received that a payee looks at first.
 type received struct {
 	GoalMet  bool `json:"goalMet"`
@@ -58,7 +34,7 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 	base := "http://localhost:" + port
 	server.Start(t, base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", c.URL,
-	).Replace(payableCaddyfile))
+	).Replace(server.PayableCaddyfile))
 
 	for i, sale := range []struct {
 		buyer   node.Buyer

@@ -28,30 +28,6 @@ const price = 42_000_000
 // patience is how long something may take that happens in the background.
 const patience = 30 * time.Second
 
-// payableCaddyfile is an offer on the simulated chain alone.
-const payableCaddyfile = `{
-	admin off
-	persist_config off
-	default_bind 127.0.0.1
-	pay_offer {
-		ledger sqlite {DIR}/ledger.db
-	}
-}
-http://localhost:{PORT} {
-	pay_offer {
-		base_url http://localhost:{PORT}
-		site_url http://localhost:{PORT}
-		card https://checkout.example/pay
-		usdc base-sepolia {PAYEE} {
-			facilitator {FACILITATOR}
-			rpc {RPC}
-			confirm latest
-		}
-	}
-	respond 404
-}
-`
-
 // market is the built server with an offer on a chain, and the official facilitator.
 type market struct {
 	*testing.T
@@ -73,7 +49,7 @@ func openMarket(t *testing.T) *market {
 	m.base = "http://localhost:" + port
 	server.Start(t, m.base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", m.payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", m.chain.URL,
-	).Replace(payableCaddyfile))
+	).Replace(server.PayableCaddyfile))
 	return m
 }
 

@@ -47,6 +47,9 @@ func FuzzParseNotice(f *testing.F) {
 			read = readObject
 		}
 		values := read(t, body)
+		if values == nil {
+			return // the library refuses a separator
+		}
 		require.Equal(t, n.sale, values("sale_id"))
 		require.Equal(t, n.order, values("order_number"))
 		require.Equal(t, fmt.Sprint(n.price), fmt.Sprint(mustInt(t, values("price"))))
@@ -64,7 +67,7 @@ func mustInt(t *testing.T, text string) int64 {
 func readForm(t *testing.T, body []byte) func(string) string {
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return func(string) string { t.Skip("a separator that the library refuses"); return "" }
+		return nil
 	}
 	return func(name string) string {
 		require.LessOrEqual(t, len(values[name]), 1, name)
