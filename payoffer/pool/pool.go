@@ -1,0 +1,261 @@
+// Package pool holds what outlives a configuration: members that the next
+// configuration goes on with, because it has the same settings for them.
+//
+// A configuration's life decides the calls. While it is provisioned it makes a
+// Use and acquires members, which calls nobody and opens nothing. When it
+// starts it attaches its host and runs them. When it is cleaned up it releases
+// the Use, whether it ever started or not. What no other Use holds ends in the
+// background: nobody waits for it but the end of the process.
+package pool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Key names a member by its kind and settings.
+type Key [sha256.Size]byte
+
+// KeyOf is the key of a member: equal for the same kind and equal settings,
+// which are compared as JSON. They may hold secrets, of which the key tells
+// nothing.
+func KeyOf(kind string, settings ...any) Key {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		panic("pool: settings of a " + kind + ": " + err.Error()) // they are plain values
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(kind), kind, text))
+}
+
+// Runner is a member with work in the background. Run returns soon after ctx
+// has ended, once what is under way has come to its end; a member that is taken
+// up again meanwhile is run again.
+type Runner interface{ Run(ctx context.Context) }
+
+// Pool holds members with a number of users each. H is what a configuration
+// lends them: its logger, its storage and the like.
+type Pool[H any] struct {
+	mu      sync.Mutex
+	entries map[Key]*entry[H]
+	ending  sync.WaitGroup
+}
+
+// New makes an empty pool.
+func New[H any]() *Pool[H] { return &Pool[H]{entries: make(map[Key]*entry[H])} }
+
+// Wait waits until everything that was released has ended, or ctx has. It is
+// for the end of the process.
+func (p *Pool[H]) Wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		p.ending.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("something still has work under way: %w", ctx.Err())
+	}
+}
+
+// Len is the number of members held.
+func (p *Pool[H]) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.entries)
+}
+
+// Hosts are those who use one member. The newest that has started is the
+// current one; before any has, the one that the member was made for.
+type Hosts[H any] struct {
+	current atomic.Pointer[H]
+	started []*H // guarded by the pool
+}
+
+// Current is the host to use now. It never blocks.
+func (h *Hosts[H]) Current() H { return *h.current.Load() }
+
+func (h *Hosts[H]) attach(host *H) {
+	h.started = append(h.started, host)
+	h.current.Store(host)
+}
+
+func (h *Hosts[H]) detach(host *H) {
+	h.started = slices.DeleteFunc(h.started, func(other *H) bool { return other == host })
+	if last := len(h.started) - 1; last >= 0 {
+		h.current.Store(h.started[last])
+	}
+}
+
+// entry is a member in the pool, which guards everything but hosts.current.
+type entry[H any] struct {
+	key    Key
+	member any
+	hosts  Hosts[H]
+	users  int
+	// wanted says that it is to run; running is the work under way, if any.
+	wanted  bool
+	running *work
+	// closing is closed when the member is gone for good; nil before.
+	closing chan struct{}
+}
+
+// work is a Runner at work.
+type work struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (w *work) stop() {
+	w.cancel()
+	<-w.done
+}
+
+// run starts the member's work if it is wanted. It needs the lock.
+func (e *entry[H]) run() {
+	runner, runs := e.member.(Runner)
+	if !runs || !e.wanted || e.running != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &work{cancel, make(chan struct{})}
+	e.running = w
+	go func() {
+		defer close(w.done)
+		runner.Run(ctx)
+	}()
+}
+
+// Use is one configuration's share of a pool. Its methods are not for
+// concurrent use.
+type Use[H any] struct {
+	pool *Pool[H]
+	host *H
+	held []*entry[H] // each before those that were made of it
+}
+
+// Use begins a share for a configuration that lends host.
+func (p *Pool[H]) Use(host H) *Use[H] { return &Use[H]{pool: p, host: &host} }
+
+// Acquire takes a member into use: the one with the key, or a new one. What it
+// is made of is to be acquired before it. make calls nobody, and does not use
+// the pool. A member that is an io.Closer is closed when nobody uses it.
+func Acquire[T, H any](u *Use[H], key Key, make func(*Hosts[H]) (T, error)) (member T, err error) {
+	p := u.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.find(key)
+	if e == nil {
+		e = &entry[H]{key: key}
+		e.hosts.current.Store(u.host)
+		if member, err = make(&e.hosts); err != nil {
+			return member, err
+		}
+		e.member, p.entries[key] = member, e
+	}
+	e.users++
+	u.held = append(u.held, e)
+	return e.member.(T), nil
+}
+
+// find waits for a member that is being closed to be gone: what follows it
+// would open the same again. It needs the lock.
+func (p *Pool[H]) find(key Key) *entry[H] {
+	for {
+		e := p.entries[key]
+		if e == nil || e.closing == nil {
+			return e
+		}
+		p.mu.Unlock()
+		<-e.closing
+		p.mu.Lock()
+	}
+}
+
+// Attach makes the host the current one of all members in use.
+func (u *Use[H]) Attach() {
+	u.pool.mu.Lock()
+	defer u.pool.mu.Unlock()
+	for _, e := range u.held {
+		e.hosts.detach(u.host)
+		e.hosts.attach(u.host)
+	}
+}
+
+// Run runs all members in use that do not run yet.
+func (u *Use[H]) Run() {
+	u.pool.mu.Lock()
+	defer u.pool.mu.Unlock()
+	for _, e := range u.held {
+		e.wanted = true
+		e.run()
+	}
+}
+
+// Release takes the host away and gives all members back. It does not wait:
+// those that nobody uses any more end in the background, each before what it
+// was made of. Failed tells of one that could not be closed.
+func (u *Use[H]) Release(failed func(error)) {
+	p, held := u.pool, u.held
+	u.held = nil
+	p.mu.Lock()
+	for _, e := range held {
+		e.hosts.detach(u.host)
+	}
+	p.mu.Unlock()
+	p.ending.Go(func() {
+		var errs []error
+		for _, e := range slices.Backward(held) {
+			errs = append(errs, p.release(e))
+		}
+		if err := errors.Join(errs...); err != nil {
+			failed(err)
+		}
+	})
+}
+
+// release gives one member back and, with its last user, ends it.
+func (p *Pool[H]) release(e *entry[H]) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.users--; e.users > 0 {
+		return nil
+	}
+	e.wanted = false
+	for e.users == 0 && e.running != nil {
+		ending := e.running
+		p.mu.Unlock()
+		ending.stop()
+		p.mu.Lock()
+		if e.running == ending {
+			e.running = nil
+		}
+	}
+	if e.users > 0 {
+		e.run() // it was taken up again
+		return nil
+	}
+	if e.closing != nil {
+		return nil
+	}
+	e.closing = make(chan struct{})
+	defer func() {
+		delete(p.entries, e.key)
+		close(e.closing)
+	}()
+	closer, closes := e.member.(io.Closer)
+	if !closes {
+		return nil
+	}
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	return closer.Close()
+}

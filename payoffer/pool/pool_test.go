@@ -1,0 +1,248 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+)
+
+// member tells what happens to it.
+type member struct {
+	name   string
+	hosts  *pool.Hosts[string]
+	events chan string
+	// leave, if set, is waited for before Run returns.
+	leave chan struct{}
+	err   error
+}
+
+func (m *member) Run(ctx context.Context) {
+	m.events <- "runs " + m.name
+	<-ctx.Done()
+	m.events <- "ends " + m.name
+	if m.leave != nil {
+		<-m.leave
+	}
+}
+
+func (m *member) Close() error {
+	m.events <- "closed " + m.name
+	return m.err
+}
+
+// bench is a pool with the events of its members.
+type bench struct {
+	*pool.Pool[string]
+	t      *testing.T
+	events chan string
+}
+
+func newBench(t *testing.T) *bench {
+	return &bench{pool.New[string](), t, make(chan string, 100)}
+}
+
+func (b *bench) acquire(u *pool.Use[string], name string, change ...func(*member)) *member {
+	b.t.Helper()
+	found, err := pool.Acquire(u, pool.KeyOf("member", name), func(hosts *pool.Hosts[string]) (*member, error) {
+		m := &member{name: name, hosts: hosts, events: b.events}
+		for _, c := range change {
+			c(m)
+		}
+		return m, nil
+	})
+	require.NoError(b.t, err)
+	return found
+}
+
+func (b *bench) start(u *pool.Use[string]) {
+	u.Attach()
+	u.Run()
+}
+
+func (b *bench) release(u *pool.Use[string]) {
+	u.Release(func(err error) { b.events <- "failed: " + err.Error() })
+}
+
+// expect reads the next events, in their order.
+func (b *bench) expect(events ...string) {
+	b.t.Helper()
+	for _, want := range events {
+		require.Equal(b.t, want, <-b.events)
+	}
+}
+
+// quiet requires that nothing else happened by the time all has ended.
+func (b *bench) quiet() {
+	b.t.Helper()
+	require.NoError(b.t, b.Wait(b.t.Context()))
+	require.Empty(b.t, b.events)
+}
+
+func TestEqualSettingsAreOneMemberForAllConfigurations(t *testing.T) {
+	b := newBench(t)
+	first, second := b.Use("first"), b.Use("second")
+	one := b.acquire(first, "a")
+	require.Same(t, one, b.acquire(first, "a"))
+	require.Same(t, one, b.acquire(second, "a"))
+	require.NotSame(t, one, b.acquire(second, "b"))
+	require.Equal(t, 2, b.Len())
+
+	require.NotEqual(t, pool.KeyOf("a", "b"), pool.KeyOf("a", "b", ""))
+	require.NotEqual(t, pool.KeyOf("a", "b", "c"), pool.KeyOf("a", "b,c"))
+	require.NotEqual(t, pool.KeyOf("a", "b"), pool.KeyOf("b", "b"))
+	type settings struct{ URLs []string }
+	require.Equal(t, pool.KeyOf("a", settings{[]string{"x"}}), pool.KeyOf("a", settings{[]string{"x"}}))
+	require.Panics(t, func() { pool.KeyOf("a", func() {}) })
+}
+
+// A configuration that replaces another one with equal settings interrupts
+// nothing.
+func TestWorkGoesOnAcrossConfigurationsAndEndsWithTheLast(t *testing.T) {
+	b := newBench(t)
+	first := b.Use("first")
+	b.acquire(first, "part")
+	b.acquire(first, "whole")
+	b.start(first)
+	require.ElementsMatch(t, []string{"runs part", "runs whole"}, []string{<-b.events, <-b.events})
+
+	second := b.Use("second")
+	b.acquire(second, "part")
+	b.acquire(second, "whole")
+	b.start(second)
+	b.release(first)
+	b.quiet()
+
+	b.release(second)
+	b.expect("ends whole", "closed whole", "ends part", "closed part")
+	b.quiet()
+	require.Zero(t, b.Len())
+}
+
+// A configuration that never starts, or whose start fails, leaves nothing.
+func TestMembersThatNeverRanAreClosed(t *testing.T) {
+	b := newBench(t)
+	use := b.Use("host")
+	b.acquire(use, "a", func(m *member) { m.err = errors.New("the disk is full") })
+	_, err := pool.Acquire(use, pool.KeyOf("member", "b"), func(*pool.Hosts[string]) (*member, error) {
+		return nil, errors.New("no such address")
+	})
+	require.EqualError(t, err, "no such address")
+
+	b.release(use)
+	b.expect("closed a", "failed: the disk is full")
+	b.quiet()
+	require.Zero(t, b.Len())
+}
+
+func TestMemberThatIsTakenUpAgainWhileItEndsRunsAgain(t *testing.T) {
+	b := newBench(t)
+	leave := make(chan struct{})
+	first := b.Use("first")
+	before := b.acquire(first, "a", func(m *member) { m.leave = leave })
+	b.start(first)
+	b.expect("runs a")
+	b.release(first)
+	b.expect("ends a") // and waits for what is under way
+
+	second := b.Use("second")
+	require.Same(t, before, b.acquire(second, "a"))
+	b.start(second)
+	close(leave)
+	b.expect("runs a")
+
+	b.release(second)
+	b.expect("ends a", "closed a")
+	b.quiet()
+}
+
+// Two handles of one database must never be open at once.
+func TestMemberIsMadeAnewOnlyAfterItsFormerWasClosed(t *testing.T) {
+	p := pool.New[string]()
+	var open, most atomic.Int32
+	var failed atomic.Bool
+	key := pool.KeyOf("database", "file")
+	var users sync.WaitGroup
+	for range 8 {
+		users.Go(func() {
+			for range 200 {
+				use := p.Use("host")
+				_, err := pool.Acquire(use, key, func(*pool.Hosts[string]) (*database, error) {
+					most.Store(max(most.Load(), open.Add(1)))
+					return &database{&open}, nil
+				})
+				if err != nil {
+					failed.Store(true)
+				}
+				if rand.IntN(2) == 0 {
+					use.Attach()
+					use.Run()
+				}
+				use.Release(func(error) { failed.Store(true) })
+			}
+		})
+	}
+	users.Wait()
+	require.NoError(t, p.Wait(t.Context()))
+	require.False(t, failed.Load())
+	require.EqualValues(t, 1, most.Load())
+	require.Zero(t, open.Load())
+	require.Zero(t, p.Len())
+}
+
+type database struct{ open *atomic.Int32 }
+
+func (d *database) Run(ctx context.Context) { <-ctx.Done() }
+
+func (d *database) Close() error {
+	d.open.Add(-1)
+	return nil
+}
+
+// What goes on writes to the log of whoever started last, and to the former
+// one's again when that start failed.
+func TestNewestHostThatHasStartedIsCurrent(t *testing.T) {
+	b := newBench(t)
+	first := b.Use("first")
+	m := b.acquire(first, "a")
+	require.Equal(t, "first", m.hosts.Current(), "the one it was made for, before any has started")
+	b.start(first)
+
+	second := b.Use("second")
+	b.acquire(second, "a")
+	require.Equal(t, "first", m.hosts.Current(), "a provisioned configuration lends nothing")
+	second.Attach()
+	require.Equal(t, "second", m.hosts.Current())
+	b.release(second)
+	require.Equal(t, "first", m.hosts.Current(), "its start failed")
+
+	third := b.Use("third")
+	b.acquire(third, "a")
+	b.acquire(third, "a")
+	b.start(third)
+	b.release(first)
+	require.Equal(t, "third", m.hosts.Current())
+	b.release(third)
+	b.expect("runs a", "ends a", "closed a")
+	b.quiet()
+}
+
+func TestWaitGivesUpWithItsContext(t *testing.T) {
+	b := newBench(t)
+	leave := make(chan struct{})
+	use := b.Use("host")
+	b.acquire(use, "a", func(m *member) { m.leave = leave })
+	b.start(use)
+	b.release(use)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.Wait(ctx), context.Canceled)
+	close(leave)
+	require.NoError(t, b.Wait(t.Context()))
+}
