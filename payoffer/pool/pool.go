@@ -110,13 +110,9 @@ type entry[H any] struct {
 
 // work is a Runner at work.
 type work struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-func (w *work) stop() {
-	w.cancel()
-	<-w.done
+	cancel   context.CancelFunc
+	canceled bool // guarded by the pool
+	done     chan struct{}
 }
 
 // run starts the member's work if it is wanted. It needs the lock.
@@ -126,7 +122,7 @@ func (e *entry[H]) run() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &work{cancel, make(chan struct{})}
+	w := &work{cancel: cancel, done: make(chan struct{})}
 	e.running = w
 	go func() {
 		defer close(w.done)
@@ -209,12 +205,13 @@ func (u *Use[H]) Release(failed func(error)) {
 	p.mu.Lock()
 	for _, e := range held {
 		e.hosts.detach(u.host)
+		e.leave()
 	}
 	p.mu.Unlock()
 	p.ending.Go(func() {
 		var errs []error
 		for _, e := range slices.Backward(held) {
-			errs = append(errs, p.release(e))
+			errs = append(errs, p.end(e))
 		}
 		if err := errors.Join(errs...); err != nil {
 			failed(err)
@@ -222,28 +219,33 @@ func (u *Use[H]) Release(failed func(error)) {
 	})
 }
 
-// release gives one member back and, with its last user, ends it.
-func (p *Pool[H]) release(e *entry[H]) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// leave takes one user away; the last one ends the work. It needs the lock.
+func (e *entry[H]) leave() {
 	if e.users--; e.users > 0 {
-		return nil
+		return
 	}
 	e.wanted = false
-	for e.users == 0 && e.running != nil {
-		ending := e.running
+	if e.running != nil {
+		e.running.canceled = true
+		e.running.cancel()
+	}
+}
+
+// end waits for work that was ended, and closes the member unless somebody has
+// taken it up again meanwhile.
+func (p *Pool[H]) end(e *entry[H]) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for w := e.running; w != nil && w.canceled; w = e.running {
 		p.mu.Unlock()
-		ending.stop()
+		<-w.done
 		p.mu.Lock()
-		if e.running == ending {
+		if e.running == w {
 			e.running = nil
+			e.run()
 		}
 	}
-	if e.users > 0 {
-		e.run() // it was taken up again
-		return nil
-	}
-	if e.closing != nil {
+	if e.users > 0 || e.closing != nil {
 		return nil
 	}
 	e.closing = make(chan struct{})

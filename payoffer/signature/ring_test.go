@@ -21,8 +21,8 @@ func newRing(t *testing.T) *Ring {
 	return r
 }
 
-// stored is the ring after it was stored and loaded.
-func stored(t *testing.T, r *Ring) *Ring {
+// storedRing is the ring after it was stored and loaded.
+func storedRing(t *testing.T, r *Ring) *Ring {
 	t.Helper()
 	loaded, err := ParseRing(r.Encode())
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestRotationPublishesFirstSignsLaterAndForgetsNoPublicKey(t *testing.T) {
 	lead := at.Add(10 * time.Minute)
 	second, err := first.Rotated(rand.Reader, at, lead)
 	require.NoError(t, err)
-	second = stored(t, second)
+	second = storedRing(t, second)
 	require.Len(t, second.Keys(), 2)
 	require.Equal(t, old, second.Current(at))
 	require.Equal(t, old, second.Current(lead.Add(-time.Second)))
@@ -45,7 +45,7 @@ func TestRotationPublishesFirstSignsLaterAndForgetsNoPublicKey(t *testing.T) {
 
 	third, err := second.Rotated(rand.Reader, lead, lead.Add(time.Hour))
 	require.NoError(t, err)
-	third = stored(t, third)
+	third = storedRing(t, third)
 	require.Len(t, third.Keys(), 3)
 	require.Equal(t, old.Public, third.Keys()[0].Public)
 	require.Equal(t, next.ID, third.Current(lead).ID)

@@ -1,0 +1,175 @@
+package signature
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/stretchr/testify/require"
+)
+
+// keysOf are keys in a storage that tell nobody of changes.
+func keysOf(storage Storage) *Keys {
+	return NewKeys(KeysConfig{
+		DID: "did:web:pay.example.org%3A8443", Path: "pay_offer/signing/pay.example.org-8443.json",
+		Storage: func() Storage { return storage }, OnChange: func() {}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func keysIn(t *testing.T, folder string) *Keys {
+	t.Helper()
+	return keysOf(&certmagic.FileStorage{Path: folder})
+}
+
+func loaded(t *testing.T, k *Keys) *Keys {
+	t.Helper()
+	require.NoError(t, k.Load(t.Context()))
+	return k
+}
+
+// publicBy finds the key that an instance publishes under a kid.
+func publicBy(k *Keys, keyID string) []byte {
+	for _, key := range k.Published() {
+		if k.DID+"#"+key.ID == keyID {
+			return key.Public
+		}
+	}
+	return nil
+}
+
+// requireSigned checks a signature by what an instance publishes.
+func requireSigned(t *testing.T, k *Keys, compact string) {
+	t.Helper()
+	jws, err := ParseJWS(compact)
+	require.NoError(t, err)
+	key := publicBy(k, jws.KeyID)
+	require.NotNil(t, key, "it publishes the key")
+	require.True(t, jws.VerifiedBy(key))
+}
+
+func TestInstancesThatStartTogetherSignWithOneKey(t *testing.T) {
+	folder := t.TempDir()
+	instances := make([]*Keys, 4)
+	errs := make([]error, len(instances))
+	var starts sync.WaitGroup
+	for n := range instances {
+		instances[n] = keysIn(t, folder)
+		require.Empty(t, instances[n].Sign(1), "nothing is loaded yet")
+		starts.Go(func() { errs[n] = instances[n].Load(t.Context()) })
+	}
+	starts.Wait()
+	for n, k := range instances {
+		require.NoError(t, errs[n])
+		require.Len(t, k.Published(), 1)
+		requireSigned(t, instances[0], k.Sign(map[string]int{"b": n, "a": 1}))
+	}
+	require.NotEqual(t, instances[0].Published(), loaded(t, keysIn(t, t.TempDir())).Published())
+	// A start that comes later changes nothing.
+	require.Equal(t, instances[0].Published(), loaded(t, keysIn(t, folder)).Published())
+}
+
+func TestDamagedSigningKeysAreReportedAndNotReplaced(t *testing.T) {
+	k := keysIn(t, t.TempDir())
+	require.NoError(t, k.Storage().Store(t.Context(), k.Path, []byte("{}")))
+	require.ErrorContains(t, k.Load(t.Context()), "pay_offer/signing/pay.example.org-8443.json")
+	_, err := k.Rotate(t.Context(), false)
+	require.ErrorContains(t, err, "has no private key")
+	stored, err := k.Storage().Load(t.Context(), k.Path)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(stored))
+}
+
+// While a rotation goes around, whatever one instance signs is verified by what
+// every other one publishes.
+func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		one, two := loaded(t, keysIn(t, folder)), loaded(t, keysIn(t, folder))
+		receipt := one.Sign("of the first key")
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		var publications atomic.Int32
+		two.OnChange = func() { publications.Add(1) }
+		work.Go(func() { two.Run(ctx) })
+
+		next, err := one.Rotate(t.Context(), false)
+		require.NoError(t, err)
+		require.Equal(t, time.Now().Add(keyLead).Unix(), next.From.Unix())
+		time.Sleep(keysEvery + time.Second)
+		require.Len(t, two.Published(), 2)
+		require.EqualValues(t, 1, publications.Load())
+		for range 10 {
+			requireSigned(t, two, one.Sign("during the rotation"))
+			requireSigned(t, one, two.Sign("during the rotation"))
+			time.Sleep(keyLead / 8)
+		}
+		require.EqualValues(t, 2, publications.Load(), "and once when the new key signs")
+		signed := two.Sign("of the second key")
+		require.Contains(t, decodeHeader(t, signed), next.ID)
+		requireSigned(t, one, signed)
+		requireSigned(t, two, receipt)
+
+		time.Sleep(renewEvery)
+		require.EqualValues(t, 3, publications.Load(), "offers are signed again before they end")
+		cancel()
+		work.Wait()
+	})
+}
+
+func decodeHeader(t *testing.T, compact string) string {
+	t.Helper()
+	header, _, _ := strings.Cut(compact, ".")
+	text, err := base64.RawURLEncoding.DecodeString(header)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// lostStorage is one that cannot be read for a while.
+type lostStorage struct {
+	certmagic.Storage
+	lost atomic.Bool
+}
+
+func (s *lostStorage) Load(ctx context.Context, key string) ([]byte, error) {
+	if s.lost.Load() {
+		return nil, errors.New("no route to the storage")
+	}
+	return s.Storage.Load(ctx, key)
+}
+
+func TestKeysStayInUseWhileTheStorageIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := &lostStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
+		k := loaded(t, keysOf(storage))
+		var log strings.Builder
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		k.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		work.Go(func() { k.Run(ctx) })
+		storage.lost.Store(true)
+		time.Sleep(5 * keysEvery)
+		requireSigned(t, k, k.Sign("x"))
+		cancel()
+		work.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "signing keys cannot be read"), "it says so once")
+	})
+}
+
+// A data directory that is not mounted for a while looks like one without keys.
+func TestKeysInUseAreWrittenBackToAStorageThatLostThem(t *testing.T) {
+	storage := &certmagic.FileStorage{Path: t.TempDir()}
+	k := loaded(t, keysOf(storage))
+	before := k.state()
+	require.NoError(t, storage.Delete(t.Context(), k.Path))
+	require.NoError(t, k.Load(t.Context()))
+	require.Equal(t, before, k.state())
+	require.Equal(t, before, loaded(t, keysOf(storage)).state(), "for the next start, too")
+}
