@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 )
 
 func init() {
@@ -22,15 +22,10 @@ func init() {
 }
 
 const (
-	// The endpoints of the admin API.
-	adminReceived = "/pay_offer/received"
-	adminReceipts = "/pay_offer/receipts"
-	adminIntents  = "/pay_offer/intents"
-
 	// maxAdminBody bounds a request's body, in bytes.
 	maxAdminBody = 16 << 10
-	// defaultAdminPage and maxAdminPage are how many rows a page lists.
-	defaultAdminPage, maxAdminPage = 20, 100
+	// defaultAdminPage is how many rows a page lists.
+	defaultAdminPage = 20
 )
 
 // AdminAPI adds the operator's view of the offers to the admin API:
@@ -41,11 +36,7 @@ const (
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
-type AdminAPI struct {
-	logger *zap.Logger
-	// entries lets one entry be made at a time: what stands decides.
-	entries sync.Mutex
-}
+type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
 func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
@@ -55,19 +46,13 @@ func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision sets up the module.
-func (a *AdminAPI) Provision(ctx caddy.Context) error {
-	a.logger = ctx.Logger()
-	return nil
-}
-
 // Routes returns the routes of the admin API.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
-		{Pattern: adminReceived, Handler: byMethod{http.MethodGet: a.received}},
-		{Pattern: adminReceipts, Handler: byMethod{http.MethodGet: a.receipts, http.MethodPost: a.enter}},
-		{Pattern: adminIntents, Handler: byMethod{http.MethodGet: a.intents, http.MethodPost: a.resolve}},
-		{Pattern: adminKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
+		{Pattern: desk.PathReceived, Handler: byMethod{http.MethodGet: a.received}},
+		{Pattern: desk.PathReceipts, Handler: byMethod{http.MethodGet: a.receipts, http.MethodPost: a.enter}},
+		{Pattern: desk.PathIntents, Handler: byMethod{http.MethodGet: a.intents, http.MethodPost: a.resolve}},
+		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
 }
 
@@ -93,15 +78,21 @@ func refusal(status int, format string, args ...any) error {
 	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf(format, args...)}
 }
 
-// ledgerRefusal is the answer while the ledger cannot be read or written.
-func ledgerRefusal(err error) error {
-	return caddy.APIError{
-		HTTPStatus: http.StatusServiceUnavailable, Err: err,
-		Message: "the ledger cannot be used now, nothing was changed; the log says why, try again",
-	}
+// statuses are what the errors of a desk are answered with.
+var statuses = map[desk.Kind]int{
+	desk.Invalid: http.StatusBadRequest, desk.Unknown: http.StatusNotFound,
+	desk.Conflict: http.StatusConflict, desk.Unavailable: http.StatusServiceUnavailable,
 }
 
-func answerJSON(w http.ResponseWriter, value any) error {
+// answerJSON answers with what a desk says.
+func answerJSON(w http.ResponseWriter, value any, err error) error {
+	var refused *desk.Error
+	switch {
+	case errors.As(err, &refused):
+		return caddy.APIError{HTTPStatus: statuses[refused.Kind], Err: err, Message: refused.Sentence}
+	case err != nil:
+		return err
+	}
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(value)
 }
@@ -128,23 +119,33 @@ func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	return refusal(http.StatusBadRequest, "the body cannot be read: %w", err)
 }
 
-// namedService finds the service of an offer; the name may be left out where
-// there is one offer alone.
-func namedService(id string) (*service, error) {
-	var services []*service
+// desks are those of the offers that are running.
+func desks() []*desk.Desk {
+	var found []*desk.Desk
 	if app := running.newest(); app != nil {
-		services = app.offers()
-	}
-	var names []string
-	for _, svc := range services {
-		if svc.offer.ID == id || id == "" && len(services) == 1 {
-			return svc, nil
+		for _, svc := range app.offers() {
+			found = append(found, svc.desk)
 		}
-		names = append(names, svc.offer.ID)
+	}
+	return found
+}
+
+var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration")
+
+// namedDesk finds the desk of an offer; the name may be left out where there is
+// one offer alone.
+func namedDesk(id string) (*desk.Desk, error) {
+	all := desks()
+	var names []string
+	for _, d := range all {
+		if d.Offer.ID == id || id == "" && len(all) == 1 {
+			return d, nil
+		}
+		names = append(names, d.Offer.ID)
 	}
 	switch {
-	case len(services) == 0:
-		return nil, refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration")
+	case len(all) == 0:
+		return nil, errNoOffer
 	case id == "":
 		return nil, refusal(http.StatusBadRequest, "several offers are running; name one: %s", strings.Join(names, ", "))
 	default:
@@ -154,7 +155,7 @@ func namedService(id string) (*service, error) {
 
 // adminPage is which rows of an offer are asked for.
 type adminPage struct {
-	svc *service
+	desk *desk.Desk
 	// from is the number from which the list goes on; 0 for its beginning.
 	from  int64
 	limit int
@@ -170,8 +171,8 @@ func parseAdminPage(query url.Values, from string) (page adminPage, err error) {
 	}
 	page.limit = defaultAdminPage
 	if query.Has("limit") {
-		if page.limit, err = strconv.Atoi(query.Get("limit")); err != nil || page.limit < 1 || page.limit > maxAdminPage {
-			return page, refusal(http.StatusBadRequest, "limit must be 1 to %d", maxAdminPage)
+		if page.limit, err = strconv.Atoi(query.Get("limit")); err != nil || page.limit < 1 || page.limit > desk.MaxPage {
+			return page, refusal(http.StatusBadRequest, "limit must be 1 to %d", desk.MaxPage)
 		}
 	}
 	if query.Has(from) {
@@ -179,13 +180,86 @@ func parseAdminPage(query url.Values, from string) (page adminPage, err error) {
 			return page, refusal(http.StatusBadRequest, "%s must be the number 'next' of the page before; leave it out for the first page", from)
 		}
 	}
-	page.svc, err = namedService(query.Get("offer"))
+	page.desk, err = namedDesk(query.Get("offer"))
 	return page, err
+}
+
+// received answers for every offer.
+func (*AdminAPI) received(w http.ResponseWriter, r *http.Request) error {
+	offers := []desk.Received{}
+	for _, d := range desks() {
+		one, err := d.Received(r.Context())
+		if err != nil {
+			return answerJSON(w, nil, err)
+		}
+		offers = append(offers, one)
+	}
+	slices.SortFunc(offers, func(a, b desk.Received) int { return strings.Compare(a.ID, b.ID) })
+	return answerJSON(w, map[string]any{"offers": offers}, nil)
+}
+
+func (*AdminAPI) receipts(w http.ResponseWriter, r *http.Request) error {
+	page, err := parseAdminPage(r.URL.Query(), "before")
+	if err != nil {
+		return err
+	}
+	listed, err := page.desk.Receipts(r.Context(), page.from, page.limit)
+	return answerJSON(w, listed, err)
+}
+
+func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
+	var body desk.ReceiptEntry
+	if err := decodeBody(w, r, &body); err != nil {
+		return err
+	}
+	d, err := namedDesk(body.Offer)
+	if err != nil {
+		return err
+	}
+	receipt, err := d.Enter(r.Context(), body)
+	return answerJSON(w, receipt, err)
+}
+
+func (*AdminAPI) intents(w http.ResponseWriter, r *http.Request) error {
+	page, err := parseAdminPage(r.URL.Query(), "after")
+	if err != nil {
+		return err
+	}
+	listed, err := page.desk.Intents(r.Context(), page.from, page.limit)
+	return answerJSON(w, listed, err)
+}
+
+// resolve asks each desk, for a payment is named without its offer.
+func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
+	var body desk.IntentOutcome
+	if err := decodeBody(w, r, &body); err != nil {
+		return err
+	}
+	resolved, err := desk.Intent{}, errNoOffer
+	for _, d := range desks() {
+		resolved, err = d.Resolve(r.Context(), body)
+		if refused := (*desk.Error)(nil); !errors.As(err, &refused) || refused.Kind != desk.Unknown {
+			break
+		}
+	}
+	return answerJSON(w, resolved, err)
+}
+
+func (*AdminAPI) rotateKey(w http.ResponseWriter, r *http.Request) error {
+	var body desk.KeyRotation
+	if err := decodeBody(w, r, &body); err != nil {
+		return err
+	}
+	d, err := namedDesk(body.Offer)
+	if err != nil {
+		return err
+	}
+	key, err := d.RotateKey(r.Context(), body.Revoke)
+	return answerJSON(w, key, err)
 }
 
 // Interface guards
 var (
 	_ caddy.AdminRouter  = (*AdminAPI)(nil)
-	_ caddy.Provisioner  = (*AdminAPI)(nil)
 	_ caddy.AdminHandler = (byMethod)(nil)
 )

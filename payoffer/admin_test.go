@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -74,20 +75,24 @@ func (o *operated) ask(method, path, body string, header ...string) answer {
 }
 
 // enter posts an entry and returns the receipt.
-func (o *operated) enter(body string) (row receiptRow) {
+func (o *operated) enter(body string) (row desk.Receipt) {
 	o.t.Helper()
-	got := o.ask(http.MethodPost, adminReceipts, body)
+	got := o.ask(http.MethodPost, desk.PathReceipts, body)
 	require.Equal(o.t, http.StatusOK, got.status, got.body)
 	require.NoError(o.t, json.Unmarshal([]byte(got.body), &row))
 	return row
 }
 
-// record puts one confirmed Transfer of 42 USDC into the running ledger, for
-// the offer that has a usdc rail.
+// onChain is the running service of the offer that has a usdc rail.
+func onChain() *service {
+	services := running.newest().offers()
+	return services[slices.IndexFunc(services, func(svc *service) bool { return len(svc.offer.USDC()) > 0 })]
+}
+
+// record puts one confirmed Transfer of 42 USDC into the running ledger.
 func record(t *testing.T) {
 	t.Helper()
-	services := running.newest().offers()
-	svc := services[slices.IndexFunc(services, func(svc *service) bool { return len(svc.offer.USDC()) > 0 })]
+	svc := onChain()
 	account, _ := svc.accountOf("usdc")
 	cents := int64(4200)
 	_, err := svc.ledger.Record(t.Context(), nil, ledger.Sighting{
@@ -103,7 +108,7 @@ func TestAdminAPIReportsWhatEveryoneReadsAndTheSumsBehindIt(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	record(t)
 
-	got := o.ask(http.MethodGet, adminReceived, "")
+	got := o.ask(http.MethodGet, desk.PathReceived, "")
 
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
@@ -137,33 +142,13 @@ func TestAdminAPIReportsWhatEveryoneReadsAndTheSumsBehindIt(t *testing.T) {
 	require.InDelta(t, 42, told["goalUsd"], 0)
 }
 
-func TestTestMoneyIsCalledCountedWhereItCounts(t *testing.T) {
-	confirmed := func(level ledger.EvidenceLevel, testnet bool) ledger.Total {
-		return ledger.Total{Status: ledger.StatusConfirmed, EvidenceLevel: level, Testnet: testnet}
-	}
-	totals := []ledger.Total{
-		confirmed(ledger.LevelChain, true), confirmed(ledger.LevelSigned, true), confirmed(ledger.LevelSigned, false),
-		confirmed(ledger.LevelAsserted, false), {Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain},
-	}
-	for allTest, want := range map[bool][]bool{
-		true:  {true, false, true, false, false},
-		false: {false, false, true, false, false},
-	} {
-		var counted []bool
-		for _, sum := range sums(totals, allTest) {
-			counted = append(counted, sum.Counted)
-		}
-		require.Equal(t, want, counted)
-	}
-}
-
 func TestAdminAPISaysWhenTheLedgerCannotBeUsed(t *testing.T) {
 	o := newOperated(t, books)
 	require.NoError(t, running.newest().offers()[0].ledger.Close())
 	for _, got := range []answer{
-		o.ask(http.MethodGet, adminReceived, ""), o.ask(http.MethodGet, adminReceipts, ""), o.ask(http.MethodGet, adminIntents, ""),
-		o.ask(http.MethodPost, adminReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),
-		o.ask(http.MethodPost, adminIntents, `{"network":"base","from":"0x1","nonce":"0x2","outcome":"not_paid","reason":"x"}`),
+		o.ask(http.MethodGet, desk.PathReceived, ""), o.ask(http.MethodGet, desk.PathReceipts, ""), o.ask(http.MethodGet, desk.PathIntents, ""),
+		o.ask(http.MethodPost, desk.PathReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),
+		o.ask(http.MethodPost, desk.PathIntents, `{"network":"base","from":"0x1","nonce":"0x2","outcome":"not_paid","reason":"x"}`),
 	} {
 		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
 		require.Contains(t, got.body, "nothing was changed")
@@ -189,8 +174,8 @@ func TestAdminAPIEntersAndChangesReceipts(t *testing.T) {
 	require.Equal(t, "confirmed", row.Status)
 	require.Equal(t, int64(4), row.Version)
 
-	var list struct{ Receipts []receiptRow }
-	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, adminReceipts, "").body), &list))
+	var list struct{ Receipts []desk.Receipt }
+	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathReceipts, "").body), &list))
 	require.Len(t, list.Receipts, 1)
 	var happened []string
 	for _, change := range list.Receipts[0].History {
@@ -211,7 +196,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 	o := newOperated(t, books)
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`)
 	post := func(body string, header ...string) answer {
-		return o.ask(http.MethodPost, adminReceipts, body, header...)
+		return o.ask(http.MethodPost, desk.PathReceipts, body, header...)
 	}
 	const entry = `{"action":"enter","rail":"transfer","reference":"INV-8","amount":42}`
 	for name, c := range map[string]struct {
@@ -235,8 +220,8 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		"a form":              {post(entry, "Content-Type", "text/plain"), 415, "application/json"},
 		"another offer":       {post(strings.Replace(entry, `"rail"`, `"offer":"x","rail"`, 1)), 404, offer.Host(o.service)},
 		"a foreign page":      {post(entry, "Origin", "https://evil.example"), 403, "origin"},
-		"another method":      {o.ask(http.MethodDelete, adminReceipts, entry), 405, "GET or POST"},
-		"a posted report":     {o.ask(http.MethodPost, adminReceived, entry), 405, "GET"},
+		"another method":      {o.ask(http.MethodDelete, desk.PathReceipts, entry), 405, "GET or POST"},
+		"a posted report":     {o.ask(http.MethodPost, desk.PathReceived, entry), 405, "GET"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.status, c.got.status, c.got.body)
@@ -245,7 +230,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 			require.Contains(t, body.Error, c.want)
 		})
 	}
-	require.NotContains(t, o.ask(http.MethodGet, adminReceipts, "").body, "INV-8")
+	require.NotContains(t, o.ask(http.MethodGet, desk.PathReceipts, "").body, "INV-8")
 }
 
 func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
@@ -254,11 +239,11 @@ func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"INV-` + strconv.Itoa(n) + `","amount":42}`)
 	}
 	type list struct {
-		Receipts []receiptRow
+		Receipts []desk.Receipt
 		Next     *int64
 	}
 	var seen []string
-	for path := adminReceipts + "?limit=2"; path != ""; {
+	for path := desk.PathReceipts + "?limit=2"; path != ""; {
 		var page list
 		got := o.ask(http.MethodGet, path, "")
 		require.NoError(t, json.Unmarshal([]byte(got.body), &page), got.body)
@@ -266,25 +251,25 @@ func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
 			seen = append(seen, r.Reference)
 		}
 		if path = ""; page.Next != nil {
-			path = adminReceipts + "?limit=2&before=" + strconv.FormatInt(*page.Next, 10)
+			path = desk.PathReceipts + "?limit=2&before=" + strconv.FormatInt(*page.Next, 10)
 		}
 	}
 	require.Equal(t, []string{"INV-4", "INV-3", "INV-2", "INV-1", "INV-0"}, seen)
 	for _, query := range []string{"limit=0", "limit=101", "limit=x", "before=0", "before=x", "befor=1", "after=1"} {
-		require.Equal(t, http.StatusBadRequest, o.ask(http.MethodGet, adminReceipts+"?"+query, "").status, query)
+		require.Equal(t, http.StatusBadRequest, o.ask(http.MethodGet, desk.PathReceipts+"?"+query, "").status, query)
 	}
 }
 
 func TestAdminAPIAsksForTheOfferWhereThereAreSeveral(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	const entry = `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`
-	got := o.ask(http.MethodPost, adminReceipts, entry)
+	got := o.ask(http.MethodPost, desk.PathReceipts, entry)
 	require.Equal(t, http.StatusBadRequest, got.status)
 	require.Contains(t, got.body, offer.Host(o.other))
 
 	row := o.enter(strings.Replace(entry, `"rail"`, `"offer":"`+offer.Host(o.other)+`","rail"`, 1))
 	require.Equal(t, offer.Host(o.other), row.Offer)
-	require.Contains(t, o.ask(http.MethodGet, adminReceipts+"?offer="+offer.Host(o.other), "").body, "INV-7")
-	require.NotContains(t, o.ask(http.MethodGet, adminReceipts+"?offer="+offer.Host(o.service), "").body, "INV-7")
+	require.Contains(t, o.ask(http.MethodGet, desk.PathReceipts+"?offer="+offer.Host(o.other), "").body, "INV-7")
+	require.NotContains(t, o.ask(http.MethodGet, desk.PathReceipts+"?offer="+offer.Host(o.service), "").body, "INV-7")
 	require.NotContains(t, o.get(o.service+offer.PathReceived).body, "INV-7")
 }

@@ -1,15 +1,11 @@
 package payoffer
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -46,46 +42,4 @@ func TestMetricsCountAttemptsOverReloads(t *testing.T) {
 
 	require.InDelta(t, before+1, metric(t, counter), 0)
 	require.Zero(t, metric(t, "caddy_pay_offer_open_intents"))
-}
-
-func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "Caddyfile")
-	i := newInstance(t)
-	require.NoError(t, os.WriteFile(file, []byte(i.caddyfile(smallest)), 0o600))
-	command := checkCommand()
-	var out bytes.Buffer
-	command.SetOut(&out)
-	command.SetArgs([]string{"--config", file})
-
-	require.NoError(t, command.Execute())
-
-	require.Contains(t, out.String(), i.service+"/v1/pay")
-	require.Contains(t, out.String(), "https://checkout.example/pay")
-	require.Contains(t, out.String(), "uint256=42000000")
-	require.NoFileExists(t, i.ledgerPath())
-}
-
-func TestCommandQRPrintsARailsURI(t *testing.T) {
-	h := &Handler{
-		BaseURL: "http://localhost:8402", Card: &CardConfig{URL: "https://checkout.example/pay"},
-		Bitcoin: &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"},
-	}
-	s, err := h.settings(newResolver(), today)
-	require.NoError(t, err)
-	offers := []*offer.Offer{s.offer}
-
-	var out bytes.Buffer
-	require.NoError(t, printQR(&out, offers, "card"))
-	require.Contains(t, out.String(), "https://checkout.example/pay\n")
-	require.Contains(t, out.String(), "█")
-	require.ErrorContains(t, printQR(&out, offers, "btc"), "http://localhost:8402/v1/pay/btc.uri")
-	require.ErrorContains(t, printQR(&out, offers, "pack"), "there are: card, btc")
-}
-
-func TestCommandSiteWritesThePage(t *testing.T) {
-	folder := t.TempDir()
-	command := siteCommand()
-	command.SetArgs([]string{folder})
-	require.NoError(t, command.Execute())
-	require.FileExists(t, filepath.Join(folder, "offer", "index.html"))
 }

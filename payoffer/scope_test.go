@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -56,8 +57,8 @@ func (o *operated) tell(origin string) (all told) {
 	}
 
 	id := offer.Host(origin)
-	var list struct{ Receipts []receiptRow }
-	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, adminReceipts+"?offer="+id, "").body), &list))
+	var list struct{ Receipts []desk.Receipt }
+	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathReceipts+"?offer="+id, "").body), &list))
 	for _, r := range list.Receipts {
 		all.listed = append(all.listed, r.Reference)
 	}
@@ -67,7 +68,7 @@ func (o *operated) tell(origin string) (all told) {
 			Totals []struct{ USD float64 }
 		}
 	}
-	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, adminReceived, "").body), &sums))
+	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathReceived, "").body), &sums))
 	for _, one := range sums.Offers {
 		for _, total := range one.Totals {
 			if one.ID == id {
@@ -127,7 +128,7 @@ func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 		require.InDelta(t, c.all.receivedUSD, c.all.measuredUSD, 0)
 	}
 
-	got := o.ask(http.MethodPost, adminReceipts,
+	got := o.ask(http.MethodPost, desk.PathReceipts,
 		`{"action":"reverse","offer":"`+offer.Host(o.service)+`","rail":"transfer","reference":"INV-2","reason":"not theirs"}`)
 	require.Equal(t, http.StatusNotFound, got.status, "the other offer's receipt cannot be reversed here")
 	require.InDelta(t, 6, o.tell(o.other).receivedUSD, 0)
@@ -160,7 +161,7 @@ func TestRemovedRailKeepsItsReceipts(t *testing.T) {
 	require.Equal(t, []string{"INV-1"}, all.fed)
 	require.Equal(t, "removed", all.states["transfer"])
 	require.InDelta(t, 42, all.measuredUSD, 0)
-	require.Equal(t, http.StatusNotFound, o.ask(http.MethodPost, adminReceipts,
+	require.Equal(t, http.StatusNotFound, o.ask(http.MethodPost, desk.PathReceipts,
 		`{"action":"enter","rail":"transfer","reference":"INV-2","amount":42}`).status, "nothing new arrives there")
 	o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
 	require.Zero(t, o.tell(o.service).receivedUSD, "what stands there is corrected all the same")

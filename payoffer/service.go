@@ -14,6 +14,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
@@ -35,6 +36,7 @@ type service struct {
 	announcer *announce.Announcer
 	ledger    *ledgerReference
 	watcher   *rateWatcher // nil without a bitcoin rail
+	desk      *desk.Desk
 }
 
 // newService puts an offer to work. On an error it gives back what it took.
@@ -67,6 +69,7 @@ func (app *App) newService(s *settings, config []byte) (_ *service, err error) {
 	if svc.server, err = svc.newServer(app, logger); err != nil {
 		return nil, err
 	}
+	svc.desk = svc.newDesk()
 	if svc.watcher != nil {
 		svc.watcher.listen(svc, svc.refresh)
 		svc.refresh() // the rate may have changed in between

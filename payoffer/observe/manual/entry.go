@@ -1,6 +1,11 @@
+// Package manual holds the rules of an operator's entries: money that no other
+// source tells of, and corrections. It says what an entry must look like, and
+// what it becomes in the ledger; nothing is ever deleted. Its errors are
+// sentences for the operator.
 package manual
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,8 +16,8 @@ import (
 )
 
 const (
-	// MaxAmount bounds an entry: a longer number is a slip of the hand.
-	MaxAmount offer.USD = 10_000_000_00
+	// maxAmount bounds an entry: a longer number is a slip of the hand.
+	maxAmount offer.USD = 10_000_000_00
 	// maxReference and maxReason bound the texts, in characters.
 	maxReference = 128
 	maxReason    = 500
@@ -39,35 +44,35 @@ type Entry struct {
 	Reason string
 }
 
-// check finds what is wrong with the entry whatever the ledger holds.
-func (e Entry) check(now time.Time) error {
+// Check finds what is wrong with the entry whatever the ledger holds.
+func (e Entry) Check(now time.Time) error {
 	if err := checkText("reference", e.Reference, maxReference); err != nil {
 		return err
 	}
 	if e.Reference == "" {
-		return refuse(Invalid, "the reference is missing; give what names the payment for good, as in INV-7 or the shop's sale id")
+		return errors.New("the reference is missing; give what names the payment for good, as in INV-7 or the shop's sale id")
 	}
 	if err := checkText("reason", e.Reason, maxReason); err != nil {
 		return err
 	}
-	if e.Amount < 0 || e.Amount > MaxAmount {
-		return refuse(Invalid, "the amount %s is out of range; it must be more than 0 and at most %s US dollars", e.Amount, MaxAmount)
+	if e.Amount < 0 || e.Amount > maxAmount {
+		return fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", e.Amount, maxAmount)
 	}
 	switch {
 	case e.OccurredAt.IsZero():
 	case e.OccurredAt.After(now.Add(ahead)):
-		return refuse(Invalid, "the date %s is in the future; enter money once it has arrived", day(e.OccurredAt))
+		return fmt.Errorf("the date %s is in the future; enter money once it has arrived", day(e.OccurredAt))
 	case e.OccurredAt.Unix() <= 0:
-		return refuse(Invalid, "the date %s is before 1970; look for a slip in the year", day(e.OccurredAt))
+		return fmt.Errorf("the date %s is before 1970; look for a slip in the year", day(e.OccurredAt))
 	}
 	return nil
 }
 
 // CheckReason checks the reason of a change to what stands in the ledger, which
-// must be given: up to 500 printable characters. The error is a *Refusal.
+// must be given: up to 500 printable characters.
 func CheckReason(reason string) error {
 	if reason == "" {
-		return refuse(Invalid, "the reason is missing; say in a few words why, it is kept and published nowhere")
+		return errors.New("the reason is missing; say in a few words why, it is kept and published nowhere")
 	}
 	return checkText("reason", reason, maxReason)
 }
@@ -77,13 +82,13 @@ func CheckReason(reason string) error {
 func checkText(name, text string, most int) error {
 	switch {
 	case !utf8.ValidString(text):
-		return refuse(Invalid, "the %s is not UTF-8", name)
+		return fmt.Errorf("the %s is not UTF-8", name)
 	case utf8.RuneCountInString(text) > most:
-		return refuse(Invalid, "the %s is longer than %d characters", name, most)
+		return fmt.Errorf("the %s is longer than %d characters", name, most)
 	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return refuse(Invalid, "the %s holds a character that cannot be printed, such as a line break; leave it out", name)
+		return fmt.Errorf("the %s holds a character that cannot be printed, such as a line break; leave it out", name)
 	case text != strings.TrimSpace(text):
-		return refuse(Invalid, "the %s begins or ends with a space; leave it out", name)
+		return fmt.Errorf("the %s begins or ends with a space; leave it out", name)
 	default:
 		return nil
 	}
@@ -94,18 +99,18 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // ParseAmount reads a plain decimal number of US dollars with at most two
 // digits after the point, as in "42" or "42.50", more than zero and at most
-// MaxAmount. The error is a *Refusal.
+// maxAmount.
 func ParseAmount(s string) (offer.USD, error) {
 	whole, fraction, pointed := strings.Cut(s, ".")
 	if !digits(whole, 1, 9) || pointed && !digits(fraction, 1, 2) || len(whole) > 1 && whole[0] == '0' {
-		return 0, refuse(Invalid, "%.40q is not an amount of US dollars; write for example 42 or 42.50", s)
+		return 0, fmt.Errorf("%.40q is not an amount of US dollars; write for example 42 or 42.50", s)
 	}
 	var cents offer.USD
 	for _, digit := range whole + (fraction + "00")[:2] {
 		cents = 10*cents + offer.USD(digit-'0')
 	}
-	if cents == 0 || cents > MaxAmount {
-		return 0, refuse(Invalid, "the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, MaxAmount)
+	if cents == 0 || cents > maxAmount {
+		return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, maxAmount)
 	}
 	return cents, nil
 }
@@ -115,38 +120,12 @@ func digits(s string, least, most int) bool {
 }
 
 // ParseDate reads a day (2026-11-20, the beginning of that day in UTC) or a
-// moment (RFC 3339). The error is a *Refusal.
+// moment (RFC 3339).
 func ParseDate(s string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, refuse(Invalid, "%.40q is not a date; write for example 2026-11-20 or 2026-11-20T15:04:05Z", s)
-}
-
-// Kind says why an entry was refused.
-type Kind int
-
-const (
-	// Invalid: the entry itself is wrong.
-	Invalid Kind = iota + 1
-	// Unknown: there is no such rail or receipt.
-	Unknown
-	// Conflict: what stands in the ledger does not allow it.
-	Conflict
-)
-
-// Refusal is an entry that was not made. Nothing was changed, unless its
-// sentence says so.
-type Refusal struct {
-	Kind Kind
-	// Sentence says what is wrong and what to do.
-	Sentence string
-}
-
-func (r *Refusal) Error() string { return r.Sentence }
-
-func refuse(kind Kind, format string, args ...any) error {
-	return &Refusal{kind, fmt.Sprintf(format, args...)}
+	return time.Time{}, fmt.Errorf("%.40q is not a date; write for example 2026-11-20 or 2026-11-20T15:04:05Z", s)
 }

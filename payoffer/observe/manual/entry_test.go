@@ -11,17 +11,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
-	t.Helper()
-	var refused *Refusal
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, kind, refused.Kind, refused.Sentence)
-	require.Contains(t, refused.Sentence, sentence)
-}
-
 func TestAmountsAreReadExactly(t *testing.T) {
 	for text, cents := range map[string]offer.USD{
-		"42": 4200, "42.5": 4250, "42.05": 4205, "0.01": 1, "10000000": MaxAmount, "9999999.99": MaxAmount - 1,
+		"42": 4200, "42.5": 4250, "42.05": 4205, "0.01": 1, "10000000": maxAmount, "9999999.99": maxAmount - 1,
 	} {
 		got, err := ParseAmount(text)
 		require.NoError(t, err, text)
@@ -32,7 +24,7 @@ func TestAmountsAreReadExactly(t *testing.T) {
 		"10000000.01", "99999999999999999999", " 42", "42\n",
 	} {
 		_, err := ParseAmount(text)
-		requireRefusal(t, err, Invalid, "")
+		require.Error(t, err)
 	}
 }
 
@@ -44,14 +36,14 @@ func FuzzParseAmount(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		amount, err := ParseAmount(text)
 		if err != nil {
-			requireRefusal(t, err, Invalid, "")
+			require.Error(t, err)
 			return
 		}
 		number, err := strconv.ParseFloat(text, 64)
 		require.NoError(t, err)
 		require.InDelta(t, number*100, float64(amount), 1e-3)
 		require.Positive(t, amount)
-		require.LessOrEqual(t, amount, MaxAmount)
+		require.LessOrEqual(t, amount, maxAmount)
 	})
 }
 
@@ -64,14 +56,14 @@ func TestDatesAreDaysOrMoments(t *testing.T) {
 	require.True(t, day.Equal(moment))
 	for _, text := range []string{"", "20.11.2026", "2026-13-01", "2026-02-30", "yesterday", "2026-11-20 10:00"} {
 		_, err := ParseDate(text)
-		requireRefusal(t, err, Invalid, "2026-11-20")
+		require.ErrorContains(t, err, "2026-11-20")
 	}
 }
 
 func TestEntriesThatCannotBeMeantAreRefused(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	good := Entry{Rail: "transfer", Reference: "INV-7", Amount: 4200, OccurredAt: now, Reason: "sent by mail"}
-	require.NoError(t, good.check(now))
+	require.NoError(t, good.Check(now))
 	for name, c := range map[string]struct {
 		change func(*Entry)
 		want   string
@@ -86,7 +78,7 @@ func TestEntriesThatCannotBeMeantAreRefused(t *testing.T) {
 		"broken UTF-8":         {func(e *Entry) { e.Reference = "INV\xff" }, "not UTF-8"},
 		"a space at the end":   {func(e *Entry) { e.Reference = "INV-7 " }, "ends with a space"},
 		"a negative amount":    {func(e *Entry) { e.Amount = -1 }, "out of range"},
-		"a giant amount":       {func(e *Entry) { e.Amount = MaxAmount + 1 }, "10000000"},
+		"a giant amount":       {func(e *Entry) { e.Amount = maxAmount + 1 }, "10000000"},
 		"money of next week":   {func(e *Entry) { e.OccurredAt = now.Add(25 * time.Hour) }, "in the future"},
 		"money of the year 26": {func(e *Entry) { e.OccurredAt = time.Date(26, 11, 20, 0, 0, 0, 0, time.UTC) }, "1970"},
 		"a reason with a bell": {func(e *Entry) { e.Reason = "ring\a" }, "the reason holds"},
@@ -95,16 +87,16 @@ func TestEntriesThatCannotBeMeantAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := good
 			c.change(&e)
-			requireRefusal(t, e.check(now), Invalid, c.want)
+			require.ErrorContains(t, e.Check(now), c.want)
 		})
 	}
 	edge := good
-	edge.Reference, edge.Amount, edge.OccurredAt = strings.Repeat("é", 128), MaxAmount, now.Add(24*time.Hour)
-	require.NoError(t, edge.check(now))
+	edge.Reference, edge.Amount, edge.OccurredAt = strings.Repeat("é", 128), maxAmount, now.Add(24*time.Hour)
+	require.NoError(t, edge.Check(now))
 }
 
 func TestAChangeNeedsAReason(t *testing.T) {
-	requireRefusal(t, CheckReason(""), Invalid, "reason is missing")
-	requireRefusal(t, CheckReason("a\tb"), Invalid, "cannot be printed")
+	require.ErrorContains(t, CheckReason(""), "reason is missing")
+	require.ErrorContains(t, CheckReason("a\tb"), "cannot be printed")
 	require.NoError(t, CheckReason("recalled by the bank"))
 }

@@ -1,11 +1,10 @@
-package payoffer
+// Package command holds the subcommands of 'caddy pay-offer'. Those that keep
+// the books are thin: what they ask for and print is done by package desk,
+// behind the admin API of the running server.
+package command
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"unicode"
 
@@ -50,54 +49,6 @@ func adminCommand(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer)
 		return caddy.ExitCodeSuccess, nil
 	})
 	return cmd
-}
-
-// adminRequest asks the admin API, with a JSON body unless it is nil. The error
-// is the server's sentence.
-func adminRequest(fl caddycmd.Flags, method, uri string, body any) ([]byte, error) {
-	address, err := adminAddress(fl)
-	if err != nil {
-		return nil, err
-	}
-	var sent io.Reader
-	if body != nil {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		sent = bytes.NewReader(encoded)
-	}
-	response, err := caddycmd.AdminAPIRequest(address, method, uri, http.Header{}, sent)
-	if err != nil {
-		return nil, sentence(err)
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
-}
-
-// sentence takes the server's own words out of an error of the admin API.
-func sentence(err error) error {
-	var answer struct {
-		Error string `json:"error"`
-	}
-	_, body, found := strings.Cut(err.Error(), ": {")
-	if !found || json.Unmarshal([]byte("{"+body), &answer) != nil || answer.Error == "" {
-		return err
-	}
-	return errors.New(printable(answer.Error))
-}
-
-// adminAddress is where the admin API of the running server listens: as given,
-// or as the configuration says, which may be the Caddyfile in this folder.
-func adminAddress(fl caddycmd.Flags) (string, error) {
-	if address := fl.String("address"); address != "" {
-		return address, nil
-	}
-	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
-	if err != nil {
-		return "", err
-	}
-	return caddycmd.DetermineAdminAPIAddress("", raw, file, fl.String("adapter"))
 }
 
 // printable leaves out what would steer a terminal: many strings come from

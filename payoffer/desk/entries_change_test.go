@@ -1,4 +1,4 @@
-package manual
+package desk
 
 import (
 	"context"
@@ -8,40 +8,41 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 )
 
 func TestACorrectionReplacesAmountAndTime(t *testing.T) {
 	o := newOffice(t)
-	o.must(o.Enter(t.Context(), inv7(4200, "")))
+	o.must(o.enter(t.Context(), inv7(4200, "")))
 
-	lower := o.must(o.Correct(t.Context(), inv7(4000, "the bank kept a fee")))
+	lower := o.must(o.correct(t.Context(), inv7(4000, "the bank kept a fee")))
 	require.Equal(t, int64(1), lower.Revision)
 	require.Equal(t, int64(4000), o.received(), "also downwards")
 
 	moved := inv7(0, "of the day before")
 	moved.OccurredAt = time.Unix(o.unix-86_400, 0)
-	earlier := o.must(o.Correct(t.Context(), moved))
+	earlier := o.must(o.correct(t.Context(), moved))
 	require.Equal(t, int64(4000), earlier.Amount, "what is not given stays")
 	require.Equal(t, o.unix-86_400, earlier.OccurredAt)
 	require.Equal(t, int64(2), earlier.Revision)
 
-	require.Equal(t, earlier, o.must(o.Correct(t.Context(), inv7(4000, "again"))), "the same again changes nothing")
+	require.Equal(t, earlier, o.must(o.correct(t.Context(), inv7(4000, "again"))), "the same again changes nothing")
 	require.Equal(t, []string{
 		"confirmed entered: ", "confirmed corrected: the bank kept a fee", "confirmed corrected: of the day before",
 	}, o.history())
-	_, err := o.Correct(t.Context(), inv7(0, "x"))
+	_, err := o.correct(t.Context(), inv7(0, "x"))
 	requireRefusal(t, err, Invalid, "nothing to correct")
 }
 
 func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen func(o *office)
-		e    Entry
+		e    manual.Entry
 	}{
-		"an entry":        {func(o *office) { o.must(o.Enter(t.Context(), inv7(4200, ""))) }, inv7(0, "recalled")},
-		"a card payment":  {func(o *office) { o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed) }, Entry{Rail: "card", Reference: "pi_1", Reason: "recalled"}},
-		"a shop's sale":   {func(o *office) { o.sees("pack", "s", ledger.LevelProvider, ledger.StatusConfirmed) }, Entry{Rail: "pack", Reference: "s", Reason: "recalled"}},
-		"an asserted one": {func(o *office) { o.sees("pack", "s", ledger.LevelAsserted, ledger.StatusSeen) }, Entry{Rail: "pack", Reference: "s", Reason: "recalled"}},
+		"an entry":        {func(o *office) { o.must(o.enter(t.Context(), inv7(4200, ""))) }, inv7(0, "recalled")},
+		"a card payment":  {func(o *office) { o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed) }, manual.Entry{Rail: "card", Reference: "pi_1", Reason: "recalled"}},
+		"a shop's sale":   {func(o *office) { o.sees("pack", "s", ledger.LevelProvider, ledger.StatusConfirmed) }, manual.Entry{Rail: "pack", Reference: "s", Reason: "recalled"}},
+		"an asserted one": {func(o *office) { o.sees("pack", "s", ledger.LevelAsserted, ledger.StatusSeen) }, manual.Entry{Rail: "pack", Reference: "s", Reason: "recalled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
@@ -51,18 +52,18 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, found)
 
-			reversed := o.must(o.Reverse(t.Context(), c.e))
+			reversed := o.must(o.reverse(t.Context(), c.e))
 			require.Equal(t, ledger.StatusReversed, reversed.Status)
 			require.Equal(t, before.Amount, reversed.Amount)
 			require.Equal(t, before.EvidenceLevel, reversed.EvidenceLevel)
 			require.Zero(t, o.received())
-			require.Equal(t, reversed.Version, o.must(o.Reverse(t.Context(), c.e)).Version, "the same again changes nothing")
+			require.Equal(t, reversed.Version, o.must(o.reverse(t.Context(), c.e)).Version, "the same again changes nothing")
 			require.Equal(t, "reversed reversed_by_operator: recalled", o.history()[1])
 
-			restored := o.must(o.Restore(t.Context(), c.e))
+			restored := o.must(o.restore(t.Context(), c.e))
 			require.Equal(t, before.Status, restored.Status)
 			require.Equal(t, counted, o.received())
-			_, err = o.Restore(t.Context(), c.e)
+			_, err = o.restore(t.Context(), c.e)
 			requireRefusal(t, err, Conflict, "nothing to restore")
 		})
 	}
@@ -72,37 +73,37 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 func TestReversingAndRestoringHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
 	o := newOffice(t)
 	e := inv7(4200, "x")
-	o.must(o.Enter(t.Context(), e))
+	o.must(o.enter(t.Context(), e))
 	for range 3 {
-		require.Equal(t, ledger.StatusReversed, o.must(o.Reverse(t.Context(), e)).Status)
-		require.Equal(t, ledger.StatusConfirmed, o.must(o.Restore(t.Context(), e)).Status)
+		require.Equal(t, ledger.StatusReversed, o.must(o.reverse(t.Context(), e)).Status)
+		require.Equal(t, ledger.StatusConfirmed, o.must(o.restore(t.Context(), e)).Status)
 	}
 	o.unix += 86_400
-	o.must(o.Reverse(t.Context(), e))
+	o.must(o.reverse(t.Context(), e))
 	o.unix -= 86_400
-	require.Equal(t, ledger.StatusConfirmed, o.must(o.Restore(t.Context(), e)).Status)
+	require.Equal(t, ledger.StatusConfirmed, o.must(o.restore(t.Context(), e)).Status)
 }
 
 func TestACorrectionLiftsAReversal(t *testing.T) {
 	o := newOffice(t)
-	o.must(o.Enter(t.Context(), inv7(4200, "")))
-	o.must(o.Reverse(t.Context(), inv7(0, "recalled")))
-	_, err := o.Enter(t.Context(), inv7(4200, ""))
+	o.must(o.enter(t.Context(), inv7(4200, "")))
+	o.must(o.reverse(t.Context(), inv7(0, "recalled")))
+	_, err := o.enter(t.Context(), inv7(4200, ""))
 	requireRefusal(t, err, Conflict, "restore it, or correct it")
 
-	corrected := o.must(o.Correct(t.Context(), inv7(2000, "half came back")))
+	corrected := o.must(o.correct(t.Context(), inv7(2000, "half came back")))
 	require.Equal(t, ledger.StatusConfirmed, corrected.Status)
 	require.Equal(t, int64(2000), o.received())
 
-	o.must(o.Reverse(t.Context(), inv7(0, "recalled")))
-	require.Equal(t, ledger.StatusConfirmed, o.must(o.Correct(t.Context(), inv7(2000, "no"))).Status, "also with the amount that stands")
+	o.must(o.reverse(t.Context(), inv7(0, "recalled")))
+	require.Equal(t, ledger.StatusConfirmed, o.must(o.correct(t.Context(), inv7(2000, "no"))).Status, "also with the amount that stands")
 }
 
 func TestAReversalByTheProviderIsNotRestored(t *testing.T) {
 	o := newOffice(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed,
 		ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: o.unix})
-	_, err := o.Restore(t.Context(), Entry{Rail: "card", Reference: "pi_1", Reason: "x"})
+	_, err := o.restore(t.Context(), manual.Entry{Rail: "card", Reference: "pi_1", Reason: "x"})
 	requireRefusal(t, err, Conflict, "the provider took the money back")
 	require.Zero(t, o.received())
 }
@@ -110,7 +111,7 @@ func TestAReversalByTheProviderIsNotRestored(t *testing.T) {
 func TestWhatAChainShowsIsNotReversedByHand(t *testing.T) {
 	o := newOffice(t)
 	o.sees("usdc", "eip155:8453:0x1:0", ledger.LevelChain, ledger.StatusConfirmed)
-	_, err := o.Reverse(t.Context(), Entry{Rail: "usdc", Reference: "eip155:8453:0x1:0", Reason: "x"})
+	_, err := o.reverse(t.Context(), manual.Entry{Rail: "usdc", Reference: "eip155:8453:0x1:0", Reason: "x"})
 	requireRefusal(t, err, Conflict, "stands as long as the chain has it")
 	require.Equal(t, int64(4200), o.received())
 }
@@ -118,20 +119,20 @@ func TestWhatAChainShowsIsNotReversedByHand(t *testing.T) {
 func TestMoneyThatNeverCameIsNotReversed(t *testing.T) {
 	o := newOffice(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusDropped)
-	_, err := o.Reverse(t.Context(), Entry{Rail: "card", Reference: "pi_1", Reason: "x"})
+	_, err := o.reverse(t.Context(), manual.Entry{Rail: "card", Reference: "pi_1", Reason: "x"})
 	requireRefusal(t, err, Conflict, "never became money")
 }
 
 func TestChangesNeedAReasonAndAKnownReference(t *testing.T) {
 	o := newOffice(t)
-	o.must(o.Enter(t.Context(), inv7(4200, "")))
-	for name, change := range map[string]func(context.Context, Entry) (ledger.Receipt, error){
-		"correct": o.Correct, "reverse": o.Reverse, "restore": o.Restore,
+	o.must(o.enter(t.Context(), inv7(4200, "")))
+	for name, change := range map[string]func(context.Context, manual.Entry) (ledger.Receipt, error){
+		"correct": o.correct, "reverse": o.reverse, "restore": o.restore,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := change(t.Context(), inv7(4100, ""))
 			requireRefusal(t, err, Invalid, "reason is missing")
-			_, err = change(t.Context(), Entry{Rail: "transfer", Reference: "INV-8", Amount: 4100, Reason: "x"})
+			_, err = change(t.Context(), manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: 4100, Reason: "x"})
 			requireRefusal(t, err, Unknown, `no receipt of the rail transfer has the reference "INV-8"`)
 		})
 	}
@@ -142,55 +143,44 @@ func TestChangesNeedAReasonAndAKnownReference(t *testing.T) {
 // a payment link is configured.
 func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
 	o := newOffice(t)
-	e := Entry{Rail: "card", Reference: "INV-9", Amount: 4200, Reason: "x"}
+	e := manual.Entry{Rail: "card", Reference: "INV-9", Amount: 4200, Reason: "x"}
 	configured := o.Account
 	o.Account = func(string) (ledger.Account, bool) {
 		return ledger.Account{Offer: testOffer, ID: "operator/pay.example/card", Rail: "card"}, true
 	}
 	require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: "operator/pay.example/card", Rail: "card"}))
-	former := o.must(o.Enter(t.Context(), e))
+	former := o.must(o.enter(t.Context(), e))
 
 	o.Account = configured
-	require.Equal(t, former, o.must(o.Enter(t.Context(), e)), "the same money is not entered twice")
-	require.Equal(t, ledger.StatusReversed, o.must(o.Reverse(t.Context(), e)).Status)
+	require.Equal(t, former, o.must(o.enter(t.Context(), e)), "the same money is not entered twice")
+	require.Equal(t, ledger.StatusReversed, o.must(o.reverse(t.Context(), e)).Status)
 	require.Zero(t, o.received())
 
 	o.Account = func(string) (ledger.Account, bool) { return ledger.Account{}, false }
-	require.Equal(t, ledger.StatusConfirmed, o.must(o.Restore(t.Context(), e)).Status, "nor lost when the rail was removed")
+	require.Equal(t, ledger.StatusConfirmed, o.must(o.restore(t.Context(), e)).Status, "nor lost when the rail was removed")
 }
 
-// racingBook lets another instance write between reading and writing.
-type racingBook struct {
-	Ledger
-	meanwhile func()
-}
-
-func (b *racingBook) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
-	if meanwhile := b.meanwhile; meanwhile != nil {
-		b.meanwhile = nil
-		meanwhile()
+// meanwhile lets another instance write between what a desk reads and what it
+// writes, for which it asks the time.
+func (o *office) meanwhile(write func()) {
+	now, asked := o.Now, 0
+	o.Now = func() time.Time {
+		if asked++; asked == 2 {
+			write()
+		}
+		return now()
 	}
-	return b.Ledger.Record(ctx, c, s...)
 }
 
 func TestOneOfTwoEntriesAtOneMomentIsToldOfTheOther(t *testing.T) {
 	o := newOffice(t)
-	elsewhere := *o.Desk
-	o.Ledger = &racingBook{o.book, func() { o.must(elsewhere.Enter(t.Context(), inv7(4300, ""))) }}
-	_, err := o.Enter(t.Context(), inv7(4200, ""))
+	elsewhere := &Desk{Offer: o.Offer, Account: o.Account, Ledger: o.book, Now: o.Now}
+	o.meanwhile(func() { o.must(elsewhere.enter(t.Context(), inv7(4300, ""))) })
+	_, err := o.enter(t.Context(), inv7(4200, ""))
 	requireRefusal(t, err, Conflict, "at the same moment")
 
-	o.Ledger = &racingBook{o.book, func() { o.must(elsewhere.Correct(t.Context(), inv7(4500, "x"))) }}
-	_, err = o.Correct(t.Context(), inv7(4400, "x"))
+	o.meanwhile(func() { o.must(elsewhere.correct(t.Context(), inv7(4500, "x"))) })
+	_, err = o.correct(t.Context(), inv7(4400, "x"))
 	requireRefusal(t, err, Conflict, "at the same moment")
 	require.Equal(t, int64(4500), o.received())
-}
-
-func TestALedgerThatCannotBeUsedIsNoRefusal(t *testing.T) {
-	o := newOffice(t)
-	require.NoError(t, o.book.Close())
-	_, err := o.Enter(t.Context(), inv7(4200, ""))
-	require.ErrorIs(t, err, ledger.ErrNotOpen)
-	_, err = o.Reverse(t.Context(), inv7(0, "x"))
-	require.ErrorIs(t, err, ledger.ErrNotOpen)
 }

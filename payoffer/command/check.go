@@ -1,4 +1,4 @@
-package payoffer
+package command
 
 import (
 	"encoding/json"
@@ -55,10 +55,7 @@ func configuredOffers(fl caddycmd.Flags) ([]*offer.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var offers []*offer.Offer
-	for _, svc := range app.(*App).offers() {
-		offers = append(offers, svc.offer)
-	}
+	offers := app.(interface{ Offers() []*offer.Offer }).Offers()
 	if len(offers) == 0 {
 		return nil, fmt.Errorf("%s has no pay_offer directive", file)
 	}

@@ -1,62 +1,89 @@
-// Package manual holds the rules of an operator's entries: money that no other
-// source tells of, and corrections. Each is added to the ledger with its
-// reference and reason; nothing is ever deleted.
-package manual
+package desk
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const (
-	// assetUSD is what entries are counted in, in cents.
-	assetUSD = "USD"
-	// returnID names the operator's reversal among the returns of a payment.
-	returnID = "operator"
-)
-
-// Causes of transitions.
-const (
-	causeEntered   = "entered"
-	causeCorrected = "corrected"
-	causeReversed  = "reversed_by_operator"
-	causeRestored  = "restored_by_operator"
-)
-
-// Ledger is what a desk needs of the ledger; *ledger.Ledger is one.
-type Ledger interface {
-	Accounts(ctx context.Context, offer string) ([]ledger.Account, error)
-	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
-	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
+// ReceiptEntry is what an operator enters or changes.
+type ReceiptEntry struct {
+	// Action is enter, correct, reverse or restore.
+	Action string `json:"action"`
+	// Offer is the offer's id; it may be left out where there is one alone.
+	Offer     string `json:"offer,omitempty"`
+	Rail      string `json:"rail"`
+	Reference string `json:"reference"`
+	// Amount is in US dollars, as in 42 or "42.50".
+	Amount json.Number `json:"amount,omitempty"`
+	// Date is a day or a moment, as in 2026-11-20 or 2026-11-20T15:04:05Z.
+	Date   string `json:"date,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
-// Desk takes an operator's entries for one offer. What stands in the ledger
-// decides what may be entered: use one desk at a time.
-type Desk struct {
-	Offer *offer.Offer
-	// Account is where the money of a configured rail arrives; false for a rail
-	// that the offer does not have.
-	Account func(rail string) (ledger.Account, bool)
-	Ledger  Ledger
-	Now     func() time.Time
+// Enter enters, corrects, reverses or restores a receipt, and returns it as it
+// stands then.
+func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
+	act, known := map[string]func(context.Context, manual.Entry) (ledger.Receipt, error){
+		"enter": d.enter, "correct": d.correct, "reverse": d.reverse, "restore": d.restore,
+	}[r.Action]
+	if !known {
+		return Receipt{}, refuse(Invalid, "the action must be enter, correct, reverse or restore")
+	}
+	entry, err := r.entry()
+	if err != nil {
+		return Receipt{}, invalid(err)
+	}
+	d.entering.Lock()
+	defer d.entering.Unlock()
+	receipt, err := act(ctx, entry)
+	switch {
+	case err == nil:
+		return newReceipt(receipt), nil
+	case errors.As(err, new(*Error)):
+		return Receipt{}, err
+	case errors.Is(err, ledger.ErrSighting):
+		return Receipt{}, invalid(err)
+	default:
+		return Receipt{}, noLedger(err)
+	}
 }
 
-// Enter records money that arrived: new, or a sale of which a shop only
+func (r ReceiptEntry) entry() (manual.Entry, error) {
+	entry := manual.Entry{Rail: r.Rail, Reference: r.Reference, Reason: r.Reason}
+	movesNothing := r.Action == "reverse" || r.Action == "restore"
+	if movesNothing && (r.Amount != "" || r.Date != "") {
+		return entry, errors.New("amount and date belong to enter and correct; to " + r.Action + " leave them out")
+	}
+	var err error
+	if r.Amount != "" {
+		if entry.Amount, err = manual.ParseAmount(r.Amount.String()); err != nil {
+			return entry, err
+		}
+	}
+	if r.Date != "" {
+		entry.OccurredAt, err = manual.ParseDate(r.Date)
+	}
+	return entry, err
+}
+
+// enter records money that arrived: new, or a sale of which a shop only
 // asserted that it happened, named by its sale id. The same again changes
-// nothing. Errors: *Refusal, and those of the ledger.
-func (d *Desk) Enter(ctx context.Context, e Entry) (ledger.Receipt, error) {
+// nothing.
+func (d *Desk) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
 	account, err := d.takes(e.Rail)
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
-	if err := e.check(d.Now()); err != nil {
-		return ledger.Receipt{}, err
+	if err := e.Check(d.Now()); err != nil {
+		return ledger.Receipt{}, invalid(err)
 	}
 	if e.Amount == 0 {
 		return ledger.Receipt{}, refuse(Invalid, "the amount is missing; write for example 42 or 42.50, in US dollars")
@@ -72,11 +99,11 @@ func (d *Desk) Enter(ctx context.Context, e Entry) (ledger.Receipt, error) {
 	} else if stored.EvidenceLevel != ledger.LevelAsserted || stored.Status == ledger.StatusReversed {
 		return stored, again(stored, e)
 	}
-	return d.record(ctx, d.payment(stored, e, causeEntered))
+	return d.record(ctx, e.Entered(stored, d.Now()))
 }
 
 // again is an entry of a reference that has a receipt already.
-func again(stored ledger.Receipt, e Entry) error {
+func again(stored ledger.Receipt, e manual.Entry) error {
 	switch {
 	case stored.Status == ledger.StatusReversed:
 		return refuse(Conflict, "%q was entered and reversed; restore it, or correct it with what is right", e.Reference)
@@ -86,19 +113,19 @@ func again(stored ledger.Receipt, e Entry) error {
 		return nil
 	default:
 		return refuse(Conflict, "%q is entered already, with %s %s of %s; correct it if that is wrong, or give another payment a reference of its own",
-			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, day(time.Unix(stored.OccurredAt, 0)))
+			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, time.Unix(stored.OccurredAt, 0).UTC().Format(time.DateOnly))
 	}
 }
 
 // changes reports whether an entry says another amount or time than stands.
-func changes(stored ledger.Receipt, e Entry) bool {
+func changes(stored ledger.Receipt, e manual.Entry) bool {
 	return e.Amount != 0 && int64(e.Amount) != stored.Amount ||
 		!e.OccurredAt.IsZero() && e.OccurredAt.Unix() != stored.OccurredAt
 }
 
-// Correct gives an entry another amount, another time, or both, and undoes its
-// reversal. Receipts with other evidence are refused. Errors as for Enter.
-func (d *Desk) Correct(ctx context.Context, e Entry) (ledger.Receipt, error) {
+// correct gives an entry another amount, another time, or both, and undoes its
+// reversal. Receipts with other evidence are refused.
+func (d *Desk) correct(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
 	stored, err := d.known(ctx, e)
 	if err != nil {
 		return ledger.Receipt{}, err
@@ -116,22 +143,16 @@ func (d *Desk) Correct(ctx context.Context, e Entry) (ledger.Receipt, error) {
 		return ledger.Receipt{}, refuse(Conflict, "%q rests on the provider's own word (%s); refund it at the provider, or reverse it if the money is not yours",
 			e.Reference, stored.EvidenceLevel)
 	}
-	reversed := stored.Status == ledger.StatusReversed
-	if !reversed && !changes(stored, e) {
+	if stored.Status != ledger.StatusReversed && !changes(stored, e) {
 		return stored, nil
 	}
-	s := d.payment(stored, e, causeCorrected)
-	s.Revision = stored.Revision + 1
-	if reversed {
-		s.Returns = d.takesBack(stored, false)
-	}
-	return d.record(ctx, s)
+	return d.record(ctx, e.Corrected(stored, d.Now()))
 }
 
-// Reverse takes a receipt out of the sums: the money is not, or no longer, the
+// reverse takes a receipt out of the sums: the money is not, or no longer, the
 // operator's. It stays in the ledger as reversed and can be restored. A
-// transfer on a chain is refused. Errors as for Enter.
-func (d *Desk) Reverse(ctx context.Context, e Entry) (ledger.Receipt, error) {
+// transfer on a chain is refused.
+func (d *Desk) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
 	stored, err := d.known(ctx, e)
 	if err != nil {
 		return ledger.Receipt{}, err
@@ -142,15 +163,15 @@ func (d *Desk) Reverse(ctx context.Context, e Entry) (ledger.Receipt, error) {
 	case stored.Status == ledger.StatusDropped:
 		return ledger.Receipt{}, refuse(Conflict, "%q never became money; there is nothing to reverse", e.Reference)
 	}
-	receipt, err := d.add(ctx, d.addendum(stored, e, causeReversed, true))
+	receipt, err := d.add(ctx, e.Reversed(stored, d.Now()))
 	if err == nil && receipt.Status != ledger.StatusReversed {
-		err = refuse(Conflict, behind, e.Reference)
+		err = refuse(Conflict, "%q was not reversed: the clock of this machine is behind an earlier entry; set the clock and reverse it again", e.Reference)
 	}
 	return receipt, err
 }
 
-// Restore undoes a reversal by the operator. Errors as for Enter.
-func (d *Desk) Restore(ctx context.Context, e Entry) (ledger.Receipt, error) {
+// restore undoes a reversal by the operator.
+func (d *Desk) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
 	stored, err := d.known(ctx, e)
 	if err != nil {
 		return ledger.Receipt{}, err
@@ -158,15 +179,12 @@ func (d *Desk) Restore(ctx context.Context, e Entry) (ledger.Receipt, error) {
 	if stored.Status != ledger.StatusReversed {
 		return ledger.Receipt{}, refuse(Conflict, "%q is not reversed but %s; there is nothing to restore", e.Reference, stored.Status)
 	}
-	receipt, err := d.add(ctx, d.addendum(stored, e, causeRestored, false))
+	receipt, err := d.add(ctx, e.Restored(stored, d.Now()))
 	if err == nil && receipt.Status == ledger.StatusReversed {
 		err = refuse(Conflict, "%q is still reversed: the provider took the money back, and its dispute is won or lost there", e.Reference)
 	}
 	return receipt, err
 }
-
-// behind is what keeps a reversal from taking effect.
-const behind = "%q was not reversed: the clock of this machine is behind an earlier entry; set the clock and reverse it again"
 
 // takes is the account of a rail that takes entries.
 func (d *Desk) takes(rail string) (ledger.Account, error) {
@@ -191,12 +209,12 @@ func (d *Desk) noRail(rail string) error {
 }
 
 // known is the receipt that an entry with a reason speaks of.
-func (d *Desk) known(ctx context.Context, e Entry) (ledger.Receipt, error) {
-	if err := e.check(d.Now()); err != nil {
-		return ledger.Receipt{}, err
+func (d *Desk) known(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
+	if err := e.Check(d.Now()); err != nil {
+		return ledger.Receipt{}, invalid(err)
 	}
-	if err := CheckReason(e.Reason); err != nil {
-		return ledger.Receipt{}, err
+	if err := manual.CheckReason(e.Reason); err != nil {
+		return ledger.Receipt{}, invalid(err)
 	}
 	stored, found, err := d.find(ctx, e)
 	if err == nil && !found {
@@ -207,7 +225,7 @@ func (d *Desk) known(ctx context.Context, e Entry) (ledger.Receipt, error) {
 
 // find looks for a receipt in the rail's account, then in those that the rail
 // had before its configuration was changed.
-func (d *Desk) find(ctx context.Context, e Entry) (ledger.Receipt, bool, error) {
+func (d *Desk) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, error) {
 	accounts, err := d.accounts(ctx, e.Rail)
 	if err != nil {
 		return ledger.Receipt{}, false, err
@@ -236,50 +254,6 @@ func (d *Desk) accounts(ctx context.Context, rail string) ([]string, error) {
 		err = d.noRail(rail)
 	}
 	return found, err
-}
-
-// payment is what an entry says of the money itself.
-func (d *Desk) payment(stored ledger.Receipt, e Entry, cause string) ledger.Sighting {
-	amount, occurred := stored.Amount, stored.OccurredAt
-	if e.Amount != 0 {
-		amount = int64(e.Amount)
-	}
-	if !e.OccurredAt.IsZero() {
-		occurred = e.OccurredAt.Unix()
-	}
-	s := d.sighting(stored, e, cause)
-	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = assetUSD, amount, &amount, ledger.StatusConfirmed, occurred
-	s.Evidence, _ = json.Marshal(map[string]string{"enteredAt": d.Now().UTC().Format(time.RFC3339)}) // it is a string
-	return s
-}
-
-// addendum takes a receipt back, or gives it back.
-func (d *Desk) addendum(stored ledger.Receipt, e Entry, cause string, gone bool) ledger.Sighting {
-	s := d.sighting(stored, e, cause)
-	s.Addendum, s.Returns = true, d.takesBack(stored, gone)
-	return s
-}
-
-func (d *Desk) sighting(stored ledger.Receipt, e Entry, cause string) ledger.Sighting {
-	return ledger.Sighting{
-		Offer: stored.Offer, Account: stored.Account, Rail: stored.Rail, ExternalID: stored.ExternalID,
-		EvidenceLevel: ledger.LevelManual, Cause: cause, Note: e.Reason,
-	}
-}
-
-// takesBack is the operator's word on the whole payment. It is later than the
-// one before, also within one second and after the clock was set back: what
-// took effect has moved the receipt's version, and of two words on one version
-// the one that gives the money back comes second.
-func (d *Desk) takesBack(stored ledger.Receipt, gone bool) []ledger.Return {
-	word := ledger.Return{
-		ID: returnID, Kind: ledger.ReturnReversal, Gone: gone,
-		At: max(d.Now().Unix(), stored.UpdatedAt), Rank: 2 * int(stored.Version),
-	}
-	if !gone {
-		word.Rank++
-	}
-	return []ledger.Return{word}
 }
 
 // record commits what is said of a payment. Of two entries that are made at

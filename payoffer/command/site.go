@@ -1,4 +1,4 @@
-package payoffer
+package command
 
 import (
 	"github.com/spf13/cobra"

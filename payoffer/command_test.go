@@ -3,27 +3,38 @@ package payoffer
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// runCommand runs a command against the instance's admin API.
-func (o *operated) runCommand(command *cobra.Command, args ...string) (string, error) {
-	o.t.Helper()
+// payOffer runs 'caddy pay-offer' with arguments.
+func payOffer(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	registered := caddycmd.Commands()["pay-offer"]
+	command := &cobra.Command{Use: registered.Name, SilenceUsage: true, SilenceErrors: true}
+	registered.CobraFunc(command)
 	var out bytes.Buffer
 	command.SetOut(&out)
 	command.SetErr(&out)
-	command.SilenceUsage = true
-	command.SetArgs(append(args, "--address", o.address))
-	err := command.Execute()
+	command.SetArgs(args)
+	err := command.ExecuteContext(t.Context())
 	return out.String(), err
+}
+
+// payOffer runs a command against the instance's admin API.
+func (o *operated) payOffer(args ...string) (string, error) {
+	o.t.Helper()
+	return payOffer(o.t, append(args, "--address", o.address)...)
 }
 
 func TestCommandRecordKeepsTheBooks(t *testing.T) {
@@ -35,36 +46,23 @@ func TestCommandRecordKeepsTheBooks(t *testing.T) {
 		{"--reverse --reason recalled", "transfer INV-7: 40.50 USD of 2026-11-20, reversed, evidence manual, version 3\n"},
 		{"--restore --reason refused", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 4\n"},
 	} {
-		out, err := o.runCommand(recordCommand(), append([]string{"--rail", "transfer", "--reference", "INV-7"}, strings.Fields(c.args)...)...)
+		out, err := o.payOffer(append([]string{"record", "--rail", "transfer", "--reference", "INV-7"}, strings.Fields(c.args)...)...)
 		require.NoError(t, err)
 		require.Equal(t, c.want, out)
 	}
 }
 
-func TestCommandRecordFailsWithTheServersSentence(t *testing.T) {
-	o := newOperated(t, books)
-	_, err := o.runCommand(recordCommand(), "--rail", "cash", "--reference", "INV-7", "--amount", "42")
-	require.EqualError(t, err, `no rail is named "cash"; there are: card, usdc, transfer`)
-	_, err = o.runCommand(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42,50")
-	require.ErrorContains(t, err, "write for example 42 or 42.50")
-	_, err = o.runCommand(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--correct", "--reverse")
-	require.ErrorContains(t, err, "correct reverse")
-	o.address = "127.0.0.1:9"
-	_, err = o.runCommand(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42")
-	require.ErrorContains(t, err, "127.0.0.1:9")
-}
-
 func TestCommandReceivedPrintsATable(t *testing.T) {
 	o := newOperated(t, books)
-	_, err := o.runCommand(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50")
+	_, err := o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50")
 	require.NoError(t, err)
-	_, err = o.runCommand(recordCommand(), "--rail", "transfer", "--reference", "INV-8", "--amount", "5")
+	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5")
 	require.NoError(t, err)
-	_, err = o.runCommand(recordCommand(), "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled")
+	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled")
 	require.NoError(t, err)
 	openPayment(t, "0x01", func(*ledger.Intent) {})
 
-	out, err := o.runCommand(receivedCommand())
+	out, err := o.payOffer("received")
 	require.NoError(t, err)
 	lines := strings.Split(out, "\n")
 	require.Equal(t, offer.Host(o.service)+": 42.50 USD received, 42.50 of it from others; the goal of 42.00 is reached; partial", lines[0])
@@ -72,7 +70,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 	require.Equal(t, "usdc (test) unknown unknown unknown - 42.00 (1) unknown unknown - -", strings.Join(strings.Fields(lines[3]), " "))
 	require.Regexp(t, `^transfer +(observed|manual) +42\.50 \(1\) +- +- +- +- +5\.00 \(1\) +- +-$`, lines[4])
 
-	raw, err := o.runCommand(receivedCommand(), "--json")
+	raw, err := o.payOffer("received", "--json")
 	require.NoError(t, err)
 	require.Equal(t, "{\"offers\":[{\"id\":\""+offer.Host(o.service), strings.Split(raw, `","`)[0], "the answer as it is")
 	require.True(t, json.Valid([]byte(raw)))
@@ -81,62 +79,79 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 func TestCommandReceivedListsReceipts(t *testing.T) {
 	o := newOperated(t, books)
 	for _, reference := range []string{"INV-7", "INV-8"} {
-		_, err := o.runCommand(recordCommand(), "--rail", "transfer", "--reference", reference, "--amount", "42", "--date", "2026-11-20", "--reason", "statement")
+		_, err := o.payOffer("record", "--rail", "transfer", "--reference", reference, "--amount", "42", "--date", "2026-11-20", "--reason", "statement")
 		require.NoError(t, err)
 	}
 	record(t)
-	out, err := o.runCommand(receivedCommand(), "--receipts")
+	out, err := o.payOffer("received", "--receipts")
 	require.NoError(t, err)
 	lines := strings.Split(out, "\n")
 	require.Contains(t, lines[1], "eip155:84532:0x01:0")
 	require.Equal(t, "2 2026-11-20 transfer 42 USD confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
-	out, err = o.runCommand(receivedCommand(), "--receipts", "--before", "2")
+	out, err = o.payOffer("received", "--receipts", "--before", "2")
 	require.NoError(t, err)
 	require.Contains(t, out, "INV-7")
 	require.NotContains(t, out, "INV-8")
-	raw, err := o.runCommand(receivedCommand(), "--receipts", "--json", "--offer", offer.Host(o.service))
+	raw, err := o.payOffer("received", "--receipts", "--json", "--offer", offer.Host(o.service))
 	require.NoError(t, err)
 	require.True(t, json.Valid([]byte(raw)))
-	_, err = o.runCommand(receivedCommand(), "--receipts", "--offer", "x")
+	_, err = o.payOffer("received", "--receipts", "--offer", "x")
 	require.ErrorContains(t, err, "no offer has the id")
 }
 
 func TestCommandsListAndResolveOpenPayments(t *testing.T) {
 	o := newOperated(t, books)
-	out, err := o.runCommand(intentsCommand())
+	out, err := o.payOffer("intents")
 	require.NoError(t, err)
 	require.Equal(t, "no payment is open\n", out)
 	unpaid := openPayment(t, "0x01", func(i *ledger.Intent) { i.Reason = "timeout\x1b[2J\u202e" })
 
-	out, err = o.runCommand(intentsCommand())
+	out, err = o.payOffer("intents")
 	require.NoError(t, err)
 	require.Contains(t, out, "42 USD on eip155:84532 for "+offer.Host(o.service)+", settling since ")
 	require.Contains(t, out, "\n  nonce        0x01\n")
 	require.Contains(t, out, "\n  reason       timeout[2J\n", "nothing steers the terminal")
-	raw, err := o.runCommand(intentsCommand(), "--json")
+	raw, err := o.payOffer("intents", "--json")
 	require.NoError(t, err)
 	require.Contains(t, raw, `"nonce":"0x01"`)
 
-	key := []string{"--network", "base-sepolia", "--from", testPayer, "--nonce", "0x01", "--reason", "looked up"}
-	_, err = o.runCommand(resolveCommand(), key...)
+	resolve := []string{"resolve", "--network", "base-sepolia", "--from", testPayer, "--nonce", "0x01", "--reason", "looked up"}
+	_, err = o.payOffer(resolve...)
 	require.ErrorContains(t, err, "not-paid")
-	_, err = o.runCommand(resolveCommand(), append(key, "--paid", "")...)
+	_, err = o.payOffer(append(resolve, "--paid", "")...)
 	require.ErrorContains(t, err, "hash of the transaction")
-	out, err = o.runCommand(resolveCommand(), append(key, "--not-paid")...)
+	out, err = o.payOffer(append(resolve, "--not-paid")...)
 	require.NoError(t, err)
 	require.Contains(t, out, "refused since ")
 	require.Equal(t, ledger.IntentRefused, storedIntent(t, unpaid.IntentKey).State)
-	_, err = o.runCommand(resolveCommand(), append(key, "--paid", testTransaction)...)
+	_, err = o.payOffer(append(resolve, "--paid", testTransaction)...)
 	require.ErrorContains(t, err, "there is nothing to resolve")
 }
 
-func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
-	for text, want := range map[string]string{
-		`caddy responded with error: HTTP 409: {"error":"it is: {so}"}` + "\n": "it is: {so}",
-		`caddy responded with error: HTTP 409: {"error":"a\u001b[2Jb"}`:        "a[2Jb",
-		`caddy responded with error: HTTP 404: 404 page not found`:             "caddy responded with error: HTTP 404: 404 page not found",
-		`performing request: refused`:                                          "performing request: refused",
-	} {
-		require.EqualError(t, sentence(errors.New(text)), want)
-	}
+func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	i := newInstance(t)
+	require.NoError(t, os.WriteFile(file, []byte(i.caddyfile(smallest)), 0o600))
+
+	out, err := payOffer(t, "check", "--config", file)
+
+	require.NoError(t, err)
+	require.Contains(t, out, i.service+"/v1/pay")
+	require.Contains(t, out, "https://checkout.example/pay")
+	require.Contains(t, out, "uint256=42000000")
+	require.NoFileExists(t, i.ledgerPath())
+}
+
+func TestCommandVerifyChecksTheQuoteOfARunningServer(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	quote := i.get(i.service + "/v1/quote").header.Get(x402.HeaderRequired)
+	file := filepath.Join(i.folder, "answer.txt")
+	require.NoError(t, os.WriteFile(file, []byte("HTTP/1.1 402 Payment Required\r\nPayment-Required: "+quote+"\r\n\r\n{}"), 0o600))
+
+	out, err := payOffer(t, "verify", file)
+
+	require.NoError(t, err)
+	require.Contains(t, out, "VALID offer: "+offer.Host(i.service)+" asks 42 USDC on base-sepolia (eip155:84532)")
+	require.Contains(t, out, "to 0x52908400098527886E0F7030069857D2E4169EE7 (exact); it holds until 20")
 }

@@ -1,4 +1,4 @@
-package payoffer
+package command
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 )
 
@@ -43,7 +44,7 @@ sale id. What a chain shows is neither entered nor reversed by hand.`,
 }
 
 func recordEntry(fl caddycmd.Flags, out io.Writer) error {
-	body := receiptEntry{
+	body := desk.ReceiptEntry{
 		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"),
 		Date: fl.String("date"), Reason: fl.String("reason"),
 	}
@@ -58,15 +59,15 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Amount = json.Number(amount)
 	}
-	answer, err := adminRequest(fl, http.MethodPost, adminReceipts, body)
+	answer, err := adminRequest(fl, http.MethodPost, desk.PathReceipts, body)
 	if err != nil {
 		return err
 	}
-	var row receiptRow
-	if err := json.Unmarshal(answer, &row); err != nil {
-		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+	var row desk.Receipt
+	if err := decode(answer, &row); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(out, "%s %s: %s of %s, %s, evidence %s, version %d\n", printable(row.Rail), printable(row.Reference),
-		row.worth(), row.day(), printable(row.Status), printable(row.Evidence), row.Version)
+		worth(row), day(row), printable(row.Status), printable(row.Evidence), row.Version)
 	return err
 }

@@ -1,4 +1,4 @@
-package payoffer
+package command
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 )
 
 func intentsCommand() *cobra.Command {
@@ -25,13 +27,13 @@ func intentsCommand() *cobra.Command {
 
 // printIntents prints all pages.
 func printIntents(fl caddycmd.Flags, out io.Writer) error {
-	query := url.Values{"limit": {strconv.Itoa(maxAdminPage)}}
+	query := url.Values{"limit": {strconv.Itoa(desk.MaxPage)}}
 	if id := fl.String("offer"); id != "" {
 		query.Set("offer", id)
 	}
 	count := 0
 	for {
-		answer, err := adminRequest(fl, http.MethodGet, adminIntents+"?"+query.Encode(), nil)
+		answer, err := adminRequest(fl, http.MethodGet, desk.PathIntents+"?"+query.Encode(), nil)
 		if err != nil {
 			return err
 		}
@@ -39,11 +41,13 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 			Intents []json.RawMessage `json:"intents"`
 			Next    *int64            `json:"next"`
 		}
-		if err := json.Unmarshal(answer, &page); err != nil {
-			return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+		if err := decode(answer, &page); err != nil {
+			return err
 		}
 		for _, intent := range page.Intents {
-			if err := printIntent(out, intent, fl.Bool("json")); err != nil {
+			if fl.Bool("json") {
+				fmt.Fprintf(out, "%s\n", intent)
+			} else if err := printIntent(out, intent); err != nil {
 				return err
 			}
 		}
@@ -59,19 +63,12 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 	return nil
 }
 
-func printIntent(out io.Writer, intent json.RawMessage, raw bool) error {
-	if raw {
-		_, err := fmt.Fprintf(out, "%s\n", intent)
+// printIntent prints an open payment, or what became of it, for people.
+func printIntent(out io.Writer, answer []byte) error {
+	var r desk.Intent
+	if err := decode(answer, &r); err != nil {
 		return err
 	}
-	var row intentRow
-	if err := json.Unmarshal(intent, &row); err != nil {
-		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
-	}
-	return row.print(out)
-}
-
-func (r intentRow) print(out io.Writer) error {
 	amount := fmt.Sprintf("%d atomic units", r.Amount)
 	if r.AmountUSD != nil {
 		amount = printable(r.AmountUSD.String()) + " USD"
@@ -112,7 +109,7 @@ soon as it can be read. While the chain is read, it decides and this is refused.
 }
 
 func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
-	body := intentOutcome{
+	body := desk.IntentOutcome{
 		Network: fl.String("network"), Asset: fl.String("asset"), From: fl.String("from"), Nonce: fl.String("nonce"),
 		Outcome: "paid", Transaction: fl.String("paid"), Reason: fl.String("reason"),
 	}
@@ -122,9 +119,9 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Outcome = "not_paid"
 	}
-	answer, err := adminRequest(fl, http.MethodPost, adminIntents, body)
+	answer, err := adminRequest(fl, http.MethodPost, desk.PathIntents, body)
 	if err != nil {
 		return err
 	}
-	return printIntent(out, answer, false)
+	return printIntent(out, answer)
 }

@@ -1,8 +1,7 @@
-package payoffer
+package command
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 )
 
 func receivedCommand() *cobra.Command {
@@ -29,16 +30,16 @@ func receivedCommand() *cobra.Command {
 }
 
 func printReceived(fl caddycmd.Flags, out io.Writer) error {
-	uri, print := adminReceived, printReport
+	uri, print := desk.PathReceived, printReport
 	if fl.Bool("receipts") {
-		query := url.Values{"limit": {strconv.Itoa(maxAdminPage)}}
+		query := url.Values{"limit": {strconv.Itoa(desk.MaxPage)}}
 		if id := fl.String("offer"); id != "" {
 			query.Set("offer", id)
 		}
 		if before := fl.String("before"); before != "0" {
 			query.Set("before", before)
 		}
-		uri, print = adminReceipts+"?"+query.Encode(), printReceipts
+		uri, print = desk.PathReceipts+"?"+query.Encode(), printReceipts
 	}
 	answer, err := adminRequest(fl, http.MethodGet, uri, nil)
 	if err != nil {
@@ -59,8 +60,8 @@ func printReport(out io.Writer, answer []byte) error {
 			Report printedReport `json:"report"`
 		} `json:"offers"`
 	}
-	if err := json.Unmarshal(answer, &body); err != nil {
-		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+	if err := decode(answer, &body); err != nil {
+		return err
 	}
 	if len(body.Offers) == 0 {
 		fmt.Fprintln(out, "no offer is running")
@@ -149,36 +150,33 @@ func (r printedReport) print(out io.Writer, id string) error {
 
 // printReceipts prints what GET /pay_offer/receipts answers, for people.
 func printReceipts(out io.Writer, answer []byte) error {
-	var body struct {
-		Receipts []receiptRow `json:"receipts"`
-		Next     *int64       `json:"next"`
-	}
-	if err := json.Unmarshal(answer, &body); err != nil {
-		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+	var page desk.Receipts
+	if err := decode(answer, &page); err != nil {
+		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
-	for _, r := range body.Receipts {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, r.day(), printable(r.Rail), r.worth(),
-			printable(r.Status), printable(r.Evidence), printable(r.Reference), r.lastReason())
+	for _, r := range page.Receipts {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), worth(r),
+			printable(r.Status), printable(r.Evidence), printable(r.Reference), lastReason(r))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if body.Next != nil {
-		fmt.Fprintf(out, "older ones: --before %d\n", *body.Next)
+	if page.Next != nil {
+		fmt.Fprintf(out, "older ones: --before %d\n", *page.Next)
 	}
 	return nil
 }
 
 // day is when the money moved, for people.
-func (r receiptRow) day() string {
-	day, _, _ := strings.Cut(printable(r.OccurredAt), "T")
-	return day
+func day(r desk.Receipt) string {
+	date, _, _ := strings.Cut(printable(r.OccurredAt), "T")
+	return date
 }
 
 // lastReason is why the operator changed it last.
-func (r receiptRow) lastReason() (reason string) {
+func lastReason(r desk.Receipt) (reason string) {
 	for _, change := range r.History {
 		reason = cmp.Or(printable(change.Reason), reason)
 	}
@@ -186,7 +184,7 @@ func (r receiptRow) lastReason() (reason string) {
 }
 
 // worth is the amount for people: in dollars where the value is known.
-func (r receiptRow) worth() string {
+func worth(r desk.Receipt) string {
 	if r.AmountUSD != nil {
 		return printable(r.AmountUSD.String()) + " USD"
 	}

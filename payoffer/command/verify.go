@@ -1,4 +1,4 @@
-package payoffer
+package command
 
 import (
 	"context"

@@ -1,0 +1,89 @@
+package command
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+)
+
+func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
+	for _, c := range []struct {
+		status       int
+		answer, want string
+	}{
+		{http.StatusConflict, `{"error":"it is: {so}"}` + "\n", "it is: {so}"},
+		{http.StatusConflict, `{"error":"a\u001b[2Jb"}`, "a[2Jb"},
+		{http.StatusServiceUnavailable, `{"error":""}`, `caddy responded with error: HTTP 503: {"error":""}`},
+		{http.StatusNotFound, "404 page not found", "caddy responded with error: HTTP 404: 404 page not found"},
+	} {
+		api := newAdminAPI(t)
+		api.status, api.answers = c.status, []string{c.answer}
+		_, err := api.run(receivedCommand())
+		require.EqualError(t, err, c.want)
+	}
+}
+
+func TestAnswersThatAreNoneOfOursAreSaidToBeUnreadable(t *testing.T) {
+	for _, run := range []func(*adminAPI) (string, error){
+		func(a *adminAPI) (string, error) { return a.run(receivedCommand()) },
+		func(a *adminAPI) (string, error) { return a.run(receivedCommand(), "--receipts") },
+		func(a *adminAPI) (string, error) { return a.run(intentsCommand()) },
+		func(a *adminAPI) (string, error) { return a.run(rotateKeyCommand()) },
+		func(a *adminAPI) (string, error) { return a.run(recordCommand(), "--rail", "x") },
+		func(a *adminAPI) (string, error) { return a.run(resolveCommand(), "--not-paid") },
+	} {
+		_, err := run(newAdminAPI(t, "a page"))
+		require.ErrorContains(t, err, "the admin API's answer cannot be read")
+	}
+}
+
+func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+	_, err := execute(t, receivedCommand(), "--address", "127.0.0.1:9")
+	require.ErrorContains(t, err, "performing request: ")
+	require.ErrorContains(t, err, "127.0.0.1:9")
+	_, err = execute(t, receivedCommand(), "--address", "127.0.0.1:9-10")
+	require.ErrorContains(t, err, "invalid admin address 127.0.0.1:9-10")
+}
+
+func TestTheAdminAPIIsAskedFromItsOwnOrigin(t *testing.T) {
+	api := newAdminAPI(t, desk.RotatedKey{})
+	_, err := api.run(rotateKeyCommand())
+	require.NoError(t, err)
+	require.Equal(t, "http://"+api.address, api.header.Get("Origin"))
+	require.Equal(t, "application/json", api.header.Get("Content-Type"))
+}
+
+func TestTheAdminAPIMayListenAtASocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "admin.sock")
+	listener, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	api := newAdminAPI(t, desk.Intents{})
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: api}}
+	server.Start()
+	defer server.Close()
+	for _, address := range []string{"unix/" + socket, "unix/" + socket + "|0600"} {
+		api.address = address
+		out, err := api.run(intentsCommand())
+		require.NoError(t, err, address)
+		require.Equal(t, "no payment is open\n", out)
+		require.NotContains(t, api.header, "Origin")
+	}
+}
+
+func TestTheAddressIsThatOfTheConfiguration(t *testing.T) {
+	api := newAdminAPI(t, map[string]any{"offers": []any{}})
+	file := filepath.Join(t.TempDir(), "caddy.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"listen":"`+api.address+`"}}`), 0o600))
+	out, err := execute(t, receivedCommand(), "--config", file)
+	require.NoError(t, err)
+	require.Equal(t, "no offer is running\n", out)
+	_, err = execute(t, receivedCommand(), "--config", file+".none")
+	require.ErrorContains(t, err, "caddy.json.none")
+}

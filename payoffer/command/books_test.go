@@ -1,0 +1,152 @@
+package command
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+)
+
+func usd(amount string) *json.Number {
+	number := json.Number(amount)
+	return &number
+}
+
+func TestCommandRecordSendsOneEntry(t *testing.T) {
+	api := newAdminAPI(t, desk.Receipt{
+		Rail: "transfer", Reference: "INV\u202e-7", AmountUSD: usd("40.50"), OccurredAt: "2026-11-20T00:00:00Z",
+		Status: "confirmed", Evidence: "manual", Version: 2,
+	})
+	for args, want := range map[string]string{
+		"--amount 42 --date 2026-11-20":           `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20"}`,
+		"--offer x --amount 42.50":                `{"action":"enter","offer":"x","rail":"transfer","reference":"INV-7","amount":42.50}`,
+		"--correct --amount 40.50 --reason a-fee": `{"action":"correct","rail":"transfer","reference":"INV-7","amount":40.50,"reason":"a-fee"}`,
+		"--reverse --reason recalled":             `{"action":"reverse","rail":"transfer","reference":"INV-7","reason":"recalled"}`,
+		"--restore --reason refused":              `{"action":"restore","rail":"transfer","reference":"INV-7","reason":"refused"}`,
+	} {
+		api.asked, api.bodies = nil, nil
+		out, err := api.run(recordCommand(), append([]string{"--rail", "transfer", "--reference", "INV-7"}, strings.Fields(args)...)...)
+		require.NoError(t, err)
+		require.Equal(t, []string{"POST /pay_offer/receipts"}, api.asked)
+		require.Equal(t, []string{want}, api.bodies)
+		require.Equal(t, "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 2\n", out)
+	}
+}
+
+func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
+	api := newAdminAPI(t, nil)
+	_, err := api.run(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42,50")
+	require.ErrorContains(t, err, "write for example 42 or 42.50")
+	_, err = api.run(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--correct", "--reverse")
+	require.ErrorContains(t, err, "correct reverse")
+	require.Empty(t, api.asked)
+}
+
+func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
+	const report = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsdDecimal":"42.50","externalUsdDecimal":"40.00","rails":[
+		{"rail":"usdc","state":"blind","testnet":true,"settling":{"count":1,"amountAtomic":"42000000","amountUsdDecimal":"42.00"},"lagSeconds":7,"lastError":"unreachable\u001b"},
+		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
+		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
+	api := newAdminAPI(t)
+	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00"}}]}`}
+	out, err := api.run(receivedCommand())
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
+	require.Equal(t, `one: 42.50 USD received, 40.00 of it from others; the goal of 42.00 is reached; partial
+RAIL         STATE     CONFIRMED  SEEN     CLAIMED  SETTLING   REFUNDED  REVERSED  LAG  ERROR
+usdc (test)  blind     unknown    unknown  unknown  42.00 (1)  unknown   unknown   7s   unreachable
+btc          observed  ? (2)      -        unknown  unknown    1.00      unknown   -    -
+
+two:  USD received,  of it from others; the goal of 42.00 is not reached yet; `+`
+RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
+`, out)
+
+	raw, err := api.run(receivedCommand(), "--json")
+	require.NoError(t, err)
+	require.Equal(t, api.answers[0], raw, "the answer as it is")
+}
+
+func TestCommandReceivedListsReceipts(t *testing.T) {
+	next := int64(2)
+	page := desk.Receipts{Next: &next, Receipts: []desk.Receipt{
+		{Number: 3, Rail: "usdc", Reference: "eip155:84532:0x01:0", Amount: 42, Asset: "USDC", OccurredAt: "2026-11-21T10:00:00Z", Status: "seen", Evidence: "chain"},
+		{Number: 2, Rail: "transfer", Reference: "INV-8", AmountUSD: usd("42"), OccurredAt: "2026-11-20T00:00:00Z", Status: "confirmed", Evidence: "manual"},
+	}}
+	require.NoError(t, json.Unmarshal([]byte(`[{"reason":"statement"},{"reason":"fee"},{}]`), &page.Receipts[1].History))
+	api := newAdminAPI(t, page)
+	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
+	require.Equal(t, `NUMBER  DATE        RAIL      AMOUNT                   STATUS     EVIDENCE  REFERENCE            LAST REASON
+3       2026-11-21  usdc      42 atomic units of USDC  seen       chain     eip155:84532:0x01:0  -
+2       2026-11-20  transfer  42 USD                   confirmed  manual    INV-8                fee
+older ones: --before 2
+`, out)
+	raw, err := api.run(receivedCommand(), "--receipts", "--json")
+	require.NoError(t, err)
+	require.Equal(t, api.answers[0], raw)
+}
+
+func TestCommandIntentsPrintsAllPages(t *testing.T) {
+	next := int64(7)
+	first := desk.Intents{Next: &next, Intents: []desk.Intent{{
+		Offer: "one", Network: "eip155:8453", From: "0x11", Nonce: "0x01", Amount: 42_000_000, AmountUSD: usd("42"),
+		State: "settling", Reason: "timeout\x1b[2J\u202e", CreatedAt: "2026-11-20T00:00:00Z", Waiting: "for its chain",
+	}}}
+	second := desk.Intents{Intents: []desk.Intent{{Offer: "one", Network: "eip155:1", Amount: 42, State: "settling", CreatedAt: "2026-11-21T00:00:00Z"}}}
+	api := newAdminAPI(t, first, second)
+	out, err := api.run(intentsCommand(), "--offer", "one")
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET /pay_offer/intents?limit=100&offer=one", "GET /pay_offer/intents?after=7&limit=100&offer=one"}, api.asked)
+	require.Equal(t, `42 USD on eip155:8453 for one, settling since 2026-11-20T00:00:00Z
+  from         0x11
+  nonce        0x01
+  reason       timeout[2J
+  waits        for its chain
+42 atomic units on eip155:1 for one, settling since 2026-11-21T00:00:00Z
+`, out, "nothing steers the terminal")
+
+	raw, err := newAdminAPI(t, first, second).run(intentsCommand(), "--json")
+	require.NoError(t, err)
+	require.Len(t, strings.Split(raw, "\n"), 3)
+	require.Contains(t, raw, `"nonce":"0x01"`)
+}
+
+func TestCommandResolveSendsTheOutcome(t *testing.T) {
+	api := newAdminAPI(t, desk.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z"})
+	key := []string{"--network", "base", "--from", "0x11", "--nonce", "0x01", "--reason", "looked-up"}
+	_, err := api.run(resolveCommand(), key...)
+	require.ErrorContains(t, err, "not-paid")
+	_, err = api.run(resolveCommand(), append(key, "--paid", "")...)
+	require.ErrorContains(t, err, "hash of the transaction")
+	require.Empty(t, api.asked)
+
+	out, err := api.run(resolveCommand(), append(key, "--not-paid")...)
+	require.NoError(t, err)
+	require.Equal(t, "42 atomic units on eip155:8453 for one, refused since 2026-11-21T00:00:00Z\n", out)
+	_, err = api.run(resolveCommand(), append(key, "--paid", "0xab")...)
+	require.NoError(t, err)
+	const sent = `{"network":"base","from":"0x11","nonce":"0x01","outcome":`
+	require.Equal(t, []string{
+		sent + `"not_paid","reason":"looked-up"}`, sent + `"paid","transaction":"0xab","reason":"looked-up"}`,
+	}, api.bodies)
+}
+
+func TestCommandRotateKeySaysWhatBecomesOfFormerKeys(t *testing.T) {
+	key := desk.RotatedKey{KeyID: "did:web:pay.example#k", SignsFrom: "2026-11-21T00:00:00Z"}
+	api := newAdminAPI(t, key)
+	out, err := api.run(rotateKeyCommand(), "--offer", "one")
+	require.NoError(t, err)
+	require.Equal(t, "did:web:pay.example#k signs from 2026-11-21T00:00:00Z; former keys stay published\n", out)
+	require.Equal(t, []string{`{"offer":"one"}`}, api.bodies)
+
+	key.Revoked = true
+	api = newAdminAPI(t, key)
+	out, err = api.run(rotateKeyCommand(), "--revoke")
+	require.NoError(t, err)
+	require.Contains(t, out, "all former keys are withdrawn")
+	require.Equal(t, []string{`{"revoke":true}`}, api.bodies)
+}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// execute runs a command and returns what it printed.
+func execute(t *testing.T, command *cobra.Command, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SilenceUsage, command.SilenceErrors = true, true
+	command.SetArgs(args)
+	err := command.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// adminAPI stands in for that of a running server.
+type adminAPI struct {
+	t       *testing.T
+	address string
+	// asked are the requests, as in "GET /pay_offer/intents?limit=100"; bodies
+	// are what they held.
+	asked, bodies []string
+	header        http.Header // of the last one
+	answers       []string    // one after the other; the last one stays
+	status        int
+}
+
+func newAdminAPI(t *testing.T, answers ...any) *adminAPI {
+	t.Helper()
+	a := &adminAPI{t: t, status: http.StatusOK}
+	for _, answer := range answers {
+		text, err := json.Marshal(answer)
+		require.NoError(t, err)
+		a.answers = append(a.answers, string(text)+"\n")
+	}
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	a.address = server.Listener.Addr().String()
+	return a
+}
+
+func (a *adminAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	a.asked, a.bodies, a.header = append(a.asked, r.Method+" "+r.RequestURI), append(a.bodies, string(body)), r.Header
+	w.WriteHeader(a.status)
+	_, _ = io.WriteString(w, a.answers[0])
+	if len(a.answers) > 1 {
+		a.answers = a.answers[1:]
+	}
+}
+
+// run runs a command against the API.
+func (a *adminAPI) run(command *cobra.Command, args ...string) (string, error) {
+	a.t.Helper()
+	return execute(a.t, command, append(args, "--address", a.address)...)
+}

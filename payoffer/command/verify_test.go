@@ -1,0 +1,180 @@
+package command
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// domain publishes a key on loopback and signs with it.
+type domain struct {
+	t            *testing.T
+	origin, host string
+	key          signature.Key
+}
+
+func newDomain(t *testing.T) *domain {
+	t.Helper()
+	ring, err := signature.NewRing(rand.Reader, time.Now())
+	require.NoError(t, err)
+	d := &domain{t: t, key: ring.Current(time.Now())}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
+		if err != nil || r.URL.Path != offer.PathDID {
+			http.NotFound(w, r)
+			return
+		}
+		o, err := offer.New(offer.Terms{ID: "pay", BaseURL: d.origin, Amount: 4200}, card)
+		if err == nil {
+			_, _ = w.Write(document.DID(o, document.VerificationKey{ID: d.key.ID, Public: d.key.Public}).Body)
+		}
+	}))
+	t.Cleanup(server.Close)
+	d.origin, d.host = server.URL, offer.Host(server.URL)
+	return d
+}
+
+func (d *domain) sign(payload any) string { return d.signAs(d.origin, payload) }
+
+// signAs signs in the name of an origin.
+func (d *domain) signAs(origin string, payload any) string {
+	d.t.Helper()
+	text, err := json.Marshal(payload)
+	require.NoError(d.t, err)
+	text, err = signature.Canonical(text)
+	require.NoError(d.t, err)
+	return d.key.Sign(offer.DIDWeb(origin), text)
+}
+
+// receipt is one of now.
+func (d *domain) receipt() x402.ReceiptPayload {
+	return x402.ReceiptPayload{
+		Version: 1, Network: "eip155:84532", ResourceURL: d.origin + "/v1/sponsor", Payer: "0x00aa", IssuedAt: time.Now().Unix(),
+	}
+}
+
+// verify runs the command: a text that is no argument is its standard input.
+func verify(t *testing.T, argument string) (string, error) {
+	t.Helper()
+	command := verifyCommand()
+	command.SetIn(strings.NewReader(argument))
+	if strings.ContainsAny(argument, "\n{") {
+		argument = "-"
+	}
+	return execute(t, command, argument)
+}
+
+func TestCommandVerifySaysWhatAStatementProves(t *testing.T) {
+	d := newDomain(t)
+	signed := d.sign(d.receipt())
+	out, err := verify(t, signed)
+	require.NoError(t, err)
+	require.Contains(t, out, "VALID receipt: "+d.host+" says that 0x00aa paid for "+d.origin+"/v1/sponsor on base-sepolia (eip155:84532); issued 20")
+	require.Contains(t, out, "names no amount and no transaction")
+	require.Contains(t, out, "which "+d.host+" publishes")
+
+	withTransaction := d.receipt()
+	withTransaction.Transaction = "0x01"
+	out, err = verify(t, d.sign(withTransaction))
+	require.NoError(t, err)
+	require.Contains(t, out, "transaction, by the word of "+d.host+": 0x01")
+
+	out, err = verify(t, d.sign(x402.OfferPayload{
+		Version: 1, ResourceURL: d.origin + "/v1/quote", Scheme: "exact", Network: "eip155:84532",
+		Asset: "0x036cbd53842c5426634e7929541ec2318f3dcf7e", PayTo: "0x52", Amount: "42000000",
+	}))
+	require.NoError(t, err)
+	require.Contains(t, out, "VALID offer: "+d.host+" asks 42 USDC on base-sepolia (eip155:84532)")
+	require.Contains(t, out, "to 0x52 (exact); it holds without an end")
+
+	file := filepath.Join(t.TempDir(), "receipt.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"format":"jws","signature":"`+signed+`"}`), 0o600))
+	out, err = verify(t, file)
+	require.NoError(t, err)
+	require.Contains(t, out, "VALID receipt")
+}
+
+func TestCommandVerifyGuessesNoUnit(t *testing.T) {
+	const usdc = "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
+	for want, o := range map[string]x402.OfferPayload{
+		"0.5 USDC":                   {Network: "eip155:84532", Asset: usdc, Amount: "500000"},
+		"1000 USDC":                  {Network: "eip155:84532", Asset: usdc, Amount: "1000000000"},
+		"1 atomic units of 0x00":     {Network: "eip155:84532", Asset: "0x00", Amount: "1"},
+		"1 atomic units of " + usdc:  {Network: "eip155:8453", Asset: usdc, Amount: "1"},
+		"-1 atomic units of " + usdc: {Network: "eip155:84532", Asset: usdc, Amount: "-1"},
+		"1 atomic units of native":   {Network: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", Asset: "native", Amount: "1"},
+	} {
+		require.Equal(t, want, price(&o))
+	}
+}
+
+// many are so many artifacts.
+func many(d *domain, count int) string {
+	var artifacts []string
+	for n := range count {
+		artifacts = append(artifacts, `{"format":"jws","signature":"`+d.sign(map[string]int{"n": n})+`"}`)
+	}
+	return "[" + strings.Join(artifacts, ",") + "]"
+}
+
+func TestCommandVerifyFailsWithASentence(t *testing.T) {
+	d := newDomain(t)
+	receipt := func(change func(*x402.ReceiptPayload)) string {
+		payload := d.receipt()
+		change(&payload)
+		return d.sign(payload)
+	}
+	good := receipt(func(*x402.ReceiptPayload) {})
+	other := receipt(func(p *x402.ReceiptPayload) { p.Payer = "0x00bb" })
+	tampered := good[:strings.LastIndex(good, ".")] + other[strings.LastIndex(other, "."):]
+	of := func(origin string) x402.ReceiptPayload {
+		return x402.ReceiptPayload{Version: 1, Network: "eip155:1", ResourceURL: origin + "/", Payer: "0x", IssuedAt: 1}
+	}
+	for name, c := range map[string]struct{ argument, want string }{
+		"nothing signed":      {"receipt.json", "there is no signed receipt or offer here"},
+		"tampered":            {tampered, "NOT VALID: the signature is not that of the key which 127.0.0.1:"},
+		"no Ed25519":          {"eyJhbGciOiJub25lIn0.e30.AAAA", "NOT VALID: it has a signature that is not 64 bytes long"},
+		"no statement":        {d.sign(map[string]int{"version": 1}), "NOT VALID: it is neither an offer nor a receipt"},
+		"another version":     {receipt(func(p *x402.ReceiptPayload) { p.Version = 2 }), "version 2"},
+		"no URL":              {receipt(func(p *x402.ReceiptPayload) { p.ResourceURL = "pay" }), "names no domain"},
+		"plain http":          {receipt(func(p *x402.ReceiptPayload) { p.ResourceURL = "http://pay.example.org/" }), "plain http"},
+		"another domain":      {receipt(func(p *x402.ReceiptPayload) { p.ResourceURL = "https://evil.example/" }), "is none of evil.example"},
+		"another key":         {d.signAs("https://evil.example", of(d.origin)), "is none of 127.0.0.1"},
+		"nobody there":        {d.signAs("http://127.0.0.1:9", of("http://127.0.0.1:9")), "127.0.0.1:9 cannot be asked for its keys"},
+		"of tomorrow":         {receipt(func(p *x402.ReceiptPayload) { p.IssuedAt += 86_400 }), "in the future"},
+		"an offer that ended": {d.sign(x402.OfferPayload{Version: 1, ResourceURL: d.origin + "/", Scheme: "exact", Network: "eip155:1", PayTo: "0x", ValidUntil: 1}), "EXPIRED"},
+		"another format":      {`{"format":"eip712","signature":"0x00"}`, "NOT VALID: it is not a JWS"},
+		"too many":            {many(d, 17), "more than 16"},
+		"one of two":          {`[{"format":"jws","signature":"` + good + `"},{"format":"jws","signature":"` + tampered + `"}]`, "number 2 of 2: NOT VALID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := verify(t, c.argument)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// What a stranger signed must not steer the terminal that it is printed on.
+func TestCommandVerifyPrintsNoControlCharacters(t *testing.T) {
+	d := newDomain(t)
+	out, err := verify(t, d.sign(x402.ReceiptPayload{
+		Version: 1, Network: "eip155:1\u202e", ResourceURL: d.origin + "/", Payer: "\x1b[2Jme", IssuedAt: 1,
+	}))
+	require.NoError(t, err)
+	require.Contains(t, out, "[2Jme")
+	require.NotContains(t, out, "\x1b")
+	require.NotContains(t, out, "\u202e")
+}

@@ -1,0 +1,117 @@
+// Package desk is what an operator can do with one offer: see what was received,
+// enter and change receipts, resolve payments whose outcome is unknown, and make
+// a new signing key. The admin API serves it, and the commands ask for it; its
+// types with JSON members are what they exchange.
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// The paths at which the admin API serves desks.
+const (
+	PathReceived = "/pay_offer/received"
+	PathReceipts = "/pay_offer/receipts"
+	PathIntents  = "/pay_offer/intents"
+	PathKeys     = "/pay_offer/keys"
+)
+
+// MaxPage is how many rows a page lists at most.
+const MaxPage = 100
+
+// Desk serves the operator of one offer.
+type Desk struct {
+	Offer *offer.Offer
+	// Account is where the money of a configured rail arrives; false for a rail
+	// that the offer does not have.
+	Account func(rail string) (ledger.Account, bool)
+	Ledger  *ledger.Ledger
+	// Health says how well each rail is observed.
+	Health func() []observe.Health
+	// Summary is what the offer answers at /v1/received, without receipts.
+	Summary func(context.Context) (json.RawMessage, error)
+	// Rotate makes and publishes a new signing key, and says its whole id and
+	// from when it signs. Where it fails, the keys are as they were.
+	Rotate func(ctx context.Context, revoke bool) (keyID string, from time.Time, err error)
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	// entering lets one entry be made at a time: what stands decides.
+	entering sync.Mutex
+}
+
+// Kind says why something was not done.
+type Kind int
+
+const (
+	// Invalid: what was asked is wrong in itself.
+	Invalid Kind = iota + 1
+	// Unknown: there is no such rail, receipt or payment.
+	Unknown
+	// Conflict: what stands in the ledger, or may still come, does not allow it.
+	Conflict
+	// Unavailable: the ledger or the storage cannot be used now.
+	Unavailable
+)
+
+// Error is something that was not done. Every error of a desk is one. Nothing
+// was changed, unless its sentence says so.
+type Error struct {
+	Kind Kind
+	// Sentence tells the operator what is wrong and what to do.
+	Sentence string
+
+	cause error // for the log; nil where the sentence says it all
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.cause.Error()
+	}
+	return e.Sentence
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+func refuse(kind Kind, format string, args ...any) error {
+	return &Error{Kind: kind, Sentence: fmt.Sprintf(format, args...)}
+}
+
+// invalid is the refusal of what err finds wrong.
+func invalid(err error) error { return &Error{Kind: Invalid, Sentence: err.Error()} }
+
+// noLedger is a failure of the ledger.
+func noLedger(err error) error {
+	return &Error{Unavailable, "the ledger cannot be used now, nothing was changed; the log says why, try again", err}
+}
+
+// cut takes from rows, of which one more than limit was asked for, those of a
+// page. It returns the number from which the list goes on; nil at its end.
+func cut[T any](rows []T, limit int, number func(T) int64) ([]T, *int64) {
+	if len(rows) <= limit {
+		return rows, nil
+	}
+	next := number(rows[limit-1])
+	return rows[:limit], &next
+}
+
+// moment is a time in Unix seconds as RFC 3339.
+func moment(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+
+// dollars is an exact JSON number of US dollars; nil while the value is unknown.
+func dollars(cents *int64) *json.Number {
+	if cents == nil {
+		return nil
+	}
+	number := json.Number(offer.USD(*cents).String())
+	return &number
+}

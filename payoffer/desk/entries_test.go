@@ -1,0 +1,105 @@
+package desk
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
+)
+
+func TestEnteredMoneyCounts(t *testing.T) {
+	o := newOffice(t)
+	e := inv7(4200, "statement of November")
+	e.OccurredAt = time.Unix(o.unix-86_400, 0)
+
+	receipt := o.must(o.enter(t.Context(), e))
+
+	require.Equal(t, "operator/pay.example/transfer", receipt.Account)
+	require.Equal(t, ledger.StatusConfirmed, receipt.Status)
+	require.Equal(t, ledger.LevelManual, receipt.EvidenceLevel)
+	require.Equal(t, o.unix-86_400, receipt.OccurredAt)
+	require.Equal(t, int64(4200), o.received())
+	require.Equal(t, []string{"confirmed entered: statement of November"}, o.history())
+	require.NotContains(t, string(receipt.Evidence), "statement", "the reason is published nowhere")
+
+	e.Reference, e.OccurredAt = "INV-8", time.Time{}
+	require.Equal(t, o.unix, o.must(o.enter(t.Context(), e)).OccurredAt, "now by default")
+}
+
+func TestEnteringTheSameAgainChangesNothing(t *testing.T) {
+	o := newOffice(t)
+	e := inv7(4200, "")
+	first := o.must(o.enter(t.Context(), e))
+	o.unix += 3600
+	require.Equal(t, first, o.must(o.enter(t.Context(), e)))
+	e.OccurredAt = time.Unix(first.OccurredAt, 0)
+	require.Equal(t, first, o.must(o.enter(t.Context(), e)))
+	require.Len(t, o.history(), 1)
+}
+
+func TestEnteringOtherFactsUnderAReferenceIsRefused(t *testing.T) {
+	o := newOffice(t)
+	first := o.must(o.enter(t.Context(), inv7(4200, "")))
+	other := inv7(4200, "")
+	other.OccurredAt = time.Unix(first.OccurredAt-86_400, 0)
+	for _, e := range []manual.Entry{inv7(4300, ""), other} {
+		_, err := o.enter(t.Context(), e)
+		requireRefusal(t, err, Conflict, "entered already, with 42.00 USD")
+		requireRefusal(t, err, Conflict, "correct it")
+	}
+	require.Equal(t, int64(4200), o.received())
+}
+
+func TestAnEntryNeedsAnAmountAndAKnownRail(t *testing.T) {
+	o := newOffice(t)
+	_, err := o.enter(t.Context(), inv7(0, ""))
+	requireRefusal(t, err, Invalid, "amount is missing")
+	_, err = o.enter(t.Context(), manual.Entry{Rail: "cash", Reference: "1", Amount: 4200})
+	requireRefusal(t, err, Unknown, "there are: card, usdc, transfer, pack")
+	_, err = o.reverse(t.Context(), manual.Entry{Rail: "cash", Reference: "1", Reason: "x"})
+	requireRefusal(t, err, Unknown, "there are: card, usdc, transfer, pack")
+	_, err = o.enter(t.Context(), manual.Entry{Rail: "transfer", Reference: "a\nb", Amount: 4200})
+	requireRefusal(t, err, Invalid, "cannot be printed")
+	require.Empty(t, o.history())
+}
+
+func TestAnAssertedSaleIsConfirmedByEnteringIt(t *testing.T) {
+	o := newOffice(t)
+	o.sees("pack", "sale-1", ledger.LevelAsserted, ledger.StatusSeen)
+	require.Zero(t, o.received())
+
+	receipt := o.must(o.enter(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-1", Amount: 4100}))
+
+	require.Equal(t, ledger.LevelManual, receipt.EvidenceLevel)
+	require.Equal(t, ledger.StatusConfirmed, receipt.Status)
+	require.Equal(t, "gumroad/p1", receipt.Account)
+	require.Equal(t, o.unix-60, receipt.OccurredAt, "the sale's own time")
+	require.Equal(t, int64(4100), o.received())
+	require.Equal(t, receipt, o.must(o.enter(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-1", Amount: 4100})))
+}
+
+func TestBetterEvidenceIsNeitherEnteredNorCorrected(t *testing.T) {
+	o := newOffice(t)
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	o.sees("pack", "sale-1", ledger.LevelProvider, ledger.StatusConfirmed)
+	o.sees("pack", "sale-2", ledger.LevelAsserted, ledger.StatusSeen)
+	o.sees("usdc", "eip155:8453:0x1:0", ledger.LevelChain, ledger.StatusConfirmed)
+	before := o.history()
+	for _, c := range []struct{ rail, reference, enter, correct string }{
+		{"card", "pi_1", `evidence "signed"`, "refund it at the provider"},
+		{"pack", "sale-1", `evidence "provider"`, "refund it at the provider"},
+		{"usdc", "eip155:8453:0x1:0", "read from its chain", "decides"},
+	} {
+		e := manual.Entry{Rail: c.rail, Reference: c.reference, Amount: 4200, Reason: "x"}
+		_, err := o.enter(t.Context(), e)
+		requireRefusal(t, err, Conflict, c.enter)
+		_, err = o.correct(t.Context(), e)
+		requireRefusal(t, err, Conflict, c.correct)
+	}
+	_, err := o.correct(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-2", Amount: 4200, Reason: "x"})
+	requireRefusal(t, err, Conflict, "enter it")
+	require.Equal(t, before, o.history())
+}

@@ -1,0 +1,104 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// Receipt is a receipt for its operator. Amounts are in atomic units of the
+// asset, and in dollars where their value is known.
+type Receipt struct {
+	Number      int64           `json:"number"`
+	Offer       string          `json:"offer"`
+	Rail        string          `json:"rail"`
+	Account     string          `json:"account"`
+	Reference   string          `json:"reference"`
+	Status      string          `json:"status"`
+	Evidence    string          `json:"evidence"`
+	Proof       json.RawMessage `json:"proof,omitempty"`
+	Via         string          `json:"via,omitempty"`
+	Asset       string          `json:"asset"`
+	Amount      int64           `json:"amount_atomic"`
+	Refunded    int64           `json:"refunded_atomic"`
+	AmountUSD   *json.Number    `json:"amount_usd"`
+	Transaction string          `json:"transaction,omitempty"`
+	Payer       string          `json:"payer,omitempty"`
+	Final       bool            `json:"final"`
+	Own         bool            `json:"own"`
+	Testnet     bool            `json:"testnet"`
+	OccurredAt  string          `json:"occurred_at"`
+	ObservedAt  string          `json:"observed_at"`
+	UpdatedAt   string          `json:"updated_at"`
+	// Version counts the changes, Revision the operator's corrections.
+	Version  int64 `json:"version"`
+	Revision int64 `json:"revision"`
+	// History is what happened to it; the answer to an entry leaves it out.
+	History []change `json:"history,omitempty"`
+}
+
+// change is one change of a receipt. Amounts are those after it.
+type change struct {
+	Version  int64  `json:"version"`
+	Status   string `json:"status"`
+	Amount   int64  `json:"amount_atomic"`
+	Refunded int64  `json:"refunded_atomic"`
+	Cause    string `json:"cause"`
+	Reason   string `json:"reason,omitempty"`
+	At       string `json:"at"`
+}
+
+// Receipts is a page of an offer's receipts, newest first.
+type Receipts struct {
+	// Next is the number below which the list goes on; nil at its end.
+	Next     *int64    `json:"next"`
+	Receipts []Receipt `json:"receipts"`
+}
+
+// Receipts lists receipts with their history: those numbered below before, or
+// the newest for 0.
+func (d *Desk) Receipts(ctx context.Context, before int64, limit int) (Receipts, error) {
+	rows, err := d.Ledger.Receipts(ctx, d.Offer.ID, before, limit+1)
+	if err != nil {
+		return Receipts{}, noLedger(err)
+	}
+	rows, next := cut(rows, limit, func(r ledger.Receipt) int64 { return r.ID })
+	history, err := d.history(ctx, rows)
+	if err != nil {
+		return Receipts{}, noLedger(err)
+	}
+	page := Receipts{next, []Receipt{}}
+	for _, r := range rows {
+		row := newReceipt(r)
+		row.History = history[r.ID]
+		page.Receipts = append(page.Receipts, row)
+	}
+	return page, nil
+}
+
+// history is what happened to receipts, which are newest first, by their number.
+func (d *Desk) history(ctx context.Context, rows []ledger.Receipt) (map[int64][]change, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	changes, err := d.Ledger.History(ctx, d.Offer.ID, rows[len(rows)-1].ID, rows[0].ID)
+	history := make(map[int64][]change)
+	for _, t := range changes {
+		history[t.ReceiptID] = append(history[t.ReceiptID], change{
+			Version: t.Version, Status: string(t.To), Amount: t.Amount, Refunded: t.Refunded,
+			Cause: t.Cause, Reason: t.Note, At: moment(t.At),
+		})
+	}
+	return history, err
+}
+
+func newReceipt(r ledger.Receipt) Receipt {
+	return Receipt{
+		Number: r.ID, Offer: r.Offer, Rail: r.Rail, Account: r.Account, Reference: r.ExternalID,
+		Status: string(r.Status), Evidence: string(r.EvidenceLevel), Proof: r.Evidence, Via: r.Via,
+		Asset: r.Asset, Amount: r.Amount, Refunded: r.Refunded, AmountUSD: dollars(r.USDCents), Transaction: r.Transaction, Payer: r.Payer,
+		Final: r.Final, Own: r.Own, Testnet: r.Testnet, Version: r.Version, Revision: r.Revision,
+		OccurredAt: moment(r.OccurredAt), ObservedAt: moment(r.ObservedAt), UpdatedAt: moment(r.UpdatedAt),
+	}
+}
