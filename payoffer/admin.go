@@ -122,9 +122,9 @@ func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 // desks are those of the offers that are running.
 func desks() []*desk.Desk {
 	var found []*desk.Desk
-	if app := running.newest(); app != nil {
-		for _, svc := range app.offers() {
-			found = append(found, svc.desk)
+	if app := activeApp(); app != nil {
+		for _, svc := range app.running() {
+			found = append(found, svc.Desk)
 		}
 	}
 	return found

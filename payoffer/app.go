@@ -2,26 +2,45 @@ package payoffer
 
 import (
 	"context"
-	"log/slog"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
+	_ "github.com/payoffer/caddy-pay-offer/payoffer/command" // registers the commands
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
+
+// outliving holds what goes on from one configuration to the next.
+var outliving = pool.New[service.Host]()
 
 func init() {
 	caddy.RegisterModule(new(App))
+	caddy.OnExit(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, exitTimeout)
+		defer cancel()
+		if err := outliving.Wait(ctx); err != nil {
+			caddy.Log().Named("pay_offer").Error("the process ends before its settlements; they are resolved after the next start", zap.Error(err))
+		}
+	})
 }
 
-// openTimeout is how long opening the ledger may take.
-const openTimeout = 30 * time.Second
+const (
+	// openTimeout is how long opening the ledger may take.
+	openTimeout = 30 * time.Second
+	// exitTimeout is how long the process waits at its end for settlements under
+	// way, each of which has a bound of its own.
+	exitTimeout = 2 * time.Minute
+)
 
 // App does what offers need beside answering requests: it opens the ledger,
 // keeps the Bitcoin rate current, observes the rails, resolves payments whose
@@ -32,17 +51,12 @@ type App struct {
 	// directory.
 	Ledger *LedgerConfig `json:"ledger,omitempty"`
 
-	ctx      caddy.Context
-	logger   *zap.Logger
-	slog     *slog.Logger
-	database database
-	events   *caddyevents.App
-	qrKey    atomic.Pointer[[]byte]
+	ctx    caddy.Context
+	logger *zap.Logger
+	share  *service.Share
 
 	mu       sync.Mutex
-	services []*service
-	cancel   context.CancelFunc
-	work     sync.WaitGroup
+	services []*service.Service
 }
 
 // CaddyModule returns the Caddy module information.
@@ -55,138 +69,167 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the app. It calls nobody and opens nothing.
 func (app *App) Provision(ctx caddy.Context) error {
-	app.ctx, app.logger, app.slog = ctx, ctx.Logger(), ctx.Slogger()
-	var err error
-	if app.database, err = app.Ledger.database(); err != nil {
+	app.ctx, app.logger = ctx, ctx.Logger()
+	database, err := app.Ledger.database()
+	if err != nil {
 		return err
 	}
 	if app.Ledger.literalSecret() {
 		app.logger.Warn(literalSecrets, zap.Strings("options", []string{"ledger"}))
 	}
-	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+	if err := registerMetrics(ctx.GetMetricsRegistry(), app); err != nil {
 		return err
 	}
-	events, err := ctx.App("events")
+	value, err := ctx.App("events")
 	if err != nil {
 		return err
 	}
-	app.events = events.(*caddyevents.App)
-	return app.events.On("started", app)
+	events := value.(*caddyevents.App)
+	app.share, err = service.NewShare(outliving.Use(service.Host{
+		Logger: ctx.Slogger().Handler(), Storage: ctx.Storage(),
+		Emit: func(name string, data map[string]any) { events.Emit(ctx, name, data) },
+	}), database.key(), storageKey(ctx.Storage()), database.handle, &instruments)
+	if err != nil {
+		return err
+	}
+	return events.On("started", app)
 }
 
-// Start opens the ledger, loads the keys and starts the work in the background.
-func (app *App) Start() error {
+// storageKey tells storages apart. One that says neither by name nor by its
+// settings which it is, is another one in each configuration.
+func storageKey(storage certmagic.Storage) pool.Key {
+	if named, ok := storage.(fmt.Stringer); ok {
+		return pool.KeyOf("storage", fmt.Sprintf("%T", storage), named.String())
+	}
+	if settings, err := json.Marshal(storage); err == nil && string(settings) != "{}" {
+		return pool.KeyOf("storage", fmt.Sprintf("%T", storage), string(settings))
+	}
+	return pool.KeyOf("storage", fmt.Sprintf("%T %p", storage, storage))
+}
+
+// acquire takes an offer into use. Handlers with the same configuration, as
+// Caddy makes them for a site with several addresses, share it. One that would
+// share its id or an account with a different offer is refused.
+func (app *App) acquire(s *service.Settings, r *resolver) (*service.Service, error) {
 	app.mu.Lock()
-	services := slices.Clone(app.services)
-	app.mu.Unlock()
+	defer app.mu.Unlock()
+	svc, err := service.Acquire(app.share, s)
+	if err != nil || slices.Contains(app.services, svc) {
+		return svc, err
+	}
+	for _, other := range app.services {
+		if err := apart(other.Settings, s); err != nil {
+			return nil, err
+		}
+	}
+	app.services = append(app.services, svc)
+	countFromZero(svc)
+	app.warn(s, r)
+	return svc, nil
+}
+
+// apart refuses two offers whose receipts could not be told apart.
+func apart(one, other *service.Settings) error {
+	if one.Offer.ID == other.Offer.ID {
+		return fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", one.Offer.ID)
+	}
+	taken := one.Accounts()
+	for _, a := range other.Accounts() {
+		if i := slices.IndexFunc(taken, func(t ledger.Account) bool { return t.ID == a.ID }); i >= 0 {
+			return fmt.Errorf("the offers %q and %q both take money at the account of %s (%s); "+
+				"receipts could not be told apart, use another address", one.Offer.ID, other.Offer.ID, taken[i].Rail, a.ID)
+		}
+	}
+	return nil
+}
+
+// running are the offers of the configuration.
+func (app *App) running() []*service.Service {
+	app.mu.Lock()
+	defer app.mu.Unlock()
+	return slices.Clone(app.services)
+}
+
+// Offers are the terms of the configuration's offers, also before it is started.
+// The commands ask for them.
+func (app *App) Offers() []*offer.Offer {
+	var offers []*offer.Offer
+	for _, svc := range app.running() {
+		offers = append(offers, svc.Offer)
+	}
+	return offers
+}
+
+// Start opens the ledger, loads the keys and starts the work in the background,
+// as far as that goes on from the configuration before.
+func (app *App) Start() error {
+	services := app.running()
 	if len(services) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(app.ctx)
-	if err := app.open(ctx, services); err != nil {
-		cancel()
-		return err
-	}
-	app.cancel = cancel
-	for _, svc := range services {
-		svc.refresh() // QR addresses need the key, an extended key its address
-		svc.publishKeys()
-		if svc.watcher != nil {
-			svc.watcher.run(app.slog)
-		}
-		app.work.Go(func() { svc.run(ctx) })
-	}
-	app.work.Go(func() { renewDaily(ctx, services) })
-	running.add(app)
-	return nil
-}
-
-// open makes the ledger and the keys ready. What it opened belongs to the pool
-// and is closed with the last reference.
-func (app *App) open(ctx context.Context, services []*service) error {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	app.share.Attach()
+	ctx, cancel := context.WithTimeout(app.ctx, openTimeout)
 	defer cancel()
-	var all []ledger.Account
+	if err := app.share.Ledger.Open(ctx); err != nil {
+		return err
+	}
+	var accounts []ledger.Account
 	for _, svc := range services {
-		all = append(all, svc.accounts()...)
+		accounts = append(accounts, svc.Accounts()...)
 	}
-	book := services[0].ledger
-	if err := book.Open(ctx); err != nil {
+	if err := app.share.Ledger.Register(ctx, accounts...); err != nil {
 		return err
 	}
-	if err := book.Register(ctx, all...); err != nil {
-		return err
-	}
-	if err := app.warnOfForgotten(ctx, book.Ledger, services); err != nil {
+	if err := app.warnOfForgotten(ctx); err != nil {
 		return err
 	}
 	for _, svc := range services {
-		if err := svc.announcer.Load(ctx); err != nil {
-			return err
-		}
-		if err := svc.observers.load(ctx); err != nil {
-			return err
-		}
-		if err := svc.signing.load(ctx); err != nil {
+		if err := svc.Open(ctx); err != nil {
 			return err
 		}
 	}
-	key, err := loadQRKey(ctx, app.ctx.Storage())
-	if err != nil {
-		return err
-	}
-	app.qrKey.Store(&key)
+	app.share.Run()
 	return nil
 }
 
-// Stop ends the work in the background and waits for it.
-func (app *App) Stop() error {
-	running.remove(app)
-	if app.cancel != nil {
-		app.cancel()
+// Stop does nothing: what the next configuration does not go on with ends when
+// this one is cleaned up.
+func (app *App) Stop() error { return nil }
+
+// Cleanup gives back what the configuration used. It waits for nothing: what
+// ends does so in the background, settlements under way first, and requests
+// that are still being answered after a reload go on.
+func (app *App) Cleanup() error {
+	if app.share != nil {
+		app.share.Release(func(err error) {
+			caddy.Log().Named("pay_offer").Error("something could not be closed", zap.Error(err))
+		})
 	}
-	app.work.Wait()
 	return nil
 }
 
 // Handle implements caddyevents.Handler: once everything has started, it says
 // where to look.
 func (app *App) Handle(context.Context, caddy.Event) error {
-	for _, svc := range app.offers() {
-		app.logger.Info("the offer is open",
-			zap.String("pay", svc.offer.URL(offer.PathMethods)),
-			zap.String("site", svc.offer.SitePage()))
+	for _, o := range app.Offers() {
+		app.logger.Info("the offer is open", zap.String("pay", o.URL(offer.PathMethods)), zap.String("site", o.SitePage()))
 	}
 	return nil
 }
 
-// loadedQRKey is the key of QR addresses, nil until the app has started.
-func (app *App) loadedQRKey() []byte {
-	if key := app.qrKey.Load(); key != nil {
-		return *key
+// activeApp is the app of the configuration that runs now, or nil.
+func activeApp() *App {
+	value, err := caddy.ActiveContext().AppIfConfigured("pay_offer")
+	if err != nil {
+		return nil
 	}
-	return nil
-}
-
-// renewDaily renders documents that expire again.
-func renewDaily(ctx context.Context, services []*service) {
-	ticker := time.NewTicker(24 * time.Hour)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			for _, svc := range services {
-				svc.server.Renew(now)
-			}
-		}
-	}
+	return value.(*App)
 }
 
 // Interface guards
 var (
 	_ caddy.App           = (*App)(nil)
 	_ caddy.Provisioner   = (*App)(nil)
+	_ caddy.CleanerUpper  = (*App)(nil)
 	_ caddyevents.Handler = (*App)(nil)
 )

@@ -1,8 +1,7 @@
 package payoffer
 
 import (
-	"strconv"
-
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -11,6 +10,7 @@ import (
 )
 
 func init() {
+	httpcaddyfile.RegisterGlobalOption("pay_offer", parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective("pay_offer", parseCaddyfile)
 	// Before try_files, rewrites and authentication, which would swallow the
 	// offer's paths on a site that has them.
@@ -26,69 +26,34 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
 //	pay_offer [<matcher>] {
-//	    id           <id>
-//	    base_url     <origin>
-//	    site_url     <origin>
-//	    name         <text>
-//	    operator     <text>
-//	    description  <text>
-//	    contact      <mailbox>
-//	    source_url   <url>
-//	    account      <name>
-//	    amount       <usd>
-//	    ignore_payer <address>
-//	    rate_limit   <attempts> <window>
-//	    testnet
-//
-//	    card <url> {
-//	        methods        <names...>
-//	        payment_link   <id>
-//	        webhook_secret <secret>
-//	        api_key        <secret>
-//	        test_mode
-//	    }
-//	    usdc <network> <address> {
-//	        facilitator <url> {
-//	            key_id     <id>
-//	            key_secret <secret>
-//	            timeout    <duration>
-//	        }
-//	        rpc        <urls...>|off
-//	        confirm    latest|safe|finalized
-//	        from_block <number>
-//	    }
-//	    bitcoin <address>|<extended public key> {
-//	        esplora       <urls...>|off
-//	        rates         <sources...>
-//	        confirmations <number>
-//	    }
-//	    bank_transfer [<name>] <mailbox> {
-//	        memo <text>
-//	    }
-//	    storefront <name> <url> {
-//	        hook_secret <secret>
-//	        seller      <id>
-//	        product     <id>
-//	        token       <secret>
-//	    }
-//	    announce <url> {
-//	        secret <secret>
-//	    }
-//	    funding <entity type> <entity role> {
-//	        repository <url> [<list of manifests>]
-//	        license    <licenses...>
-//	        tags       <tags...>
+//	    <option> <arguments...>
+//	    <rail> <arguments...> {
+//	        <option> <arguments...>
 //	    }
 //	}
 //
-// base_url and card are required. ignore_payer, usdc, facilitator, storefront
-// and announce may be repeated.
+// The options are those of the JSON configuration, one a line. What is a list
+// there and named in the singular here may be repeated.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
 		return wrongArgs(d, "pay_offer")
 	}
-	err := parseBlock(d, "pay_offer", map[string]option{
+	err := h.options().parse(d, "pay_offer")
+	switch {
+	case err != nil:
+		return err
+	case h.BaseURL == "":
+		return d.Err("base_url is missing; add 'base_url <origin>', the address at which this offer is reached")
+	case h.Card == nil:
+		return d.Err("card is missing; add 'card <url>', the address of the card checkout")
+	}
+	return nil
+}
+
+// options are those of the directive.
+func (h *Handler) options() block {
+	return block{
 		"id":            text(&h.ID, checkID),
 		"base_url":      text(&h.BaseURL, checkOrigin),
 		"site_url":      text(&h.SiteURL, checkOrigin),
@@ -101,38 +66,54 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"amount":        text(&h.Amount, checkAmount),
 		"ignore_payer":  repeated(&h.IgnorePayers, checkEVMAddress),
 		"testnet":       flag(&h.Testnet),
-		"rate_limit":    {parse: h.parseRateLimit},
-		"card":          {parse: h.parseCard},
-		"usdc":          {parse: h.parseUSDC, repeats: true},
-		"bitcoin":       {parse: h.parseBitcoin},
-		"bank_transfer": {parse: h.parseBankTransfer},
-		"storefront":    {parse: h.parseStorefront, repeats: true},
-		"announce":      {parse: h.parseAnnounce, repeats: true},
-		"funding":       {parse: h.parseFunding},
-	})
-	switch {
-	case err != nil:
-		return err
-	case h.BaseURL == "":
-		return d.Err("base_url is missing; add 'base_url <origin>', the address at which this offer is reached")
-	case h.Card == nil:
-		return d.Err("card is missing; add 'card <url>', the address of the card checkout")
+		"rate_limit":    {parse: h.parseRateLimit, resolve: h.resolveRateLimit},
+		"card":          {parse: h.parseCard, resolve: h.resolveCard},
+		"usdc":          {parse: h.parseUSDC, resolve: h.resolveUSDC, repeats: true},
+		"bitcoin":       {parse: h.parseBitcoin, resolve: h.resolveBitcoin},
+		"bank_transfer": {parse: h.parseBankTransfer, resolve: h.resolveBankTransfer},
+		"storefront":    {parse: h.parseStorefront, resolve: h.resolveStorefronts, repeats: true},
+		"announce":      {parse: h.parseAnnounce, resolve: h.resolveAnnounce, repeats: true},
+		"funding":       {parse: h.parseFunding, resolve: h.resolveFunding},
 	}
-	return nil
 }
 
-func (h *Handler) parseRateLimit(d *caddyfile.Dispenser) error {
-	var attempts, window string
-	if !d.AllArgs(&attempts, &window) {
-		return wrongArgs(d, "rate_limit")
+// parseGlobal sets up the app from the global option.
+func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
+	d.Next() // the option's name
+	if existing != nil {
+		return nil, d.Err("the global option pay_offer is given twice")
 	}
-	h.RateLimit = new(RateLimitConfig)
-	n, err := strconv.Atoi(attempts)
-	if err != nil || n < 1 || n > maxAttempts {
-		return d.Errf("rate_limit: %q is not a whole number from 1 to %d", attempts, maxAttempts)
+	if d.NextArg() {
+		return nil, wrongArgs(d, "pay_offer")
 	}
-	h.RateLimit.Attempts = n
-	return parseDuration(d, "rate_limit", window, &h.RateLimit.Window)
+	app := new(App)
+	ledger := option{parse: app.parseLedger}
+	if err := (block{"ledger": ledger}).parse(d, "the global option pay_offer"); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "pay_offer", Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// parseLedger reads the line of the ledger. Syntax:
+//
+//	ledger sqlite [<path>]
+//	ledger postgres <dsn>
+func (app *App) parseLedger(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return wrongArgs(d, "ledger")
+	}
+	app.Ledger = &LedgerConfig{Driver: args[0]}
+	switch {
+	case len(args) == 2 && args[0] == driverPostgres:
+		app.Ledger.DSN = args[1]
+	case len(args) == 2:
+		app.Ledger.Path = args[1]
+	}
+	if err := app.Ledger.check(); err != nil {
+		return d.Err(err.Error())
+	}
+	return nil
 }
 
 // Interface guards

@@ -125,9 +125,3 @@ var (
 	checkPaymentMethod = checkForm(paymentMethod, "a payment method; use its identifier, as in us_bank_account")
 	checkShopID        = checkForm(shopID, "an id of the shop; use printable characters without spaces")
 )
-
-// hasPlaceholder reports whether a value is only known once the configuration
-// is loaded.
-func hasPlaceholder(s string) bool {
-	return strings.Contains(s, "{env.") || strings.Contains(s, "{file.")
-}

@@ -2,11 +2,12 @@ package payoffer
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 func init() {
@@ -92,8 +93,7 @@ type Handler struct {
 	// Where receipts are announced. Default: nowhere.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
-	service *service
-	release func() error // gives service back, once
+	service *service.Service
 }
 
 // CaddyModule returns the Caddy module information.
@@ -104,53 +104,39 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves and checks the options and renders the offer. It calls
-// nobody and opens nothing.
+// Provision resolves and checks the options and renders the offer, or goes on
+// with the one that is running. It calls nobody and opens nothing.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	value, err := ctx.App("pay_offer")
 	if err != nil {
 		return err
 	}
-	app := value.(*App)
 	r := newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
 		return err
 	}
-	if h.service, err = app.acquire(h, s, r); err != nil {
-		return err
-	}
-	h.release = sync.OnceValue(func() error { return app.release(h.service) })
-	return nil
+	h.service, err = value.(*App).acquire(s, r)
+	return err
 }
 
 // Validate refuses a public offer with the demo values of the shipped
 // Caddyfile.
 func (h *Handler) Validate() error {
-	return checkDemo(h.service.offer, h.Testnet)
+	return checkDemo(h.service.Offer, h.Testnet)
 }
 
 // ServeHTTP answers the offer's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if h.service.server.Serve(w, r) {
+	if h.service.Server.Serve(w, r) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)
-}
-
-// Cleanup gives the offer back to the app; the last one waits for settlements
-// under way. Requests that are still being answered after a reload go on.
-func (h *Handler) Cleanup() error {
-	if h.release == nil {
-		return nil
-	}
-	return h.release()
 }
 
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddy.Validator             = (*Handler)(nil)
-	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

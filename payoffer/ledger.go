@@ -2,9 +2,7 @@ package payoffer
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
 
 const (
@@ -20,16 +19,6 @@ const (
 	driverPostgres = "postgres"
 	defaultLedger  = "pay_offer.db"
 )
-
-// ledgers holds the open databases, so that two generations share one while
-// the configuration is reloaded.
-var ledgers = caddy.NewUsagePool()
-
-// pooledLedger is a ledger that is closed when its last user is gone.
-type pooledLedger struct{ *ledger.Ledger }
-
-// Destruct closes the ledger.
-func (l *pooledLedger) Destruct() error { return l.Close() }
 
 // database is where receipts are kept, with its placeholders replaced.
 type database struct {
@@ -95,46 +84,13 @@ func (c *LedgerConfig) literalSecret() bool {
 	return strings.Contains(c.DSN, "password")
 }
 
-// key names the database in the pool of ledgers. Caddy may log it.
-func (d database) key() string {
-	if d.driver == driverPostgres {
-		return fmt.Sprintf("%s %x", d.driver, sha256.Sum256([]byte(d.where)))
-	}
-	return d.driver + " " + d.where
-}
+// key tells databases apart.
+func (d database) key() pool.Key { return pool.KeyOf("ledger", d.driver, d.where) }
 
+// handle makes a handle that is not open yet.
 func (d database) handle() (*ledger.Ledger, error) {
 	if d.driver == driverPostgres {
 		return ledger.NewPostgres(d.where, time.Now)
 	}
 	return ledger.NewSQLite(d.where, time.Now), nil
-}
-
-// ledgerReference is one use of a pooled ledger.
-type ledgerReference struct {
-	*pooledLedger
-	key string
-}
-
-// referLedger takes a reference to the ledger in d, which may be unopened.
-func referLedger(d database) (*ledgerReference, error) {
-	key := d.key()
-	value, _, err := ledgers.LoadOrNew(key, func() (caddy.Destructor, error) {
-		book, err := d.handle()
-		return &pooledLedger{book}, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &ledgerReference{value.(*pooledLedger), key}, nil
-}
-
-// release gives the reference back; the last one closes the ledger. It does
-// nothing for a nil reference.
-func (r *ledgerReference) release() error {
-	if r == nil {
-		return nil
-	}
-	_, err := ledgers.Delete(r.key)
-	return err
 }

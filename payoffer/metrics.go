@@ -1,16 +1,15 @@
 package payoffer
 
 import (
-	"context"
 	"errors"
-	"maps"
-	"slices"
+	"net/http"
+	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -25,22 +24,46 @@ var (
 		Namespace: "caddy", Subsystem: "pay_offer", Name: "webhook_deliveries_total",
 		Help: "Counter of inbound webhooks by offer, rail and what became of them.",
 	}, []string{"offer", "rail", "verdict"})
+
+	// upstreamSeconds times every call to an upstream, up to its headers.
+	upstreamSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "caddy", Subsystem: "pay_offer", Name: "upstream_seconds",
+		Help:    "Histogram of the time that an upstream takes to answer, in seconds, by kind, host and outcome.",
+		Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"kind", "host", "outcome"})
 )
 
-// outcomes are the label values of attempts.
-var outcomes = map[x402.Status]string{
-	x402.Settled: "settled", x402.Refused: "refused", x402.Open: "open", x402.Unavailable: "unavailable",
-	x402.Conflict: "conflict", x402.Malformed: "malformed", x402.Limited: "limited",
-}
-
-func registerMetrics(registry *prometheus.Registry) error {
-	for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges} {
+// registerMetrics registers the counters, and the gauges of an app.
+func registerMetrics(registry *prometheus.Registry, app *App) error {
+	for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges{app}} {
 		err := registry.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return err
 		}
 	}
 	return nil
+}
+
+// instruments feed the counters.
+var instruments = service.Instruments{
+	Transport: func(kind string) http.RoundTripper { return meteredTransport(kind) },
+	Attempt: func(offerID string, status x402.Status) {
+		attempts.WithLabelValues(offerID, outcomes[status]).Inc()
+	},
+	Delivery: func(offerID, rail string, v observe.Verdict) {
+		deliveries.WithLabelValues(offerID, rail, string(v)).Inc()
+	},
+	// Caddy, which knows trusted proxies, holds an address for the client.
+	ClientIP: func(r *http.Request) string {
+		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		return address
+	},
+}
+
+// outcomes are the label values of attempts.
+var outcomes = map[x402.Status]string{
+	x402.Settled: "settled", x402.Refused: "refused", x402.Open: "open", x402.Unavailable: "unavailable",
+	x402.Conflict: "conflict", x402.Malformed: "malformed", x402.Limited: "limited",
 }
 
 // verdicts are the label values of deliveries.
@@ -50,27 +73,31 @@ var verdicts = []observe.Verdict{
 
 // countFromZero shows the counters of an offer's webhooks before the first
 // delivery: Prometheus sees no increase in a counter that appears with it.
-func countFromZero(offerID string, hooks web.Hooks) {
-	rails := slices.Collect(maps.Keys(hooks.Storefronts))
-	if hooks.Card != nil {
-		rails = append(rails, offer.RailCard)
-	}
-	for _, rail := range rails {
+func countFromZero(svc *service.Service) {
+	for _, rail := range svc.HookedRails() {
 		for _, verdict := range verdicts {
-			deliveries.WithLabelValues(offerID, rail, string(verdict))
+			deliveries.WithLabelValues(svc.Offer.ID, rail, string(verdict))
 		}
 	}
 }
 
-// meteredPayments counts attempts.
-type meteredPayments struct {
-	payments
-	offer string
+// meteredTransport carries the calls to upstreams of a kind: facilitator, rpc,
+// esplora, card, storefront or announce.
+type meteredTransport string
+
+// RoundTrip implements http.RoundTripper.
+func (kind meteredTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	start := time.Now()
+	response, err := http.DefaultTransport.RoundTrip(r)
+	upstreamSeconds.WithLabelValues(string(kind), r.URL.Hostname(), outcomeOf(response, err)).Observe(time.Since(start).Seconds())
+	return response, err
 }
 
-// Pay counts the outcome of an attempt.
-func (p meteredPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
-	outcome := p.payments.Pay(ctx, a)
-	attempts.WithLabelValues(p.offer, outcomes[outcome.Status]).Inc()
-	return outcome
+// outcomeOf is "error" for an upstream that did not answer, else the class of
+// its status, as in "2xx".
+func outcomeOf(response *http.Response, err error) string {
+	if err != nil || response.StatusCode < 100 || response.StatusCode > 599 {
+		return "error"
+	}
+	return string(rune('0'+response.StatusCode/100)) + "xx"
 }

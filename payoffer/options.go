@@ -1,6 +1,8 @@
 package payoffer
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,23 +12,33 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// option reads one option of a block. The dispenser stands at its name.
+// option is one option of a block: how it is read from a Caddyfile, and how its
+// value is put to use when the configuration is loaded. Checks run at both
+// times: the first tells file and line, the second sees what placeholders
+// became, and JSON.
 type option struct {
+	// parse reads it. The dispenser stands at its name.
 	parse func(d *caddyfile.Dispenser) error
+	// resolve replaces placeholders in place and checks; name is what errors
+	// call the option.
+	resolve func(r *resolver, name string)
 	// repeats allows the option more than once.
 	repeats bool
 }
 
-// parseBlock reads the block of what, if there is one: one option a line, each
+// block is the options of a block by their names.
+type block map[string]option
+
+// parse reads the block of what, if there is one: one option a line, each
 // known, and no more often than allowed.
-func parseBlock(d *caddyfile.Dispenser, what string, options map[string]option) error {
+func (b block) parse(d *caddyfile.Dispenser, what string) error {
 	seen := make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
-		o, known := options[name]
+		o, known := b[name]
 		if !known {
 			return d.Errf("unrecognized option '%s' of %s; known are: %s", name, what,
-				strings.Join(slices.Sorted(maps.Keys(options)), ", "))
+				strings.Join(slices.Sorted(maps.Keys(b)), ", "))
 		}
 		if seen[name] && !o.repeats {
 			return d.Errf("duplicate option '%s' of %s", name, what)
@@ -42,118 +54,216 @@ func parseBlock(d *caddyfile.Dispenser, what string, options map[string]option) 
 	return nil
 }
 
-// checkArg runs check on the argument at which the dispenser stands, unless it
-// is empty or known only later.
-func checkArg(d *caddyfile.Dispenser, name, value string, check func(string) error) error {
-	if value == "" || hasPlaceholder(value) {
-		return nil
+// resolve resolves all options, in the order of their names. what, if it is not
+// empty, stands before the names in errors.
+func (b block) resolve(r *resolver, what string) {
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		b[name].resolve(r, strings.TrimPrefix(what+" "+name, " "))
 	}
-	if err := check(value); err != nil {
-		return d.Errf("%s: %v", name, err)
+}
+
+// resolver replaces placeholders and checks what they became. It collects every
+// mistake, so that one load reports all of them, and keeps what the operator
+// should be warned of.
+type resolver struct {
+	repl *caddy.Replacer
+	errs []error
+	// off are secrets without a value, literal are secrets written into the
+	// configuration.
+	off, literal []string
+}
+
+func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
+
+func (r *resolver) fail(option string, err error) {
+	r.errs = append(r.errs, fmt.Errorf("%s: %w", option, err))
+}
+
+// text resolves a value and checks it unless it is empty.
+func (r *resolver) text(option string, value *string, check func(string) error) {
+	*value = r.repl.ReplaceKnown(*value, "")
+	if *value == "" {
+		return
 	}
-	return nil
+	if err := check(*value); err != nil {
+		r.fail(option, err)
+	}
+}
+
+// texts resolves a list and leaves its empty values out.
+func (r *resolver) texts(option string, values *[]string, check func(string) error) {
+	var resolved []string
+	for _, value := range *values {
+		r.text(option, &value, check)
+		switch {
+		case value == "":
+		case slices.Contains(resolved, value):
+			r.fail(option, errors.New("a value is given twice"))
+		default:
+			resolved = append(resolved, value)
+		}
+	}
+	*values = resolved
+}
+
+// secret resolves a value that must never be shown. Without a value its
+// feature is off.
+func (r *resolver) secret(option string, value *string) {
+	if *value == "" {
+		return
+	}
+	if !hasPlaceholder(*value) {
+		r.literal = append(r.literal, option)
+	}
+	*value = r.repl.ReplaceKnown(*value, "")
+	if *value == "" {
+		r.off = append(r.off, option)
+	}
+}
+
+// hasPlaceholder reports whether a value is only known once the configuration
+// is loaded.
+func hasPlaceholder(s string) bool {
+	return strings.Contains(s, "{env.") || strings.Contains(s, "{file.")
 }
 
 // text is an option with one argument.
 func text(into *string, check func(string) error) option {
-	return option{parse: func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		if !d.AllArgs(into) {
-			return wrongArgs(d, name)
-		}
-		return checkArg(d, name, *into, check)
-	}}
+	return option{
+		parse: func(d *caddyfile.Dispenser) error {
+			name := d.Val()
+			if !d.AllArgs(into) {
+				return wrongArgs(d, name)
+			}
+			return checkArg(d, name, *into, check)
+		},
+		resolve: func(r *resolver, name string) { r.text(name, into, check) },
+	}
 }
 
 // secret is an option with one argument that nothing may repeat. A literal
 // empty one is a mistake: an unset variable written as {$NAME}.
 func secret(into *string) option {
-	return option{parse: func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		if !d.AllArgs(into) {
-			return wrongArgs(d, name)
-		}
-		if *into == "" {
-			return d.Errf("%s is empty; write {env.NAME} or {file.PATH}, or leave the option out", name)
-		}
-		return nil
-	}}
+	return option{
+		parse: func(d *caddyfile.Dispenser) error {
+			name := d.Val()
+			if !d.AllArgs(into) {
+				return wrongArgs(d, name)
+			}
+			if *into == "" {
+				return d.Errf("%s is empty; write {env.NAME} or {file.PATH}, or leave the option out", name)
+			}
+			return nil
+		},
+		resolve: func(r *resolver, name string) { r.secret(name, into) },
+	}
 }
 
 // list is an option with one or more arguments.
 func list(into *[]string, check func(string) error) option {
-	return option{parse: func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		for d.NextArg() {
-			if err := checkArg(d, name, d.Val(), check); err != nil {
-				return err
+	return option{
+		parse: func(d *caddyfile.Dispenser) error {
+			name := d.Val()
+			for d.NextArg() {
+				if err := checkArg(d, name, d.Val(), check); err != nil {
+					return err
+				}
+				if slices.Contains(*into, d.Val()) {
+					return d.Errf("%s: an argument is given twice", name)
+				}
+				*into = append(*into, d.Val())
 			}
-			if slices.Contains(*into, d.Val()) {
-				return d.Errf("%s: an argument is given twice", name)
+			if len(*into) == 0 {
+				return wrongArgs(d, name)
 			}
-			*into = append(*into, d.Val())
-		}
-		if len(*into) == 0 {
-			return wrongArgs(d, name)
-		}
-		return nil
-	}}
+			return nil
+		},
+		resolve: func(r *resolver, name string) { r.texts(name, into, check) },
+	}
 }
 
 // repeated is an option with one argument that may stand on several lines.
 func repeated(into *[]string, check func(string) error) option {
-	return option{repeats: true, parse: func(d *caddyfile.Dispenser) error {
-		var value string
-		if err := text(&value, check).parse(d); err != nil {
-			return err
-		}
-		*into = append(*into, value)
-		return nil
-	}}
+	return option{
+		repeats: true,
+		parse: func(d *caddyfile.Dispenser) error {
+			var value string
+			if err := text(&value, check).parse(d); err != nil {
+				return err
+			}
+			*into = append(*into, value)
+			return nil
+		},
+		resolve: func(r *resolver, name string) { r.texts(name, into, check) },
+	}
 }
 
 // flag is an option without arguments.
 func flag(into *bool) option {
-	return option{parse: func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		if d.NextArg() {
-			return wrongArgs(d, name)
+	return option{
+		parse: func(d *caddyfile.Dispenser) error {
+			name := d.Val()
+			if d.NextArg() {
+				return wrongArgs(d, name)
+			}
+			*into = true
+			return nil
+		},
+		resolve: func(*resolver, string) {},
+	}
+}
+
+// number is an option with one whole number between low and high, which want
+// describes; 0 stands for the default.
+func number[N int | uint64](into *N, low, high N, want string) option {
+	set := func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 63)
+		if err != nil || N(n) < low || N(n) > high {
+			return fmt.Errorf("%q is not %s", s, want)
 		}
-		*into = true
+		*into = N(n)
 		return nil
-	}}
+	}
+	return option{
+		parse: func(d *caddyfile.Dispenser) error {
+			name := d.Val()
+			var value string
+			if !d.AllArgs(&value) {
+				return wrongArgs(d, name)
+			}
+			if err := set(value); err != nil {
+				return d.Errf("%s: %v", name, err)
+			}
+			return nil
+		},
+		resolve: func(r *resolver, name string) {
+			if *into == 0 {
+				return
+			}
+			if err := set(fmt.Sprint(*into)); err != nil {
+				r.fail(name, err)
+			}
+		},
+	}
 }
 
-// noted is an option that leaves a note that it was given, for its value may be
-// known only later.
-func noted(given *bool, o option) option {
-	return option{repeats: o.repeats, parse: func(d *caddyfile.Dispenser) error {
-		*given = true
-		return o.parse(d)
-	}}
-}
-
-// number is an option with one whole number between low and high.
-func number(into *int, low, high int) option {
-	return option{parse: func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		var value string
-		if !d.AllArgs(&value) {
-			return wrongArgs(d, name)
-		}
-		n, err := strconv.Atoi(value)
-		if err != nil || n < low || n > high {
-			return d.Errf("%s: %q is not a whole number from %d to %d", name, value, low, high)
-		}
-		*into = n
-		return nil
-	}}
-}
-
-// wrongArgs is the error for too few or too many arguments. Unlike the
-// dispenser's own it repeats none of them: one may be a secret.
-func wrongArgs(d *caddyfile.Dispenser, name string) error {
-	return d.Errf("wrong number of arguments for '%s'", name)
+// duration is an option with a positive duration; 0 stands for the default.
+func duration(into *caddy.Duration) option {
+	return option{
+		parse: func(d *caddyfile.Dispenser) error {
+			name := d.Val()
+			var value string
+			if !d.AllArgs(&value) {
+				return wrongArgs(d, name)
+			}
+			return parseDuration(d, name, value, into)
+		},
+		resolve: func(r *resolver, name string) {
+			if *into < 0 {
+				r.fail(name, errors.New("is negative; write for example 30s"))
+			}
+		},
+	}
 }
 
 // parseDuration reads a positive duration.
@@ -164,4 +274,32 @@ func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Durat
 	}
 	*into = caddy.Duration(duration)
 	return nil
+}
+
+// noted is an option that leaves a note that it was given, for its value may be
+// known only later.
+func noted(given *bool, o option) option {
+	parse := o.parse
+	o.parse = func(d *caddyfile.Dispenser) error {
+		*given = true
+		return parse(d)
+	}
+	return o
+}
+
+// checkArg runs check on an argument unless it is empty or known only later.
+func checkArg(d *caddyfile.Dispenser, name, value string, check func(string) error) error {
+	if value == "" || hasPlaceholder(value) {
+		return nil
+	}
+	if err := check(value); err != nil {
+		return d.Errf("%s: %v", name, err)
+	}
+	return nil
+}
+
+// wrongArgs is the error for too few or too many arguments. Unlike the
+// dispenser's own it repeats none of them: one may be a secret.
+func wrongArgs(d *caddyfile.Dispenser, name string) error {
+	return d.Errf("wrong number of arguments for '%s'", name)
 }

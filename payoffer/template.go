@@ -61,9 +61,9 @@ func (f *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
 
 // payOffer finds the offer of the site that a request came to.
 func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
-	for _, svc := range f.app.offers() {
-		if strings.EqualFold(offer.Host(svc.offer.SiteURL), request.Host) {
-			return site.NewData(svc.offer), nil
+	for _, o := range f.app.Offers() {
+		if strings.EqualFold(offer.Host(o.SiteURL), request.Host) {
+			return site.NewData(o), nil
 		}
 	}
 	return site.Data{}, fmt.Errorf("no offer has a site_url with the host %q; set site_url to the address of this site", request.Host)

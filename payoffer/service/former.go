@@ -1,10 +1,11 @@
-package payoffer
+package service
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 	"sync"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -14,19 +15,13 @@ import (
 // whose address was changed. Nobody is quoted to pay there, but what was sent
 // before is resolved and followed all the same.
 type formerRails struct {
-	settings *settings
-	// configured are the rails of today by chain id: who reads and settles a
-	// chain now does so for its former addresses too.
-	configured map[int64]configuredRail
+	settings    *Settings
+	parts       *parts
+	instruments *Instruments
+	logger      *slog.Logger
 
 	mu    sync.Mutex
 	known map[string]formerRail
-}
-
-// configuredRail is a rail of today with its facilitators.
-type configuredRail struct {
-	usdcSettings
-	facilitators []*x402.Facilitator
 }
 
 // formerRail is a rail of an account, or none.
@@ -34,10 +29,6 @@ type formerRail struct {
 	rail     x402.Rail
 	observer *evm.Observer
 	found    bool
-}
-
-func newFormerRails(s *settings) *formerRails {
-	return &formerRails{settings: s, configured: make(map[int64]configuredRail), known: make(map[string]formerRail)}
 }
 
 // find is the rail of an account that is not configured any more.
@@ -57,27 +48,26 @@ func (f *formerRails) of(account string) formerRail {
 	return former
 }
 
-// make puts a rail together from its account. A chain that is not configured
-// any more is read at its public endpoint.
+// make puts a rail together from its account. Who reads and settles its chain
+// today does so for the former address too; a chain that is not configured any
+// more is read at its public endpoint.
 func (f *formerRails) make(account string) formerRail {
 	network, payTo, err := offer.ParseUSDCAccount(account)
 	if err != nil {
 		return formerRail{}
 	}
-	today, configured := f.configured[network.ChainID]
-	if !configured {
-		today.usdcSettings = usdcSettings{rpc: []string{network.RPC}, confirm: evm.Safe}
+	today := USDC{RPC: []string{network.RPC}, Confirm: evm.Safe}
+	if i := slices.IndexFunc(f.settings.USDC, func(u USDC) bool { return u.Rail.Network.ChainID == network.ChainID }); i >= 0 {
+		today = f.settings.USDC[i]
 	}
-	usdc, err := offer.NewUSDC("usdc", network, payTo, f.settings.offer.Amount)
-	if err != nil {
+	if today.Rail, err = offer.NewUSDC("usdc", network, payTo, f.settings.Offer.Amount); err != nil {
 		return formerRail{}
 	}
-	former := formerRail{rail: x402.Rail{USDC: usdc, Facilitators: today.facilitators}, found: true}
-	if len(today.rpc) == 0 {
+	former := formerRail{rail: x402.Rail{USDC: today.Rail, Facilitators: f.parts.facilitatorsOf(today)}, found: true}
+	if len(today.RPC) == 0 {
 		return former
 	}
-	today.rail = usdc
-	config := f.settings.chain(today.usdcSettings)
+	config := chain(f.settings, today, f.parts.ledger, f.instruments, f.logger)
 	config.FollowOnly = true // nobody is told to pay there any more
 	if former.observer, err = evm.New(config); err != nil {
 		return formerRail{}
@@ -87,14 +77,14 @@ func (f *formerRails) make(account string) formerRail {
 }
 
 // observers are those of the former accounts that the ledger remembers.
-func (f *formerRails) observers(ctx context.Context, book *ledger.Ledger) []*evm.Observer {
-	remembered, err := book.Accounts(ctx, f.settings.offer.ID)
+func (f *formerRails) observers(ctx context.Context) []*evm.Observer {
+	remembered, err := f.parts.ledger.Accounts(ctx, f.settings.Offer.ID)
 	if err != nil {
 		return nil // the ledger says so wherever it is needed
 	}
 	configured := make(map[string]bool)
-	for _, rail := range f.settings.offer.USDC() {
-		configured[rail.Account()] = true
+	for _, account := range f.settings.Accounts() {
+		configured[account.ID] = true
 	}
 	var found []*evm.Observer
 	for _, account := range remembered {

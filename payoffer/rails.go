@@ -1,0 +1,314 @@
+package payoffer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Each block of the directive below: its options, how it is read, and how it is
+// resolved. A block whose address is empty is left out, whatever it holds.
+
+// upstreamOff is the word that turns the reading of a chain off.
+const upstreamOff = "off"
+
+// The mistakes that the Caddyfile and the resolver both find.
+const (
+	missingPaymentLink = "card: webhook_secret and api_key need payment_link, for other products of the same account are not this offer; add 'payment_link plink_…'"
+	missingProduct     = "hook_secret and token need product, for other products of the same seller are not this offer; add 'product <id>'"
+	halfAKey           = "facilitator: key_id and key_secret belong together; give both or none"
+	emptyCard          = "is empty; write the address of the card checkout, which every offer has"
+)
+
+// errNull is the mistake of a null in a list of the JSON configuration.
+var errNull = errors.New("one is null; leave it out")
+
+// keep resolves each block of a list. Those that resolve to false, for they
+// have no address, are left out.
+func keep[B any](r *resolver, name string, blocks []*B, resolve func(*B) bool) []*B {
+	return slices.DeleteFunc(blocks, func(b *B) bool {
+		if b == nil {
+			r.fail(name, errNull)
+			return true
+		}
+		return !resolve(b)
+	})
+}
+
+func (h *Handler) parseRateLimit(d *caddyfile.Dispenser) error {
+	var attempts, window string
+	if !d.AllArgs(&attempts, &window) {
+		return wrongArgs(d, "rate_limit")
+	}
+	h.RateLimit = new(RateLimitConfig)
+	n, err := strconv.Atoi(attempts)
+	if err != nil || n < 1 || n > maxAttempts {
+		return d.Errf("rate_limit: %q is not a whole number from 1 to %d", attempts, maxAttempts)
+	}
+	h.RateLimit.Attempts = n
+	return parseDuration(d, "rate_limit", window, &h.RateLimit.Window)
+}
+
+func (h *Handler) resolveRateLimit(r *resolver, name string) {
+	if limit := h.RateLimit; limit != nil && (limit.Attempts < 0 || limit.Attempts > maxAttempts || limit.Window < 0) {
+		r.fail(name, fmt.Errorf("write 1 to %d attempts and a positive window", maxAttempts))
+	}
+}
+
+func (c *CardConfig) options() block {
+	return block{
+		"methods":        list(&c.Methods, checkPaymentMethod),
+		"payment_link":   text(&c.PaymentLink, checkPaymentLink),
+		"webhook_secret": secret(&c.WebhookSecret),
+		"api_key":        secret(&c.APIKey),
+		"test_mode":      flag(&c.TestMode),
+	}
+}
+
+func (h *Handler) parseCard(d *caddyfile.Dispenser) error {
+	c := new(CardConfig)
+	h.Card = c
+	if err := text(&c.URL, checkURL).parse(d); err != nil {
+		return err
+	}
+	if c.URL == "" {
+		return d.Err("card " + emptyCard)
+	}
+	linked, options := false, c.options()
+	options["payment_link"] = noted(&linked, options["payment_link"])
+	if err := options.parse(d, "card"); err != nil {
+		return err
+	}
+	if c.observed() && !linked {
+		return d.Err(missingPaymentLink)
+	}
+	return nil
+}
+
+func (h *Handler) resolveCard(r *resolver, name string) {
+	if h.Card == nil {
+		r.fail(name, errors.New("is missing; write the address of the card checkout"))
+		return
+	}
+	c := h.Card
+	if r.text(name, &c.URL, checkURL); c.URL == "" {
+		r.fail(name, errors.New(emptyCard))
+	}
+	if c.options().resolve(r, name); c.observed() && c.PaymentLink == "" {
+		r.errs = append(r.errs, errors.New(missingPaymentLink))
+	}
+}
+
+func (c *CardConfig) observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
+
+func (b *BitcoinConfig) options() block {
+	return block{
+		"esplora":       list(&b.Esplora, checkUpstreamOrOff),
+		"rates":         list(&b.Rates, checkRateSource),
+		"confirmations": number(&b.Confirmations, 1, maxConfirmations, fmt.Sprintf("a whole number from 1 to %d", maxConfirmations)),
+	}
+}
+
+func (h *Handler) parseBitcoin(d *caddyfile.Dispenser) error {
+	b := new(BitcoinConfig)
+	h.Bitcoin = b
+	if err := text(&b.Account, offer.CheckBitcoinAccount).parse(d); err != nil {
+		return err
+	}
+	return b.options().parse(d, "bitcoin")
+}
+
+func (h *Handler) resolveBitcoin(r *resolver, name string) {
+	if h.Bitcoin == nil {
+		return
+	}
+	b := h.Bitcoin
+	if r.text(name, &b.Account, offer.CheckBitcoinAccount); b.Account == "" {
+		h.Bitcoin = nil
+		return
+	}
+	b.options().resolve(r, name)
+	if err := aloneIfOff("esplora", b.Esplora); err != nil {
+		r.fail(name, err)
+	}
+}
+
+func (b *BankTransferConfig) options() block { return block{"memo": text(&b.Memo, checkMemo)} }
+
+func (h *Handler) parseBankTransfer(d *caddyfile.Dispenser) error {
+	b := new(BankTransferConfig)
+	h.BankTransfer = b
+	args := d.RemainingArgs()
+	switch len(args) {
+	case 1:
+		b.Inbox = args[0]
+	case 2:
+		b.Name, b.Inbox = args[0], args[1]
+	default:
+		return wrongArgs(d, "bank_transfer")
+	}
+	if err := checkArg(d, "bank_transfer", b.Name, offer.CheckRailName); err != nil {
+		return err
+	}
+	if err := checkArg(d, "bank_transfer", b.Inbox, checkMailbox); err != nil {
+		return err
+	}
+	if err := h.checkUniqueName(d, b.name(), nil); err != nil {
+		return err
+	}
+	return b.options().parse(d, "bank_transfer")
+}
+
+func (h *Handler) resolveBankTransfer(r *resolver, name string) {
+	if h.BankTransfer == nil {
+		return
+	}
+	b := h.BankTransfer
+	if r.text(name, &b.Inbox, checkMailbox); b.Inbox == "" {
+		h.BankTransfer = nil
+		return
+	}
+	r.text(name, &b.Name, offer.CheckRailName)
+	b.options().resolve(r, name)
+}
+
+func (s *StorefrontConfig) options() block {
+	return block{
+		"hook_secret": secret(&s.HookSecret),
+		"seller":      text(&s.Seller, checkShopID),
+		"product":     text(&s.Product, checkShopID),
+		"token":       secret(&s.Token),
+	}
+}
+
+func (h *Handler) parseStorefront(d *caddyfile.Dispenser) error {
+	s := new(StorefrontConfig)
+	if !d.AllArgs(&s.Name, &s.URL) {
+		return wrongArgs(d, "storefront")
+	}
+	if s.Name == "" {
+		return d.Err("storefront: the name is empty; write 'storefront <name> <url>'")
+	}
+	if err := checkArg(d, "storefront", s.Name, offer.CheckRailName); err != nil {
+		return err
+	}
+	if err := checkArg(d, "storefront", s.URL, checkURL); err != nil {
+		return err
+	}
+	if err := h.checkUniqueName(d, s.Name, h.BankTransfer); err != nil {
+		return err
+	}
+	h.Storefronts = append(h.Storefronts, s)
+	named, options := false, s.options()
+	options["product"] = noted(&named, options["product"])
+	if err := options.parse(d, "storefront"); err != nil {
+		return err
+	}
+	if s.observed() && !named {
+		return d.Errf("storefront %s: %s", s.Name, missingProduct)
+	}
+	return nil
+}
+
+// checkUniqueName refuses a rail name that a storefront, or transfer, has.
+func (h *Handler) checkUniqueName(d *caddyfile.Dispenser, name string, transfer *BankTransferConfig) error {
+	taken := transfer != nil && transfer.name() == name
+	for _, s := range h.Storefronts {
+		taken = taken || s.Name == name
+	}
+	if taken {
+		return d.Errf("two rails are named %q; give one of them another name", name)
+	}
+	return nil
+}
+
+func (h *Handler) resolveStorefronts(r *resolver, name string) {
+	h.Storefronts = keep(r, name, h.Storefronts, func(s *StorefrontConfig) bool {
+		if r.text(name, &s.Name, offer.CheckRailName); s.Name == "" {
+			r.fail(name, errors.New("the name is empty"))
+			return false
+		}
+		option := name + " " + s.Name
+		if r.text(option, &s.URL, checkURL); s.URL == "" {
+			return false
+		}
+		if s.options().resolve(r, option); s.observed() && s.Product == "" {
+			r.fail(option, errors.New(missingProduct))
+		}
+		return true
+	})
+}
+
+func (s *StorefrontConfig) observed() bool { return s.HookSecret != "" || s.Token != "" }
+
+func (a *AnnounceConfig) options() block { return block{"secret": secret(&a.Secret)} }
+
+func (h *Handler) parseAnnounce(d *caddyfile.Dispenser) error {
+	a := new(AnnounceConfig)
+	h.Announce = append(h.Announce, a)
+	if err := text(&a.URL, checkUpstream).parse(d); err != nil {
+		return err
+	}
+	return a.options().parse(d, "announce")
+}
+
+func (h *Handler) resolveAnnounce(r *resolver, name string) {
+	h.Announce = keep(r, name, h.Announce, func(a *AnnounceConfig) bool {
+		if r.text(name, &a.URL, checkUpstream); a.URL == "" {
+			return false
+		}
+		a.options().resolve(r, name)
+		return true
+	})
+}
+
+func (f *FundingConfig) options() block {
+	return block{
+		"repository": {parse: f.parseRepository, resolve: f.resolveRepository},
+		"license":    list(&f.Licenses, checkName),
+		"tags":       list(&f.Tags, checkName),
+	}
+}
+
+func (h *Handler) parseFunding(d *caddyfile.Dispenser) error {
+	f := new(FundingConfig)
+	h.Funding = f
+	if !d.AllArgs(&f.EntityType, &f.EntityRole) {
+		return wrongArgs(d, "funding")
+	}
+	return f.options().parse(d, "funding")
+}
+
+func (f *FundingConfig) parseRepository(d *caddyfile.Dispenser) error {
+	switch args := d.RemainingArgs(); len(args) {
+	case 1:
+		f.Repository = args[0]
+	case 2:
+		f.Repository, f.WellKnown = args[0], args[1]
+	default:
+		return wrongArgs(d, "repository")
+	}
+	if err := checkArg(d, "repository", f.Repository, checkURL); err != nil {
+		return err
+	}
+	return checkArg(d, "repository", f.WellKnown, checkURL)
+}
+
+func (f *FundingConfig) resolveRepository(r *resolver, name string) {
+	r.text(name, &f.Repository, checkURL)
+	r.text(name, &f.WellKnown, checkURL)
+}
+
+func (h *Handler) resolveFunding(r *resolver, name string) {
+	if f := h.Funding; f != nil {
+		r.text(name, &f.EntityType, checkName)
+		r.text(name, &f.EntityRole, checkName)
+		f.options().resolve(r, name)
+	}
+}

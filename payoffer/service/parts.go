@@ -1,0 +1,200 @@
+package service
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/storefront"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	// signingPrefix is where the signing keys of each domain are stored, and
+	// qrKey where the key of QR addresses is.
+	signingPrefix = "pay_offer/signing"
+	qrKey         = "pay_offer/qr.key"
+)
+
+// Share is what the offers of one configuration are put to work in: its use of
+// the pool, and what they all stand on.
+type Share struct {
+	*pool.Use[Host]
+	// Ledger is where the receipts of all offers are kept.
+	Ledger *ledger.Ledger
+	// LedgerKey and StorageKey tell ledgers and storages apart.
+	LedgerKey, StorageKey pool.Key
+	Instruments           *Instruments
+}
+
+// NewShare begins the share of a configuration. The ledger, which may be
+// unopened, is made only where none is in use with the key.
+func NewShare(use *pool.Use[Host], ledgerKey, storageKey pool.Key, newLedger func() (*ledger.Ledger, error), i *Instruments) (*Share, error) {
+	book, err := pool.Acquire(use, ledgerKey, func(*pool.Hosts[Host]) (*ledger.Ledger, error) { return newLedger() })
+	return &Share{use, book, ledgerKey, storageKey, i}, err
+}
+
+// parts are what one offer is made of: each outlives configurations by itself,
+// so that an offer whose description was changed goes on with all of them.
+type parts struct {
+	ledger       *ledger.Ledger
+	keys         *signature.Keys
+	qrKey        *signature.Secret
+	limiter      *x402.Limiter
+	rates        *rate.Watcher // nil without a bitcoin rail
+	facilitators map[pool.Key]*x402.Facilitator
+	chains       map[string]*evm.Observer // by rail; none where the chain is not read
+	bitcoin      *bitcoin.Observer        // nil where it is not observed, as the following
+	card         *card.Observer
+	storefronts  map[string]*storefront.Observer // by rail
+}
+
+// acquire takes the parts of an offer into use.
+func (share *Share) acquire(s *Settings) (p *parts, err error) {
+	a := acquisition{Share: share, settings: s}
+	p = &parts{
+		ledger: share.Ledger, facilitators: make(map[pool.Key]*x402.Facilitator), chains: make(map[string]*evm.Observer),
+		storefronts: make(map[string]*storefront.Observer),
+	}
+	p.keys = part(&a, pool.KeyOf("signing keys", share.StorageKey, s.Offer.DID()), a.newKeys)
+	p.qrKey = part(&a, pool.KeyOf("qr key", share.StorageKey), a.newQRKey)
+	p.limiter = part(&a, pool.KeyOf("limiter", share.LedgerKey, s.Offer.ID, s.Limit), func(*pool.Hosts[Host]) (*x402.Limiter, error) {
+		return x402.NewLimiter(s.Limit), nil
+	})
+	for _, u := range s.USDC {
+		for _, f := range u.Facilitators {
+			p.facilitators[facilitatorKey(f)] = part(&a, facilitatorKey(f), a.newFacilitator(f))
+		}
+		if len(u.RPC) > 0 {
+			p.chains[u.Rail.Name()] = part(&a, a.railKey(u.Rail, u.Rail.Network.CAIP2(), u.RPC, u.Confirm, u.FromBlock, s.OwnPayers), a.newChain(u))
+		}
+	}
+	if rail := s.Offer.Bitcoin(); rail != nil {
+		rates := pool.KeyOf("rates", s.Rates)
+		p.rates = part(&a, rates, a.newRates)
+		if len(s.Bitcoin.Esplora) > 0 {
+			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, rates), a.newBitcoin(rail, p.rates))
+		}
+	}
+	if s.Card.Observed() {
+		p.card = part(&a, a.railKey(s.Offer.Card, s.Card), a.newCard)
+	}
+	for _, shop := range s.Storefronts {
+		if shop.Observed() {
+			p.storefronts[shop.Rail.Name()] = part(&a, a.railKey(shop.Rail, shop.Seller, shop.HookSecret, shop.Token), a.newStorefront(shop))
+		}
+	}
+	return p, a.err
+}
+
+// acquisition takes parts into use until one cannot be made.
+type acquisition struct {
+	*Share
+	settings *Settings
+	err      error
+}
+
+// part takes one part into use; it is the zero value after an error.
+func part[T any](a *acquisition, key pool.Key, make func(*pool.Hosts[Host]) (T, error)) (found T) {
+	if a.err == nil {
+		found, a.err = pool.Acquire(a.Use, key, make)
+	}
+	return found
+}
+
+// railKey is the key of what observes a rail: the observer of another offer, or
+// of another ledger, is another one.
+func (a *acquisition) railKey(rail offer.Rail, settings ...any) pool.Key {
+	return pool.KeyOf("observer", a.LedgerKey, a.settings.account(rail), settings)
+}
+
+// facilitatorKey is equal for facilitators that are configured alike, at
+// whatever rail and offer: what fails at one is not asked by another.
+func facilitatorKey(c x402.FacilitatorConfig) pool.Key {
+	return pool.KeyOf("facilitator", c.URL, c.KeyID, c.KeySecret, c.Timeout)
+}
+
+func (a *acquisition) newKeys(hosts *pool.Hosts[Host]) (*signature.Keys, error) {
+	host := offer.Host(a.settings.Offer.BaseURL)
+	return signature.NewKeys(signature.KeysConfig{
+		DID: a.settings.Offer.DID(), Path: signingPrefix + "/" + certmagic.StorageKeys.Safe(host) + ".json",
+		Storage: storage(hosts), Now: time.Now, Logger: logger(hosts).With("host", host),
+	}), nil
+}
+
+func (a *acquisition) newQRKey(hosts *pool.Hosts[Host]) (*signature.Secret, error) {
+	return signature.NewSecret(storage(hosts), qrKey, "the key of QR addresses"), nil
+}
+
+// storage is that of the configuration that started last.
+func storage(hosts *pool.Hosts[Host]) func() signature.Storage {
+	return func() signature.Storage { return hosts.Current().Storage }
+}
+
+func (a *acquisition) newFacilitator(c x402.FacilitatorConfig) func(*pool.Hosts[Host]) (*x402.Facilitator, error) {
+	return func(hosts *pool.Hosts[Host]) (*x402.Facilitator, error) {
+		c.Transport, c.Now, c.Logger = a.Instruments.Transport("facilitator"), time.Now, logger(hosts)
+		return x402.NewFacilitator(c)
+	}
+}
+
+func (a *acquisition) newChain(u USDC) func(*pool.Hosts[Host]) (*evm.Observer, error) {
+	return func(hosts *pool.Hosts[Host]) (*evm.Observer, error) {
+		return evm.New(chain(a.settings, u, a.Ledger, a.Instruments, logger(hosts).With("offer", a.settings.Offer.ID)))
+	}
+}
+
+// chain says how a USDC rail is observed.
+func chain(s *Settings, u USDC, book *ledger.Ledger, i *Instruments, logger *slog.Logger) evm.Config {
+	return evm.Config{
+		OfferID: s.Offer.ID, USDC: u.Rail, Endpoints: u.RPC, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
+		Ledger: book, Transport: i.Transport("rpc"), Now: time.Now, Logger: logger,
+	}
+}
+
+func (a *acquisition) newRates(hosts *pool.Hosts[Host]) (*rate.Watcher, error) {
+	return rate.New(rate.Config{
+		Sources: a.settings.Rates, Transport: a.Instruments.Transport("rates"), Now: time.Now, Logger: logger(hosts),
+	})
+}
+
+func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher) func(*pool.Hosts[Host]) (*bitcoin.Observer, error) {
+	return func(hosts *pool.Hosts[Host]) (*bitcoin.Observer, error) {
+		return bitcoin.New(bitcoin.Config{
+			OfferID: a.settings.Offer.ID, Rail: rail, Endpoints: a.settings.Bitcoin.Esplora, Confirmations: a.settings.Bitcoin.Confirmations,
+			Rate: rates.Current, Ledger: a.Ledger, Transport: a.Instruments.Transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
+		})
+	}
+}
+
+func (a *acquisition) newCard(hosts *pool.Hosts[Host]) (*card.Observer, error) {
+	s := a.settings
+	return card.New(card.Config{
+		OfferID: s.Offer.ID, Account: s.Offer.AccountOf(s.Offer.Card), Rail: s.Offer.Card.Name(),
+		PaymentLink: s.Offer.Card.PaymentLink, TestMode: s.Offer.Card.TestMode, Secret: s.Card.WebhookSecret, APIKey: s.Card.APIKey,
+		Ledger: a.Ledger, Transport: a.Instruments.Transport("card"), Now: time.Now, Logger: a.railLogger(hosts, s.Offer.Card),
+	})
+}
+
+func (a *acquisition) newStorefront(shop Storefront) func(*pool.Hosts[Host]) (*storefront.Observer, error) {
+	return func(hosts *pool.Hosts[Host]) (*storefront.Observer, error) {
+		return storefront.New(storefront.Config{
+			OfferID: a.settings.Offer.ID, Account: a.settings.Offer.AccountOf(shop.Rail), Rail: shop.Rail.Name(),
+			Seller: shop.Seller, Product: shop.Rail.Product, Secret: shop.HookSecret, Token: shop.Token,
+			Ledger: a.Ledger, Transport: a.Instruments.Transport("storefront"), Now: time.Now, Logger: a.railLogger(hosts, shop.Rail),
+		})
+	}
+}
+
+func (a *acquisition) railLogger(hosts *pool.Hosts[Host], rail offer.Rail) *slog.Logger {
+	return logger(hosts).With("offer", a.settings.Offer.ID, "rail", rail.Name())
+}

@@ -1,0 +1,69 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// payments takes the x402 payments of one offer, also to rails that it had
+// before.
+type payments struct {
+	*x402.Service
+	former *formerRails
+}
+
+// newPayments puts facilitators and chains to the USDC rails. It calls nobody.
+func newPayments(s *Settings, p *parts, i *Instruments, logger *slog.Logger) (*payments, error) {
+	former := &formerRails{settings: s, parts: p, instruments: i, logger: logger, known: make(map[string]formerRail)}
+	var rails []x402.Rail
+	for _, u := range s.USDC {
+		rail := x402.Rail{USDC: u.Rail, Facilitators: p.facilitatorsOf(u)}
+		if chain := p.chains[u.Rail.Name()]; chain != nil {
+			rail.Chain = chain
+		}
+		rails = append(rails, rail)
+	}
+	service, err := x402.New(x402.Config{
+		Offer: s.Offer, Rails: rails, Ledger: p.ledger, Limiter: p.limiter, Owner: rand.Text(),
+		Former: former.find, Own: s.own, Signer: p.keys, Now: time.Now, Logger: logger,
+	})
+	return &payments{service, former}, err
+}
+
+// facilitatorsOf are those of a rail, in the order in which they are asked.
+func (p *parts) facilitatorsOf(u USDC) (found []*x402.Facilitator) {
+	for _, f := range u.Facilitators {
+		found = append(found, p.facilitators[facilitatorKey(f)])
+	}
+	return found
+}
+
+// run resolves what was left open and follows the accounts that were removed
+// from the configuration until ctx ends.
+func (p *payments) run(ctx context.Context) {
+	var work sync.WaitGroup
+	for _, chain := range p.former.observers(ctx) {
+		work.Go(func() { chain.Run(ctx) })
+	}
+	p.Service.Run(ctx)
+	work.Wait()
+}
+
+// countedPayments tells how attempts ended.
+type countedPayments struct {
+	*payments
+	offer string
+	count func(offer string, status x402.Status)
+}
+
+// Pay counts the outcome of an attempt.
+func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
+	outcome := p.payments.Pay(ctx, a)
+	p.count(p.offer, outcome.Status)
+	return outcome
+}

@@ -1,0 +1,293 @@
+// Package service is one offer at work: what it is made of, what it answers,
+// and what it does in the background. It knows no Caddy.
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// Service is one offer at work. It is the same object for all configurations
+// that have the same settings for it.
+type Service struct {
+	*Settings
+	*parts
+	// Server answers requests, and Desk is for the operator.
+	Server *web.Server
+	Desk   *desk.Desk
+
+	payments  *payments
+	announcer *announce.Announcer
+	logger    *slog.Logger
+	stops     []func() // of listening
+
+	opening sync.Mutex
+	opened  bool
+}
+
+// Acquire puts an offer to work, or goes on with it. It calls nobody and opens
+// nothing.
+func Acquire(share *Share, s *Settings) (*Service, error) {
+	p, err := share.acquire(s)
+	if err != nil {
+		return nil, err
+	}
+	return pool.Acquire(share.Use, pool.KeyOf("service", s.Key, share.LedgerKey, share.StorageKey), func(hosts *pool.Hosts[Host]) (*Service, error) {
+		return newService(s, p, hosts, share.Instruments)
+	})
+}
+
+func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) (*Service, error) {
+	svc := &Service{Settings: s, parts: p, logger: logger(hosts).With("offer", s.Offer.ID)}
+	var err error
+	if svc.payments, err = newPayments(s, p, i, svc.logger); err != nil {
+		return nil, err
+	}
+	allTest, _ := s.Offer.Test()
+	svc.announcer, err = announce.New(announce.Config{
+		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestnetCounts: allTest, Sinks: s.Announce, Owner: rand.Text(),
+		Emit:   func(name string, data map[string]any) { hosts.Current().Emit(name, data) },
+		Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if svc.Server, err = svc.newServer(i); err != nil {
+		return nil, err
+	}
+	svc.Desk = &desk.Desk{
+		Offer: s.Offer, Account: s.accountOf, Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary,
+		Rotate: svc.rotate, Now: time.Now, Logger: svc.logger,
+	}
+	svc.listen()
+	return svc, nil
+}
+
+// listen publishes what changes from now on, and what has changed already.
+func (svc *Service) listen() {
+	svc.stops = append(svc.stops, svc.keys.Listen(svc.publish))
+	if svc.rates != nil {
+		svc.stops = append(svc.stops, svc.rates.Listen(svc.refresh))
+	}
+	if svc.bitcoin != nil {
+		svc.stops = append(svc.stops, svc.bitcoin.Listen(svc.refresh))
+	}
+	svc.publish()
+}
+
+// refresh publishes what has changed: the rate, or the address of an extended
+// key.
+func (svc *Service) refresh() {
+	if satoshis := svc.live().Satoshis; svc.bitcoin != nil && satoshis > 0 {
+		svc.bitcoin.Quoted(satoshis, int64(svc.Offer.Amount))
+	}
+	svc.Server.Refresh()
+}
+
+// publish publishes the keys that sign, and what they signed.
+func (svc *Service) publish() {
+	svc.payments.Refresh()
+	svc.refresh()
+}
+
+func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
+	counted := countedPayments{svc.payments, svc.Offer.ID, i.Attempt}
+	var server *web.Server // serves the endpoint, which reads its report
+	endpoint, err := agent.New(agent.Config{
+		Offer:    svc.Offer,
+		Live:     svc.live,
+		Payments: counted,
+		Summary:  func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
+		ClientIP: i.ClientIP,
+		Logger:   svc.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	server, err = web.New(web.Config{
+		Offer:    svc.Offer,
+		Payments: counted,
+		Agent:    endpoint,
+		Live:     svc.live,
+		Receipts: svc.ledger,
+		Health:   svc.Health,
+		Hooks:    svc.hooks(),
+		OnDelivery: func(rail string, v observe.Verdict) {
+			i.Delivery(svc.Offer.ID, rail, v)
+			svc.announcer.Notify()
+		},
+		QRKey:    svc.qrKey.Bytes,
+		Keys:     svc.published,
+		ClientIP: i.ClientIP,
+		Now:      time.Now,
+		Logger:   svc.logger,
+	})
+	return server, err
+}
+
+// hooks take the webhooks of the rails that have a secret for them.
+func (svc *Service) hooks() web.Hooks {
+	hooks := web.Hooks{Storefronts: make(map[string]observe.Hook)}
+	if svc.Card.WebhookSecret != "" {
+		hooks.Card = svc.card
+	}
+	for _, shop := range svc.Storefronts {
+		if shop.HookSecret != "" {
+			hooks.Storefronts[shop.Rail.Name()] = svc.storefronts[shop.Rail.Name()]
+		}
+	}
+	return hooks
+}
+
+// HookedRails are the names of the rails that take webhooks.
+func (svc *Service) HookedRails() []string { return svc.Server.Hooks.Rails() }
+
+// Facilitators says how those are that settle. It never blocks.
+func (svc *Service) Facilitators() []x402.FacilitatorHealth { return svc.payments.Facilitators() }
+
+// published are the keys that the DID document lists.
+func (svc *Service) published() []document.VerificationKey {
+	var keys []document.VerificationKey
+	for _, key := range svc.keys.Published() {
+		keys = append(keys, document.VerificationKey{ID: key.ID, Public: key.Public})
+	}
+	return keys
+}
+
+// rotate makes a new signing key.
+func (svc *Service) rotate(ctx context.Context, revoke bool) (keyID string, from time.Time, err error) {
+	next, err := svc.keys.Rotate(ctx, revoke)
+	return svc.keys.DID + "#" + next.ID, next.From, err
+}
+
+// live never blocks and does no I/O.
+func (svc *Service) live() (now offer.Live) {
+	if svc.rates == nil {
+		return now
+	}
+	if current, known := svc.rates.Current(); known {
+		now.Satoshis, now.RateAt = rate.Satoshis(int64(svc.Offer.Amount), current), current.At
+	}
+	if svc.bitcoin != nil {
+		now.Address = svc.bitcoin.Address()
+	}
+	return now
+}
+
+// Open loads, once, what requests need from the open ledger and from the
+// storage. It comes before Run.
+func (svc *Service) Open(ctx context.Context) error {
+	svc.opening.Lock()
+	defer svc.opening.Unlock()
+	if svc.opened {
+		return nil
+	}
+	if err := svc.announcer.Load(ctx); err != nil {
+		return err
+	}
+	if svc.bitcoin != nil && svc.bitcoin.Address() == "" {
+		if err := svc.bitcoin.Load(ctx); err != nil {
+			return err
+		}
+	}
+	if err := svc.keys.Load(ctx); err != nil {
+		return err
+	}
+	if err := svc.qrKey.Load(ctx); err != nil {
+		return err
+	}
+	svc.opened = true
+	svc.publish()
+	return nil
+}
+
+// Run settles what was left open, follows former rails and announces receipts
+// until ctx ends, and waits then for settlements under way. What is left stays
+// open in the ledger and is resolved after the next start.
+func (svc *Service) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { svc.payments.run(ctx) })
+	work.Go(func() { svc.announcer.Run(ctx) })
+	work.Go(func() { svc.renew(ctx) })
+	work.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.patience())
+	defer cancel()
+	if err := svc.payments.Wait(ctx); err != nil {
+		svc.logger.Error("a settlement is still under way and is resolved after the next start", "error", err.Error())
+	}
+}
+
+// renew renders documents that expire again, once a day.
+func (svc *Service) renew(ctx context.Context) {
+	ticker := time.NewTicker(24 * time.Hour)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			svc.Server.Renew(now)
+		}
+	}
+}
+
+// Close ends the listening.
+func (svc *Service) Close() error {
+	for _, stop := range svc.stops {
+		stop()
+	}
+	return nil
+}
+
+// Health says how well each rail is observed. It never blocks. A rail that
+// nobody observes has none.
+func (svc *Service) Health() []observe.Health {
+	var all []observe.Health
+	for _, u := range svc.USDC {
+		if chain := svc.chains[u.Rail.Name()]; chain != nil {
+			all = append(all, chain.Health())
+		} else {
+			all = append(all, observe.Health{Rail: u.Rail.Name(), Source: "facilitator", Blind: true})
+		}
+	}
+	if svc.bitcoin != nil {
+		all = append(all, svc.bitcoin.Health())
+	}
+	if svc.card != nil {
+		all = append(all, svc.card.Health())
+	}
+	for _, shop := range svc.Storefronts {
+		if observer := svc.storefronts[shop.Rail.Name()]; observer != nil {
+			all = append(all, observer.Health())
+		}
+	}
+	if transfer := svc.Offer.Transfer(); transfer != nil {
+		all = append(all, observe.Health{Rail: transfer.Name(), Source: "operator"})
+	}
+	return all
+}
+
+// Announcements says how well each receiver of announcements is reached. It
+// never blocks.
+func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
+
+var (
+	_ pool.Runner = (*Service)(nil)
+	_ io.Closer   = (*Service)(nil)
+)

@@ -1,0 +1,215 @@
+package payoffer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	defaultAccount       = "pay"
+	defaultAmount        = "42"
+	defaultAttempts      = 10
+	defaultConfirmations = 2
+	defaultName          = "Payment offer"
+	defaultSourceURL     = "https://github.com/payoffer/caddy-pay-offer"
+	defaultTransfer      = "transfer"
+	defaultWindow        = time.Minute
+
+	maxAttempts      = 10_000
+	maxConfirmations = 100
+)
+
+// settings resolves and checks all options, which it does on a copy: secrets
+// never stand in the handler. Errors name the option.
+func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, error) {
+	configured, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	resolved := new(Handler)
+	if err := json.Unmarshal(configured, resolved); err != nil {
+		return nil, err
+	}
+	resolved.options().resolve(r, "")
+	if resolved.BaseURL == "" {
+		r.fail("base_url", errors.New("is missing; write the address at which this offer is reached"))
+	}
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	s, err := resolved.build(today)
+	if err != nil {
+		return nil, err
+	}
+	s.Key = pool.KeyOf("service", resolved)
+	return s, s.Check()
+}
+
+// build makes settings of options that are resolved and checked.
+func (h *Handler) build(today time.Time) (*service.Settings, error) {
+	s := &service.Settings{Limit: x402.Limit{Attempts: defaultAttempts, Period: defaultWindow}}
+	if h.RateLimit != nil {
+		s.Limit.Attempts = cmp.Or(h.RateLimit.Attempts, defaultAttempts)
+		s.Limit.Period = cmp.Or(time.Duration(h.RateLimit.Window), defaultWindow)
+	}
+	for _, payer := range h.IgnorePayers {
+		address, err := offer.ParseEVMAddress(payer)
+		if err != nil {
+			return nil, err
+		}
+		s.OwnPayers = append(s.OwnPayers, address)
+	}
+	for _, a := range h.Announce {
+		s.Announce = append(s.Announce, announce.Sink{URL: a.URL, Secret: a.Secret})
+	}
+	terms, err := h.terms(today)
+	if err != nil {
+		return nil, err
+	}
+	card, err := offer.NewCard(h.Card.URL, h.Card.Methods, terms.Amount)
+	if err != nil {
+		return nil, err
+	}
+	card.PaymentLink, card.TestMode = h.Card.PaymentLink, h.Card.TestMode
+	s.Card = service.Card{WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey}
+	rails, err := h.rails(s, terms)
+	if err != nil {
+		return nil, err
+	}
+	s.Offer, err = offer.New(terms, card, rails...)
+	return s, err
+}
+
+func (h *Handler) terms(today time.Time) (t offer.Terms, err error) {
+	t = offer.Terms{
+		Name: cmp.Or(h.Name, defaultName), Contact: h.Contact, SourceURL: cmp.Or(h.SourceURL, defaultSourceURL),
+		Account: cmp.Or(h.Account, defaultAccount), Updated: today.UTC().Format(time.DateOnly),
+	}
+	if t.BaseURL, err = offer.ParseOrigin(h.BaseURL); err != nil {
+		return t, err
+	}
+	if t.SiteURL, err = offer.ParseOrigin(cmp.Or(h.SiteURL, h.BaseURL)); err != nil {
+		return t, err
+	}
+	if t.Amount, err = offer.ParseUSD(cmp.Or(h.Amount, defaultAmount)); err != nil {
+		return t, err
+	}
+	t.ID = cmp.Or(h.ID, offer.Host(t.BaseURL))
+	t.Operator = cmp.Or(h.Operator, offer.Host(t.SiteURL))
+	t.Description = cmp.Or(h.Description, "One fixed payment of "+t.Amount.String()+" USD.")
+	if f := h.Funding; f != nil {
+		t.Funding = &offer.Funding{
+			EntityType: f.EntityType, EntityRole: f.EntityRole, Repository: f.Repository, WellKnown: f.WellKnown,
+			Licenses: f.Licenses, Tags: f.Tags,
+		}
+	}
+	return t, nil
+}
+
+// rails makes the rails but for the card, in the order of publication, and
+// their settings.
+func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.Rail, err error) {
+	for _, u := range h.USDC {
+		usdc, err := u.settings(len(rails) == 0, terms.Amount)
+		if err != nil {
+			return nil, err
+		}
+		s.USDC = append(s.USDC, usdc)
+		rails = append(rails, usdc.Rail)
+	}
+	if b := h.Bitcoin; b != nil {
+		rail, err := offer.NewBitcoin(b.Account, terms.Name, terms.Amount)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := rate.New(rate.Config{Sources: b.Rates}); err != nil {
+			return nil, err
+		}
+		s.Rates = b.Rates
+		s.Bitcoin = service.Bitcoin{
+			Esplora:       endpoints(b.Esplora, bitcoin.DefaultEndpoints(rail)),
+			Confirmations: cmp.Or(b.Confirmations, defaultConfirmations),
+		}
+		rails = append(rails, rail)
+	}
+	if b := h.BankTransfer; b != nil {
+		memo := cmp.Or(b.Memo, terms.Name+" "+terms.Amount.String())
+		rail, err := offer.NewTransfer(b.name(), b.Inbox, memo, terms.Operator, terms.Amount)
+		if err != nil {
+			return nil, err
+		}
+		rails = append(rails, rail)
+	}
+	for _, c := range h.Storefronts {
+		rail, err := offer.NewStorefront(c.Name, c.URL, terms.Amount)
+		if err != nil {
+			return nil, err
+		}
+		rail.Product = c.Product
+		s.Storefronts = append(s.Storefronts, service.Storefront{Rail: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token})
+		rails = append(rails, rail)
+	}
+	return rails, nil
+}
+
+// settings makes a USDC rail. The first is named usdc, the others after their
+// chain.
+func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err error) {
+	network, err := offer.LookupNetwork(u.Network)
+	if err != nil {
+		return s, err
+	}
+	name := "usdc"
+	if !first {
+		name += "-" + strconv.FormatInt(network.ChainID, 10)
+	}
+	s = service.USDC{
+		RPC: endpoints(u.RPC, []string{network.RPC}), Confirm: evm.Level(cmp.Or(u.Confirm, string(evm.Safe))), FromBlock: u.FromBlock,
+	}
+	for _, f := range u.Facilitators {
+		s.Facilitators = append(s.Facilitators, x402.FacilitatorConfig{
+			URL: f.URL, KeyID: f.KeyID, KeySecret: f.KeySecret, Timeout: time.Duration(f.Timeout),
+		})
+	}
+	if len(s.Facilitators) == 0 && network.Test {
+		s.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator}}
+	}
+	s.Rail, err = offer.NewUSDC(name, network, u.Address, amount)
+	return s, err
+}
+
+// endpoints are those that are given, or public ones, or none.
+func endpoints(given, public []string) []string {
+	switch {
+	case len(given) == 0:
+		return public
+	case slices.Contains(given, upstreamOff):
+		return nil
+	}
+	return given
+}
+
+func (b *BankTransferConfig) name() string { return cmp.Or(b.Name, defaultTransfer) }
+
+// publicHost reports whether an origin is meant for others than this machine.
+func publicHost(origin string) bool {
+	host := offer.Host(origin)
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
+	}
+	return !offer.IsLoopback(host)
+}
