@@ -24,7 +24,9 @@ type Card struct {
 	// TestMode says that the checkout takes test payments, which are worth
 	// nothing.
 	TestMode bool
-	amount   USD
+	// PaymentLink is the processor's id of the checkout, or empty.
+	PaymentLink string
+	amount      USD
 }
 
 // NewCard makes the card rail. No methods means CardMethods.
@@ -41,6 +43,17 @@ func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 
 // Name is "card".
 func (c *Card) Name() string { return RailCard }
+
+// Test reports whether the checkout takes test payments.
+func (c *Card) Test() bool { return c.TestMode }
+
+// Account is "stripe/<payment link>", empty without one.
+func (c *Card) Account() string {
+	if c.PaymentLink == "" {
+		return ""
+	}
+	return "stripe/" + c.PaymentLink
+}
 
 // Methods is the checkout.
 func (c *Card) Methods(_ *Offer, _ Live) []Method {

@@ -64,6 +64,9 @@ func NewUSDC(name string, network Network, payTo string, amount USD) (*USDC, err
 // Name is the rail's path segment: "usdc", or "usdc-<chain id>".
 func (u *USDC) Name() string { return u.name }
 
+// Test reports whether the rail is on a test network.
+func (u *USDC) Test() bool { return u.Network.Test }
+
 // AmountAtomic is the price in the token's atomic units (10^-6 USDC).
 func (u *USDC) AmountAtomic() string { return strconv.FormatInt(int64(u.amount)*atomicPerCent, 10) }
 

@@ -3,6 +3,7 @@
 package offer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -126,6 +127,11 @@ func (o *Offer) Rail(name string) (Rail, bool) {
 	return o.Rails[i], true
 }
 
+// AccountOf names where a rail's money arrives. A rail of which nobody but the
+// operator tells has an account in the offer's own name, so that it is nobody
+// else's.
+func (o *Offer) AccountOf(r Rail) string { return cmp.Or(r.Account(), "operator/"+o.ID+"/"+r.Name()) }
+
 // USDC are the rails that take USDC, in order.
 func (o *Offer) USDC() []*USDC { return railsOf[*USDC](o) }
 
@@ -140,7 +146,7 @@ func (o *Offer) Bitcoin() *Bitcoin { return first(railsOf[*Bitcoin](o)) }
 func (o *Offer) Test() (all, some bool) {
 	var tests []bool
 	for _, u := range o.USDC() {
-		tests = append(tests, u.Network.Test)
+		tests = append(tests, u.Test())
 	}
 	if b := o.Bitcoin(); b != nil {
 		tests = append(tests, b.Test())

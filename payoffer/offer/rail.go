@@ -7,6 +7,11 @@ import "time"
 type Rail interface {
 	// Name is the rail's path segment under /v1/pay: [a-z0-9-]+.
 	Name() string
+	// Test reports whether the rail's money is worth nothing.
+	Test() bool
+	// Account names where the rail's money arrives, so that no two places have
+	// the same name; empty where nobody but the operator tells of it.
+	Account() string
 	// Methods are the ways to pay over this rail now. The first is the one
 	// behind <rail>.uri and <rail>.png.
 	Methods(o *Offer, live Live) []Method

@@ -4,9 +4,11 @@ import "strings"
 
 // Storefront is a checkout at a shop, priced at the offer's amount.
 type Storefront struct {
-	name   string
-	url    string
-	amount USD
+	// Product is the shop's id of what is sold, or empty.
+	Product string
+	name    string
+	url     string
+	amount  USD
 }
 
 // NewStorefront makes the rail name for a shop's checkout address.
@@ -20,6 +22,17 @@ func NewStorefront(name, checkout string, amount USD) (*Storefront, error) {
 
 // Name is the path segment that the operator chose, such as "tip-jar".
 func (s *Storefront) Name() string { return s.name }
+
+// Test is false: a shop's test purchases make no receipts.
+func (s *Storefront) Test() bool { return false }
+
+// Account is "gumroad/<product>", empty without one.
+func (s *Storefront) Account() string {
+	if s.Product == "" {
+		return ""
+	}
+	return "gumroad/" + s.Product
+}
 
 // Methods is the shop's checkout.
 func (s *Storefront) Methods(_ *Offer, _ Live) []Method {

@@ -31,6 +31,12 @@ func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error)
 // Name is the path segment that the operator chose.
 func (t *Transfer) Name() string { return t.name }
 
+// Test is false: a bank's money is real.
+func (t *Transfer) Test() bool { return false }
+
+// Account is empty: of transfers the operator alone tells.
+func (t *Transfer) Account() string { return "" }
+
 // Inbox is the e-mail address that answers with the bank details.
 func (t *Transfer) Inbox() string { return t.inbox }
 
