@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Cursor says how far an account was read, and how well that goes.
+// Cursor says how far an account was read.
 type Cursor struct {
 	Offer, Account string
 	// Position is the last position covered, in the rail's own terms, and
@@ -13,19 +13,17 @@ type Cursor struct {
 	Position, Anchor string
 	// OKAt is when the source last answered, in Unix seconds; 0 for never.
 	OKAt int64
-	// Error is a code of the caller's list, or empty.
-	Error string
 }
 
 // Cursor reads the cursor of an account.
 func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, bool, error) {
 	return first(collect(ctx, l, scanCursor, `
-		SELECT offer, account, position, anchor, ok_at, error FROM cursors WHERE offer = $1 AND account = $2`,
+		SELECT offer, account, position, anchor, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
 		offer, account))
 }
 
 func scanCursor(row scanner) (c Cursor, err error) {
-	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.OKAt, &c.Error)
+	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.OKAt)
 	return c, err
 }
 
@@ -34,10 +32,9 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO cursors (account, offer, position, anchor, ok_at, error) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor,
-			ok_at = excluded.ok_at, error = excluded.error`,
-		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt, c.Error)
+		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
+		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
 	if err != nil {
 		return fmt.Errorf("storing the cursor: %w", err)
 	}

@@ -60,7 +60,8 @@ const firstVersion = `
 	INSERT INTO totals
 		SELECT offer, account, rail, status, evidence_level, own, testnet, count(*), sum(amount), sum(refunded),
 			sum(coalesce(usd_cents, 0)), sum(refunded_cents), count(*) - count(usd_cents)
-		FROM receipts GROUP BY 1, 2, 3, 4, 5, 6, 7;`
+		FROM receipts GROUP BY 1, 2, 3, 4, 5, 6, 7;
+	INSERT INTO cursors VALUES ('chain', 'pay.example', '7', '0xhash', 1000, 'unreachable');`
 
 func TestLedgerOfTheFirstVersionKeepsItsRowsAndSums(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
@@ -80,6 +81,10 @@ func TestLedgerOfTheFirstVersionKeepsItsRowsAndSums(t *testing.T) {
 		require.Equal(t, []string{
 			"eip155:84532:0xa:0 1 >confirmed", "pi_1 1 >confirmed", "pi_2 1 >reversed", "pi_3 1 >confirmed",
 		}, statuses(t, l))
+
+		cursor, _, err := l.Cursor(t.Context(), testOffer, "chain")
+		require.NoError(t, err)
+		require.Equal(t, Cursor{Offer: testOffer, Account: "chain", Position: "7", Anchor: "0xhash", OKAt: 1_000}, cursor)
 
 		// What was known of refunds and disputes is still known.
 		for _, id := range []string{"pi_1", "pi_2", "pi_3"} {

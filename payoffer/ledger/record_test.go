@@ -181,7 +181,7 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 		_, err = l.Record(t.Context(), &cursor, chainSighting("0xa", StatusSeen))
 		require.NoError(t, err)
 		next := cursor
-		next.Position, next.Error = "8", "unreachable"
+		next.Position, next.OKAt = "8", 1_060
 		bad := chainSighting("0xb", StatusSeen)
 		bad.Account = "unregistered"
 		_, err = l.Record(t.Context(), &next, chainSighting("0xc", StatusSeen), bad)
