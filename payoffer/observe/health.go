@@ -3,28 +3,27 @@
 // entries.
 package observe
 
+import "github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+
 // Error codes of a rail's health: a fixed list, never an upstream's text.
 const (
-	ErrUnreachable = "unreachable"
+	ErrUnreachable = source.Unreachable
 	ErrWrongChain  = "wrong_chain"
-	ErrBadAnswer   = "bad_answer"
+	ErrBadAnswer   = source.BadAnswer
 	ErrLagging     = "lagging"
 	ErrLedger      = "ledger_unavailable"
 	// ErrDisagree: two sources tell different things.
 	ErrDisagree = "sources_disagree"
 	// ErrUnauthorized: the provider refuses the key or token.
-	ErrUnauthorized = "unauthorized"
+	ErrUnauthorized = source.Unauthorized
 	// ErrLimited: the provider asks for fewer calls.
-	ErrLimited = "rate_limited"
+	ErrLimited = source.Limited
 	// ErrHistory: what was final has changed; the rail has stopped.
 	ErrHistory = "final_history_changed"
 )
 
-// Error is a failure of a truth source. Its text is a code and the source's
-// host: an upstream's own words and the rest of its URL may hold a key.
-type Error struct{ Code, Host string }
-
-func (e *Error) Error() string { return e.Code + " (" + e.Host + ")" }
+// Error is a failure of a truth source.
+type Error = source.Error
 
 // Health says how well one rail is observed.
 type Health struct {

@@ -3,28 +3,42 @@ package observe
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// Recorder is what observers write to; *ledger.Ledger is one.
-type Recorder interface {
+// Ledger is what every observer reads and writes; *ledger.Ledger is one.
+type Ledger interface {
 	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
+	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
+	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
 }
+
+// ErrNoLedger is all that is said of the ledger's failures: its own words may name
+// its address.
+var ErrNoLedger error = &Error{Code: ErrLedger, Host: "ledger"}
 
 // Record commits sightings and the cursor that covers them. Sightings that the
 // ledger refuses for good (ledger.ErrSighting), as one with an absurd amount,
-// are returned and do not keep the others out.
-func Record(ctx context.Context, r Recorder, cursor *ledger.Cursor, sightings ...ledger.Sighting) (refused []ledger.Sighting, err error) {
+// are returned and do not keep the others out. The error is ErrNoLedger.
+func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, sightings ...ledger.Sighting) (refused []ledger.Sighting, err error) {
 	if len(sightings) == 0 && cursor == nil {
 		return nil, nil
 	}
-	_, err = r.Record(ctx, cursor, sightings...)
-	if !errors.Is(err, ledger.ErrSighting) {
-		return nil, err
+	_, err = l.Record(ctx, cursor, sightings...)
+	if errors.Is(err, ledger.ErrSighting) {
+		refused, err = recordEach(ctx, l, cursor, sightings)
 	}
+	if err != nil {
+		return refused, ErrNoLedger
+	}
+	return refused, nil
+}
+
+func recordEach(ctx context.Context, l Ledger, cursor *ledger.Cursor, sightings []ledger.Sighting) (refused []ledger.Sighting, err error) {
 	for _, s := range sightings {
-		_, err := r.Record(ctx, nil, s)
+		_, err := l.Record(ctx, nil, s)
 		switch {
 		case errors.Is(err, ledger.ErrSighting):
 			refused = append(refused, s)
@@ -33,8 +47,38 @@ func Record(ctx context.Context, r Recorder, cursor *ledger.Cursor, sightings ..
 		}
 	}
 	if cursor != nil {
-		_, err = r.Record(ctx, cursor)
-		return refused, err
+		_, err = l.Record(ctx, cursor)
 	}
-	return refused, nil
+	return refused, err
+}
+
+// Cursor reads how far an account was observed. The error is ErrNoLedger.
+func Cursor(ctx context.Context, l Ledger, offer, account string) (ledger.Cursor, bool, error) {
+	c, found, err := l.Cursor(ctx, offer, account)
+	if err != nil {
+		return ledger.Cursor{}, false, ErrNoLedger
+	}
+	return c, found, nil
+}
+
+// Origin is since when an account's money counts, in the unit of its cursor: a
+// Unix second, or a block. The account's first observer stores first; -1 stores
+// nothing, and is what comes back while nobody has. The error is ErrNoLedger.
+func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (int64, error) {
+	text := ""
+	if first >= 0 {
+		text = strconv.FormatInt(first, 10)
+	}
+	text, err := l.SetOrigin(ctx, offer, account, text)
+	if err != nil {
+		return 0, ErrNoLedger
+	}
+	if text == "" {
+		return -1, nil
+	}
+	origin, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || origin < 0 {
+		return 0, ErrNoLedger
+	}
+	return origin, nil
 }

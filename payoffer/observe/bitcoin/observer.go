@@ -36,9 +36,7 @@ const (
 
 // Ledger is what the observer needs of the ledger; *ledger.Ledger has it.
 type Ledger interface {
-	observe.Recorder
-	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
-	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
+	observe.Ledger
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
 	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error)

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -29,9 +28,7 @@ const (
 
 // Ledger is where receipts are kept; *ledger.Ledger is one.
 type Ledger interface {
-	observe.Recorder
-	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
-	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
+	observe.Ledger
 }
 
 // Config says whose money an Observer sees, and by what means.

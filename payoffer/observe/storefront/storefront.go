@@ -39,11 +39,9 @@ const (
 
 // Ledger is what the observer reads and writes; *ledger.Ledger is one.
 type Ledger interface {
-	observe.Recorder
+	observe.Ledger
 	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
 	Asserted(ctx context.Context, offer, account string, after int64, limit int) ([]ledger.Receipt, error)
-	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
-	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
 }
 
 // Config says which sales are observed and how.

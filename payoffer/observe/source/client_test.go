@@ -1,0 +1,183 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// serve starts a source that answers every call so.
+func serve(t *testing.T, answer http.HandlerFunc) (url string) {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// transport answers without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestAnAnswerIsReadWithItsHeader(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Asked", r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Accept")+r.Header.Get("Content-Type"))
+		_, _ = io.Copy(w, r.Body)
+		_, _ = io.WriteString(w, "!")
+	})
+	body, header, err := Client{}.Do(t.Context(), Request{URL: url + "/a?b=c", Header: http.Header{"Accept": {"text/x"}}, Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, "!", string(body))
+	require.Equal(t, "GET /a?b=c text/x", header.Get("X-Asked"))
+
+	body, header, err = Client{}.Do(t.Context(), Request{URL: url, Body: []byte("{}"), Limit: 3})
+	require.NoError(t, err)
+	require.Equal(t, "{}!", string(body))
+	require.Equal(t, "POST / application/json", header.Get("X-Asked"))
+}
+
+func TestEveryStatusButTwoHundredIsACode(t *testing.T) {
+	for status, want := range map[int]string{
+		204: BadAnswer, 302: BadAnswer, 307: BadAnswer, 400: BadAnswer, 404: BadAnswer, 410: BadAnswer,
+		401: Unauthorized, 403: Unauthorized, 429: Limited, 408: Unreachable, 500: Unreachable, 503: Unreachable,
+	} {
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/elsewhere" {
+				t.Error("the redirect was followed")
+			}
+			w.Header().Set("Location", "/elsewhere")
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(status)
+		})
+		_, _, err := Client{}.Do(t.Context(), Request{URL: url + "/secret", Limit: 10})
+		require.Equal(t, &Error{Code: want, Host: "127.0.0.1", Status: status, Wait: 7 * time.Second}, err, status)
+		require.EqualError(t, err, want+" (127.0.0.1)")
+		require.Equal(t, want, Code(fmt.Errorf("round: %w", err)))
+	}
+}
+
+func TestAnAnswerIsBounded(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "12345") })
+	body, _, err := Client{}.Do(t.Context(), Request{URL: url, Limit: 5})
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(body))
+	_, _, err = Client{}.Do(t.Context(), Request{URL: url, Limit: 4})
+	require.EqualError(t, err, "bad_answer (127.0.0.1)")
+	require.ErrorAs(t, err, new(*http.MaxBytesError))
+}
+
+func TestAStreamThatCannotBeReadIsABadAnswer(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "12345") })
+	malformed := errors.New("malformed")
+	_, err := Client{}.Stream(t.Context(), Request{URL: url, Limit: 5}, func(io.Reader) error { return malformed })
+	require.EqualError(t, err, "bad_answer (127.0.0.1)")
+	require.ErrorIs(t, err, malformed)
+}
+
+func TestAConnectionThatBreaksIsNoAnswer(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "9")
+		_, _ = io.WriteString(w, "12345")
+	})
+	_, _, err := Client{}.Do(t.Context(), Request{URL: url, Limit: 10})
+	require.EqualError(t, err, "unreachable (127.0.0.1)")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	decode := func(r io.Reader) error {
+		_, _ = io.ReadAll(r)
+		return errors.New("a decoder that swallows the reason")
+	}
+	_, err = Client{}.Stream(t.Context(), Request{URL: url, Limit: 10}, decode)
+	require.Equal(t, Unreachable, Code(err))
+}
+
+func TestNoErrorHoldsTheAddress(t *testing.T) {
+	for name, url := range map[string]string{
+		"nobody there":  "http://127.0.0.1:1/secret",
+		"no URL":        "http://a b/secret",
+		"another sheme": "ftp://host.example/secret",
+	} {
+		_, _, err := Client{}.Do(t.Context(), Request{URL: url, Limit: 1})
+		require.Equal(t, Unreachable, Code(err), name)
+		require.False(t, err.(*Error).Timeout())
+		for ; err != nil; err = errors.Unwrap(err) {
+			require.NotContains(t, err.Error(), "secret", name)
+		}
+	}
+}
+
+func TestASourceThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := transport(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		begin := time.Now()
+		_, _, err := Client{Transport: hang, Timeout: time.Minute}.Do(t.Context(), Request{URL: "http://source.example/", Limit: 1})
+		require.EqualError(t, err, "unreachable (source.example)")
+		require.True(t, err.(*Error).Timeout())
+		require.Equal(t, time.Minute, time.Since(begin))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err = Client{Transport: hang, Timeout: time.Minute}.Do(ctx, Request{URL: "http://source.example/", Limit: 1})
+		require.False(t, err.(*Error).Timeout())
+	})
+}
+
+func TestARefusalLeavesTheConnectionInUse(t *testing.T) {
+	peers := map[string]bool{}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		peers[r.RemoteAddr] = true
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(bytes.Repeat([]byte("x"), maxRest/2))
+	})
+	for range 3 {
+		_, _, err := Client{}.Do(t.Context(), Request{URL: url, Limit: 10})
+		require.Error(t, err)
+	}
+	require.Len(t, peers, 1)
+}
+
+func TestAnythingElseIsASourceThatCannotBeRead(t *testing.T) {
+	require.Equal(t, Unreachable, Code(errors.New("other")))
+	require.Empty(t, Code(nil))
+}
+
+func TestRetryAfterIsReadInBothForms(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"":                              0,
+		"0":                             0,
+		"120":                           2 * time.Minute,
+		"3601":                          time.Hour,
+		"99999999999999999999999999":    time.Hour,
+		"-5":                            0,
+		"1.5":                           0,
+		"soon":                          0,
+		"Fri, 15 Jan 2027 08:00:30 GMT": 30 * time.Second,
+		"Fri, 15 Jan 2027 07:59:30 GMT": 0,
+		"Sat, 15 Jan 2028 08:00:00 GMT": time.Hour,
+	} {
+		h := http.Header{"Retry-After": {value}, "Date": {"Fri, 15 Jan 2027 08:00:00 GMT"}}
+		require.Equal(t, want, retryAfter(h), "%q", value)
+	}
+	require.Zero(t, retryAfter(http.Header{}))
+	require.Zero(t, retryAfter(http.Header{"Retry-After": {"Fri, 15 Jan 2027 08:00:30 GMT"}}), "by whose clock?")
+}
+
+func FuzzRetryAfterIsNeverLongerThanAnHour(f *testing.F) {
+	f.Add("120", "")
+	f.Add("Fri, 15 Jan 2027 08:00:30 GMT", "Fri, 15 Jan 2027 08:00:00 GMT")
+	f.Fuzz(func(t *testing.T, value, date string) {
+		d := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}})
+		require.True(t, d >= 0 && d <= time.Hour, "%v", d)
+	})
+}

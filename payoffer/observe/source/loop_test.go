@@ -1,0 +1,204 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// diary is a loop in simulated time, and when its rounds began.
+type diary struct {
+	Loop
+	begin  time.Time
+	rounds []time.Duration
+	fails  error
+	turns  []string
+}
+
+// simulate runs test beside a loop that change has altered.
+func simulate(t *testing.T, change func(*diary), test func(t *testing.T, d *diary, stop func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{begin: time.Now()}
+		d.Round = func(context.Context) (time.Duration, error) {
+			d.rounds = append(d.rounds, time.Since(d.begin))
+			return time.Minute, d.fails
+		}
+		d.Random = func() float64 { return 0 }
+		d.Turned = func(err error) { d.turns = append(d.turns, Code(err)) }
+		if change != nil {
+			change(d)
+		}
+		test(t, d, d.start(t))
+	})
+}
+
+// start runs the loop until stop, which waits for its end.
+func (d *diary) start(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Run(ctx)
+	}()
+	synctest.Wait()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// after lets simulated time pass, and returns when rounds began meanwhile.
+func (d *diary) after(pause time.Duration) []time.Duration {
+	before := len(d.rounds)
+	time.Sleep(pause)
+	synctest.Wait()
+	return d.rounds[before:]
+}
+
+func TestRoundsRunAtOnceAndAgainUntilTheEnd(t *testing.T) {
+	simulate(t, nil, func(t *testing.T, d *diary, stop func()) {
+		require.Equal(t, []time.Duration{0}, d.rounds)
+		require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, d.after(2*time.Minute))
+		stop()
+		require.Empty(t, d.after(time.Hour))
+		require.Empty(t, d.turns, "nothing was ever wrong")
+	})
+}
+
+func TestALoopRunsAgainAfterItsEnd(t *testing.T) {
+	simulate(t, nil, func(t *testing.T, d *diary, stop func()) {
+		d.fails = errors.New("down")
+		d.after(time.Minute)
+		stop()
+		d.after(time.Hour - time.Minute)
+		stop = d.start(t)
+		defer stop()
+		require.Equal(t, []time.Duration{0, time.Minute, time.Hour}, d.rounds)
+		require.Equal(t, []string{Unreachable}, d.turns, "it is the same trouble")
+	})
+}
+
+func TestALoopWhoseTimeIsOverRunsNoRound(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	(&Loop{Round: func(context.Context) (time.Duration, error) {
+		t.Error("a round")
+		return 0, nil
+	}}).Run(ctx)
+}
+
+func TestPausesDoubleWhileRoundsFail(t *testing.T) {
+	backOff := func(d *diary) { d.Least, d.Most, d.fails = time.Second, 5*time.Second, errors.New("down") }
+	simulate(t, backOff, func(t *testing.T, d *diary, stop func()) {
+		defer stop()
+		at := func(seconds ...time.Duration) []time.Duration {
+			for i := range seconds {
+				seconds[i] *= time.Second
+			}
+			return seconds
+		}
+		require.Equal(t, at(1, 3, 7, 12, 17), d.after(17*time.Second))
+		d.fails = nil
+		require.Equal(t, at(22, 82), d.after(65*time.Second))
+		d.fails = errors.New("down")
+		require.Equal(t, at(142, 143, 145), d.after(63*time.Second), "from the beginning again")
+	})
+}
+
+func TestAWakeStartsARoundUnlessTheLastOneFailed(t *testing.T) {
+	var wake chan struct{}
+	waking := func(d *diary) {
+		wake = make(chan struct{}, 1)
+		d.Wake = wake
+	}
+	backOff := func(d *diary) {
+		waking(d)
+		d.Least, d.Most = 10*time.Second, time.Minute
+	}
+	simulate(t, backOff, func(t *testing.T, d *diary, stop func()) {
+		defer stop()
+		d.after(time.Second)
+		d.fails = errors.New("down")
+		wake <- struct{}{}
+		require.Equal(t, []time.Duration{time.Second}, d.after(0))
+		wake <- struct{}{}
+		require.Empty(t, d.after(9*time.Second))
+		d.fails = nil
+		require.Equal(t, []time.Duration{11 * time.Second, 11 * time.Second}, d.after(time.Second), "what was asked meanwhile is not forgotten")
+	})
+	simulate(t, waking, func(t *testing.T, d *diary, stop func()) {
+		defer stop()
+		d.fails = errors.New("down")
+		d.after(time.Minute)
+		wake <- struct{}{}
+		require.Len(t, d.after(0), 1, "without a pause of its own a failure is like any other round")
+	})
+}
+
+func TestATroubleIsToldOnceAndSoIsItsEnd(t *testing.T) {
+	var log bytes.Buffer
+	told := func(d *diary) {
+		d.Turned = Log(slog.New(slog.NewTextHandler(&log, nil)), "the sun cannot be seen", "the sun is back")
+	}
+	simulate(t, told, func(t *testing.T, d *diary, stop func()) {
+		defer stop()
+		code, well := d.Last()
+		require.Empty(t, code)
+		require.True(t, well)
+		d.fails = &Error{Code: Limited, Host: "sun.example"}
+		d.after(5 * time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), `level=WARN msg="the sun cannot be seen" error="rate_limited (sun.example)"`))
+		d.fails = &Error{Code: Unauthorized, Host: "sun.example"}
+		d.after(5 * time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "unauthorized"), "another trouble")
+		code, well = d.Last()
+		require.Equal(t, Unauthorized, code)
+		require.False(t, well)
+		d.fails = nil
+		d.after(5 * time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), `level=INFO msg="the sun is back"`))
+		require.Equal(t, 3, strings.Count(log.String(), "\n"))
+	})
+}
+
+func TestTheEndOfARoundsTimeIsNoFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := Loop{
+		Round: func(ctx context.Context) (time.Duration, error) {
+			cancel()
+			return 0, ctx.Err()
+		},
+		Turned: func(error) { t.Error("told") },
+	}
+	_, failed := l.Once(ctx)
+	require.False(t, failed)
+	code, well := l.Last()
+	require.Empty(t, code)
+	require.False(t, well, "no round went well yet")
+}
+
+func TestTheTurnsMayBeNobodysBusiness(t *testing.T) {
+	l := Loop{Round: func(context.Context) (time.Duration, error) { return time.Second, errors.New("down") }}
+	pause, failed := l.Once(t.Context())
+	require.True(t, failed)
+	require.Equal(t, time.Second, pause)
+}
+
+func TestPausesAreBoundedAndSpreadOverAFifth(t *testing.T) {
+	var got []time.Duration
+	for failures := 1; failures <= 9; failures++ {
+		got = append(got, Backoff(failures, 5*time.Second, 5*time.Minute, 0)/time.Second)
+	}
+	require.Equal(t, []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300}, got)
+	require.Equal(t, 5*time.Minute, Backoff(1_000_000, 5*time.Second, 5*time.Minute, 0), "for good")
+	require.Equal(t, 4*time.Second, Backoff(1, 5*time.Second, 5*time.Minute, 1))
+	require.Equal(t, 9*time.Second, Spread(10*time.Second, 0.5))
+}
