@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -31,17 +33,16 @@ type KeysConfig struct {
 	// Path is where the keys stand in the Storage that is in use now.
 	Path    string
 	Storage func() Storage
-	// OnChange is called when others are to be published or sign, and once a
-	// day, while Run runs and after Rotate.
-	OnChange func()
-	Now      func() time.Time
-	Logger   *slog.Logger
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // Keys sign for one domain. The first key is made when the first instance
-// starts. They are safe for concurrent use.
+// starts. They are safe for concurrent use. Who listens is told when others are
+// to be published or sign, and once a day.
 type Keys struct {
 	KeysConfig
+	source.Listeners
 	stored  stored
 	ring    atomic.Pointer[Ring] // nil until it is loaded
 	loading sync.Mutex
@@ -129,7 +130,7 @@ func (k *Keys) Rotate(ctx context.Context, revoke bool) (next Key, err error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k.OnChange()
+	k.Tell()
 	keys := k.Published()
 	return keys[len(keys)-1], nil
 }
@@ -189,7 +190,7 @@ func (k *Keys) Run(ctx context.Context) {
 		failing = err != nil
 		if state := k.state(); !slices.Equal(state, published) || k.Now().Sub(signed) >= renewEvery {
 			published, signed = state, k.Now()
-			k.OnChange()
+			k.Tell()
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keysOf are keys in a storage that tell nobody of changes.
+// keysOf are keys in a storage.
 func keysOf(storage Storage) *Keys {
 	return NewKeys(KeysConfig{
 		DID: "did:web:pay.example.org%3A8443", Path: "pay_offer/signing/pay.example.org-8443.json",
-		Storage: func() Storage { return storage }, OnChange: func() {}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Storage: func() Storage { return storage }, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -97,7 +97,7 @@ func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		var publications atomic.Int32
-		two.OnChange = func() { publications.Add(1) }
+		two.Listen(func() { publications.Add(1) })
 		work.Go(func() { two.Run(ctx) })
 
 		next, err := one.Rotate(t.Context(), false)
