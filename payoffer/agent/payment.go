@@ -55,14 +55,12 @@ func (e *Endpoint) attempted(o x402.Outcome) attempted {
 		a.Network, a.Transaction, a.Payer = o.Response.Network, o.Response.Transaction, o.Response.Payer
 		return a
 	case x402.Conflict:
-		a.Status = "conflict"
+		a.Status = string(o.Status)
 		return a
-	case x402.Limited:
-		a.Status = "limited"
-	case x402.Unavailable:
-		a.Status = "unavailable"
+	case x402.Limited, x402.Unavailable:
+		a.Status = string(o.Status)
 	default:
-		a.Status = "open" // and whatever is not known to be something else
+		a.Status = string(x402.Open) // and whatever is not known to be something else
 	}
 	a.RetryAfterSeconds = max(1, int64(o.RetryAfter.Seconds()+0.999))
 	return a

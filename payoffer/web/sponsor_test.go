@@ -80,7 +80,7 @@ func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
 		{x402.Conflict, 409, "payment-conflict", "", "sign no new one"},
 		{x402.Malformed, 400, "malformed-payment", "", "Nothing was charged"},
 		{x402.Limited, 429, "too-many-attempts", "7", "Nothing was charged"},
-		{x402.Status(0), 503, "open-settlement", "7", "do not sign a new one"},
+		{x402.Status(""), 503, "open-settlement", "7", "do not sign a new one"},
 	} {
 		w := newWorld(t)
 		w.outcome = x402.Outcome{Status: tc.status, Version: 2, Reason: "code", Detail: "the sentence", Intent: "intent-1", RetryAfter: 7 * time.Second}

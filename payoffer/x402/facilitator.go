@@ -2,31 +2,35 @@ package x402
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // DefaultTestFacilitator settles on test networks without an account.
 const DefaultTestFacilitator = "https://x402.org/facilitator"
 
-// DefaultTimeout is how long a facilitator may take for one call.
-const DefaultTimeout = 30 * time.Second
+// defaultTimeout is how long a facilitator may take for one call.
+const defaultTimeout = 30 * time.Second
 
-// maxAnswer bounds a facilitator's answer in bytes. The longest one lists what
-// it supports.
-const maxAnswer = 256 << 10
+// maxReply bounds a facilitator's reply in bytes. The longest one lists what it
+// supports.
+const maxReply = 256 << 10
 
 // FacilitatorConfig describes a facilitator.
 type FacilitatorConfig struct {
@@ -34,23 +38,34 @@ type FacilitatorConfig struct {
 	URL string
 	// KeyID and KeySecret sign requests to the CDP facilitator; both or none.
 	KeyID, KeySecret string
-	// Timeout bounds one call. 0 means DefaultTimeout.
+	// Timeout bounds one call. 0 means 30 seconds.
 	Timeout time.Duration
 	// Transport carries the calls. nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	// Now is the clock of signed requests and of pauses. nil means time.Now.
 	Now func() time.Time
+	// Logger hears of changes while Run watches. nil means nobody.
+	Logger *slog.Logger
 }
 
-// Facilitator verifies and settles payments on the chain for us.
+// Facilitator verifies and settles payments on the chain for us. It may be
+// shared by rails, offers and configurations: what fails for one is not asked
+// for another.
 type Facilitator struct {
 	url     *url.URL
 	timeout time.Duration
 	client  *http.Client
 	signer  *cdpSigner // nil without a key
-	now     func() time.Time
-	// health is shared by all rails that the facilitator settles.
-	health *health
+	health  *health
+	log     *slog.Logger
+
+	// networks are those (CAIP-2) on which the facilitator is to settle: true
+	// once the log was told that it does not.
+	mu       sync.Mutex
+	networks map[string]bool
+	// rests is what the log was told last: whether it is left alone. It is
+	// Run's own.
+	rests bool
 }
 
 // NewFacilitator checks a facilitator's configuration and calls nobody. Errors
@@ -63,13 +78,14 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	f := &Facilitator{url: u, timeout: c.Timeout, now: c.Now, health: newHealth(), client: &http.Client{
-		Transport: c.Transport,
-		// A redirect would carry the payment to an address nobody configured.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	if f.timeout == 0 {
-		f.timeout = DefaultTimeout
+	f := &Facilitator{
+		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), health: newHealth(c.Now),
+		log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), networks: make(map[string]bool),
+		client: &http.Client{
+			Transport: c.Transport,
+			// A redirect would carry the payment to an address nobody configured.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	}
 	if c.KeyID != "" || c.KeySecret != "" {
 		if f.signer, err = newCDPSigner(c.KeyID, c.KeySecret, c.Now); err != nil {
@@ -101,14 +117,14 @@ func (r facilitatorRequest) body() []byte {
 	return append(body, '}')
 }
 
-// verifyResponse is the answer of /verify.
-type verifyResponse struct {
+// verifyReply is the reply of /verify.
+type verifyReply struct {
 	IsValid       *bool  `json:"isValid"`
 	InvalidReason string `json:"invalidReason"`
 }
 
-// settleAnswer is the answer of /settle.
-type settleAnswer struct {
+// settleReply is the reply of /settle.
+type settleReply struct {
 	Success     *bool  `json:"success"`
 	ErrorReason string `json:"errorReason"`
 	Transaction string `json:"transaction"`
@@ -116,7 +132,7 @@ type settleAnswer struct {
 	Payer       string `json:"payer"`
 }
 
-// callError says that a facilitator gave no usable answer.
+// callError says that a facilitator gave no usable reply.
 type callError struct {
 	// code is a word for logs, never the facilitator's text.
 	code string
@@ -127,64 +143,74 @@ type callError struct {
 
 func (e *callError) Error() string { return e.code }
 
-// badAnswer is an answer that cannot be read, with its HTTP status.
-func badAnswer(status int) *callError {
+// badReply is a reply that cannot be read, with its HTTP status.
+func badReply(status int) *callError {
 	return &callError{code: "bad_answer_status_" + strconv.Itoa(status)}
 }
 
+// verify asks whether a payment would settle.
 func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest) (valid bool, reason string, err error) {
-	var answer verifyResponse
-	ok, err := f.call(ctx, callVerify, r, &answer)
-	if err == nil && (answer.IsValid == nil || *answer.IsValid && !ok) {
+	var reply verifyReply
+	ok, err := f.call(ctx, callVerify, r, &reply)
+	if err == nil && (reply.IsValid == nil || *reply.IsValid && !ok) {
 		err = &callError{code: "bad_answer"}
 	}
-	if f.note(ctx, callVerify, err); err != nil {
+	if f.health.ended(ctx, callVerify, err); err != nil {
 		return false, "", err
 	}
-	return *answer.IsValid, safeReason(answer.InvalidReason), nil
+	return *reply.IsValid, safeReason(reply.InvalidReason), nil
 }
 
-func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleAnswer, error) {
-	var answer settleAnswer
-	ok, err := f.call(ctx, callSettle, r, &answer)
-	if err == nil && (answer.Success == nil || *answer.Success && !ok) {
+// reasonPending is a facilitator's word for "sent, but not mined yet".
+const reasonPending = "settlement_pending"
+
+// settle has a payment settled. The identical request is repeated once when the
+// reply is that the transaction waits to be mined.
+func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleReply, error) {
+	failpoint.Hit(failpoint.SettleBefore)
+	reply, err := f.settleOnce(ctx, r)
+	failpoint.Hit(failpoint.SettleAfter)
+	if err != nil || *reply.Success || reply.ErrorReason != reasonPending {
+		return reply, err
+	}
+	second, err := f.settleOnce(ctx, r)
+	if err != nil || !transactionForm.MatchString(second.Transaction) {
+		// The first reply still names the transaction to look for.
+		return reply, nil
+	}
+	return second, nil
+}
+
+func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
+	var reply settleReply
+	ok, err := f.call(ctx, callSettle, r, &reply)
+	if err == nil && (reply.Success == nil || *reply.Success && !ok) {
 		err = &callError{code: "bad_answer"}
 	}
-	if f.note(ctx, callSettle, err); err != nil {
-		return settleAnswer{}, err
+	if f.health.ended(ctx, callSettle, err); err != nil {
+		return settleReply{}, err
 	}
-	answer.ErrorReason = safeReason(answer.ErrorReason)
-	return answer, nil
+	reply.ErrorReason = safeReason(reply.ErrorReason)
+	return reply, nil
 }
 
-// note tells the facilitator's health how a call of a payment ended. A caller
-// that has left says nothing of the facilitator.
-func (f *Facilitator) note(ctx context.Context, call string, err error) {
-	switch {
-	case err == nil:
-		f.health.answeredCall(call)
-	case ctx.Err() == nil:
-		f.health.failedCall(call, err.Error(), f.now())
-	}
-}
-
-// call posts a request and reads a JSON answer of any status, for some
-// facilitators answer a negative with 4xx. ok says that the status was one of
-// success, without which no answer is a yes.
+// call posts a request and reads a JSON reply of any status, for some
+// facilitators say no with 4xx. ok says that the status was one of success,
+// without which no reply is a yes.
 func (f *Facilitator) call(ctx context.Context, call string, in facilitatorRequest, out any) (ok bool, err error) {
 	data, status, err := f.exchange(ctx, http.MethodPost, call, in.body())
 	if err != nil {
 		return false, err
 	}
 	if json.Unmarshal(data, out) != nil {
-		return false, badAnswer(status)
+		return false, badReply(status)
 	}
 	return status >= 200 && status < 300, nil
 }
 
-// exchange makes one call. status is 0 where there was no answer; every error
-// is a *callError.
-func (f *Facilitator) exchange(ctx context.Context, method, call string, body []byte) (answer []byte, status int, err error) {
+// exchange makes one call. status is 0 where there was no reply; every error is
+// a *callError.
+func (f *Facilitator) exchange(ctx context.Context, method, call string, body []byte) (reply []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -214,11 +240,11 @@ func (f *Facilitator) exchange(ctx context.Context, method, call string, body []
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return nil, status, &callError{code: "status_" + strconv.Itoa(status), notSent: true}
 	}
-	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil || len(answer) > maxAnswer {
-		return nil, status, badAnswer(status)
+	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
+	if err != nil || len(reply) > maxReply {
+		return nil, status, badReply(status)
 	}
-	return answer, status, nil
+	return reply, status, nil
 }
 
 // safeReason passes a facilitator's reason code on to a client only if it is a

@@ -119,8 +119,8 @@ func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
 		require.NoError(t, err)
 		same = append(same, f)
 	}
-	_, err := New(Config{Offer: o, Rails: []Rail{{USDC: rails[0], Facilitators: same}}, Limit: Limit{Attempts: 1, Period: time.Minute}})
+	_, err := New(Config{Offer: o, Rails: []Rail{{USDC: rails[0], Facilitators: same}}, Limiter: limited(1, time.Minute)})
 	require.ErrorContains(t, err, "two facilitators at facilitator.example")
-	_, err = New(Config{Offer: o, Rails: []Rail{{USDC: rails[0]}}, Limit: Limit{Attempts: 1, Period: time.Minute}})
+	_, err = New(Config{Offer: o, Rails: []Rail{{USDC: rails[0]}}, Limiter: limited(1, time.Minute)})
 	require.ErrorContains(t, err, "needs a facilitator")
 }

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -26,7 +27,8 @@ const (
 // fail, and what it says that it supports. Each kind of call is counted apart,
 // for one that verifies well may still settle nothing.
 type health struct {
-	mu sync.Mutex
+	now func() time.Time
+	mu  sync.Mutex
 	// failures are those in a row, by call. The circuit is open while one of
 	// them has reached openAfter.
 	failures map[string]int
@@ -38,47 +40,48 @@ type health struct {
 	retryAt time.Time
 	// trial is true while one request tries what an open circuit is like now.
 	trial bool
-	// answered is true when a payment got an answer since the last probe.
-	answered bool
+	// replied is true when a payment got a usable reply since the last probe.
+	replied bool
 	// kinds is nil while it is not known what is supported.
 	kinds []kind
-	// opened wakes whoever waits for the next probe.
-	opened chan struct{}
+	// changed wakes whoever waits for the next probe.
+	changed chan struct{}
 }
 
-func newHealth() *health {
-	return &health{failures: make(map[string]int), opened: make(chan struct{}, 1)}
+func newHealth(now func() time.Time) *health {
+	return &health{now: now, failures: make(map[string]int), changed: make(chan struct{}, 1)}
 }
 
-// answeredCall notes a usable answer, whatever it said.
-func (h *health) answeredCall(call string) {
+// ended notes how a call of a payment ended: with a usable reply, whatever it
+// said, or with the error of none.
+func (h *health) ended(ctx context.Context, call string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answered = true
-	delete(h.failures, call)
-	delete(h.failures, callSupported) // what was paid for counts more than the probe
-	h.settleDown()
+	switch {
+	case err == nil:
+		h.replied = true
+		delete(h.failures, call)
+		delete(h.failures, callSupported) // what was paid for counts more than the probe
+		h.recovered()
+	case ctx.Err() != nil:
+		// The caller has left, which says nothing of the facilitator.
+	case h.isOpen() && !h.trial:
+		// It was under way when the circuit opened.
+	default:
+		h.failures[call]++
+		if h.isOpen() {
+			h.open(err.Error())
+		}
+	}
 }
 
-// failedCall notes that a call of a payment got no usable answer.
-func (h *health) failedCall(call, code string, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.isOpen() && !h.trial {
-		return // it was under way when the circuit opened
-	}
-	h.failures[call]++
-	if h.isOpen() {
-		h.open(code, now)
-	}
-}
-
-// probed notes an answer of /supported; nil kinds tell nothing new. It closes the circuit, on trial: the
-// next failure of the call that had opened it opens it again.
+// probed notes a reply of /supported; nil kinds tell nothing new. It closes the
+// circuit, on trial: the next failure of the call that had opened it opens it
+// again.
 func (h *health) probed(kinds []kind) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answered = false
+	h.replied = false
 	if kinds != nil {
 		h.kinds = kinds
 	}
@@ -86,21 +89,21 @@ func (h *health) probed(kinds []kind) {
 	for call, count := range h.failures {
 		h.failures[call] = min(count, openAfter-1)
 	}
-	h.settleDown()
+	h.recovered()
 }
 
-// failedProbe notes that /supported got no answer, which opens the circuit
+// failedProbe notes that /supported got no reply, which opens the circuit
 // unless payments go well all the same.
-func (h *health) failedProbe(code string, now time.Time) {
+func (h *health) failedProbe(code string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failures[callSupported]++
-	if !h.answered {
+	if !h.replied {
 		h.failures[callSupported] = max(h.failures[callSupported], openAfter)
 	}
-	h.answered = false
+	h.replied = false
 	if h.isOpen() {
-		h.open(code, now)
+		h.open(code)
 	}
 }
 
@@ -115,18 +118,23 @@ func (h *health) isOpen() bool {
 }
 
 // open starts a pause. It needs the lock.
-func (h *health) open(code string, now time.Time) {
+func (h *health) open(code string) {
 	h.reason, h.trial = code, false
-	h.retryAt = now.Add(spread(backOff(h.openings)))
+	h.retryAt = h.now().Add(spread(backOff(h.openings)))
 	h.openings++
+	h.wake()
+}
+
+// wake has Run look at what has changed.
+func (h *health) wake() {
 	select {
-	case h.opened <- struct{}{}:
+	case h.changed <- struct{}{}:
 	default: // it has been told already
 	}
 }
 
-// settleDown forgets what is over. It needs the lock.
-func (h *health) settleDown() {
+// recovered forgets what is over. It needs the lock.
+func (h *health) recovered() {
 	if h.isOpen() {
 		return
 	}
@@ -138,20 +146,21 @@ func (h *health) settleDown() {
 
 // rest is how long an open circuit stays so; 0 where it may be tried. reason
 // is empty for a closed one.
-func (h *health) rest(now time.Time) (left time.Duration, reason string) {
+func (h *health) rest() (left time.Duration, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.isOpen() {
 		return 0, ""
 	}
-	return max(0, h.retryAt.Sub(now)), h.reason
+	return max(0, h.retryAt.Sub(h.now())), h.reason
 }
 
 // admit reports whether one payment may be sent. An open circuit whose pause
 // is over takes one; the others wait for as long as that may last.
-func (h *health) admit(now time.Time, patience time.Duration) bool {
+func (h *health) admit(patience time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := h.now()
 	switch {
 	case !h.isOpen():
 		return true
@@ -163,12 +172,12 @@ func (h *health) admit(now time.Time, patience time.Duration) bool {
 }
 
 // untilProbe is the time to the next look at /supported.
-func (h *health) untilProbe(now time.Time) time.Duration {
+func (h *health) untilProbe() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.isOpen():
-		return max(0, h.retryAt.Sub(now))
+		return max(0, h.retryAt.Sub(h.now()))
 	case h.failures[callSupported] > 0:
 		return spread(backOff(h.failures[callSupported] - 1))
 	default:
@@ -190,6 +199,11 @@ func (h *health) supports(version int, network string) bool {
 		}
 	}
 	return false
+}
+
+// serves reports whether either version is supported on a network.
+func (h *health) serves(network string) bool {
+	return h.supports(2, network) || h.supports(1, network)
 }
 
 // backOff is the pause after so many before it.

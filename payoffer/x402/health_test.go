@@ -60,7 +60,7 @@ func TestAFacilitatorThatFailsInARowIsNotAskedForAWhile(t *testing.T) {
 	for _, call := range []string{verifyCall, settleCall} {
 		bubble(t, call, func(t *testing.T) {
 			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f), limit: Limit{Attempts: openAfter + 1, Period: 24 * time.Hour}})
+			s := newShop(t, setup{facilitators: one(f), limiter: limited(openAfter+1, 24*time.Hour)})
 			s.open(f, call)
 			verified := len(f.Calls(verifyCall))
 
@@ -121,7 +121,7 @@ func TestOneRequestTriesAnOpenCircuit(t *testing.T) {
 				settled++
 			} else {
 				require.Equal(t, Unavailable, outcome.Status)
-				require.Equal(t, DefaultTimeout, outcome.RetryAfter, "as long as the trial may take")
+				require.Equal(t, defaultTimeout, outcome.RetryAfter, "as long as the trial may take")
 			}
 		}
 		require.Equal(t, 1, settled)

@@ -12,6 +12,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +44,7 @@ type setup struct {
 	made         []*Facilitator
 	chain        *payoffertest.Chain
 	ledger       book
-	limit        Limit
+	limiter      *Limiter
 	amount       offer.USD
 	payTo        string
 	owner        string
@@ -56,10 +57,11 @@ type setup struct {
 // shop is a Service with everything that it stands on.
 type shop struct {
 	*Service
-	t     testing.TB
-	book  book
-	rails []*offer.USDC
-	logs  *bytes.Buffer
+	t            testing.TB
+	book         book
+	rails        []*offer.USDC
+	facilitators []*Facilitator
+	logs         *bytes.Buffer
 }
 
 // bubble runs a test whose time passes only while everything waits.
@@ -104,6 +106,10 @@ func testOffer(t testing.TB, c setup) (*offer.Offer, []*offer.USDC) {
 	return o, o.USDC()
 }
 
+func limited(attempts int, period time.Duration) *Limiter {
+	return NewLimiter(Limit{Attempts: attempts, Period: period})
+}
+
 func (c setup) withDefaults(t testing.TB) setup {
 	if c.amount == 0 {
 		c.amount = 4200
@@ -114,8 +120,8 @@ func (c setup) withDefaults(t testing.TB) setup {
 	if c.networks == nil {
 		c.networks = []string{"base-sepolia"}
 	}
-	if c.limit.Attempts == 0 {
-		c.limit = Limit{Attempts: 1000, Period: time.Minute}
+	if c.limiter == nil {
+		c.limiter = limited(1000, time.Minute)
 	}
 	if c.owner == "" {
 		c.owner = "instance-1"
@@ -133,18 +139,20 @@ func newShop(t testing.TB, c setup) *shop {
 	t.Helper()
 	c = c.withDefaults(t)
 	o, rails := testOffer(t, c)
-	s := &shop{t: t, book: c.ledger, rails: rails, logs: new(bytes.Buffer)}
+	s := &shop{t: t, book: c.ledger, rails: rails, facilitators: c.made, logs: new(bytes.Buffer)}
 	config := Config{
-		Offer: o, Ledger: c.ledger, Limit: c.limit, Owner: c.owner, Own: func(string) bool { return false },
+		Offer: o, Ledger: c.ledger, Limiter: c.limiter, Owner: c.owner, Own: func(string) bool { return false },
 		Signer: c.signer, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
+	for _, f := range c.facilitators {
+		made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: c.timeout, Logger: config.Logger})
+		require.NoError(t, err)
+		s.facilitators = append(s.facilitators, made)
+	}
 	for _, rail := range rails {
-		r := Rail{USDC: rail, Facilitators: c.made}
+		r := Rail{USDC: rail, Facilitators: s.facilitators}
 		if c.chain != nil {
 			r.Chain = c.chain
-		}
-		for _, f := range c.facilitators {
-			r.Facilitators = append(r.Facilitators, facilitatorAt(t, f, c.timeout))
 		}
 		config.Rails = append(config.Rails, r)
 		require.NoError(t, c.ledger.Register(t.Context(), accountOf(c.offerID, rail)))
@@ -167,11 +175,14 @@ func newChain(t testing.TB) *payoffertest.Chain {
 // nopBook keeps withDefaults from opening a ledger.
 type nopBook struct{ book }
 
-func facilitatorAt(t testing.TB, f *payoffertest.Facilitator, timeout time.Duration) *Facilitator {
-	t.Helper()
-	made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: timeout})
-	require.NoError(t, err)
-	return made
+// Run is the service at work with its facilitators, as long as ctx.
+func (s *shop) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for _, f := range s.facilitators {
+		work.Go(func() { f.Run(ctx) })
+	}
+	s.Service.Run(ctx)
 }
 
 // pay sends a payload and returns the outcome.
@@ -204,7 +215,7 @@ type buyer struct {
 	chainID   int64
 	token     string
 	tokenName string
-	auth      Authorization
+	auth      authorization
 	extras    map[string]any
 	signature string
 }
@@ -217,7 +228,7 @@ func newBuyer(nonce int) *buyer {
 	now := time.Now().Unix()
 	return &buyer{
 		signer: testKey, network: "base-sepolia", chainID: 84532, token: testToken, tokenName: "USDC",
-		auth: Authorization{
+		auth: authorization{
 			From: crypto.PubkeyToAddress(testKey.PublicKey).Hex(), To: testPayTo, Value: "42000000", ValidAfter: "0",
 			ValidBefore: fmt.Sprint(now + 300), Nonce: fmt.Sprintf("0x%064x", nonce),
 		},
@@ -283,7 +294,7 @@ func (b *buyer) v2(t testing.TB) []byte {
 	t.Helper()
 	return b.v2For(t, Requirements{
 		Scheme: "exact", Network: fmt.Sprintf("eip155:%d", b.chainID), Amount: "42000000", Asset: b.token, PayTo: testPayTo,
-		MaxTimeoutSeconds: 300, Extra: Domain{Name: b.tokenName, Version: "2"},
+		MaxTimeoutSeconds: 300, Extra: domain{Name: b.tokenName, Version: "2"},
 	})
 }
 

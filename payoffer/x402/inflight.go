@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// inFlight counts the settlements under way, which outlive their requests.
+// inFlight counts the work under way, which outlives its requests.
 // Unlike a sync.WaitGroup it may grow while somebody waits, and a wait that is
 // given up leaves nothing behind.
 type inFlight struct {

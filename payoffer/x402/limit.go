@@ -15,23 +15,25 @@ type Limit struct {
 	Period   time.Duration
 }
 
-// maxClients bounds the memory of the limiter.
+// maxClients bounds the memory of a Limiter.
 const maxClients = 10_000
 
-// limiter holds a token bucket for each client address.
-type limiter struct {
+// Limiter holds a token bucket for each client address. It is safe for
+// concurrent use.
+type Limiter struct {
 	limit   Limit
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter
 }
 
-func newLimiter(limit Limit) *limiter {
-	return &limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
+// NewLimiter makes a Limiter whose buckets are full.
+func NewLimiter(limit Limit) *Limiter {
+	return &Limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
 }
 
 // wait takes one attempt from the client's bucket and returns 0, or returns
 // how long the client must wait.
-func (l *limiter) wait(client string, now time.Time) time.Duration {
+func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	client = network(client)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +68,7 @@ func network(client string) string {
 // forget drops the clients whose buckets are full again, and when there are
 // still too many, any: a flood of addresses must not exhaust memory, nor time,
 // so that a tenth is made free at once.
-func (l *limiter) forget(now time.Time) {
+func (l *Limiter) forget(now time.Time) {
 	if len(l.clients) < maxClients {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestLimiterRefillsStepByStep(t *testing.T) {
-	l, now := newLimiter(Limit{Attempts: 3, Period: time.Minute}), time.Unix(1_000, 0)
+	l, now := NewLimiter(Limit{Attempts: 3, Period: time.Minute}), time.Unix(1_000, 0)
 	for range 3 {
 		require.Zero(t, l.wait("192.0.2.1", now))
 	}
@@ -33,7 +33,7 @@ func TestLimiterTellsClientsApart(t *testing.T) {
 		{"no address", "", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, now := newLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
+			l, now := NewLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
 			require.Zero(t, l.wait(c.one, now))
 			require.Equal(t, c.same, l.wait(c.two, now) > 0)
 		})
@@ -41,13 +41,13 @@ func TestLimiterTellsClientsApart(t *testing.T) {
 }
 
 func TestLimiterForgetsInAFlood(t *testing.T) {
-	l, now := newLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
+	l, now := NewLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
 	for n := range 2 * maxClients {
 		require.Zero(t, l.wait(fmt.Sprint(n), now))
 		require.LessOrEqual(t, len(l.clients), maxClients)
 	}
 	// Those whose bucket is full again go first.
-	l = newLimiter(Limit{Attempts: 1, Period: time.Minute})
+	l = NewLimiter(Limit{Attempts: 1, Period: time.Minute})
 	for n := range maxClients - 1 {
 		l.wait(fmt.Sprint(n), now)
 	}

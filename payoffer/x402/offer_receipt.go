@@ -28,9 +28,9 @@ type Signer interface {
 	Sign(payload any) string
 }
 
-// Artifact is a signed offer or receipt as it travels (section 3.1 of the
+// artifact is a signed offer or receipt as it travels (section 3.1 of the
 // extension).
-type Artifact struct {
+type artifact struct {
 	Format string `json:"format"`
 	// AcceptIndex is the place of an offer's terms in accepts: a hint that is
 	// not signed. nil for a receipt.
@@ -83,11 +83,11 @@ type extension struct {
 }
 
 type offersInfo struct {
-	Offers []Artifact `json:"offers"`
+	Offers []artifact `json:"offers"`
 }
 
 type receiptInfo struct {
-	Receipt Artifact `json:"receipt"`
+	Receipt artifact `json:"receipt"`
 }
 
 // Refresh signs the standing quote again: call it when the signer has got
@@ -105,11 +105,11 @@ func (s *Service) Refresh() {
 }
 
 // signedOffers are the accepts in their order, or nothing while there is no key.
-func (s *Service) signedOffers() []Artifact {
+func (s *Service) signedOffers() []artifact {
 	if s.signer == nil {
 		return nil
 	}
-	var offers []Artifact
+	var offers []artifact
 	until := s.now().Add(offerValidity).Unix()
 	for n, accepted := range s.Accepts() {
 		signed := s.signer.Sign(OfferPayload{
@@ -119,7 +119,7 @@ func (s *Service) signedOffers() []Artifact {
 		if signed == "" {
 			return nil
 		}
-		offers = append(offers, Artifact{Format: formatJWS, AcceptIndex: &n, Signature: signed})
+		offers = append(offers, artifact{Format: formatJWS, AcceptIndex: &n, Signature: signed})
 	}
 	return offers
 }
@@ -136,6 +136,6 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 		return nil
 	}
 	return map[string]json.RawMessage{
-		extensionOfferReceipt: encode(extension{receiptInfo{Artifact{Format: formatJWS, Signature: signed}}, receiptSchema}),
+		extensionOfferReceipt: encode(extension{receiptInfo{artifact{Format: formatJWS, Signature: signed}}, receiptSchema}),
 	}
 }

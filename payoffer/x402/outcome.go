@@ -1,31 +1,34 @@
 package x402
 
 import (
+	"encoding/json"
+	"strconv"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Status is how a payment attempt ended, or that its end is not known yet.
-type Status int
+type Status string
 
 const (
 	// Settled: the buyer was charged; Outcome.Response says how (HTTP 200).
-	Settled Status = iota + 1
+	Settled Status = "settled"
 	// Refused: nothing was charged and this payload will not be (402).
-	Refused
+	Refused Status = "refused"
 	// Open: sent to settlement, outcome unknown; the same payload must be
 	// sent again later, never a new one (503).
-	Open
+	Open Status = "open"
 	// Unavailable: nothing was sent and nothing charged; try later (503).
-	Unavailable
+	Unavailable Status = "unavailable"
 	// Conflict: the authorization or the payment identifier is in use by
 	// another payload (409).
-	Conflict
+	Conflict Status = "conflict"
 	// Malformed: the payload cannot be read (400).
-	Malformed
+	Malformed Status = "malformed"
 	// Limited: too many attempts from this client (429).
-	Limited
+	Limited Status = "limited"
 )
 
 // Attempt is one payment as it arrived.
@@ -55,4 +58,91 @@ type Outcome struct {
 	Intent string
 	// RetryAfter is when to ask again, with Open, Unavailable and Limited.
 	RetryAfter time.Duration
+}
+
+// retryOpen is when a client should ask again for an unknown outcome.
+const retryOpen = 10 * time.Second
+
+// outcome answers a payment that is not settled.
+func (p *payment) outcome(status Status, reason, detail string) Outcome {
+	o := Outcome{Status: status, Version: p.version, Reason: reason, Detail: detail}
+	if status == Open || status == Unavailable {
+		o.RetryAfter = retryOpen
+	}
+	return o
+}
+
+// unreadable answers a payment of which nobody can tell whether it was sent
+// before: the ledger, which would know, cannot be read.
+func (p *payment) unreadable() Outcome {
+	return p.outcome(Open, "ledger_unavailable",
+		"The books cannot be read at the moment. It was not sent now; whether it was sent before is not known.")
+}
+
+// unavailable answers a payment that was not sent.
+func (p *payment) unavailable(reason string) Outcome {
+	return p.outcome(Unavailable, reason,
+		"The payment cannot be taken at the moment. It was not sent and nothing was charged; send the same payment again later.")
+}
+
+// facilitatorless answers a payment that nobody could be asked to settle.
+func (p *payment) facilitatorless(retryAfter time.Duration) Outcome {
+	o := p.unavailable("facilitator_unavailable")
+	o.RetryAfter = retryAfter
+	return o
+}
+
+// outcomeOf is what the ledger knows of a payment, in its dialect.
+func (p *payment) outcomeOf(i ledger.Intent) Outcome {
+	switch i.State {
+	case ledger.IntentSettled:
+		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i)}
+		if i.Evidence == ledger.EvidenceChain {
+			o.Evidence = "seen"
+		}
+		if i.USDCents != nil {
+			o.AmountUSD = offer.USD(*i.USDCents)
+		}
+		return o
+	case ledger.IntentRefused:
+		o := p.outcome(Refused, i.Reason, "This payment did not happen and cannot happen any more; nothing was charged. Sign a new one.")
+		o.Response = &SettleResponse{ErrorReason: i.Reason, Network: networkIn(p.version, i.Network), Payer: i.From}
+		return o
+	default:
+		o := p.outcome(Open, "settlement_unknown",
+			"The payment was sent and its outcome is not known yet. Do not sign another one: send the same payment again until it is answered.")
+		o.Intent = i.Nonce
+		return o
+	}
+}
+
+// settleResponse renders the answer that is stored with a settled intent, or
+// what its evidence amounts to.
+func settleResponse(version int, i ledger.Intent) *SettleResponse {
+	r := &SettleResponse{Success: true, Transaction: i.Transaction, Payer: i.From, Amount: strconv.FormatInt(i.Amount, 10)}
+	if i.Answer != nil {
+		// The answer is one that was rendered here.
+		_ = json.Unmarshal(i.Answer, r)
+	}
+	if i.Transaction != "" {
+		// The chain may have mined it under another hash than was claimed.
+		r.Transaction = i.Transaction
+	}
+	r.Network = networkIn(version, i.Network)
+	if version == 1 {
+		r.Extensions = nil // they are of version 2
+	}
+	return r
+}
+
+// networkIn names a network in a dialect: by CAIP-2 id or by chain name.
+func networkIn(version int, caip2 string) string {
+	if version != 1 {
+		return caip2
+	}
+	network, err := offer.LookupNetwork(caip2)
+	if err != nil {
+		return caip2
+	}
+	return network.Name
 }

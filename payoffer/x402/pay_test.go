@@ -69,7 +69,7 @@ func TestPayAnswersAKnownPaymentFromTheLedger(t *testing.T) {
 			time.Sleep(time.Hour)
 
 			changed.facilitators, changed.ledger = one(f), before.book
-			changed.limit = Limit{Attempts: 1, Period: 24 * time.Hour}
+			changed.limiter = limited(1, 24*time.Hour)
 			after := newShop(t, changed)
 			for range 3 { // and it spends no attempt
 				require.Equal(t, first, after.pay(b.v2(t)))
@@ -121,11 +121,11 @@ func TestPaySettlesCopiesThatArriveTogetherOnce(t *testing.T) {
 	for _, instances := range []int{1, 3} {
 		bubble(t, strings.Repeat("instance ", instances), func(t *testing.T) {
 			f := payoffertest.NewPipedFacilitator(t, "one")
-			first := newShop(t, setup{facilitators: one(f), limit: Limit{Attempts: 1, Period: time.Hour}})
+			first := newShop(t, setup{facilitators: one(f), limiter: limited(1, time.Hour)})
 			shops := []*shop{first}
 			for n := 1; n < instances; n++ {
 				shops = append(shops, newShop(t, setup{
-					facilitators: one(f), ledger: first.book, owner: strings.Repeat("x", n), limit: Limit{Attempts: 1, Period: time.Hour},
+					facilitators: one(f), ledger: first.book, owner: strings.Repeat("x", n), limiter: limited(1, time.Hour),
 				}))
 			}
 			payload := newBuyer(1).v2(t)
@@ -224,7 +224,7 @@ func TestPayLimitsAttemptsOfAClient(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "insufficient_funds"})
-		s := newShop(t, setup{facilitators: one(f), limit: Limit{Attempts: 2, Period: time.Minute}})
+		s := newShop(t, setup{facilitators: one(f), limiter: limited(2, time.Minute)})
 		for n := range 2 {
 			got := s.pay(newBuyer(n).v2(t))
 			require.Equal(t, Refused, got.Status)

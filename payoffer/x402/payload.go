@@ -15,7 +15,7 @@ import (
 )
 
 // payment is a payment payload whose shape is right; whether it pays anything
-// is for verify to say.
+// is for check to say.
 type payment struct {
 	version int
 	raw     []byte
@@ -24,7 +24,7 @@ type payment struct {
 	network, asset string
 	// accepted is what a version 2 client says that it accepted.
 	accepted      Requirements
-	authorization Authorization
+	authorization authorization
 	signature     []byte
 	// paymentID is the payment-identifier extension, or empty.
 	paymentID string
@@ -38,7 +38,7 @@ type payloadJSON struct {
 	Accepted    *Requirements `json:"accepted"`
 	Payload     struct {
 		Signature     string         `json:"signature"`
-		Authorization *Authorization `json:"authorization"`
+		Authorization *authorization `json:"authorization"`
 	} `json:"payload"`
 	Extensions map[string]json.RawMessage `json:"extensions"`
 }
@@ -102,7 +102,7 @@ func decodePayment(raw []byte) (*payment, error) {
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
 
-func (a *Authorization) check() error {
+func (a *authorization) check() error {
 	switch {
 	case !addressForm.MatchString(a.From):
 		return errors.New("'authorization.from' is not an address")

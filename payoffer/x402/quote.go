@@ -24,13 +24,13 @@ func requirements(u *offer.USDC) Requirements {
 	return Requirements{
 		Scheme: schemeExact, Network: u.Network.CAIP2(), Amount: u.AmountAtomic(), Asset: u.Network.USDC,
 		PayTo: u.PayTo, MaxTimeoutSeconds: maxTimeoutSeconds,
-		Extra: Domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion},
+		Extra: domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion},
 	}
 }
 
-func (s *Service) requirementsV1(u *offer.USDC) RequirementsV1 {
+func (s *Service) requirementsV1(u *offer.USDC) requirementsV1 {
 	v2, resource := requirements(u), s.resource()
-	return RequirementsV1{
+	return requirementsV1{
 		Scheme: v2.Scheme, Network: u.Network.Name, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
 		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
 		MaxTimeoutSeconds: v2.MaxTimeoutSeconds, Extra: v2.Extra,
@@ -105,8 +105,8 @@ func (s *Service) Refusal(reason string) *Quote {
 	if len(s.rails) == 0 {
 		return &Quote{Body: encodeBody(map[string]any{"error": reason, "fallback": s.offer.Card.Fallback()})}
 	}
-	body := PaymentRequiredV1{
-		X402Version: 1, Error: reason, Accepts: []RequirementsV1{},
+	body := paymentRequiredV1{
+		X402Version: 1, Error: reason, Accepts: []requirementsV1{},
 		Fallback: s.offer.Card.Fallback(), Hint: s.Hint(),
 	}
 	for _, rail := range s.rails {

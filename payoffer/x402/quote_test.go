@@ -15,7 +15,7 @@ func shopOf(t *testing.T, c setup) *Service {
 	c.ledger = nopBook{}
 	c = c.withDefaults(t)
 	o, rails := testOffer(t, c)
-	config := Config{Offer: o, Limit: c.limit, Signer: c.signer, Now: time.Now}
+	config := Config{Offer: o, Limiter: c.limiter, Signer: c.signer, Now: time.Now}
 	for _, rail := range rails {
 		f, err := NewFacilitator(FacilitatorConfig{URL: DefaultTestFacilitator})
 		require.NoError(t, err)

@@ -22,15 +22,11 @@ const (
 	resolveLatest  = 2 * time.Minute
 )
 
-// Run resolves open intents and unproven claims, and watches the facilitators,
-// until ctx ends.
+// Run resolves open intents and claims until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	if len(s.rails) == 0 && s.former == nil {
 		return
 	}
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() { s.watchFacilitators(ctx) })
 	ticker := time.NewTicker(resolveEvery)
 	defer ticker.Stop()
 	for {
@@ -44,12 +40,12 @@ func (s *Service) Run(ctx context.Context) {
 }
 
 // Resolve looks once at every intent whose outcome is unknown and at every
-// settlement that only a facilitator vouches for, unless it did so lately. It
-// is not for concurrent use.
+// claim: a settled intent that only a facilitator vouches for. What it looked
+// at lately has to wait. It is not for concurrent use.
 func (s *Service) Resolve(ctx context.Context) {
 	s.each(ctx, s.all(ctx, s.ledger.OpenIntents), func(rail *Rail, i ledger.Intent) {
 		if !s.leased(i) && s.due(i, time.Unix(i.UpdatedAt, 0)) {
-			s.resolve(ctx, rail, i)
+			s.resolveOpen(ctx, rail, i)
 		}
 	})
 	s.each(ctx, s.dueClaims(s.all(ctx, s.ledger.SettledUnproven)), func(rail *Rail, i ledger.Intent) {
@@ -151,71 +147,83 @@ func (s *Service) repeatTo(rail *Rail, i ledger.Intent) *Facilitator {
 	return nil
 }
 
-// resolve takes an open intent over: the chain is asked first, then the
-// identical payload is repeated. With neither it waits for the operator, and
-// is not written.
-func (s *Service) resolve(ctx context.Context, rail *Rail, i ledger.Intent) {
+// resolveOpen takes an open intent over: the chain is asked first, then the
+// identical payload is submitted again. With neither it waits for the
+// operator, and is not written.
+func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) {
 	f := s.repeatTo(rail, i)
 	if rail.Chain == nil && f == nil {
 		return
 	}
 	lease := leaseFor(rail)
-	s.settling.begin()
-	defer s.settling.end()
+	s.underWay.begin()
+	defer s.underWay.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
 	defer cancel()
 	if s.ledger.NoteIntent(ctx, i.IntentKey, s.owner, s.now().Add(lease).Unix(), "", "") != nil {
 		return // another instance was quicker, or it has been decided
 	}
 	failpoint.Hit(failpoint.ResolveLeased)
-	if rail.Chain != nil && s.resolveByChain(ctx, rail.Chain, i) {
-		return
+	if rail.Chain != nil {
+		proven, dead := s.askChain(ctx, rail.Chain, i)
+		if dead != "" {
+			if err := s.ledger.RefuseIntent(ctx, i.IntentKey, dead); err != nil {
+				s.log.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
+			}
+		}
+		if proven || dead != "" {
+			return
+		}
 	}
 	if f = s.repeatTo(rail, i); f == nil {
-		s.note(ctx, i, i.Transaction, i.Reason)
+		s.keepOpen(ctx, i, i.Transaction, i.Reason)
 		return
 	}
-	answer, err := s.settleOnce(ctx, f, facilitatorRequest{X402Version: i.Version, PaymentPayload: i.Payload, PaymentRequirements: i.Requirement})
-	s.conclude(ctx, rail, i, f, answer, err)
+	reply, err := f.settle(ctx, requestOf(i))
+	s.conclude(ctx, rail, i, f, reply, err)
 }
 
-// resolveByChain asks the chain and reports whether it decided.
-func (s *Service) resolveByChain(ctx context.Context, chain Chain, i ledger.Intent) bool {
+// resolveClaim has a claim proven, or takes it back when the chain shows that
+// it was false.
+func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent) {
+	ctx, cancel := context.WithTimeout(ctx, leaseFor(rail))
+	defer cancel()
+	if _, dead := s.askChain(ctx, rail.Chain, i); dead == "" {
+		return
+	}
+	s.log.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
+	if err := s.ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
+		s.log.Warn("a false claim could not be taken back", "nonce", i.Nonce, "error", err.Error())
+	}
+}
+
+// askChain asks the chain what became of an intent and records the proof that
+// it finds. dead is the reason of a definite no, or "". A chain that cannot be
+// read says nothing.
+func (s *Service) askChain(ctx context.Context, chain Chain, i ledger.Intent) (proven bool, dead string) {
 	failpoint.Hit(failpoint.ResolveBeforeChain)
-	sighting, found, err := s.look(ctx, chain, i)
+	sighting, found, err := findTransfer(ctx, chain, i)
 	failpoint.Hit(failpoint.ResolveAfterChain)
-	if err != nil {
-		return false
+	switch {
+	case err != nil:
+		return false, ""
+	case found && s.wasSigned(i, sighting):
+		s.recordProof(ctx, i, sighting)
+		return true, ""
+	case found && sighting.Final: // another Transfer has spent the nonce for good
+		return false, reasonValue
+	case found:
+		return false, ""
 	}
-	if found && s.paid(i, sighting) {
-		s.prove(ctx, i, sighting)
-		return true
+	if dead, err = chain.Dead(ctx, i.IntentKey, i.ValidBefore); err != nil {
+		return false, ""
 	}
-	reason, err := dead(ctx, chain, i, sighting, found)
-	if err != nil || reason == "" {
-		return false
-	}
-	if err := s.ledger.RefuseIntent(ctx, i.IntentKey, reason); err != nil {
-		s.log.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
-	}
-	return true
+	return false, dead
 }
 
-// dead gives the reason of a definite no, or "". A Transfer that was found and
-// is not the one that was signed has spent the nonce once its block is final.
-func dead(ctx context.Context, chain Chain, i ledger.Intent, sighting ledger.Sighting, found bool) (reason string, err error) {
-	if found {
-		if sighting.Final {
-			return reasonValue, nil
-		}
-		return "", nil
-	}
-	return chain.Dead(ctx, i.IntentKey, i.ValidBefore)
-}
-
-// look proves the transaction that was named, or finds another one: a
+// findTransfer looks in the transaction that was named, then in all others: a
 // transaction with a raised fee is mined under another hash.
-func (s *Service) look(ctx context.Context, chain Chain, i ledger.Intent) (ledger.Sighting, bool, error) {
+func findTransfer(ctx context.Context, chain Chain, i ledger.Intent) (ledger.Sighting, bool, error) {
 	if i.Transaction != "" {
 		sighting, found, err := chain.Prove(ctx, i.IntentKey, i.Transaction)
 		if found || err != nil {
@@ -223,26 +231,4 @@ func (s *Service) look(ctx context.Context, chain Chain, i ledger.Intent) (ledge
 		}
 	}
 	return chain.Find(ctx, i.IntentKey, i.CreatedAt)
-}
-
-// resolveClaim proves a facilitator's claim, or takes it back when the chain
-// shows that it was false.
-func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent) {
-	ctx, cancel := context.WithTimeout(ctx, leaseFor(rail))
-	defer cancel()
-	sighting, found, err := s.look(ctx, rail.Chain, i)
-	if err != nil {
-		return
-	}
-	if found && s.paid(i, sighting) {
-		s.prove(ctx, i, sighting)
-		return
-	}
-	if reason, err := dead(ctx, rail.Chain, i, sighting, found); err != nil || reason == "" {
-		return
-	}
-	s.log.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
-	if err := s.ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
-		s.log.Warn("a false claim could not be taken back", "nonce", i.Nonce, "error", err.Error())
-	}
 }

@@ -20,8 +20,8 @@ type Rail struct {
 	USDC *offer.USDC
 	// Facilitators are asked in order.
 	Facilitators []*Facilitator
-	// Chain is nil where no RPC endpoint is configured: settlements are then
-	// claims of the facilitator.
+	// Chain is nil where no RPC endpoint is configured: a settlement is then
+	// the facilitator's claim.
 	Chain Chain
 
 	// terms is made by New.
@@ -43,7 +43,7 @@ type Chain interface {
 	Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error)
 }
 
-// Ledger is what settlement needs of the ledger.
+// Ledger is what payments need of the ledger.
 type Ledger interface {
 	Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error)
 	InsertIntent(ctx context.Context, i ledger.Intent) error
@@ -63,8 +63,8 @@ type Config struct {
 	Offer  *offer.Offer
 	Rails  []Rail
 	Ledger Ledger
-	// Limit bounds the attempts of one client.
-	Limit Limit
+	// Limiter bounds the attempts of one client; services may share it.
+	Limiter *Limiter
 	// Owner names this instance in the leases of the ledger; unique for each
 	// Service.
 	Owner string
@@ -81,12 +81,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Service quotes and settles the payments of one offer.
+// Service quotes and takes the payments of one offer.
 type Service struct {
 	offer   *offer.Offer
 	rails   []Rail
 	ledger  Ledger
-	limiter *limiter
+	limiter *Limiter
 	owner   string
 	own     func(address string) bool
 	former  func(account string) (Rail, bool)
@@ -98,10 +98,10 @@ type Service struct {
 	extensions atomic.Pointer[map[string]json.RawMessage]
 	quote      atomic.Pointer[Quote]
 	gate       gate
-	// settling counts the settlements under way.
-	settling inFlight
-	// writing holds the keys of the payments that are written later.
-	writing sync.Map
+	// underWay counts the payments that are submitted, resolved or recorded.
+	underWay inFlight
+	// recording holds the keys of the payments that are recorded later.
+	recording sync.Map
 	// looked says when Resolve last looked at a claim.
 	looked map[ledger.IntentKey]time.Time
 }
@@ -123,17 +123,21 @@ func New(c Config) (*Service, error) {
 		}
 	}
 	s := &Service{
-		offer: c.Offer, rails: slices.Clone(c.Rails), ledger: c.Ledger, limiter: newLimiter(c.Limit),
+		offer: c.Offer, rails: slices.Clone(c.Rails), ledger: c.Ledger, limiter: c.Limiter,
 		owner: c.Owner, own: c.Own, former: c.Former, signer: c.Signer, now: c.Now, log: c.Logger,
 		gate: gate{busy: make(map[ledger.IntentKey]chan struct{})},
 	}
 	for n := range s.rails {
-		s.rails[n].terms = s.termsOf(s.rails[n].USDC)
+		rail := &s.rails[n]
+		rail.terms = s.termsOf(rail.USDC)
+		for _, f := range rail.Facilitators {
+			f.expect(rail.USDC.Network.CAIP2())
+		}
 	}
 	s.Refresh()
 	return s, nil
 }
 
-// Wait waits until the settlements under way have ended, or ctx has. What is
-// left stays open in the ledger and is resolved later.
-func (s *Service) Wait(ctx context.Context) error { return s.settling.wait(ctx) }
+// Wait waits until the payments under way have ended, or ctx has. What is left
+// stays open in the ledger and is resolved later.
+func (s *Service) Wait(ctx context.Context) error { return s.underWay.wait(ctx) }

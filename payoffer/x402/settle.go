@@ -12,19 +12,17 @@ import (
 )
 
 const (
-	// proofWait is how long a buyer waits for the settlement's transaction to
+	// proofWait is how long a buyer waits for the transaction to
 	// appear on the chain that we read.
 	proofWait = 10 * time.Second
 	// proofPoll is how often it is looked for.
 	proofPoll = 250 * time.Millisecond
-	// reasonPending is a facilitator's word for "sent, but not mined yet".
-	reasonPending = "settlement_pending"
 )
 
 var transactionForm = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 
 // leaseFor is how long one attempt may work on an intent: every facilitator
-// once and one of them twice, the proof, and time to write.
+// once and one of them twice, the proof, and time to record.
 func leaseFor(rail *Rail) time.Duration {
 	lease := proofWait + 10*time.Second
 	var longest time.Duration
@@ -35,90 +33,77 @@ func leaseFor(rail *Rail) time.Duration {
 	return lease + longest
 }
 
-// settle sends a committed intent to settlement. The next facilitator is asked
-// only where the one before certainly did nothing.
-func (s *Service) settle(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) Outcome {
-	request := facilitatorRequest{X402Version: intent.Version, PaymentPayload: intent.Payload, PaymentRequirements: intent.Requirement}
+// submit has a committed intent settled. The next facilitator is asked only
+// where the one before certainly did nothing.
+func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) Outcome {
 	for _, f := range facilitators {
 		if f.Host() != intent.Facilitator {
 			if err := s.ledger.MoveIntent(ctx, intent.IntentKey, s.owner, f.Host()); err != nil {
-				return s.answer(p, intent)
+				return p.outcomeOf(intent)
 			}
 			intent.Facilitator = f.Host()
 		}
-		answer, err := s.settleOnce(ctx, f, request)
+		reply, err := f.settle(ctx, requestOf(intent))
 		var failed *callError
 		if errors.As(err, &failed) && failed.notSent {
 			s.log.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
 			continue
 		}
-		return s.answer(p, s.conclude(ctx, rail, intent, f, answer, err))
+		return p.outcomeOf(s.conclude(ctx, rail, intent, f, reply, err))
 	}
 	// Nobody was reached: the payment was not sent, and stays unknown to the
 	// ledger, so that the same payload can be sent again.
 	if err := s.ledger.WithdrawIntent(ctx, intent.IntentKey, s.owner); err != nil {
-		return s.answer(p, intent)
+		return p.outcomeOf(intent)
 	}
-	return s.unavailable(p, "facilitator_unavailable")
+	return p.unavailable("facilitator_unavailable")
 }
 
-// settleOnce asks a facilitator to settle, and repeats the identical request
-// once when the answer is that the transaction waits to be mined.
-func (s *Service) settleOnce(ctx context.Context, f *Facilitator, r facilitatorRequest) (settleAnswer, error) {
-	failpoint.Hit(failpoint.SettleBefore)
-	answer, err := f.settle(ctx, r)
-	failpoint.Hit(failpoint.SettleAfter)
-	if err != nil || *answer.Success || answer.ErrorReason != reasonPending {
-		return answer, err
-	}
-	second, err := f.settle(ctx, r)
-	if err != nil || !transactionForm.MatchString(second.Transaction) {
-		// The first answer still names the transaction to look for.
-		return answer, nil
-	}
-	return second, nil
+// requestOf is the request of an intent, the same each time.
+func requestOf(i ledger.Intent) facilitatorRequest {
+	return facilitatorRequest{X402Version: i.Version, PaymentPayload: i.Payload, PaymentRequirements: i.Requirement}
 }
 
-// conclude turns a facilitator's answer into what the ledger knows. Only a
+// conclude turns a facilitator's reply into what the ledger knows. Only a
 // success is a yes; everything else is unknown until the chain decides.
-func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, answer settleAnswer, err error) ledger.Intent {
+func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
 	if err != nil {
 		s.log.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce)
-		return s.note(ctx, intent, "", err.Error())
+		return s.keepOpen(ctx, intent, "", err.Error())
 	}
 	transaction := ""
-	if transactionForm.MatchString(answer.Transaction) {
-		transaction = strings.ToLower(answer.Transaction)
+	if transactionForm.MatchString(reply.Transaction) {
+		transaction = strings.ToLower(reply.Transaction)
 		intent.Transaction = transaction
 	}
-	if !*answer.Success || transaction == "" || !isNetwork(answer.Network, intent.Network) {
-		s.log.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", answer.ErrorReason, "nonce", intent.Nonce)
-		return s.note(ctx, intent, transaction, answer.ErrorReason)
+	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
+		s.log.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", reply.ErrorReason, "nonce", intent.Nonce)
+		return s.keepOpen(ctx, intent, transaction, reply.ErrorReason)
 	}
 	if rail.Chain == nil {
-		return s.claim(ctx, rail, intent)
+		return s.recordClaim(ctx, rail, intent)
 	}
 	failpoint.Hit(failpoint.ProofBefore)
-	sighting, found, err := s.proveSoon(ctx, rail.Chain, intent)
+	sighting, found, err := s.awaitProof(ctx, rail.Chain, intent)
 	failpoint.Hit(failpoint.ProofAfter)
 	switch {
 	case err != nil:
 		// The chain cannot be read now; the facilitator's word is a claim.
 		s.log.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
-		return s.claim(ctx, rail, intent)
-	case found && !s.paid(intent, sighting):
-		return s.note(ctx, intent, transaction, reasonValue)
+		return s.recordClaim(ctx, rail, intent)
+	case found && !s.wasSigned(intent, sighting):
+		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
 		s.log.Error("facilitator reported a settlement that the chain does not show", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
-		return s.note(ctx, intent, transaction, "transaction_not_found")
+		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}
-	return s.prove(ctx, intent, sighting)
+	return s.recordProof(ctx, intent, sighting)
 }
 
-// proveSoon waits a little for the transaction to reach the node that we read.
+// awaitProof waits a little for the transaction to reach the node that we read.
 // A chain that cannot be read at all is an error; one that was read and does
 // not show the transaction is not.
-func (s *Service) proveSoon(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Sighting, bool, error) {
+func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Sighting, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofWait)
 	defer cancel()
 	ticker := time.NewTicker(proofPoll)
@@ -141,9 +126,9 @@ func (s *Service) proveSoon(ctx context.Context, chain Chain, intent ledger.Inte
 	}
 }
 
-// paid reports whether a Transfer is the one that was signed. A payer may
+// wasSigned reports whether a Transfer is the one that was signed. A payer may
 // spend the nonce of the authorization with another one, for less.
-func (s *Service) paid(i ledger.Intent, sighting ledger.Sighting) bool {
+func (s *Service) wasSigned(i ledger.Intent, sighting ledger.Sighting) bool {
 	if sighting.Amount == i.Amount {
 		return true
 	}

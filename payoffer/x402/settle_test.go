@@ -42,7 +42,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 		{"an array", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `[]`}, 1, ""},
 		{"two values", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{"success":true}{}`}, 1, ""},
 		{"no verdict", "bad_answer", payoffertest.FacilitatorReply{Body: `{"transaction":"` + someTransaction + `"}`}, 1, ""},
-		{"a giant", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `"` + strings.Repeat("x", maxAnswer) + `"`}, 1, ""},
+		{"a giant", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `"` + strings.Repeat("x", maxReply) + `"`}, 1, ""},
 		{"success without a transaction", "unspecified", payoffertest.FacilitatorReply{NoTransaction: true}, 1, ""},
 		{"success with a hash that is none", "unspecified", payoffertest.FacilitatorReply{Transaction: "0x12"}, 1, ""},
 		{"success on another network", "unspecified", payoffertest.FacilitatorReply{Network: "eip155:1", Transaction: someTransaction}, 1, someTransaction},

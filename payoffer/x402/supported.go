@@ -31,7 +31,7 @@ func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
 	case http.StatusOK:
 	default:
 		if err == nil {
-			err = badAnswer(status)
+			err = badReply(status)
 		}
 	}
 	if err != nil {
@@ -39,22 +39,22 @@ func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
 	}
 	kinds, ok := parseKinds(data)
 	if !ok {
-		return nil, badAnswer(status)
+		return nil, badReply(status)
 	}
 	return kinds, nil
 }
 
-// parseKinds reads the kinds of a /supported answer. One that has another
+// parseKinds reads the kinds of a /supported reply. One that has another
 // shape is that of a scheme which is not ours.
 func parseKinds(data []byte) (kinds []kind, ok bool) {
-	var answer struct {
+	var reply struct {
 		Kinds []json.RawMessage `json:"kinds"`
 	}
-	if json.Unmarshal(data, &answer) != nil || answer.Kinds == nil {
+	if json.Unmarshal(data, &reply) != nil || reply.Kinds == nil {
 		return nil, false
 	}
-	kinds = make([]kind, 0, len(answer.Kinds))
-	for _, raw := range answer.Kinds {
+	kinds = make([]kind, 0, len(reply.Kinds))
+	for _, raw := range reply.Kinds {
 		var k kind
 		if json.Unmarshal(raw, &k) == nil {
 			kinds = append(kinds, k)

@@ -24,7 +24,7 @@ func domainHash(n offer.Network) []byte {
 
 // digest is the EIP-712 hash that EIP-3009 has the payer sign for a token's
 // domain. The authorization's form has been checked.
-func digest(a Authorization, domain []byte) []byte {
+func digest(a authorization, domain []byte) []byte {
 	message := crypto.Keccak256(transferType, addressWord(a.From), addressWord(a.To), fixed32(integer(a.Value)),
 		fixed32(integer(a.ValidAfter)), fixed32(integer(a.ValidBefore)), common.FromHex(a.Nonce))
 	return crypto.Keccak256([]byte{0x19, 0x01}, domain, message)

@@ -15,7 +15,7 @@ import (
 )
 
 // referenceDigest is go-ethereum's own encoding of typed data.
-func referenceDigest(t *testing.T, a Authorization, network offer.Network) []byte {
+func referenceDigest(t *testing.T, a authorization, network offer.Network) []byte {
 	t.Helper()
 	hash, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
 		Types: apitypes.Types{
@@ -59,7 +59,7 @@ func TestDigestIsThatOfTheReferenceEncoder(t *testing.T) {
 		network, err := offer.LookupNetwork(name)
 		require.NoError(t, err)
 		for range 50 {
-			a := Authorization{bytes(20), bytes(20), number(), number(), number(), bytes(32)}
+			a := authorization{bytes(20), bytes(20), number(), number(), number(), bytes(32)}
 			require.Equal(t, referenceDigest(t, a, network), digest(a, domainHash(network)), "%+v", a)
 			shouted := a
 			shouted.Nonce = "0x" + strings.ToUpper(a.Nonce[2:])

@@ -72,7 +72,7 @@ func TestAnUnansweredProbeDelaysNobody(t *testing.T) {
 		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 		require.Zero(t, time.Since(start))
 
-		time.Sleep(DefaultTimeout)
+		time.Sleep(defaultTimeout)
 		synctest.Wait()
 		s.requireHealth("")
 		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status, "payments go well all the same")
@@ -140,7 +140,7 @@ func TestAFacilitatorOfTwoRailsIsLookedAtOnce(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		f.Script(supportedCall, fails)
-		s := newShop(t, setup{made: []*Facilitator{facilitatorAt(t, f, 0)}, networks: []string{"base-sepolia", "arbitrum-sepolia"}})
+		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "arbitrum-sepolia"}})
 		s.watching()
 		require.Len(t, f.Calls(supportedCall), 1)
 		s.requireHealth("bad_answer_status_500", "bad_answer_status_500")
@@ -168,7 +168,7 @@ func TestParseKinds(t *testing.T) {
 			kinds, ok := parseKinds([]byte(c.answer))
 			require.Equal(t, c.read, ok)
 			if ok {
-				h := newHealth()
+				h := newHealth(time.Now)
 				h.probed(kinds)
 				require.Equal(t, c.base, h.supports(2, "eip155:8453"))
 			}

@@ -1,4 +1,4 @@
-// Package x402 quotes, verifies and settles payments by the x402 protocol,
+// Package x402 quotes, checks and takes payments by the x402 protocol,
 // versions 1 and 2, scheme "exact" on EVM chains with EIP-3009 authorizations.
 package x402
 
@@ -33,8 +33,8 @@ type Resource struct {
 	Tags        []string `json:"tags,omitempty"`
 }
 
-// Domain is the part of the token's EIP-712 domain that a client must know.
-type Domain struct {
+// domain is the part of the token's EIP-712 domain that a client must know.
+type domain struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
@@ -48,11 +48,11 @@ type Requirements struct {
 	Asset             string `json:"asset"`
 	PayTo             string `json:"payTo"`
 	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
-	Extra             Domain `json:"extra"`
+	Extra             domain `json:"extra"`
 }
 
-// RequirementsV1 is one way to pay in version 1. Network is a chain name.
-type RequirementsV1 struct {
+// requirementsV1 is one way to pay in version 1. Network is a chain name.
+type requirementsV1 struct {
 	Scheme            string `json:"scheme"`
 	Network           string `json:"network"`
 	MaxAmountRequired string `json:"maxAmountRequired"`
@@ -62,7 +62,7 @@ type RequirementsV1 struct {
 	Description       string `json:"description"`
 	MimeType          string `json:"mimeType"`
 	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
-	Extra             Domain `json:"extra"`
+	Extra             domain `json:"extra"`
 }
 
 // PaymentRequired is the version 2 quote: the JSON behind PAYMENT-REQUIRED.
@@ -74,12 +74,12 @@ type PaymentRequired struct {
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// PaymentRequiredV1 is the body of every 402: the version 1 quote, the card
+// paymentRequiredV1 is the body of every 402: the version 1 quote, the card
 // checkout for a client that cannot pay by x402, and a hint for the buyer.
-type PaymentRequiredV1 struct {
+type paymentRequiredV1 struct {
 	X402Version int              `json:"x402Version"`
 	Error       string           `json:"error"`
-	Accepts     []RequirementsV1 `json:"accepts"`
+	Accepts     []requirementsV1 `json:"accepts"`
 	Fallback    offer.Fallback   `json:"fallback"`
 	Hint        string           `json:"hint,omitempty"`
 }
@@ -97,10 +97,10 @@ type SettleResponse struct {
 	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// Authorization is an EIP-3009 transferWithAuthorization as it travels:
+// authorization is an EIP-3009 transferWithAuthorization as it travels:
 // integers as decimal strings (atomic units, Unix seconds), the nonce as 32
 // bytes of hexadecimal.
-type Authorization struct {
+type authorization struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
 	Value       string `json:"value"`

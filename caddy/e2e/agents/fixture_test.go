@@ -39,7 +39,7 @@ func startFixtures(t *testing.T) string {
 	o, err := offer.New(offer.Terms{ID: "fixtures", BaseURL: base, SiteURL: base, Name: "Fixtures", Operator: "Test", Amount: 4200}, card)
 	require.NoError(t, err)
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	payments, err := x402.New(x402.Config{Offer: o, Limit: x402.Limit{Attempts: 1, Period: time.Minute}, Now: time.Now, Logger: logger})
+	payments, err := x402.New(x402.Config{Offer: o, Now: time.Now, Logger: logger})
 	require.NoError(t, err)
 	endpoint, err := agent.New(agent.Config{
 		Offer: o, Live: func() offer.Live { return offer.Live{} }, Payments: payments, Logger: logger, Extend: addFixtures,

@@ -108,7 +108,7 @@ func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc stri
 	require.NoError(s, err)
 	usdc, err := offer.NewUSDC(name, network, payee.Hex(), price)
 	require.NoError(s, err)
-	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout})
+	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout, Now: s.clock.Now})
 	require.NoError(s, err)
 	evm, err := evm.New(evm.Config{
 		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, Now: s.clock.Now,
@@ -134,7 +134,7 @@ func newService(t *testing.T, clock *clock, book *book, log *bytes.Buffer, price
 	}, card, published...)
 	require.NoError(t, err)
 	service, err := x402.New(x402.Config{
-		Offer: o, Rails: rails, Ledger: book, Limit: x402.Limit{Attempts: 1000, Period: time.Minute}, Owner: rand.Text(), Former: former,
+		Offer: o, Rails: rails, Ledger: book, Limiter: x402.NewLimiter(x402.Limit{Attempts: 1000, Period: time.Minute}), Owner: rand.Text(), Former: former,
 		Own: func(string) bool { return false }, Now: clock.Now, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	require.NoError(t, err)

@@ -17,10 +17,10 @@ import (
 // golden was made by ethers 6 (TypedDataEncoder.hash and signTypedData), for
 // the domain USDC, 2, 84532 and the token of Base Sepolia.
 var golden = struct {
-	auth              Authorization
+	auth              authorization
 	digest, signature string
 }{
-	auth: Authorization{
+	auth: authorization{
 		From: "0xB9BF31b1F231eA9807FFA77760953f55356E2523", To: testPayTo, Value: "42000000", ValidAfter: "0",
 		ValidBefore: "1795255658", Nonce: "0x1cfced7c7afb077fb44235518ad70757f692937d3fd2ce9c3cf36d7180f0b96c",
 	},
@@ -57,7 +57,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 	in := func(seconds int64) string { return fmt.Sprint(time.Now().Unix() + seconds) }
 	accepted := Requirements{
 		Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
-		MaxTimeoutSeconds: 300, Extra: Domain{Name: "USDC", Version: "2"},
+		MaxTimeoutSeconds: 300, Extra: domain{Name: "USDC", Version: "2"},
 	}
 	for _, c := range []struct {
 		name, reason string
@@ -116,7 +116,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, limit: Limit{Attempts: 1, Period: time.Hour}})
+			s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, limiter: limited(1, time.Hour)})
 			b := newBuyer(1)
 
 			payload := c.payload(t, b)

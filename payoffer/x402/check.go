@@ -31,9 +31,9 @@ const (
 // refusal says why nothing is charged: a code for programs and a sentence.
 type refusal struct{ reason, detail string }
 
-// verify checks a payment against what this offer accepts, before anyone is
+// check compares a payment with what this offer accepts, before anyone is
 // called. It returns the rail that the payment is for.
-func (s *Service) verify(p *payment) (*Rail, *refusal) {
+func (s *Service) check(p *payment) (*Rail, *refusal) {
 	rail := s.match(p)
 	if rail == nil {
 		return nil, &refusal{reasonRequirements, "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
@@ -45,7 +45,7 @@ func (s *Service) verify(p *payment) (*Rail, *refusal) {
 	case a.Value != rail.USDC.AmountAtomic():
 		return nil, &refusal{reasonValue, "The authorization is for another amount than the price."}
 	}
-	if refused := s.timely(a); refused != nil {
+	if refused := s.checkTimes(a); refused != nil {
 		return nil, refused
 	}
 	if len(p.signature) == 65 && !signedBy(p, rail) {
@@ -54,8 +54,8 @@ func (s *Service) verify(p *payment) (*Rail, *refusal) {
 	return rail, nil
 }
 
-// timely checks that an authorization can be settled now.
-func (s *Service) timely(a Authorization) *refusal {
+// checkTimes checks that an authorization can be settled now.
+func (s *Service) checkTimes(a authorization) *refusal {
 	now := s.now()
 	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
 	deadline := integer(a.ValidBefore)
