@@ -242,6 +242,16 @@ func TestPayLimitsAttemptsOfAClient(t *testing.T) {
 	})
 }
 
+func TestServicesShareTheAttemptsOfAClient(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, limiter := payoffertest.NewPipedFacilitator(t, "one"), limited(1, time.Minute)
+		before := newShop(t, setup{facilitators: one(f), limiter: limiter})
+		require.Equal(t, Settled, before.pay(stranger(1).v2(t)).Status)
+		after := newShop(t, setup{facilitators: one(f), limiter: limiter, ledger: before.book})
+		require.Equal(t, Limited, after.pay(stranger(2).v2(t)).Status)
+	})
+}
+
 func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")

@@ -147,6 +147,36 @@ func TestAFacilitatorOfTwoRailsIsLookedAtOnce(t *testing.T) {
 	})
 }
 
+// A configuration may be loaded again while the facilitator lives on.
+func TestAFacilitatorOutlivesItsServices(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`))
+		before := newShop(t, setup{facilitators: one(f)})
+		before.open(f, verifyCall)
+		f.Script(verifyCall, works)
+		after := newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base-sepolia", "arbitrum-sepolia"}})
+		after.requireHealth("bad_answer_status_500", "bad_answer_status_500")
+		require.Equal(t, Unavailable, after.pay(stranger(1).v2(t)).Status, "its circuit is open still")
+
+		before.run(time.Minute)
+		require.Len(t, f.Calls(supportedCall), 1)
+		skipped := func() int { return strings.Count(before.logs.String(), "skipped") }
+		require.Equal(t, 1, skipped())
+		after.requireHealth("", "network_unsupported")
+		after.watching()
+		require.Len(t, f.Calls(supportedCall), 2, "it is looked at anew")
+		require.Equal(t, 1, skipped(), "it was said before")
+
+		newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base"}})
+		newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base"}})
+		synctest.Wait()
+		require.Len(t, f.Calls(supportedCall), 2)
+		require.Equal(t, 2, skipped(), "it is said at once, and once for two services")
+		require.Contains(t, before.logs.String(), "network=eip155:8453\n")
+	})
+}
+
 func TestParseKinds(t *testing.T) {
 	for _, c := range []struct {
 		name, answer string
