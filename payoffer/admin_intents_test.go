@@ -22,24 +22,24 @@ const (
 func openPayment(t *testing.T, nonce string, change func(*ledger.Intent)) ledger.Intent {
 	t.Helper()
 	svc := onChain()
-	account, _ := svc.accountOf("usdc")
+	account, _ := svc.Desk.Account("usdc")
 	cents := int64(4200)
 	i := ledger.Intent{
 		IntentKey: ledger.IntentKey{
-			Network: "eip155:84532", Asset: svc.offer.USDC()[0].Network.USDC, From: testPayer, Nonce: nonce,
+			Network: "eip155:84532", Asset: svc.Offer.USDC()[0].Network.USDC, From: testPayer, Nonce: nonce,
 		},
 		Offer: account.Offer, Account: account.ID, Amount: 42_000_000, USDCents: &cents, Fingerprint: nonce, Version: 2,
 		Payload: []byte(`{}`), Requirement: []byte(`{}`), Facilitator: "gone.example",
 		ValidBefore: time.Now().Add(-time.Hour).Unix(), Reason: "timeout",
 	}
 	change(&i)
-	require.NoError(t, svc.ledger.InsertIntent(t.Context(), i))
+	require.NoError(t, svc.Desk.Ledger.InsertIntent(t.Context(), i))
 	return i
 }
 
 func storedIntent(t *testing.T, key ledger.IntentKey) ledger.Intent {
 	t.Helper()
-	i, found, err := onChain().ledger.Intent(t.Context(), key)
+	i, found, err := onChain().Desk.Ledger.Intent(t.Context(), key)
 	require.NoError(t, err)
 	require.True(t, found)
 	return i

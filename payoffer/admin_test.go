@@ -84,18 +84,22 @@ func (o *operated) enter(body string) (row desk.Receipt) {
 }
 
 // onChain is the running service of the offer that has a usdc rail.
-func onChain() *service {
-	services := running.newest().offers()
-	return services[slices.IndexFunc(services, func(svc *service) bool { return len(svc.offer.USDC()) > 0 })]
+func onChain() *service.Service {
+	services := activeApp().running()
+	return services[slices.IndexFunc(services, func(svc *service.Service) bool { return len(svc.USDC) > 0 })]
 }
 
 // record puts one confirmed Transfer of 42 USDC into the running ledger.
 func record(t *testing.T) {
 	t.Helper()
-	svc := onChain()
-	account, _ := svc.accountOf("usdc")
+	recordIn(t, onChain())
+}
+
+func recordIn(t *testing.T, svc *service.Service) {
+	t.Helper()
+	account, _ := svc.Desk.Account("usdc")
 	cents := int64(4200)
-	_, err := svc.ledger.Record(t.Context(), nil, ledger.Sighting{
+	_, err := svc.Desk.Ledger.Record(t.Context(), nil, ledger.Sighting{
 		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0",
 		Transaction: "0x01", Asset: "USDC", Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed,
 		EvidenceLevel: ledger.LevelChain, Evidence: json.RawMessage(`{}`), Testnet: true,
@@ -144,7 +148,7 @@ func TestAdminAPIReportsWhatEveryoneReadsAndTheSumsBehindIt(t *testing.T) {
 
 func TestAdminAPISaysWhenTheLedgerCannotBeUsed(t *testing.T) {
 	o := newOperated(t, books)
-	require.NoError(t, running.newest().offers()[0].ledger.Close())
+	require.NoError(t, onChain().Desk.Ledger.Close())
 	for _, got := range []answer{
 		o.ask(http.MethodGet, desk.PathReceived, ""), o.ask(http.MethodGet, desk.PathReceipts, ""), o.ask(http.MethodGet, desk.PathIntents, ""),
 		o.ask(http.MethodPost, desk.PathReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),

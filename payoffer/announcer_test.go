@@ -12,15 +12,11 @@ import (
 func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 	i := newInstance(t)
 	app, svc := i.provision()
-	defer func() { require.NoError(t, app.release(svc)) }()
-	require.NoError(t, app.open(t.Context(), app.offers()))
-
-	running.add(app)
-	defer running.remove(app)
-	record(t)
+	require.NoError(t, app.open(app.running()))
+	recordIn(t, svc)
 
 	now := time.Now().Unix()
-	after, held, err := svc.ledger.LeaseSink(t.Context(), svc.offer.ID, "events", "test", now, now)
+	after, held, err := app.share.Ledger.LeaseSink(t.Context(), svc.Offer.ID, "events", "test", now, now)
 	require.NoError(t, err)
 	require.True(t, held)
 	require.Zero(t, after, "the receipt is still to be announced")

@@ -168,6 +168,15 @@ func (app *App) Start() error {
 		return nil
 	}
 	app.share.Attach()
+	if err := app.open(services); err != nil {
+		return err
+	}
+	app.share.Run()
+	return nil
+}
+
+// open makes the ledger and the offers ready.
+func (app *App) open(services []*service.Service) error {
 	ctx, cancel := context.WithTimeout(app.ctx, openTimeout)
 	defer cancel()
 	if err := app.share.Ledger.Open(ctx); err != nil {
@@ -188,7 +197,6 @@ func (app *App) Start() error {
 			return err
 		}
 	}
-	app.share.Run()
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // scrapeTimeout bounds how long a scrape waits for the ledger.
@@ -60,7 +60,11 @@ func (g gauges) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	services := g.app.running()
-	g.facilitators(set, services)
+	var facilitators []x402.FacilitatorHealth
+	for _, svc := range services {
+		facilitators = append(facilitators, svc.Facilitators()...)
+	}
+	g.facilitators(set, facilitators)
 	for _, svc := range services {
 		totals, err := g.app.share.Ledger.Totals(ctx, svc.Offer.ID)
 		set(gaugeLedger, number01(err == nil), svc.Offer.ID)
@@ -77,15 +81,13 @@ type setGauge func(desc *prometheus.Desc, value float64, labels ...string)
 
 // facilitators: offers with the same facilitator each call it; it is up when
 // it is for all of them.
-func (g gauges) facilitators(set setGauge, services []*service.Service) {
+func (g gauges) facilitators(set setGauge, all []x402.FacilitatorHealth) {
 	type place struct{ host, network string }
 	up := make(map[place]bool)
-	for _, svc := range services {
-		for _, health := range svc.Facilitators() {
-			at := place{health.Host, health.Network}
-			before, known := up[at]
-			up[at] = health.Healthy && (before || !known)
-		}
+	for _, health := range all {
+		at := place{health.Host, health.Network}
+		before, known := up[at]
+		up[at] = health.Healthy && (before || !known)
 	}
 	for at, healthy := range up {
 		set(gaugeFacilitator, number01(healthy), at.host, at.network)

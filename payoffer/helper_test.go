@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,31 +14,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
-// standInRate pools a watcher of the source mempool that asks a stand-in and
-// has a rate already. The pool's reference is given back by release, or when
-// the test ends.
-func standInRate(t *testing.T) (prices *payoffertest.Prices, release func()) {
+// standInRate holds the watcher of the source mempool, which asks a stand-in and
+// has a rate already, in the pool until release or the end of the test.
+func standInRate(t *testing.T) (prices *payoffertest.Prices, watcher *rate.Watcher, release func()) {
 	t.Helper()
 	prices = payoffertest.NewPrices(t, time.Now)
-	const key = "mempool"
-	value, loaded, err := watchers.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return newRateWatcher(key, rate.Config{
-			Sources: []string{key}, Client: prices.Client(),
-			Endpoints: map[string]string{key: prices.Endpoints()[key]},
+	const source = "mempool"
+	use := outliving.Use(service.Host{Logger: slog.DiscardHandler})
+	watcher, err := pool.Acquire(use, pool.KeyOf("rates", []string{source}), func(*pool.Hosts[service.Host]) (*rate.Watcher, error) {
+		return rate.New(rate.Config{
+			Sources: []string{source}, Endpoints: map[string]string{source: prices.Endpoints()[source]}, Transport: prices.Client().Transport,
 		})
 	})
 	require.NoError(t, err)
-	require.False(t, loaded)
-	value.(*rateWatcher).Refresh(t.Context())
-	release = sync.OnceFunc(func() {
-		_, err := watchers.Delete(key)
-		require.NoError(t, err)
-	})
+	watcher.Refresh(t.Context())
+	release = sync.OnceFunc(func() { use.Release(func(err error) { t.Error(err) }) })
 	t.Cleanup(release)
-	return prices, release
+	return prices, watcher, release
 }
 
 func decode(t *testing.T, config string) *caddy.Config {
@@ -58,9 +56,9 @@ func resolve(t *testing.T, base, location string) string {
 	return found.String()
 }
 
-func serve(t *testing.T, svc *service, path string) *httptest.ResponseRecorder {
+func serve(t *testing.T, svc *service.Service, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	require.True(t, svc.server.Serve(recorder, httptest.NewRequest(http.MethodGet, path, nil)))
+	require.True(t, svc.Server.Serve(recorder, httptest.NewRequest(http.MethodGet, path, nil)))
 	return recorder
 }

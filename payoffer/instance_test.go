@@ -32,6 +32,8 @@ func newInstance(t *testing.T) *instance {
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		require.NoError(t, caddy.Stop())
+		require.NoError(t, outliving.Wait(context.WithoutCancel(t.Context())))
+		require.Zero(t, outliving.Len(), "nothing outlives the last configuration")
 	})
 	return i
 }
@@ -75,9 +77,9 @@ func (i *instance) load(sites string) error {
 	return caddy.Load([]byte(config), true)
 }
 
-// provision loads the smallest site without starting it. What it returns is
-// to be released.
-func (i *instance) provision() (*App, *service) {
+// provision loads the smallest site without starting it. What it uses is given
+// back when the test ends.
+func (i *instance) provision() (*App, *service.Service) {
 	i.t.Helper()
 	config, err := adapt(i.t, i.caddyfile(smallest))
 	require.NoError(i.t, err)
@@ -86,7 +88,8 @@ func (i *instance) provision() (*App, *service) {
 	value, err := ctx.App("pay_offer")
 	require.NoError(i.t, err)
 	app := value.(*App)
-	return app, app.offers()[0]
+	i.t.Cleanup(func() { require.NoError(i.t, app.Cleanup()) })
+	return app, app.running()[0]
 }
 
 func (i *instance) logPath() string { return filepath.Join(i.folder, "caddy.log") }

@@ -25,17 +25,17 @@ func TestPostgresLedgerOutlivesReloadsAndIsReleased(t *testing.T) {
 	t.Setenv("OFFER_TEST_DSN", dsn)
 	i := newInstance(t)
 	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
-	before := running.newest().offers()[0].ledger
+	before := activeApp().share.Ledger
 	record(t)
 	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
-	require.Same(t, before.pooledLedger, running.newest().offers()[0].ledger.pooledLedger)
+	require.Same(t, before, activeApp().share.Ledger)
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 	require.NoFileExists(t, i.ledgerPath())
 
 	require.NoError(t, caddy.Stop())
-	_, held := ledgers.References(before.key)
-	require.False(t, held)
-	require.NotContains(t, before.key, dsn)
+	require.NoError(t, outliving.Wait(t.Context()))
+	_, err := before.Totals(t.Context(), "any")
+	require.ErrorIs(t, err, ledger.ErrNotOpen)
 	require.NotContains(t, i.log(), dsn)
 }
 

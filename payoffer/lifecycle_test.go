@@ -1,7 +1,6 @@
 package payoffer
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -65,7 +64,7 @@ func TestReloadUnderTrafficFailsNoRequest(t *testing.T) {
 func TestRequestThatRunsDuringAReloadIsAnswered(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
-	old := running.newest().offers()[0]
+	old := activeApp().running()[0]
 
 	require.NoError(t, i.load(strings.Replace(smallest, "checkout.example", "other.example", 1)))
 
@@ -82,20 +81,49 @@ var withBitcoin = strings.Replace(smallest, "\t\tusdc", `		bitcoin bc1qw508d6qej
 		}
 		usdc`, 1)
 
-func TestReloadKeepsTheOpenLedgerAndTheRate(t *testing.T) {
+// A configuration that changes nothing for an offer goes on with the same one.
+func TestUnchangedOfferIsTheSameAfterAReload(t *testing.T) {
+	i := newInstance(t)
+	_, watcher, _ := standInRate(t)
+	require.NoError(t, i.load(withBitcoin))
+	before := activeApp().running()[0]
+	held := outliving.Len()
+
+	require.NoError(t, i.load(withBitcoin+"OTHER {\n\trespond \"another site\"\n}\n"))
+
+	require.NoError(t, outliving.Wait(t.Context()))
+	require.Same(t, before, activeApp().running()[0])
+	require.Equal(t, held, outliving.Len())
+	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/pay/btc.uri").status)
+	require.NotNil(t, watcher)
+}
+
+// What an offer is made of goes on by itself: a new description does not ask for
+// a price, a key or an address again.
+func TestChangedOfferGoesOnWithItsParts(t *testing.T) {
 	i := newInstance(t)
 	standInRate(t)
 	require.NoError(t, i.load(withBitcoin))
-	before := running.newest().offers()[0]
+	before, held := activeApp().running()[0], outliving.Len()
 	given := i.get(i.service + "/v1/pay/usdc.png").header.Get("Location")
 
-	require.NoError(t, i.load(withBitcoin))
+	config, err := adapt(t, i.caddyfile(strings.Replace(withBitcoin, "base_url", "description changed\n\t\tbase_url", 1)))
+	require.NoError(t, err)
+	ctx, err := caddy.ProvisionContext(decode(t, config))
+	require.NoError(t, err)
+	value, err := ctx.App("pay_offer")
+	require.NoError(t, err)
+	provisioned := value.(*App)
+	require.Equal(t, held+1, outliving.Len(), "the service alone is new")
+	changed := provisioned.running()[0]
+	require.NotSame(t, before, changed)
+	require.Equal(t, http.StatusOK, serve(t, changed, "/v1/pay/btc.uri").Code, "also before it has started")
+	require.Equal(t, http.StatusOK, serve(t, changed, strings.TrimPrefix(resolve(t, i.service, given), i.service)).Code)
+	require.NoError(t, provisioned.Cleanup())
 
-	after := running.newest().offers()[0]
-	require.NotSame(t, before, after)
-	require.Same(t, before.ledger.pooledLedger, after.ledger.pooledLedger)
-	require.Same(t, before.watcher, after.watcher)
-	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/pay/btc.uri").status)
+	require.NoError(t, caddy.Load([]byte(config), true))
+	require.NoError(t, outliving.Wait(t.Context()))
+	require.Equal(t, held, outliving.Len())
 	require.Equal(t, http.StatusOK, i.get(resolve(t, i.service, given)).status)
 	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }
@@ -103,11 +131,11 @@ func TestReloadKeepsTheOpenLedgerAndTheRate(t *testing.T) {
 func TestFailedReloadLeavesTheOldOfferRunning(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
-	app := running.newest()
+	app := activeApp()
 
 	require.Error(t, i.load(smallest+"OTHER {\n\tpay_offer {\n\t\tbase_url {env.OFFER_TEST_NOTHING}\n\t\tcard https://checkout.example/pay\n\t}\n}\n"))
 
-	require.Same(t, app, running.newest())
+	require.Same(t, app, activeApp())
 	require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
 	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }
@@ -117,7 +145,7 @@ func TestFailedReloadLeavesTheOldOfferRunning(t *testing.T) {
 func TestFailedStartUndoesItsOwnWork(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
-	app := running.newest()
+	app, held := activeApp(), outliving.Len()
 	blocked := filepath.Join(i.folder, "blocked")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	unusable := filepath.Join(blocked, "ledger.db")
@@ -126,82 +154,55 @@ func TestFailedStartUndoesItsOwnWork(t *testing.T) {
 
 	require.ErrorContains(t, caddy.Load([]byte(config), true), unusable)
 
-	require.Same(t, app, running.newest())
-	_, held := ledgers.References(driverSQLite + " " + unusable)
-	require.False(t, held)
+	require.Same(t, app, activeApp())
+	require.NoError(t, outliving.Wait(t.Context()))
+	require.Equal(t, held, outliving.Len())
 	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }
 
 func TestStopEndsAllBackgroundWorkAndClosesTheLedger(t *testing.T) {
 	i := newInstance(t)
-	_, release := standInRate(t)
+	_, _, release := standInRate(t)
 	require.NoError(t, i.load(withBitcoin))
+	book := activeApp().share.Ledger
 	for len(ourGoroutines()) == 0 {
 		runtime.Gosched() // until the first of them runs
 	}
 
 	require.NoError(t, caddy.Stop())
-
-	_, held := ledgers.References(driverSQLite + " " + i.ledgerPath())
-	require.False(t, held)
-	require.Nil(t, running.newest())
 	release()
-	require.Empty(t, ourGoroutines())
-}
 
-// waiting is payments with a settlement under way while Wait runs.
-type waiting struct {
-	payments
-	wait func()
-}
-
-func (w waiting) Wait(ctx context.Context) error {
-	w.wait()
-	return w.payments.Wait(ctx)
-}
-
-// The outcome of a settlement under way is recorded before the ledger closes.
-func TestSettlementsUnderWayEndBeforeTheLedgerCloses(t *testing.T) {
-	i := newInstance(t)
-	app, svc := i.provision()
-	require.NoError(t, svc.ledger.Open(t.Context()))
-	waited := false
-	svc.payments = waiting{svc.payments, func() {
-		waited = true
-		_, err := svc.ledger.Totals(context.Background(), svc.offer.ID)
-		require.NoError(t, err)
-	}}
-
-	require.NoError(t, app.release(svc))
-
-	require.True(t, waited)
-	_, err := svc.ledger.Totals(t.Context(), svc.offer.ID)
+	require.NoError(t, outliving.Wait(t.Context()))
+	require.Zero(t, outliving.Len())
+	_, err := book.Totals(t.Context(), "any")
 	require.ErrorIs(t, err, ledger.ErrNotOpen)
+	require.Nil(t, activeApp())
+	require.Empty(t, ourGoroutines())
 }
 
 // A new rate is in the next answer, without a request having waited for it.
 func TestNewRateChangesWhatIsServed(t *testing.T) {
 	i := newInstance(t)
-	prices, _ := standInRate(t)
+	prices, watcher, _ := standInRate(t)
 	require.NoError(t, i.load(withBitcoin))
 	before := i.get(i.service + "/v1/pay/btc.uri")
 	require.Contains(t, before.body, "amount=0.00046667") // 42 USD at 90000
 
 	prices.Set("mempool", payoffertest.PriceReply{Price: "84000"})
-	running.newest().offers()[0].watcher.Refresh(t.Context())
+	watcher.Refresh(t.Context())
 
 	require.Contains(t, i.get(i.service+"/v1/pay/btc.uri").body, "amount=0.0005&")
 }
 
 // ourGoroutines are the stacks of goroutines that this module started in the
-// background. Stop waits for them, so that none may be left when it returned.
+// background. None may be left when everything has ended.
 func ourGoroutines() []string {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	var ours []string
 	for _, stack := range strings.Split(string(stacks), "\n\n") {
 		_, start, _ := strings.Cut(stack, "created by ")
-		if strings.Contains(stack, "sync.(*WaitGroup).Go") && strings.Contains(stack, "caddy-pay-offer/payoffer") && !strings.Contains(start, "testing") {
+		if strings.Contains(stack, "caddy-pay-offer/payoffer") && !strings.Contains(stack, "testing.tRunner") && !strings.Contains(start, "testing") {
 			ours = append(ours, stack)
 		}
 	}
@@ -218,16 +219,15 @@ func TestValidateDoesNoIO(t *testing.T) {
 	require.NoFileExists(t, i.ledgerPath())
 	require.NoDirExists(t, filepath.Dir(i.ledgerPath()))
 	require.NoDirExists(t, filepath.Join(i.folder, "storage", "pay_offer"))
-	_, held := ledgers.References(driverSQLite + " " + i.ledgerPath())
-	require.False(t, held)
+	require.NoError(t, outliving.Wait(t.Context()))
+	require.Zero(t, outliving.Len())
 }
 
 // A configuration that is loaded and whose app has not started yet answers
 // everything but what needs the ledger.
 func TestOfferIsServedBeforeTheLedgerIsOpen(t *testing.T) {
 	i := newInstance(t)
-	app, svc := i.provision()
-	defer func() { require.NoError(t, app.release(svc)) }()
+	_, svc := i.provision()
 
 	require.Equal(t, http.StatusPaymentRequired, serve(t, svc, "/v1/quote").Code)
 	received := serve(t, svc, "/v1/received")

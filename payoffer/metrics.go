@@ -48,7 +48,7 @@ func registerMetrics(registry *prometheus.Registry, app *App) error {
 var instruments = service.Instruments{
 	Transport: func(kind string) http.RoundTripper { return meteredTransport(kind) },
 	Attempt: func(offerID string, status x402.Status) {
-		attempts.WithLabelValues(offerID, outcomes[status]).Inc()
+		attempts.WithLabelValues(offerID, string(status)).Inc()
 	},
 	Delivery: func(offerID, rail string, v observe.Verdict) {
 		deliveries.WithLabelValues(offerID, rail, string(v)).Inc()
@@ -58,12 +58,6 @@ var instruments = service.Instruments{
 		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return address
 	},
-}
-
-// outcomes are the label values of attempts.
-var outcomes = map[x402.Status]string{
-	x402.Settled: "settled", x402.Refused: "refused", x402.Open: "open", x402.Unavailable: "unavailable",
-	x402.Conflict: "conflict", x402.Malformed: "malformed", x402.Limited: "limited",
 }
 
 // verdicts are the label values of deliveries.

@@ -3,7 +3,6 @@ package payoffer
 import (
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -29,12 +28,8 @@ func TestWebhooksAreCountedFromZero(t *testing.T) {
 }
 `))
 
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registerMetrics(registry))
-	families, err := registry.Gather()
-	require.NoError(t, err)
 	stored := make(map[string]float64) // by rail
-	for _, family := range families {
+	for _, family := range gathered(t) {
 		for _, m := range family.GetMetric() {
 			labels := make(map[string]string)
 			for _, label := range m.GetLabel() {

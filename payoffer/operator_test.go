@@ -1,22 +1,42 @@
 package payoffer
 
 import (
+	"encoding/base64"
+	"net/http"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/caddyserver/caddy/v2"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// metric is the value of a metric in a registry as a configuration makes one.
+// pay sends a payment payload and returns the status of the answer.
+func (i *instance) pay(payload string) int {
+	i.t.Helper()
+	request, err := http.NewRequestWithContext(i.t.Context(), http.MethodPost, i.service+offer.PathSponsor, nil)
+	require.NoError(i.t, err)
+	request.Header.Set(x402.HeaderSignature, base64.StdEncoding.EncodeToString([]byte(payload)))
+	response, err := i.client.Do(request)
+	require.NoError(i.t, err)
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// gathered are the metrics of the configuration that runs.
+func gathered(t *testing.T) []*dto.MetricFamily {
+	t.Helper()
+	families, err := caddy.ActiveContext().GetMetricsRegistry().Gather()
+	require.NoError(t, err)
+	return families
+}
+
+// metric is the sum of a metric.
 func metric(t *testing.T, name string) float64 {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registerMetrics(registry))
-	require.NoError(t, registerMetrics(registry), "a second site registers them again")
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := gathered(t)
 	value := 0.0
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -34,10 +54,7 @@ func TestMetricsCountAttemptsOverReloads(t *testing.T) {
 	require.NoError(t, i.load(smallest))
 	const counter = "caddy_pay_offer_payment_attempts_total"
 	before := metric(t, counter)
-	svc := running.newest().offers()[0]
-	pay := meteredPayments{svc.payments, svc.offer.ID}
-
-	require.Equal(t, x402.Malformed, pay.Pay(t.Context(), x402.Attempt{Payload: []byte("{")}).Status)
+	require.Equal(t, http.StatusBadRequest, i.pay("{"))
 	require.NoError(t, i.load(smallest))
 
 	require.InDelta(t, before+1, metric(t, counter), 0)

@@ -35,15 +35,15 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"id":                  {`{` + valid + `, "id": "my offer"}`, "id: "},
 		"name":                {`{` + valid + `, "name": "a\u0007b"}`, "control character"},
 		"rate limit":          {`{` + valid + `, "rate_limit": {"attempts": -1}}`, "rate_limit: "},
-		"null rail":           {`{` + valid + `, "storefronts": [null]}`, "a rail is null"},
-		"null facilitator":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [null]}]}`, "a facilitator is null"},
+		"null rail":           {`{` + valid + `, "storefronts": [null]}`, "storefront: one is null"},
+		"null facilitator":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [null]}]}`, "facilitator: one is null"},
 		"network":             {`{` + valid + `, "usdc": [{"address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "usdc: unknown network"},
 		"mainnet":             {`{` + valid + `, "usdc": [{"network": "base", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "nobody would settle"},
 		"two on one chain":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}, {"network": "eip155:84532", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "given twice"},
 		"token contract":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}]}`, "money sent there is lost"},
 		"rpc off and on":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": ["off", "https://rpc.example"]}]}`, "'off' stands alone"},
 		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "belong together"},
-		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout is negative"},
+		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: is negative"},
 		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
 		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},
 		"repeated source":     {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "rates": ["kraken", "kraken"]}}`, "given twice"},
@@ -93,12 +93,12 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 	s, err := h.settings(newResolver(), today)
 
 	require.NoError(t, err)
-	require.Equal(t, "http://localhost:8402", s.offer.BaseURL)
-	require.Equal(t, "localhost:8402", s.offer.Operator)
-	require.Equal(t, "https://checkout.example/base-sepolia", s.offer.Card.URL)
-	require.Equal(t, "0x52908400098527886E0F7030069857D2E4169EE7", s.offer.USDC()[0].PayTo)
-	require.Equal(t, "pay@example.com", s.offer.Transfer().Inbox())
-	_, pack := s.offer.Rail("pack")
+	require.Equal(t, "http://localhost:8402", s.Offer.BaseURL)
+	require.Equal(t, "localhost:8402", s.Offer.Operator)
+	require.Equal(t, "https://checkout.example/base-sepolia", s.Offer.Card.URL)
+	require.Equal(t, "0x52908400098527886E0F7030069857D2E4169EE7", s.Offer.USDC()[0].PayTo)
+	require.Equal(t, "pay@example.com", s.Offer.Transfer().Inbox())
+	_, pack := s.Offer.Rail("pack")
 	require.False(t, pack, "an empty address leaves its rail out")
 
 	t.Setenv("OFFER_TEST_PAYEE", "not an address")
@@ -119,14 +119,14 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	s, err := h.settings(newResolver(), today)
 	require.NoError(t, err)
 
-	require.Len(t, s.usdc, 2, "a rail without an address is left out")
-	test, main := s.usdc[0], s.usdc[1]
-	require.Equal(t, "usdc", test.rail.Name())
-	require.Equal(t, "https://x402.org/facilitator", test.facilitators[0].URL)
-	require.Equal(t, []string{"https://sepolia.base.org"}, test.rpc)
-	require.EqualValues(t, "safe", test.confirm)
-	require.Equal(t, "usdc-8453", main.rail.Name())
-	require.Equal(t, "https://one.example", main.facilitators[0].URL)
-	require.Empty(t, main.rpc)
-	require.EqualValues(t, "latest", main.confirm)
+	require.Len(t, s.USDC, 2, "a rail without an address is left out")
+	test, main := s.USDC[0], s.USDC[1]
+	require.Equal(t, "usdc", test.Rail.Name())
+	require.Equal(t, "https://x402.org/facilitator", test.Facilitators[0].URL)
+	require.Equal(t, []string{"https://sepolia.base.org"}, test.RPC)
+	require.EqualValues(t, "safe", test.Confirm)
+	require.Equal(t, "usdc-8453", main.Rail.Name())
+	require.Equal(t, "https://one.example", main.Facilitators[0].URL)
+	require.Empty(t, main.RPC)
+	require.EqualValues(t, "latest", main.Confirm)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
@@ -83,11 +82,7 @@ func (o *operated) tell(origin string) (all told) {
 // measured is the sum of a gauge over one offer.
 func measured(t *testing.T, name, offerID string) (sum float64) {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registerMetrics(registry))
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
+	for _, family := range gathered(t) {
 		for _, m := range family.GetMetric() {
 			mine := false
 			for _, label := range m.GetLabel() {

@@ -218,7 +218,7 @@ func TestSiteWithTwoAddressesIsOneOffer(t *testing.T) {
 
 	require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
 	require.Equal(t, http.StatusPaymentRequired, i.get(i.other+"/v1/quote").status)
-	require.Len(t, running.newest().offers(), 1)
+	require.Len(t, activeApp().running(), 1)
 }
 
 func TestOffersThatCannotBeToldApartAreRefused(t *testing.T) {

@@ -25,6 +25,7 @@ const (
 	defaultAttempts      = 10
 	defaultConfirmations = 2
 	defaultName          = "Payment offer"
+	defaultTimeout       = 30 * time.Second
 	defaultSourceURL     = "https://github.com/payoffer/caddy-pay-offer"
 	defaultTransfer      = "transfer"
 	defaultWindow        = time.Minute
@@ -182,11 +183,11 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	}
 	for _, f := range u.Facilitators {
 		s.Facilitators = append(s.Facilitators, x402.FacilitatorConfig{
-			URL: f.URL, KeyID: f.KeyID, KeySecret: f.KeySecret, Timeout: time.Duration(f.Timeout),
+			URL: f.URL, KeyID: f.KeyID, KeySecret: f.KeySecret, Timeout: cmp.Or(time.Duration(f.Timeout), defaultTimeout),
 		})
 	}
 	if len(s.Facilitators) == 0 && network.Test {
-		s.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator}}
+		s.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
 	}
 	s.Rail, err = offer.NewUSDC(name, network, u.Address, amount)
 	return s, err

@@ -76,8 +76,8 @@ func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
 	}
 	s, err := h.settings(newResolver(), today)
 	require.NoError(t, err)
-	require.ErrorContains(t, checkDemo(s.offer, false), "test network base-sepolia")
-	require.NoError(t, checkDemo(s.offer, true))
+	require.ErrorContains(t, checkDemo(s.Offer, false), "test network base-sepolia")
+	require.NoError(t, checkDemo(s.Offer, true))
 }
 
 func TestDemoValuesAreValid(t *testing.T) {

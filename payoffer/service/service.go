@@ -156,7 +156,17 @@ func (svc *Service) hooks() web.Hooks {
 }
 
 // HookedRails are the names of the rails that take webhooks.
-func (svc *Service) HookedRails() []string { return svc.Server.Hooks.Rails() }
+func (svc *Service) HookedRails() (names []string) {
+	if svc.Card.WebhookSecret != "" {
+		names = append(names, svc.Offer.Card.Name())
+	}
+	for _, shop := range svc.Storefronts {
+		if shop.HookSecret != "" {
+			names = append(names, shop.Rail.Name())
+		}
+	}
+	return names
+}
 
 // Facilitators says how those are that settle. It never blocks.
 func (svc *Service) Facilitators() []x402.FacilitatorHealth { return svc.payments.Facilitators() }

@@ -1,6 +1,8 @@
-package payoffer
+package service
 
 import (
+	"log/slog"
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -29,9 +32,13 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	require.NoError(t, err)
 	settler, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: "https://settles.example"})
 	require.NoError(t, err)
-	former := newFormerRails(&settings{offer: o})
-	former.configured[sepolia.Network.ChainID] = configuredRail{
-		usdcSettings{rail: sepolia, rpc: []string{"https://rpc.example"}, confirm: evm.Latest}, []*x402.Facilitator{settler},
+	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+	usdc := USDC{Rail: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
+	former := &formerRails{
+		settings:    &Settings{Offer: o, USDC: []USDC{usdc}},
+		parts:       &parts{ledger: book, facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
+		instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
+		logger:      slog.New(slog.DiscardHandler), known: make(map[string]formerRail),
 	}
 
 	changed := rail("base-sepolia", before).Account()
@@ -50,12 +57,11 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	_, ok = former.find("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
 	require.False(t, ok)
 
-	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
 	require.NoError(t, book.Open(t.Context()))
 	defer book.Close()
 	for _, account := range []string{sepolia.Account(), changed, removed} {
 		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: o.ID, ID: account, Rail: "usdc"}))
 	}
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
-	require.Len(t, former.observers(t.Context(), book), 2, "those of this offer that are not configured")
+	require.Len(t, former.observers(t.Context()), 2, "those of this offer that are not configured")
 }
