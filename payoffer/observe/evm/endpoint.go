@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -33,23 +32,6 @@ const (
 	// codeLimited is the JSON-RPC error of too many calls (EIP-1474).
 	codeLimited = -32005
 )
-
-// block is what is read of a block. Its hash is the endpoint's word: some
-// chains compute it from more than Ethereum's headers hold.
-type block struct {
-	Number hexutil.Uint64 `json:"number"`
-	Hash   common.Hash    `json:"hash"`
-	Time   hexutil.Uint64 `json:"timestamp"`
-}
-
-// receipt is what is read of a transaction's receipt.
-type receipt struct {
-	Transaction common.Hash    `json:"transactionHash"`
-	BlockHash   common.Hash    `json:"blockHash"`
-	BlockNumber hexutil.Uint64 `json:"blockNumber"`
-	Status      hexutil.Uint64 `json:"status"`
-	Logs        []types.Log    `json:"logs"`
-}
 
 // endpoint is one JSON-RPC endpoint of a chain.
 type endpoint struct {
@@ -266,7 +248,7 @@ func (e *endpoint) receipt(ctx context.Context, transaction common.Hash) (*recei
 		return nil, e.bad()
 	}
 	for _, l := range r.Logs {
-		if l.TxHash != transaction {
+		if l.Transaction != transaction {
 			return nil, e.bad()
 		}
 	}

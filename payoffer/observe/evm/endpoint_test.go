@@ -56,7 +56,7 @@ func TestAnAnswerThatWasCutOffIsReadInParts(t *testing.T) {
 		require.Len(t, logs, 3000)
 		seen := make(map[uint64]bool)
 		for _, l := range logs {
-			seen[l.BlockNumber] = true
+			seen[uint64(l.BlockNumber)] = true
 		}
 		require.Len(t, seen, 3000, "every block, once")
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
@@ -90,9 +89,9 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 	var work sync.WaitGroup
 	for i, r := range v.readers {
 		work.Go(func() {
-			var logs []types.Log
+			var logs []log
 			if logs, errs[i] = e.search(ctx, r, key, topicUsed, since); len(logs) > 0 {
-				hashes[i] = logs[len(logs)-1].TxHash
+				hashes[i] = logs[len(logs)-1].Transaction
 			}
 		})
 	}
@@ -124,7 +123,7 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 
 // search filters one event of an authorization, block range by block range,
 // back to a time.
-func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, event common.Hash, since int64) ([]types.Log, error) {
+func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, event common.Hash, since int64) ([]log, error) {
 	from, nonce := wordOf(common.HexToAddress(key.From)), common.HexToHash(key.Nonce)
 	wanted := filter{e.token, []*common.Hash{&event, &from, &nonce}}
 	for high := int64(r.latest.Number); high >= 0; high -= searchStep {
@@ -219,7 +218,7 @@ func (e *Observer) howSpent(ctx context.Context, r *reader, key ledger.IntentKey
 	if err != nil || len(logs) == 0 {
 		return "", err
 	}
-	receipt, _, err := r.canonical(ctx, logs[len(logs)-1].TxHash)
+	receipt, _, err := r.canonical(ctx, logs[len(logs)-1].Transaction)
 	if err != nil || receipt == nil || len(e.used(receipt, key)) > 0 {
 		return "", err
 	}

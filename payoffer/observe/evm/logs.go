@@ -6,7 +6,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
 )
 
 // suspicious is the number of logs from which on an answer may have been cut
@@ -21,8 +20,8 @@ type filter struct {
 
 // logs reads a range of blocks whole, in as many queries as the endpoint
 // needs.
-func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64) ([]types.Log, error) {
-	var all []types.Log
+func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64) ([]log, error) {
+	var all []log
 	for low <= high {
 		end := min(high, low+e.span.size()-1)
 		part, err := e.whole(ctx, f, low, end)
@@ -47,7 +46,7 @@ func tooMuch(err error) bool {
 
 // whole reads a range. An answer that may have been cut off is read again in
 // halves, which must add up to the whole.
-func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]types.Log, error) {
+func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]log, error) {
 	logs, err := e.query(ctx, f, low, high)
 	if err != nil || len(logs) < suspicious || low == high {
 		return logs, err
@@ -67,13 +66,13 @@ func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]typ
 	return append(left, right...), nil
 }
 
-func (e *endpoint) query(ctx context.Context, f filter, low, high uint64) ([]types.Log, error) {
-	var logs []types.Log
+func (e *endpoint) query(ctx context.Context, f filter, low, high uint64) ([]log, error) {
+	var logs []log
 	err := e.call(ctx, &logs, "eth_getLogs", map[string]any{
 		"fromBlock": hexutil.EncodeUint64(low), "toBlock": hexutil.EncodeUint64(high), "address": f.address, "topics": f.topics,
 	})
 	for _, l := range logs {
-		if l.BlockNumber < low || l.BlockNumber > high {
+		if number := uint64(l.BlockNumber); number < low || number > high {
 			return nil, e.bad()
 		}
 	}

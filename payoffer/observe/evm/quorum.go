@@ -27,7 +27,7 @@ type shown struct {
 	votes    int
 	number   uint64
 	time     int64
-	logIndex uint
+	logIndex uint64
 }
 
 // testimony is what the endpoints say of one transaction.

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -129,7 +128,7 @@ func (p payments) sorted() []common.Hash {
 func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 	to := wordOf(p.payTo)
 	wanted := filter{p.token, []*common.Hash{&topicTransfer, nil, &to}}
-	logs, errs := make([][]types.Log, len(p.view.readers)), make([]error, len(p.view.readers))
+	logs, errs := make([][]log, len(p.view.readers)), make([]error, len(p.view.readers))
 	var work sync.WaitGroup
 	for i, r := range p.view.readers {
 		if uint64(r.latest.Number) < high {
@@ -147,9 +146,9 @@ func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 		}
 		read++
 		for _, l := range logs[i] {
-			number, known := paid.transactions[l.TxHash]
-			if p.money(&l) && (!known || l.BlockNumber < number) {
-				paid.transactions[l.TxHash] = l.BlockNumber
+			number, known := paid.transactions[l.Transaction]
+			if p.money(&l) && (!known || uint64(l.BlockNumber) < number) {
+				paid.transactions[l.Transaction] = uint64(l.BlockNumber)
 			}
 		}
 	}

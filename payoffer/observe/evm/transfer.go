@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -44,12 +43,12 @@ type movement struct {
 	ordinal  int
 	from     common.Address
 	amount   int64
-	logIndex uint
+	logIndex uint64
 }
 
 // transfer reads a log as a Transfer of the token to the rail's address.
-func (e *Observer) transfer(l *types.Log) (from common.Address, amount int64, ok bool) {
-	if l.Removed || l.Address != e.token || len(l.Topics) != 3 || len(l.Data) != 32 ||
+func (e *Observer) transfer(l *log) (from common.Address, amount int64, ok bool) {
+	if l.Removed || *l.Address != e.token || len(l.Topics) != 3 || len(l.Data) != 32 ||
 		l.Topics[0] != topicTransfer || l.Topics[2] != wordOf(e.payTo) {
 		return common.Address{}, 0, false
 	}
@@ -62,7 +61,7 @@ func (e *Observer) transfer(l *types.Log) (from common.Address, amount int64, ok
 }
 
 // money reports whether a log is a Transfer that is worth a row.
-func (e *Observer) money(l *types.Log) bool {
+func (e *Observer) money(l *log) bool {
 	_, amount, ok := e.transfer(l)
 	return ok && amount >= dust
 }
@@ -84,7 +83,7 @@ func (e *Observer) movementAt(r *receipt, position int) (movement, bool) {
 		return movement{}, false
 	}
 	from, amount, ok := e.transfer(&r.Logs[position])
-	return movement{position, from, amount, r.Logs[position].Index}, ok
+	return movement{position, from, amount, uint64(r.Logs[position].Index)}, ok
 }
 
 // used finds the Transfer that an authorization made: AuthorizationUsed of the
@@ -103,8 +102,8 @@ func (e *Observer) used(r *receipt, key ledger.IntentKey) []movement {
 }
 
 // spends reports whether a log is the token's AuthorizationUsed of a key.
-func (e *Observer) spends(l *types.Log, key ledger.IntentKey) bool {
-	return l.Address == e.token && len(l.Topics) == 3 && l.Topics[0] == topicUsed &&
+func (e *Observer) spends(l *log, key ledger.IntentKey) bool {
+	return *l.Address == e.token && len(l.Topics) == 3 && l.Topics[0] == topicUsed &&
 		l.Topics[1] == wordOf(common.HexToAddress(key.From)) && l.Topics[2] == common.HexToHash(key.Nonce)
 }
 
@@ -115,7 +114,7 @@ func wordOf(a common.Address) common.Hash { return common.BytesToHash(a.Bytes())
 type evidence struct {
 	Block     uint64      `json:"block"`
 	BlockHash common.Hash `json:"blockHash"`
-	LogIndex  uint        `json:"logIndex"`
+	LogIndex  uint64      `json:"logIndex"`
 }
 
 // evidenceOf reads what a row rests on.

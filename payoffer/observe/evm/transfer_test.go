@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -41,7 +40,7 @@ func newTestObserver(t testing.TB, endpoints ...string) *Observer {
 
 func TestATransferToTheRailIsRead(t *testing.T) {
 	e := newTestObserver(t)
-	var l types.Log
+	var l log
 	require.NoError(t, json.Unmarshal([]byte(genuine), &l))
 	from, amount, ok := e.transfer(&l)
 	require.True(t, ok)
@@ -65,12 +64,32 @@ func TestWhatIsNoTransferToTheRailIsNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(genuine, change[0], change[1], 1)
 			require.NotEqual(t, genuine, changed)
-			var l types.Log
+			var l log
 			require.NoError(t, json.Unmarshal([]byte(changed), &l))
 			_, _, ok := e.transfer(&l)
 			require.False(t, ok)
 			require.False(t, e.money(&l))
 		})
+	}
+}
+
+// A member that is missing is no empty one: who leaves it out may leave out more.
+func TestALogWithoutAMemberThatEveryLogHasIsMalformed(t *testing.T) {
+	for _, member := range []string{"address", "topics", "data", "transactionHash"} {
+		for _, instead := range []string{`"other":`, `"` + member + `":null,"other":`} {
+			var l log
+			require.Error(t, json.Unmarshal([]byte(strings.Replace(genuine, `"`+member+`":`, instead, 1)), &l), instead)
+		}
+	}
+	for name, text := range map[string]string{
+		"none":                "null",
+		"no number":           strings.Replace(genuine, `"0x10"`, `"16"`, 1),
+		"a number with zeros": strings.Replace(genuine, `"0x10"`, `"0x010"`, 1),
+		"half a byte":         strings.Replace(genuine, "0280de80", "0280de8", 1),
+		"a short topic":       strings.Replace(genuine, "ddf252ad", "ddf252", 1),
+	} {
+		var l log
+		require.Error(t, json.Unmarshal([]byte(text), &l), name)
 	}
 }
 
@@ -80,7 +99,7 @@ func TestDustAndAbsurdAmountsAreNoMoney(t *testing.T) {
 		"0": false, "1": false, "9999": false, "10000": true, "4611686018427387904": true, "4611686018427387905": false,
 		"9223372036854775808": false, "115792089237316195423570985008687907853269984665640564039457584007913129639935": false,
 	} {
-		var l types.Log
+		var l log
 		require.NoError(t, json.Unmarshal([]byte(genuine), &l))
 		value, ok := new(big.Int).SetString(amount, 10)
 		require.True(t, ok)
@@ -109,7 +128,7 @@ func FuzzTransfer(f *testing.F) {
 			require.Equal(t, "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", l.Topics[0].Hex())
 			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(payee[2:]), l.Topics[2].Hex())
 			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(m.from.Hex()[2:]), l.Topics[1].Hex())
-			require.Equal(t, l.Data, common.BigToHash(big.NewInt(m.amount)).Bytes())
+			require.Equal(t, []byte(l.Data), common.BigToHash(big.NewInt(m.amount)).Bytes())
 			require.GreaterOrEqual(t, m.amount, int64(10_000))
 			require.LessOrEqual(t, m.amount, int64(1)<<62)
 		}
