@@ -3,6 +3,7 @@ package evm
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func (p *pass) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
 	}
 }
 
-// follow judges every receipt that is not final anew.
+// follow decides on every receipt that is not final anew.
 func (p *pass) follow(ctx context.Context) error {
 	rows, err := p.unfinal(ctx)
 	if err != nil {
@@ -48,7 +49,7 @@ func (p *pass) follow(ctx context.Context) error {
 		transaction := common.HexToHash(row.Transaction)
 		reach[transaction] = max(reach[transaction], evidenceOf(row).Block)
 	}
-	p.hear(ctx, reach)
+	p.ask(ctx, reach)
 	var sightings []ledger.Sighting
 	for _, row := range rows {
 		s := p.again(row)
@@ -64,32 +65,30 @@ func (p *pass) follow(ctx context.Context) error {
 	return nil
 }
 
-// hear asks for transactions.
-func (p *pass) hear(ctx context.Context, reach map[common.Hash]uint64) {
-	for transaction, t := range p.view.testimonies(ctx, reach, p.movements) {
-		p.heard[transaction] = t
-	}
+// ask asks for transactions.
+func (p *pass) ask(ctx context.Context, reach map[common.Hash]uint64) {
+	maps.Copy(p.tallies, p.view.tallies(ctx, reach, p.movements))
 }
 
-// again judges one receipt.
+// again decides on one receipt.
 func (p *pass) again(row ledger.Receipt) *ledger.Sighting {
 	transaction := common.HexToHash(row.Transaction)
-	t := p.heard[transaction]
-	ruling := p.judge(p.view, &row, transaction, ordinalOf(row), t)
-	p.judged[row.ExternalID] = ruling.sure
-	if ruling.contested {
+	t := p.tallies[transaction]
+	d := p.decide(p.view, &row, transaction, ordinalOf(row), t)
+	p.decided[row.ExternalID] = d.sure
+	if d.contested {
 		p.contested()
 	}
 	if t.failed != nil {
 		p.view.trouble(t.failed)
 	}
-	if !ruling.sure {
+	if !d.sure {
 		p.partial = true
 		if t.behind > 0 {
 			p.view.trouble(&observe.Error{Code: observe.ErrLagging, Host: p.hosts()})
 		}
 	}
-	return ruling.sighting
+	return d.sighting
 }
 
 // ordinalOf is the last part of a receipt's external id.

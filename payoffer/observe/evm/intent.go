@@ -57,16 +57,11 @@ func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction 
 }
 
 func (e *Observer) proveIn(ctx context.Context, v *view, key ledger.IntentKey, transaction common.Hash) (ledger.Sighting, bool, error) {
-	t := v.testify(ctx, transaction, 0, func(r *receipt) []movement { return e.used(r, key) })
-	for _, s := range t.shown {
-		if s.votes < v.need {
-			continue
+	t := v.tally(ctx, transaction, 0, func(r *receipt) []movement { return e.used(r, key) })
+	for _, c := range t.candidates {
+		if c.votes >= v.need {
+			return *e.sighting(transaction, c, v.stateOf(c), v.final), true, nil
 		}
-		state := ledger.StatusSeen
-		if s.number <= v.confirm {
-			state = ledger.StatusConfirmed
-		}
-		return e.sighting(transaction, s, state, state == ledger.StatusConfirmed && s.number <= v.final), true, nil
 	}
 	return ledger.Sighting{}, false, t.failed
 }
@@ -143,8 +138,8 @@ func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, 
 	return nil, nil
 }
 
-// fate is what one endpoint says of an authorization.
-type fate struct {
+// authorization is what one endpoint says of one.
+type authorization struct {
 	// reason is why it is dead, or empty; spent says that it was used or
 	// canceled in a final block.
 	reason string
@@ -163,21 +158,21 @@ func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore i
 		e.failed(err)
 		return "", err
 	}
-	fates := make([]fate, len(v.readers))
+	said := make([]authorization, len(v.readers))
 	var work sync.WaitGroup
 	for i, r := range v.readers {
-		work.Go(func() { fates[i] = e.fate(ctx, r, key, validBefore) })
+		work.Go(func() { said[i] = e.authorization(ctx, r, key, validBefore) })
 	}
 	work.Wait()
 	votes := 0
-	for _, f := range fates {
+	for _, a := range said {
 		switch {
-		case f.err != nil:
-			err = f.err
-		case f.reason != "":
+		case a.err != nil:
+			err = a.err
+		case a.reason != "":
 			votes++
-			reason = cmp.Or(reason, f.reason)
-		case f.spent:
+			reason = cmp.Or(reason, a.reason)
+		case a.spent:
 			return "", nil
 		}
 	}
@@ -190,16 +185,16 @@ func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore i
 	return "", err
 }
 
-func (e *Observer) fate(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (f fate) {
-	if f.spent, f.err = e.spent(ctx, r, key); f.err != nil {
-		return f
+func (e *Observer) authorization(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (a authorization) {
+	a.spent, a.err = e.spent(ctx, r, key)
+	switch {
+	case a.err != nil:
+	case a.spent:
+		a.reason, a.err = e.howSpent(ctx, r, key, validBefore)
+	case int64(r.final.Time) > validBefore:
+		a.reason = reasonExpired
 	}
-	if f.spent {
-		f.reason, f.err = e.howSpent(ctx, r, key, validBefore)
-	} else if int64(r.final.Time) > validBefore {
-		f.reason = reasonExpired
-	}
-	return f
+	return a
 }
 
 // howSpent tells a canceled authorization and one that paid somebody else from

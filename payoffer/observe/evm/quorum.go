@@ -12,27 +12,23 @@ import (
 // askBeside is how many transactions are asked for at the same time.
 const askBeside = 8
 
-// claim is what an endpoint shows of one movement: two show the same when
-// their claims are equal.
-type claim struct {
-	block   common.Hash
-	ordinal int
-	from    common.Address
-	amount  int64
+// candidate is a movement where endpoints show it.
+type candidate struct {
+	movement
+	block block
+	// votes counts the endpoints that show it.
+	votes int
 }
 
-// shown is a claim with the number of endpoints that show it.
-type shown struct {
-	claim
-	votes    int
-	number   uint64
-	time     int64
-	logIndex uint64
+// is reports whether an endpoint shows the same: what else the first one said
+// of it is not compared.
+func (c *candidate) is(b *block, m movement) bool {
+	return c.block.Hash == b.Hash && c.ordinal == m.ordinal && c.from == m.from && c.amount == m.amount
 }
 
-// testimony is what the endpoints say of one transaction.
-type testimony struct {
-	shown []shown
+// tally is what the endpoints say of one transaction.
+type tally struct {
+	candidates []candidate
 	// spoke counts the endpoints that said what is on their chain. behind
 	// counts those that have not reached the block where the transaction was,
 	// and know nothing of it.
@@ -41,77 +37,68 @@ type testimony struct {
 	failed error
 }
 
-// testify asks all endpoints for a transaction: its movements as read finds
+// tally asks all endpoints for a transaction: its movements as read finds
 // them, if it is on the chain. One that does not show it and has not reached
 // the block at reach says nothing.
-func (v *view) testify(ctx context.Context, transaction common.Hash, reach uint64, read func(*receipt) []movement) testimony {
-	type word struct {
-		receipt *receipt
-		block   *block
-		err     error
-	}
-	words := make([]word, len(v.readers))
+func (v *view) tally(ctx context.Context, transaction common.Hash, reach uint64, read func(*receipt) []movement) tally {
+	receipts, blocks, errs := make([]*receipt, len(v.readers)), make([]*block, len(v.readers)), make([]error, len(v.readers))
 	var work sync.WaitGroup
 	for i, r := range v.readers {
-		work.Go(func() {
-			receipt, block, err := r.canonical(ctx, transaction)
-			words[i] = word{receipt, block, err}
-		})
+		work.Go(func() { receipts[i], blocks[i], errs[i] = r.canonical(ctx, transaction) })
 	}
 	work.Wait()
-	var t testimony
-	for i, w := range words {
+	var t tally
+	for i, r := range v.readers {
 		switch {
-		case w.err != nil:
-			t.failed = w.err
-		case w.receipt == nil && uint64(v.readers[i].latest.Number) < reach:
+		case errs[i] != nil:
+			t.failed = errs[i]
+		case receipts[i] == nil && uint64(r.latest.Number) < reach:
 			t.behind++
 		default:
 			t.spoke++
-			t.hear(w.receipt, w.block, read)
+			t.count(receipts[i], blocks[i], read)
 		}
 	}
 	return t
 }
 
-// hear adds the claims of one endpoint.
-func (t *testimony) hear(r *receipt, b *block, read func(*receipt) []movement) {
+// count adds what one endpoint shows.
+func (t *tally) count(r *receipt, b *block, read func(*receipt) []movement) {
 	if r == nil || r.Status != 1 {
 		return
 	}
 next:
 	for _, m := range read(r) {
-		c := claim{b.Hash, m.ordinal, m.from, m.amount}
-		for i := range t.shown {
-			if t.shown[i].claim == c {
-				t.shown[i].votes++
+		for i := range t.candidates {
+			if t.candidates[i].is(b, m) {
+				t.candidates[i].votes++
 				continue next
 			}
 		}
-		t.shown = append(t.shown, shown{c, 1, uint64(b.Number), int64(b.Time), m.logIndex})
+		t.candidates = append(t.candidates, candidate{m, *b, 1})
 	}
 }
 
-// of sums up what is said of one movement: the claim that most endpoints make,
-// how many deny it, and whether they contradict each other.
-func (t *testimony) of(ordinal int) (best shown, denied int, contested bool) {
+// of sums up what is said of one movement: the candidate that most endpoints
+// show, how many deny it, and whether they contradict each other.
+func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
 	denied = t.spoke
-	for _, s := range t.shown {
-		if s.ordinal != ordinal {
+	for _, c := range t.candidates {
+		if c.ordinal != ordinal {
 			continue
 		}
-		denied -= s.votes
+		denied -= c.votes
 		contested = contested || best.votes > 0
-		if s.votes > best.votes {
-			best = s
+		if c.votes > best.votes {
+			best = c
 		}
 	}
 	return best, denied, contested || best.votes > 0 && denied > 0
 }
 
-// testimonies asks for many transactions, some at a time.
-func (v *view) testimonies(ctx context.Context, reach map[common.Hash]uint64, read func(*receipt) []movement) map[common.Hash]testimony {
-	found := make(map[common.Hash]testimony, len(reach))
+// tallies asks for many transactions, some at a time.
+func (v *view) tallies(ctx context.Context, reach map[common.Hash]uint64, read func(*receipt) []movement) map[common.Hash]tally {
+	found := make(map[common.Hash]tally, len(reach))
 	var mu sync.Mutex
 	var work sync.WaitGroup
 	slots := make(chan struct{}, askBeside)
@@ -119,7 +106,7 @@ func (v *view) testimonies(ctx context.Context, reach map[common.Hash]uint64, re
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			t := v.testify(ctx, transaction, number, read)
+			t := v.tally(ctx, transaction, number, read)
 			mu.Lock()
 			defer mu.Unlock()
 			found[transaction] = t
@@ -129,8 +116,8 @@ func (v *view) testimonies(ctx context.Context, reach map[common.Hash]uint64, re
 	return found
 }
 
-// verdict is what a testimony makes of a movement.
-type verdict struct {
+// decision is what a tally makes of a movement.
+type decision struct {
 	// sighting is to be recorded, nil to leave the row as it is.
 	sighting *ledger.Sighting
 	// sure says that enough endpoints agree.
@@ -139,42 +126,46 @@ type verdict struct {
 	contested bool
 }
 
-// judge decides on a movement of a transaction. row is its receipt so far, nil
-// for a new one.
+// decide on a movement of a transaction. row is its receipt so far, nil for a
+// new one.
 //
 // Enough endpoints confirm, and as many deny. Between these a movement is
 // seen: it is not counted, and not forgotten. A confirmed one stays while no
 // endpoint speaks against it and one shows it where it was; where the chain
 // does not reach so far any more, nothing stands for it.
-func (e *Observer) judge(v *view, row *ledger.Receipt, transaction common.Hash, ordinal int, t testimony) verdict {
+func (e *Observer) decide(v *view, row *ledger.Receipt, transaction common.Hash, ordinal int, t tally) decision {
 	best, denied, contested := t.of(ordinal)
 	held := row != nil && row.Status != ledger.StatusSeen && row.Status != ledger.StatusDropped
-	same := held && evidenceOf(*row).BlockHash == best.block
-	ruling := verdict{contested: contested}
+	same := held && evidenceOf(*row).BlockHash == best.block.Hash
+	d := decision{contested: contested}
 	switch {
 	case best.votes >= v.need:
-		ruling.sure = true
+		d.sure = true
 		// A head that goes back a little takes nothing back.
-		state := ledger.StatusSeen
-		if best.number <= v.confirm || same {
+		state := v.stateOf(best)
+		if same {
 			state = ledger.StatusConfirmed
 		}
-		s := e.sighting(transaction, best, state, state == ledger.StatusConfirmed && best.number <= v.final)
-		ruling.sighting = &s
+		d.sighting = e.sighting(transaction, best, state, v.final)
 	case best.votes > 0:
 		if contested || !same {
-			s := e.sighting(transaction, best, ledger.StatusSeen, false)
-			ruling.sighting = &s
+			d.sighting = e.sighting(transaction, best, ledger.StatusSeen, 0)
 		}
 	case row == nil:
 	case denied >= v.need:
-		ruling.sure = true
-		s := restated(*row, ledger.StatusDropped, causeReorg)
-		s.Final = v.finalTime > row.OccurredAt+forgetAfter
-		ruling.sighting = &s
+		d.sure = true
+		d.sighting = restated(*row, ledger.StatusDropped, causeReorg)
+		d.sighting.Final = v.finalTime > row.OccurredAt+forgetAfter
 	case held && (denied > 0 || t.behind > 0 && t.failed == nil):
-		s := restated(*row, ledger.StatusSeen, causeUnproven)
-		ruling.sighting = &s
+		d.sighting = restated(*row, ledger.StatusSeen, causeUnproven)
 	}
-	return ruling
+	return d
+}
+
+// stateOf is what a movement amounts to that enough endpoints show.
+func (v *view) stateOf(c candidate) ledger.Status {
+	if uint64(c.block.Number) <= v.confirm {
+		return ledger.StatusConfirmed
+	}
+	return ledger.StatusSeen
 }

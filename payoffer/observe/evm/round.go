@@ -122,10 +122,10 @@ type pass struct {
 	covered uint64
 	// through is the block up to which the logs were read.
 	through uint64
-	// judged says of the movements that were judged whether that was sure.
-	judged map[string]bool
-	// heard are the testimonies of this pass.
-	heard map[common.Hash]testimony
+	// decided says of the movements that were decided on whether that was sure.
+	decided map[string]bool
+	// tallies are those of this pass.
+	tallies map[common.Hash]tally
 	// partial says that something stayed open.
 	partial bool
 }
@@ -133,7 +133,7 @@ type pass struct {
 // pass follows what is known and scans from a block; 0 means after the cursor.
 // next is where to go on, 0 when the head was reached.
 func (e *Observer) pass(ctx context.Context, rows Rows, from uint64, scan bool) (next uint64, err error) {
-	p := &pass{Observer: e, rows: rows, judged: make(map[string]bool), heard: make(map[common.Hash]testimony)}
+	p := &pass{Observer: e, rows: rows, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 	p.view, err = e.look(ctx)
 	if err == nil {
 		err = p.anchor(ctx)

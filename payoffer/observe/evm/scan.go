@@ -51,12 +51,12 @@ func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (whole b
 	if err != nil {
 		return false, err
 	}
-	unheard := maps.Clone(paid.transactions)
-	maps.DeleteFunc(unheard, func(transaction common.Hash, _ uint64) bool {
-		_, heard := p.heard[transaction]
-		return heard
+	unasked := maps.Clone(paid.transactions)
+	maps.DeleteFunc(unasked, func(transaction common.Hash, _ uint64) bool {
+		_, asked := p.tallies[transaction]
+		return asked
 	})
-	p.hear(ctx, unheard)
+	p.ask(ctx, unasked)
 	end := high
 	var sightings []ledger.Sighting
 	for _, transaction := range paid.sorted() {
@@ -80,30 +80,30 @@ func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (whole b
 	return paid.whole && end == high, nil
 }
 
-// discover judges the movements of a transaction that are no receipts yet. It
-// is sure when all are settled, also those that were judged before.
+// discover decides on the movements of a transaction that are no receipts yet.
+// It is sure when all are, also those that were decided on before.
 func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, sure bool) {
-	t := p.heard[transaction]
+	t := p.tallies[transaction]
 	if t.failed != nil {
 		p.view.trouble(t.failed)
 	}
-	sure = len(t.shown) > 0
+	sure = len(t.candidates) > 0
 	if !sure && t.failed == nil && t.behind == 0 {
 		p.contested() // a log without a transaction
 	}
-	for _, s := range t.shown {
-		id := p.externalID(transaction, s.ordinal)
-		if _, before := p.judged[id]; !before {
-			ruling := p.judge(p.view, nil, transaction, s.ordinal, t)
-			p.judged[id] = ruling.sure
-			if ruling.contested {
+	for _, c := range t.candidates {
+		id := p.externalID(transaction, c.ordinal)
+		if _, before := p.decided[id]; !before {
+			d := p.decide(p.view, nil, transaction, c.ordinal, t)
+			p.decided[id] = d.sure
+			if d.contested {
 				p.contested()
 			}
-			if ruling.sighting != nil {
-				sightings = append(sightings, *ruling.sighting)
+			if d.sighting != nil {
+				sightings = append(sightings, *d.sighting)
 			}
 		}
-		sure = sure && p.judged[id]
+		sure = sure && p.decided[id]
 	}
 	return sightings, sure
 }

@@ -129,27 +129,29 @@ func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
 	return fmt.Sprintf("%s:%s:%d", e.usdc.Network.CAIP2(), strings.ToLower(transaction.Hex()), ordinal)
 }
 
-// sighting is what the chain says of a movement.
-func (e *Observer) sighting(transaction common.Hash, s shown, state ledger.Status, final bool) ledger.Sighting {
-	proof, err := json.Marshal(evidence{s.number, s.block, s.logIndex})
+// sighting is what the chain says of a movement. It is final when it is
+// confirmed in a block up to the final one.
+func (e *Observer) sighting(transaction common.Hash, c candidate, state ledger.Status, final uint64) *ledger.Sighting {
+	number := uint64(c.block.Number)
+	proof, err := json.Marshal(evidence{number, c.block.Hash, c.logIndex})
 	if err != nil {
 		panic("observe: " + err.Error()) // numbers and a hash
 	}
-	cents := s.amount / atomicPerCent
-	payer := strings.ToLower(s.from.Hex())
-	return ledger.Sighting{
+	cents := c.amount / atomicPerCent
+	payer := strings.ToLower(c.from.Hex())
+	return &ledger.Sighting{
 		Offer: e.offerID, Account: e.usdc.Account(), Rail: e.usdc.Name(),
-		ExternalID:  e.externalID(transaction, s.ordinal),
-		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: s.amount, USDCents: &cents,
-		State: state, Final: final, EvidenceLevel: ledger.LevelChain, Evidence: proof,
-		Payer: payer, Own: e.own(payer), Testnet: e.usdc.Network.Test, OccurredAt: s.time, Cause: causeChain,
+		ExternalID:  e.externalID(transaction, c.ordinal),
+		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents,
+		State: state, Final: state == ledger.StatusConfirmed && number <= final, EvidenceLevel: ledger.LevelChain, Evidence: proof,
+		Payer: payer, Own: e.own(payer), Testnet: e.usdc.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
 	}
 }
 
 // restated is a sighting of a row that the chain does not show: all as it was,
 // but for the state.
-func restated(row ledger.Receipt, state ledger.Status, cause string) ledger.Sighting {
-	return ledger.Sighting{
+func restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sighting {
+	return &ledger.Sighting{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
 		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
 		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Testnet: row.Testnet,
