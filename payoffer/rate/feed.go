@@ -5,13 +5,15 @@ import (
 	"log/slog"
 	"net/url"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const maxBackoff = 5 * time.Minute
 
 // feed is a configured source and how it fared. The Watcher's round lock guards it.
 type feed struct {
-	source
+	provider
 	url  string
 	host string
 
@@ -21,7 +23,7 @@ type feed struct {
 	goodSince time.Time // zero unless its last answer was good
 }
 
-func newFeed(s source, endpoint string) (*feed, error) {
+func newFeed(s provider, endpoint string) (*feed, error) {
 	if endpoint == "" {
 		endpoint = s.base
 	}
@@ -31,21 +33,19 @@ func newFeed(s source, endpoint string) (*feed, error) {
 	}
 	address := base.JoinPath(s.path)
 	address.RawQuery = s.query
-	return &feed{source: s, url: address.String(), host: base.Host}, nil
+	return &feed{provider: s, url: address.String(), host: base.Host}, nil
 }
 
 // schedule decides when a feed may be asked again. Only failures that asking
 // less often could cure call for a pause, doubled from one round up to
-// maxBackoff, of which random, in [0, 1), takes away up to a half: sources
-// that failed together are not asked together for ever.
+// maxBackoff.
 func (f *feed) schedule(failure reason, now time.Time, random float64) {
 	if failure == "" || failure == reasonStale {
 		f.failures, f.due = 0, time.Time{}
 		return
 	}
-	pause := min(roundInterval<<min(f.failures, 8), maxBackoff)
 	f.failures++
-	f.due = now.Add(pause - time.Duration(random*float64(pause)/2))
+	f.due = now.Add(source.Backoff(f.failures, roundInterval, maxBackoff, random))
 }
 
 // note logs what is wrong with a source when it goes bad, and once more when

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -32,39 +32,25 @@ const (
 
 // fetch asks one source once; the reason is empty if it got a price.
 func (w *Watcher) fetch(ctx context.Context, f *feed, now time.Time) (int64, reason) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url, nil)
+	body, _, err := w.client.Do(ctx, source.Request{
+		URL: f.url, Header: http.Header{"Accept": {"application/json"}}, Limit: maxBody,
+	})
 	if err != nil {
-		return 0, reasonUnreachable
-	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return 0, transportReason(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return 0, reason(fmt.Sprintf("status_%d", resp.StatusCode))
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	if err != nil {
-		return 0, transportReason(err)
-	}
-	if len(body) > maxBody {
-		return 0, reasonTooLarge
+		return 0, reasonOf(err)
 	}
 	return f.decode(body, now)
 }
 
-func transportReason(err error) reason {
-	var netErr net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout() {
+func reasonOf(err error) reason {
+	var failed *source.Error
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return reasonTooLarge
+	case errors.As(err, &failed) && failed.Timeout():
 		return reasonTimeout
+	case failed != nil && failed.Status != 0:
+		return reason(fmt.Sprintf("status_%d", failed.Status))
+	default:
+		return reasonUnreachable
 	}
-	return reasonUnreachable
 }
-
-// noRedirect keeps a source from sending the request elsewhere: a redirect is
-// an answer without a price.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -13,6 +13,7 @@ import (
 func (w *Watcher) Refresh(ctx context.Context) {
 	w.round.Lock()
 	defer w.round.Unlock()
+	w.announce() // the rate may have expired since
 	start := w.wallClock()
 	answers := w.ask(ctx, start)
 	if ctx.Err() != nil {
@@ -118,14 +119,7 @@ func (w *Watcher) refuse(worthLogging bool, why string) {
 	}
 }
 
-// announceExpiry announces that the current rate expired without a round.
-func (w *Watcher) announceExpiry() {
-	w.round.Lock()
-	defer w.round.Unlock()
-	w.announce()
-}
-
-// announce calls OnChange if the current rate is another than the one that was
+// announce tells the listeners if the current rate is another than the one that was
 // announced last. A confirmed rate is the same: only its age changed.
 func (w *Watcher) announce() {
 	var now *Rate
@@ -143,5 +137,5 @@ func (w *Watcher) announce() {
 	} else if before == nil {
 		w.log.Info("bitcoin price is available", "sources", now.Sources)
 	}
-	w.onChange()
+	w.changes.Tell()
 }

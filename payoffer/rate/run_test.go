@@ -26,10 +26,10 @@ func coinbaseAnswer() *http.Response {
 func TestRunAsksAtOnceAndEveryMinuteUntilItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int32
-		w, err := New(Config{Sources: []string{"coinbase"}, Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+		w, err := New(Config{Sources: []string{"coinbase"}, Transport: transport(func(*http.Request) (*http.Response, error) {
 			requests.Add(1)
 			return coinbaseAnswer(), nil
-		})}})
+		})})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -53,17 +53,17 @@ func TestRunAnnouncesTheExpiryWhenItHappens(t *testing.T) {
 		start := time.Now()
 		var changes []time.Duration
 		w, err := New(Config{
-			Sources:  []string{"coinbase"},
-			Random:   func() float64 { return 0 },
-			OnChange: func() { changes = append(changes, time.Since(start)) },
-			Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+			Sources: []string{"coinbase"},
+			Random:  func() float64 { return 0 },
+			Transport: transport(func(*http.Request) (*http.Response, error) {
 				if dead.Load() {
 					return nil, io.ErrUnexpectedEOF
 				}
 				return coinbaseAnswer(), nil
-			})},
+			}),
 		})
 		require.NoError(t, err)
+		w.Listen(func() { changes = append(changes, time.Since(start)) })
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -81,10 +81,10 @@ func TestRunAnnouncesTheExpiryWhenItHappens(t *testing.T) {
 
 func TestAHangingSourceIsGivenUpAfterThreeSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, err := New(Config{Client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		w, err := New(Config{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		})}})
+		})})
 		require.NoError(t, err)
 		start := time.Now()
 		w.Refresh(t.Context())

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 // roundInterval is the time between two rounds of asking the sources.
@@ -28,38 +29,27 @@ type Config struct {
 	// a source, by its name: a self-hosted instance or a stand-in of a test.
 	Endpoints map[string]string
 
-	// Client sends the requests. It is copied; redirects are never followed.
-	Client *http.Client
-
-	// Now is the clock, safe for concurrent use; default time.Now.
-	Now func() time.Time
-
-	// Random returns a number in [0, 1) and spreads retries; default math/rand/v2.
-	Random func() float64
-
-	// Logger gets one warning for each source that goes bad, with its host
-	// and a reason code, and one line when it is good again; default none.
-	Logger *slog.Logger
-
-	// OnChange is called after the price or its sources changed, after a rate
-	// expired, and after one came back; not after a round that only confirmed
-	// the rate. Calls never overlap. It may call Current but not Refresh.
-	OnChange func()
+	// The rest is as package source says of all configurations.
+	Transport http.RoundTripper
+	Now       func() time.Time
+	Random    func() float64
+	Logger    *slog.Logger
 }
 
 // Watcher keeps the current rate. Its methods may be used concurrently.
 type Watcher struct {
-	client   *http.Client
-	now      func() time.Time
-	random   func() float64
-	log      *slog.Logger
-	onChange func()
+	client  source.Client
+	now     func() time.Time
+	random  func() float64
+	log     *slog.Logger
+	loop    source.Loop
+	changes source.Listeners
 
 	current atomic.Pointer[Rate]
 
 	round     sync.Mutex // held for a round; guards what follows
 	feeds     []*feed
-	announced *Rate // what OnChange was last called for; nil is no rate
+	announced *Rate // what was told last; nil is no rate
 	refusing  bool  // a disagreement or jump was logged and lasts
 }
 
@@ -71,36 +61,26 @@ func New(cfg Config) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
 	w := &Watcher{
-		client:   &http.Client{},
-		now:      cfg.Now,
-		random:   cfg.Random,
-		log:      cfg.Logger,
-		onChange: cfg.OnChange,
-		feeds:    feeds,
+		client: source.Client{Transport: cfg.Transport, Timeout: fetchTimeout},
+		now:    cfg.Now, random: cfg.Random, log: cfg.Logger, feeds: feeds,
 	}
-	if cfg.Client != nil {
-		*w.client = *cfg.Client
-	}
-	w.client.CheckRedirect = noRedirect
-	if w.now == nil {
-		w.now = time.Now
-	}
-	if w.random == nil {
-		w.random = rand.Float64
-	}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
-	}
-	if w.onChange == nil {
-		w.onChange = func() {}
-	}
+	w.loop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+		w.Refresh(ctx)
+		return min(roundInterval, w.untilExpiry()), nil
+	}}
 	return w, nil
 }
 
+// Listen has changed called after the price or its sources changed, after a
+// rate expired, and after one came back, until stop; not after a round that only
+// confirmed the rate. Calls never overlap. They may call Current but not Refresh.
+func (w *Watcher) Listen(changed func()) (stop func()) { return w.changes.Listen(changed) }
+
 // configure resolves names to feeds, in the order given; no name means all.
 func configure(selected []string, endpoints map[string]string) ([]*feed, error) {
-	all := map[string]source{}
+	all := map[string]provider{}
 	for _, s := range known() {
 		all[s.name] = s
 	}
@@ -143,28 +123,11 @@ func (w *Watcher) Current() (Rate, bool) {
 	return copied, true
 }
 
-// Run refreshes the rate at once and then every minute until ctx ends. In
-// between it announces a rate that expires.
-func (w *Watcher) Run(ctx context.Context) {
-	ticker := time.NewTicker(roundInterval)
-	defer ticker.Stop()
-	w.Refresh(ctx)
-	for {
-		expiry := time.NewTimer(w.untilExpiry())
-		select {
-		case <-ctx.Done():
-			expiry.Stop()
-			return
-		case <-ticker.C:
-			w.Refresh(ctx)
-		case <-expiry.C:
-			w.announceExpiry()
-		}
-		expiry.Stop()
-	}
-}
+// Run refreshes the rate at once and then every minute until ctx ends, and when
+// it expires. It may be called again afterwards.
+func (w *Watcher) Run(ctx context.Context) { w.loop.Run(ctx) }
 
-// untilExpiry is the time until the announced rate is too old, and a whole
+// untilExpiry is the time until the current rate is too old, and a whole
 // round if there is none.
 func (w *Watcher) untilExpiry() time.Duration {
 	rate := w.current.Load()

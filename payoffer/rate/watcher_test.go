@@ -47,7 +47,7 @@ func newBench(t *testing.T, sources ...string) *bench {
 	t.Helper()
 	b := &bench{clock: &clock{now: sampleTime}, log: &bytes.Buffer{}}
 	b.prices = payoffertest.NewPrices(t, b.clock.Now)
-	b.configure(t, Config{Sources: sources, Endpoints: b.prices.Endpoints(), Client: b.prices.Client()})
+	b.configure(t, Config{Sources: sources, Endpoints: b.prices.Endpoints(), Transport: b.prices.Client().Transport})
 	return b
 }
 
@@ -56,10 +56,10 @@ func (b *bench) configure(t *testing.T, cfg Config) {
 	cfg.Now = b.clock.Now
 	cfg.Random = func() float64 { return 0 }
 	cfg.Logger = slog.New(slog.NewTextHandler(b.log, nil))
-	cfg.OnChange = func() { b.changes++ }
 	var err error
 	b.Watcher, err = New(cfg)
 	require.NoError(t, err)
+	b.Listen(func() { b.changes++ })
 }
 
 // refresh runs a round and returns the price in whole USD, 0 for none.
@@ -224,7 +224,7 @@ func TestASmallMoveNeedsTwoSources(t *testing.T) {
 	require.EqualValues(t, 108_000, b.refresh(t))
 }
 
-func TestOnChangeFiresOnlyOnChange(t *testing.T) {
+func TestListenersAreToldOfChangesOnly(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
 	require.Equal(t, 1, b.changes)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // position is how far the account was read: the cursor's Position in the
@@ -47,15 +48,12 @@ func (p position) later(q position) position {
 
 // position reads the account's position from the ledger.
 func (o *Observer) position(ctx context.Context) (p position, found bool, err error) {
-	c, found, err := o.config.Ledger.Cursor(ctx, o.config.OfferID, o.config.Rail.Account())
-	if err != nil {
-		return position{}, false, errLedger()
-	}
-	if !found {
-		return position{}, false, nil
+	c, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account())
+	if err != nil || !found {
+		return position{}, false, err
 	}
 	if p, err = parsePosition(c); err != nil {
-		return position{}, false, errLedger()
+		return position{}, false, observe.ErrNoLedger
 	}
 	return p, true, nil
 }

@@ -157,7 +157,7 @@ func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
 func TestAGiantAnswerIsCutOff(t *testing.T) {
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	var sent int64
-	client := &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+	endless := transport(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: io.NopCloser(readerFunc(func(p []byte) (int, error) {
 			for i := range p {
 				p[i] = ' '
@@ -168,9 +168,9 @@ func TestAGiantAnswerIsCutOff(t *testing.T) {
 			sent += int64(len(p))
 			return len(p), nil
 		}))}, nil
-	})}
+	})
 	o := b.observer(chain)
-	o.endpoints[0].client = client
+	o.endpoints[0].client.Transport = endless
 	_, err := o.endpoints[0].chain(t.Context(), single, "")
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 	_, err = o.endpoints[0].height(t.Context())

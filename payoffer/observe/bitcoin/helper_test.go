@@ -84,14 +84,14 @@ func (b *bench) observer(endpoints ...*standIn) *Observer {
 	b.Helper()
 	c := Config{
 		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.book, Now: b.clock.Now,
-		Rate:    func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 },
-		Changed: func() { b.changes++ }, Logger: slog.New(slog.DiscardHandler),
+		Rate: func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 }, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, e := range endpoints {
 		c.Endpoints = append(c.Endpoints, e.URL)
 	}
 	o, err := New(c)
 	require.NoError(b, err)
+	o.Listen(func() { b.changes++ })
 	require.NoError(b, o.Load(b.Context()))
 	return o
 }

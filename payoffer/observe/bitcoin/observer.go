@@ -12,19 +12,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
 const (
-	// pollEvery is the time between two rounds, give or take a fifth of it.
+	// pollEvery is the time between two rounds, at most.
 	pollEvery = 30 * time.Second
 	// staleAfter is the age of the newest block at which an endpoint seems to
 	// stand still: a block takes ten minutes, and three hours once in many years.
@@ -42,8 +42,7 @@ type Ledger interface {
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error)
 }
 
-// Config describes a Bitcoin rail to be observed. Everything but the Transport
-// is needed.
+// Config describes a Bitcoin rail to be observed.
 type Config struct {
 	// OfferID is the offer's id in the ledger.
 	OfferID string
@@ -55,27 +54,24 @@ type Config struct {
 	// Confirmations is the number of blocks, the payment's own included, at
 	// which a payment counts; at least 1.
 	Confirmations int
-	// Ledger keeps the receipts, the cursor and the quotes.
-	Ledger Ledger
-	// Rate is the current price of a bitcoin, if there is one.
+	// Rate is the current price of a bitcoin, if there is one. Required.
 	Rate func() (rate.Rate, bool)
-	// Changed is called after Address has changed.
-	Changed func()
-	// Transport carries the calls; nil means http.DefaultTransport.
+	// The rest is as package source says of all configurations.
+	Ledger    Ledger
 	Transport http.RoundTripper
-	// Now is the clock.
-	Now func() time.Time
-	// Logger gets one line when the chain cannot be read and one when it can
-	// be read again.
-	Logger *slog.Logger
+	Now       func() time.Time
+	Random    func() float64
+	Logger    *slog.Logger
 }
 
 // Observer reads the payments of one Bitcoin rail.
 type Observer struct {
 	config    Config
 	endpoints []*endpoint
-	random    func() float64
 	quotes    quotes
+	// reading makes the rounds, and noting keeps the quotes of the meantime.
+	reading, noting source.Loop
+	moved           source.Listeners
 
 	round sync.Mutex // held for a round; guards what follows
 	memory
@@ -93,12 +89,22 @@ func New(c Config) (*Observer, error) {
 	if c.Confirmations < 1 {
 		return nil, fmt.Errorf("%d confirmations: an unconfirmed payment can be taken back; ask for 1 or more", c.Confirmations)
 	}
+	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{
-		config: c, random: rand.Float64, quotes: newQuotes(), memory: newMemory(),
+		config: c, quotes: newQuotes(), memory: newMemory(),
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
+	o.reading = source.Loop{
+		Round: func(ctx context.Context) (time.Duration, error) {
+			return source.Spread(pollEvery, c.Random()), o.Round(ctx)
+		},
+		Turned: source.Log(c.Logger, "bitcoin payments cannot be read; receipts wait", "bitcoin payments can be read again"),
+	}
+	o.noting = source.Loop{Wake: o.quotes.wake, Round: func(ctx context.Context) (time.Duration, error) {
+		return renewEvery, o.keepQuotes(ctx)
+	}}
 	for _, address := range c.Endpoints {
-		e, err := newEndpoint(address, &c, o.random)
+		e, err := newEndpoint(address, &c)
 		if err != nil {
 			return nil, err
 		}
@@ -140,44 +146,16 @@ func (o *Observer) Load(ctx context.Context) error {
 	return o.publish(*p.Index)
 }
 
-// Run observes until ctx ends.
+// Run observes until ctx ends. It may be called again afterwards.
 func (o *Observer) Run(ctx context.Context) {
-	sick := false
-	for {
-		err := o.Round(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		switch {
-		case err != nil && !sick:
-			o.config.Logger.Warn("bitcoin payments cannot be read; receipts wait", "error", err.Error())
-		case err == nil && sick:
-			o.config.Logger.Info("bitcoin payments can be read again")
-		}
-		sick = err != nil
-		if !o.pause(ctx) {
-			return
-		}
-	}
+	var work sync.WaitGroup
+	work.Go(func() { o.reading.Run(ctx) })
+	work.Go(func() { o.noting.Run(ctx) })
+	work.Wait()
 }
 
-// pause waits for the next round and keeps the quotes of the meantime. It
-// reports whether there is a next round.
-func (o *Observer) pause(ctx context.Context) bool {
-	timer := time.NewTimer(time.Duration(float64(pollEvery) * (0.8 + 0.4*o.random())))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return true
-		case <-o.quotes.wake:
-			// What could not be kept now is tried again by the next round.
-			_ = o.keepQuotes(ctx)
-		}
-	}
-}
+// Listen has changed called whenever Address has changed, until stop.
+func (o *Observer) Listen(changed func()) (stop func()) { return o.moved.Listen(changed) }
 
 // Address is the address to be published now: of an extended key the first one
 // that nobody has paid to, empty until it is known.
@@ -199,7 +177,7 @@ func (o *Observer) report(r *reading, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil {
-		o.health.Blind, o.health.LastError = true, code(err)
+		o.health.Blind, o.health.LastError = true, source.Code(err)
 		return
 	}
 	o.health.Blind, o.health.LastError = r.restoring, ""
@@ -208,14 +186,6 @@ func (o *Observer) report(r *reading, err error) {
 	if r.stale {
 		o.health.LastError = observe.ErrLagging
 	}
-}
-
-func code(err error) string {
-	var known *observe.Error
-	if errors.As(err, &known) {
-		return known.Code
-	}
-	return observe.ErrUnreachable
 }
 
 // publish makes the address at an index the current one.
@@ -229,7 +199,7 @@ func (o *Observer) publish(index uint32) error {
 	o.address = address
 	o.mu.Unlock()
 	if changed {
-		o.config.Changed()
+		o.moved.Tell()
 	}
 	return nil
 }
@@ -237,7 +207,4 @@ func (o *Observer) publish(index uint32) error {
 // final is the depth at which a block is final.
 func (o *Observer) final() int64 { return max(minFinal, int64(o.config.Confirmations)+finalMargin) }
 
-// errLedger hides what the database says.
-func errLedger() error { return &observe.Error{Code: observe.ErrLedger, Host: "ledger"} }
-
-func isLedger(err error) bool { return err != nil && code(err) == observe.ErrLedger }
+func isLedger(err error) bool { return source.Code(err) == observe.ErrLedger }

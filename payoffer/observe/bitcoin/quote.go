@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 const (
@@ -73,7 +74,7 @@ func (o *Observer) keepQuotes(ctx context.Context) error {
 			continue
 		}
 		if err := o.config.Ledger.NoteQuote(ctx, o.config.OfferID, p.satoshis, p.cents, p.at.Unix()); err != nil {
-			return errLedger()
+			return observe.ErrNoLedger
 		}
 		q.noted(p)
 	}
@@ -121,7 +122,7 @@ func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis, occu
 	}
 	cents, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, seen)
 	if err != nil {
-		return nil, errLedger()
+		return nil, observe.ErrNoLedger
 	}
 	if found {
 		return &cents, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -96,7 +95,7 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	}
 	rows, err := o.config.Ledger.Unfinal(ctx, o.config.OfferID, o.config.Rail.Account(), rowsAtOnce)
 	if err != nil {
-		return recalled{}, errLedger()
+		return recalled{}, observe.ErrNoLedger
 	}
 	k.rows = make(map[string]ledger.Receipt, len(rows))
 	k.waiting = make(map[string]bool)
@@ -220,13 +219,9 @@ func (r *reading) open(ctx context.Context, now time.Time) (err error) {
 // begin sets the origin of an account that is observed for the first time.
 func (o *Observer) begin(ctx context.Context, r *reading) error {
 	if !r.memory.begun {
-		stored, err := o.config.Ledger.SetOrigin(ctx, o.config.OfferID, o.config.Rail.Account(), strconv.FormatInt(r.tip.height, 10))
+		origin, err := observe.Origin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), r.tip.height)
 		if err != nil {
-			return errLedger()
-		}
-		origin, err := strconv.ParseInt(stored, 10, 64)
-		if err != nil {
-			return errLedger()
+			return err
 		}
 		r.memory.origin, r.memory.begun = origin, true
 	}
@@ -307,7 +302,7 @@ func (o *Observer) commit(ctx context.Context, r *reading) error {
 	}
 	refused, err := observe.Record(ctx, o.config.Ledger, &cursor, r.inOrder()...)
 	if err != nil {
-		return errLedger()
+		return err
 	}
 	for _, s := range refused {
 		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -25,11 +26,6 @@ const (
 	// short or of another kind could be guessed, or would verify nothing.
 	secretPrefix = "whsec_"
 )
-
-// Ledger is where receipts are kept; *ledger.Ledger is one.
-type Ledger interface {
-	observe.Ledger
-}
 
 // Config says whose money an Observer sees, and by what means.
 type Config struct {
@@ -46,15 +42,13 @@ type Config struct {
 	// refunds and disputes. One of the two may be empty.
 	Secret, APIKey string
 	// API is the processor's address; default https://api.stripe.com.
-	API    string
-	Ledger Ledger
-	// Transport carries the calls to the API; default http.DefaultTransport.
+	API string
+	// The rest is as package source says of all configurations.
+	Ledger    observe.Ledger
 	Transport http.RoundTripper
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// Logger is told once when the API stops answering, and once when it
-	// answers again; default none.
-	Logger *slog.Logger
+	Now       func() time.Time
+	Random    func() float64
+	Logger    *slog.Logger
 }
 
 // Observer turns what the processor says into receipts. It is safe for
@@ -62,11 +56,13 @@ type Config struct {
 type Observer struct {
 	money    scope
 	secret   string
-	ledger   Ledger
+	ledger   observe.Ledger
 	provider *provider // nil without a key
 	now      func() time.Time
+	random   func() float64
 	log      *slog.Logger
 	started  time.Time
+	loop     source.Loop
 
 	origin atomic.Int64 // 0 while unknown
 	mu     sync.Mutex   // guards state
@@ -89,19 +85,18 @@ func New(c Config) (*Observer, error) {
 	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):
 		return nil, errors.New("the card api_key is for test payments: use the live key, or set test_mode")
 	}
+	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{
 		money: scope{
 			offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
 		},
-		secret: c.Secret, ledger: c.Ledger, now: c.Now, log: c.Logger,
+		secret: c.Secret, ledger: c.Ledger, now: c.Now, random: c.Random, log: c.Logger, started: c.Now(),
 	}
-	if o.now == nil {
-		o.now = time.Now
+	o.loop = source.Loop{
+		Round: o.round, Least: firstRetry, Most: maxRetry, Random: c.Random,
+		Turned: source.Log(c.Logger, "card payments cannot be brought up to date; nothing is lost, it is tried again",
+			"card payments are up to date again"),
 	}
-	if o.log == nil {
-		o.log = slog.New(slog.DiscardHandler)
-	}
-	o.started = o.now()
 	if c.APIKey == "" {
 		return o, nil
 	}
@@ -112,7 +107,7 @@ func New(c Config) (*Observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address of the card processor's API: %w", err)
 	}
-	o.provider = newProvider(api, c.APIKey, c.Transport)
+	o.provider = &provider{api, c.APIKey, source.Client{Transport: c.Transport, Timeout: callTimeout}}
 	return o, nil
 }
 
@@ -123,14 +118,12 @@ func (o *Observer) scoped(ctx context.Context) (scope, error) {
 	if money.origin = o.origin.Load(); money.origin != 0 {
 		return money, nil
 	}
-	origin, err := o.storedOrigin(ctx)
+	// The first start of the account's first observer.
+	origin, err := observe.Origin(ctx, o.ledger, money.offer, money.account, o.started.Unix())
 	if err != nil {
-		return scope{}, errLedger
+		return scope{}, err
 	}
 	o.origin.Store(origin)
 	money.origin = origin
 	return money, nil
 }
-
-// errLedger is all that is said of the ledger's failures.
-var errLedger = &observe.Error{Code: observe.ErrLedger, Host: "ledger"}

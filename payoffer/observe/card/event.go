@@ -42,15 +42,15 @@ type scope struct {
 	origin               int64
 }
 
-// source is the way by which something was learnt.
-type source struct {
+// way is how something was learnt.
+type way struct {
 	level ledger.EvidenceLevel
 	cause string
 }
 
 var (
-	delivered = source{ledger.LevelSigned, "webhook"}
-	readBack  = source{ledger.LevelProvider, "reconcile"}
+	delivered = way{ledger.LevelSigned, "webhook"}
+	readBack  = way{ledger.LevelProvider, "reconcile"}
 )
 
 // unusable is why something brings no sighting.
@@ -70,7 +70,7 @@ func malformed(detail string) error { return &unusable{observe.Malformed, detail
 // event reads a snapshot event of the processor's API v1. Its api_version does
 // not matter: the few members that are read are the same in all of them. An
 // event without a sighting is an *unusable.
-func (s scope) event(body []byte, from source) (ledger.Sighting, error) {
+func (s scope) event(body []byte, from way) (ledger.Sighting, error) {
 	e := parseFields(body)
 	if e.err == nil && e.optional("object") != "event" {
 		return ledger.Sighting{}, malformed("this is no snapshot event; let the webhook endpoint send snapshot events, not thin ones")

@@ -13,8 +13,6 @@ type state struct {
 	// readAt is when the API was last read to its end, covering everything up
 	// to through, both in Unix seconds; through is by the processor's clock.
 	readAt, through int64
-	current         bool   // the last attempt to read the API succeeded
-	failure         string // the code of the last attempt
 }
 
 func (o *Observer) update(change func(*state)) {
@@ -41,11 +39,12 @@ func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	s := o.state
 	o.mu.Unlock()
-	h := observe.Health{Rail: o.money.rail, Source: "webhook", Partial: true, At: s.heardAt, LastError: s.failure}
+	failure, current := o.loop.Last()
+	h := observe.Health{Rail: o.money.rail, Source: "webhook", Partial: true, At: s.heardAt, LastError: failure}
 	if o.provider != nil {
 		h.Source, h.At = "provider", s.readAt
-		h.Partial = !s.current
-		h.Blind = !s.current && o.secret == ""
+		h.Partial = !current
+		h.Blind = !current && o.secret == ""
 		if s.through > 0 {
 			h.ObservedThrough = time.Unix(s.through, 0).UTC().Format(time.RFC3339)
 		}

@@ -3,12 +3,12 @@ package card
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -26,15 +26,7 @@ const (
 type provider struct {
 	api    *url.URL
 	key    string
-	client *http.Client
-}
-
-func newProvider(api *url.URL, key string, transport http.RoundTripper) *provider {
-	return &provider{api: api, key: key, client: &http.Client{
-		Transport: transport, Timeout: callTimeout,
-		// A redirect would carry the key elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	client source.Client
 }
 
 // page is one page of a list, newest first. at is when the processor sent it,
@@ -77,45 +69,17 @@ func (p *provider) each(ctx context.Context, path string, query url.Values, do f
 func (p *provider) get(ctx context.Context, path string, query url.Values) (body []byte, at int64, err error) {
 	address := p.api.JoinPath(path)
 	address.RawQuery = query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	body, header, err := p.client.Do(ctx, source.Request{URL: address.String(), Limit: maxAnswer, Header: http.Header{
+		"Authorization": {"Bearer " + p.key}, "Accept": {"application/json"},
+	}})
 	if err != nil {
-		return nil, 0, p.fail(observe.ErrUnreachable)
+		return nil, 0, err
 	}
-	request.Header.Set("Authorization", "Bearer "+p.key)
-	request.Header.Set("Accept", "application/json")
-	response, err := p.client.Do(request)
+	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
-		return nil, 0, p.fail(observe.ErrUnreachable)
-	}
-	defer response.Body.Close()
-	if code := statusCode(response.StatusCode); code != "" {
-		return nil, 0, p.fail(code)
-	}
-	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil {
-		return nil, 0, p.fail(observe.ErrUnreachable)
-	}
-	date, err := http.ParseTime(response.Header.Get("Date"))
-	if err != nil || len(body) > maxAnswer {
 		return nil, 0, p.fail(observe.ErrBadAnswer)
 	}
 	return body, date.Unix(), nil
-}
-
-// statusCode is the error code of an HTTP status, empty for 200.
-func statusCode(status int) string {
-	switch {
-	case status == http.StatusOK:
-		return ""
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return observe.ErrUnauthorized
-	case status == http.StatusTooManyRequests:
-		return observe.ErrLimited
-	case status >= 500:
-		return observe.ErrUnreachable
-	default:
-		return observe.ErrBadAnswer
-	}
 }
 
 func (p *provider) fail(code string) error {

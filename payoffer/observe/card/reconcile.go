@@ -60,7 +60,7 @@ func (o *Observer) advance(ctx context.Context, money scope, through int64) erro
 		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now,
 	}
 	if _, err := observe.Record(ctx, o.ledger, &cursor); err != nil {
-		return errLedger
+		return err
 	}
 	o.update(func(s *state) { s.readAt, s.through = now, through })
 	return nil
@@ -136,7 +136,7 @@ func (o *Observer) standing(ctx context.Context, money scope, item json.RawMessa
 
 // returns records the refunds and disputes of one payment.
 func (o *Observer) returns(ctx context.Context, money scope, intent string) error {
-	for path, read := range map[string]func(*fields, source) (ledger.Sighting, error){
+	for path, read := range map[string]func(*fields, way) (ledger.Sighting, error){
 		"/v1/refunds":  money.refund,
 		"/v1/disputes": money.dispute,
 	} {
@@ -172,7 +172,7 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	}
 	refused, err := observe.Record(ctx, o.ledger, nil, sightings...)
 	if err != nil {
-		return nil, errLedger
+		return nil, err
 	}
 	if unreadable += len(refused); unreadable > 0 {
 		o.log.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)

@@ -22,7 +22,7 @@ const (
 // addendum is what a return says of the payment that it is of. The payment
 // link is not named there: the ledger keeps it until the payment is known to
 // be this offer's.
-func (s scope) addendum(intent string, r ledger.Return, from source) ledger.Sighting {
+func (s scope) addendum(intent string, r ledger.Return, from way) ledger.Sighting {
 	return ledger.Sighting{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Addendum: true,
 		Returns: []ledger.Return{r}, EvidenceLevel: from.level, Cause: from.cause,
@@ -33,7 +33,7 @@ func (s scope) addendum(intent string, r ledger.Return, from source) ledger.Sigh
 var errNoIntent = ignored("it is of no payment through a checkout")
 
 // refund reads a refund. The money is gone when the refund has succeeded.
-func (s scope) refund(f *fields, from source) (ledger.Sighting, error) {
+func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
 	amount, created := f.amount("amount"), f.amount("created")
 	rank, known := refundRanks[status]
@@ -52,7 +52,7 @@ func (s scope) refund(f *fields, from source) (ledger.Sighting, error) {
 }
 
 // refundTotal reads how much of a charge had been refunded at a time.
-func (s scope) refundTotal(f *fields, at int64, from source) (ledger.Sighting, error) {
+func (s scope) refundTotal(f *fields, at int64, from way) (ledger.Sighting, error) {
 	id, intent, amount := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.amount("amount_refunded")
 	if f.err != nil {
 		return ledger.Sighting{}, malformed("the charge cannot be read: " + f.err.Error())
@@ -67,7 +67,7 @@ func (s scope) refundTotal(f *fields, at int64, from source) (ledger.Sighting, e
 
 // disputeEvent reads an event of a dispute. What counts is whether the money
 // was taken: an inquiry (warning_…) takes none.
-func (s scope) disputeEvent(f *fields, kind string, at int64, from source) (ledger.Sighting, error) {
+func (s scope) disputeEvent(f *fields, kind string, at int64, from way) (ledger.Sighting, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
 	if f.err != nil {
 		return ledger.Sighting{}, malformed("the dispute cannot be read: " + f.err.Error())
@@ -87,7 +87,7 @@ func (s scope) disputeEvent(f *fields, kind string, at int64, from source) (ledg
 
 // dispute reads a dispute as it stands now: its balance transactions are what
 // was taken and what was given back, at most one of each.
-func (s scope) dispute(f *fields, from source) (ledger.Sighting, error) {
+func (s scope) dispute(f *fields, from way) (ledger.Sighting, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
 	at, moved, net := f.amount("created"), f.list("balance_transactions"), int64(0)
 	for _, raw := range moved {

@@ -17,7 +17,7 @@ type evidence struct {
 // Whether money came is told by payment_status alone, never by the payment
 // method. failed says that it will not come any more. event is the id of the
 // event that brought it, or empty.
-func (s scope) session(f *fields, failed bool, event string, from source) (ledger.Sighting, error) {
+func (s scope) session(f *fields, failed bool, event string, from way) (ledger.Sighting, error) {
 	mode, link := f.optional("mode"), f.optional("payment_link")
 	if f.err == nil && (mode != "payment" || link != s.link) {
 		return ledger.Sighting{}, ignored("the checkout is not of the configured payment link")

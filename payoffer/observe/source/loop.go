@@ -34,9 +34,9 @@ type Loop struct {
 // called again afterwards, and goes on with what is known.
 func (l *Loop) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause, failed := l.Once(ctx)
+		pause, err := l.Once(ctx)
 		wake := l.Wake
-		if failed && l.Least > 0 {
+		if err != nil && l.Least > 0 {
 			wake = nil // who does not answer is left alone
 		}
 		select {
@@ -47,12 +47,12 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// Once runs one round and returns the time to the next one. The end of ctx is
-// no failure.
-func (l *Loop) Once(ctx context.Context) (pause time.Duration, failed bool) {
-	pause, err := l.Round(ctx)
+// Once runs one round and returns the time to the next one, and the error of
+// this one. The end of ctx is no failure.
+func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
+	pause, err = l.Round(ctx)
 	if ctx.Err() != nil {
-		return 0, false
+		return 0, nil
 	}
 	l.mu.Lock()
 	before := l.code
@@ -68,7 +68,7 @@ func (l *Loop) Once(ctx context.Context) (pause time.Duration, failed bool) {
 	if err != nil && l.Least > 0 {
 		pause = Backoff(failures, l.Least, l.Most, l.Random())
 	}
-	return pause, err != nil
+	return pause, err
 }
 
 // Last tells the code of the last round, and whether there was one and it went

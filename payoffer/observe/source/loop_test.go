@@ -178,8 +178,8 @@ func TestTheEndOfARoundsTimeIsNoFailure(t *testing.T) {
 		},
 		Turned: func(error) { t.Error("told") },
 	}
-	_, failed := l.Once(ctx)
-	require.False(t, failed)
+	_, err := l.Once(ctx)
+	require.NoError(t, err)
 	code, well := l.Last()
 	require.Empty(t, code)
 	require.False(t, well, "no round went well yet")
@@ -187,8 +187,8 @@ func TestTheEndOfARoundsTimeIsNoFailure(t *testing.T) {
 
 func TestTheTurnsMayBeNobodysBusiness(t *testing.T) {
 	l := Loop{Round: func(context.Context) (time.Duration, error) { return time.Second, errors.New("down") }}
-	pause, failed := l.Once(t.Context())
-	require.True(t, failed)
+	pause, err := l.Once(t.Context())
+	require.Error(t, err)
 	require.Equal(t, time.Second, pause)
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -38,88 +38,29 @@ const (
 
 // Run reads the shop until ctx ends: at once what notices named, every ten
 // minutes what is new, and once a day what became of the sales of half a year.
-// What it finds is recorded, and how far it came; after a failure it goes on
-// from there.
-func (o *Observer) Run(ctx context.Context) {
-	failures := 0
-	for {
-		err := o.round(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		o.report(err)
-		kick := o.kick
-		if failures++; err == nil {
-			failures = 0
-		} else {
-			kick = nil // a shop that does not answer is left alone
-		}
-		timer := time.NewTimer(o.pause(failures))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-kick:
-			timer.Stop()
-		}
-	}
-}
-
-// pause is the time to the next round.
-func (o *Observer) pause(failures int) time.Duration {
-	switch {
-	case failures > 0:
-		return spread(min(minPause<<min(failures-1, 10), maxPause))
-	case !o.reads():
-		return listEvery // nothing is left to do
-	default:
-		return max(o.due.Sub(o.cfg.Now()), time.Second)
-	}
-}
-
-// spread keeps instances from asking in step.
-func spread(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5) }
-
-// report keeps the outcome of a round for Health, and logs when it turned.
-func (o *Observer) report(err error) {
-	code := ""
-	var known *observe.Error
-	if errors.As(err, &known) {
-		code = known.Code
-	}
-	o.mu.Lock()
-	was := o.code
-	o.code = code
-	o.mu.Unlock()
-	switch {
-	case code != "" && code != was:
-		o.cfg.Logger.Warn("the storefront's sales cannot be observed now; they are read later", "error", err.Error())
-	case code == "" && was != "":
-		o.cfg.Logger.Info("the storefront's sales are observed again")
-	}
-}
+// What it finds is recorded, and how far it came; after a failure, or when it is
+// called again, it goes on from there.
+func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
 // round does what is due.
-func (o *Observer) round(ctx context.Context) error {
+func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 	origin, err := o.countedFrom(ctx)
 	if err != nil || !o.reads() {
-		return err
+		return listEvery, err // without a token nothing is left to do
 	}
 	if err := o.readNamed(ctx, origin); err != nil {
-		return err
+		return 0, err
 	}
-	if o.cfg.Now().Before(o.due) {
-		return nil
+	if !o.cfg.Now().Before(o.due) {
+		if err := o.readList(ctx, origin); err != nil {
+			return 0, err
+		}
+		if err := o.dropForged(ctx, origin); err != nil {
+			return 0, err
+		}
+		o.due = o.cfg.Now().Add(source.Spread(listEvery, o.cfg.Random()))
 	}
-	if err := o.readList(ctx, origin); err != nil {
-		return err
-	}
-	if err := o.dropForged(ctx, origin); err != nil {
-		return err
-	}
-	o.due = o.cfg.Now().Add(spread(listEvery))
-	return nil
+	return max(o.due.Sub(o.cfg.Now()), time.Second), nil
 }
 
 // readNamed reads the sales that notices named.
@@ -228,9 +169,9 @@ func isBadAnswer(err error) bool {
 // newWalk plans a walk by the cursor: its position is the Unix second up to
 // which the list was read, its anchor that of the last sweep.
 func (o *Observer) newWalk(ctx context.Context, origin int64) (*walk, error) {
-	cursor, _, err := o.cfg.Ledger.Cursor(ctx, o.cfg.OfferID, o.cfg.Account)
+	cursor, _, err := observe.Cursor(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account)
 	if err != nil {
-		return nil, errLedger
+		return nil, err
 	}
 	now := o.cfg.Now()
 	through, swept := seconds(cursor.Position), seconds(cursor.Anchor)
@@ -291,10 +232,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, origin int
 	}
 	refused, err := observe.Record(ctx, o.cfg.Ledger, cursor, sightings...)
 	o.warnRefused(unread + len(refused))
-	if err != nil {
-		return errLedger
-	}
-	return nil
+	return err
 }
 
 // warnRefused tells once that sales were left out; they are met on each way
@@ -311,7 +249,7 @@ func (o *Observer) dropForged(ctx context.Context, origin int64) error {
 	for after := int64(0); ; {
 		rows, err := o.cfg.Ledger.Asserted(ctx, o.cfg.OfferID, o.cfg.Account, after, assertedAtOnce)
 		if err != nil {
-			return errLedger
+			return observe.ErrNoLedger
 		}
 		for _, row := range rows {
 			after = row.ID
@@ -332,7 +270,7 @@ func (o *Observer) dropForged(ctx context.Context, origin int64) error {
 func (o *Observer) settle(ctx context.Context, origin int64, row ledger.Receipt) error {
 	var was evidence
 	if err := json.Unmarshal(row.Evidence, &was); err != nil {
-		return errLedger
+		return observe.ErrNoLedger
 	}
 	found, err := o.readOne(ctx, origin, row.ExternalID, was.Order)
 	if err != nil || found {
@@ -341,7 +279,7 @@ func (o *Observer) settle(ctx context.Context, origin int64, row ledger.Receipt)
 	s := o.sighting(row.ExternalID, was.Order, row.Amount, row.OccurredAt)
 	s.State, s.EvidenceLevel, s.Cause = ledger.StatusDropped, ledger.LevelAsserted, "unknown_sale"
 	if _, err := o.cfg.Ledger.Record(ctx, nil, s); err != nil {
-		return errLedger
+		return observe.ErrNoLedger
 	}
 	return nil
 }

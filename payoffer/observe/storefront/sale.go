@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // sale is what is read of a sale in the shop's list. It holds nothing of the
@@ -100,7 +101,7 @@ func dollars(amount string) (cents int64, ok bool) {
 func (o *Observer) proven(ctx context.Context, s sale) (sighting ledger.Sighting, news bool, err error) {
 	known, _, err := o.cfg.Ledger.Receipt(ctx, o.cfg.OfferID, o.cfg.Account, s.ID)
 	if err != nil {
-		return sighting, false, errLedger
+		return sighting, false, observe.ErrNoLedger
 	}
 	refunded, gone := s.refunded(), s.gone()
 	if known.EvidenceLevel == ledger.LevelProvider && known.Amount == s.Price && known.Refunded == refunded &&

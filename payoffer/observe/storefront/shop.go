@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -23,7 +23,7 @@ type shop struct {
 	sales  string // address of the list
 	host   string
 	token  string
-	client *http.Client
+	client source.Client
 }
 
 func newShop(cfg Config) (*shop, error) {
@@ -33,10 +33,7 @@ func newShop(cfg Config) (*shop, error) {
 	}
 	return &shop{
 		sales: base.JoinPath("v2", "sales").String(), host: base.Hostname(), token: cfg.Token,
-		client: &http.Client{
-			Transport: cfg.Transport, Timeout: callTimeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		client: source.Client{Transport: cfg.Transport, Timeout: callTimeout},
 	}, nil
 }
 
@@ -51,45 +48,14 @@ type page struct {
 // list reads a page. The list has successful sales alone; the shop's answer
 // about a single sale (/v2/sales/:id) would be the same for a failed one.
 func (s *shop) list(ctx context.Context, query url.Values) (page, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.sales+"?"+query.Encode(), nil)
-	if err != nil {
-		return page{}, s.fail(observe.ErrUnreachable)
-	}
-	req.Header.Set("Authorization", "Bearer "+s.token)
-	req.Header.Set("Accept", "application/json")
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return page{}, s.fail(observe.ErrUnreachable)
-	}
-	defer resp.Body.Close()
-	if code := statusCode(resp.StatusCode); code != "" {
-		return page{}, s.fail(code)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return page{}, s.fail(observe.ErrUnreachable)
-	}
 	var p page
-	if len(body) > maxAnswer || json.Unmarshal(body, &p) != nil || !p.Success {
-		return page{}, s.fail(observe.ErrBadAnswer)
+	body, _, err := s.client.Do(ctx, source.Request{URL: s.sales + "?" + query.Encode(), Limit: maxAnswer, Header: http.Header{
+		"Authorization": {"Bearer " + s.token}, "Accept": {"application/json"},
+	}})
+	if err == nil && (json.Unmarshal(body, &p) != nil || !p.Success) {
+		err = s.fail(observe.ErrBadAnswer)
 	}
-	return p, nil
-}
-
-// statusCode is the error code of an HTTP status, empty for success.
-func statusCode(status int) string {
-	switch {
-	case status == http.StatusOK:
-		return ""
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return observe.ErrUnauthorized
-	case status == http.StatusTooManyRequests:
-		return observe.ErrLimited
-	case status >= http.StatusInternalServerError:
-		return observe.ErrUnreachable
-	default:
-		return observe.ErrBadAnswer
-	}
+	return p, err
 }
 
 func (s *shop) fail(code string) error { return &observe.Error{Code: code, Host: s.host} }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -63,19 +64,16 @@ type Config struct {
 	Token string
 	// API is the shop's address, default https://api.gumroad.com.
 	API string
-	// Ledger keeps what is observed.
-	Ledger Ledger
-	// Transport sends the requests; default http.DefaultTransport.
+	// The rest is as package source says of all configurations.
+	Ledger    Ledger
 	Transport http.RoundTripper
-	// Now is the clock, default time.Now.
-	Now func() time.Time
-	// Logger gets one line when the shop or the ledger stops to answer and one
-	// when it answers again; default none.
-	Logger *slog.Logger
+	Now       func() time.Time
+	Random    func() float64
+	Logger    *slog.Logger
 }
 
 // Observer observes the sales of one product. Its methods may be used
-// concurrently; Run is called once.
+// concurrently; one Run at a time.
 type Observer struct {
 	// cfg is without the secret and the token, which shop keeps.
 	cfg Config
@@ -83,6 +81,7 @@ type Observer struct {
 	secret [sha256.Size]byte
 	hooked bool
 	shop   *shop
+	loop   source.Loop
 	// origin is the Unix second of the account's first start, 0 while unknown:
 	// earlier sales are not counted.
 	origin atomic.Int64
@@ -95,7 +94,6 @@ type Observer struct {
 	named map[string]string
 	// through is the Unix second up to which the list was read whole.
 	through int64
-	code    string
 	// shadowed says that a warning was given.
 	shadowed bool
 
@@ -123,12 +121,7 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.API == "" {
 		cfg.API = defaultAPI
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
 	shop, err := newShop(cfg)
 	if err != nil {
 		return nil, err
@@ -139,6 +132,11 @@ func New(cfg Config) (*Observer, error) {
 	}
 	cfg.Secret, cfg.Token = "", ""
 	o.cfg = cfg
+	o.loop = source.Loop{
+		Round: o.round, Least: minPause, Most: maxPause, Wake: o.kick, Random: cfg.Random,
+		Turned: source.Log(cfg.Logger, "the storefront's sales cannot be observed now; they are read later",
+			"the storefront's sales are observed again"),
+	}
 	return o, nil
 }
 
@@ -169,7 +167,8 @@ func (o *Observer) verified(secret string) bool {
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, LastError: o.code}
+	failure, _ := o.loop.Last()
+	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, LastError: failure}
 	if !o.reads() {
 		return h
 	}
@@ -188,19 +187,12 @@ func (o *Observer) countedFrom(ctx context.Context) (int64, error) {
 	if origin := o.origin.Load(); origin != 0 {
 		return origin, nil
 	}
-	stored, err := o.cfg.Ledger.SetOrigin(ctx, o.cfg.OfferID, o.cfg.Account, fmt.Sprint(o.cfg.Now().Unix()))
+	origin, err := observe.Origin(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account, o.cfg.Now().Unix())
 	if err != nil {
-		return 0, errLedger
-	}
-	origin := seconds(stored)
-	if origin == 0 {
-		return 0, errLedger
+		return 0, err
 	}
 	o.origin.Store(origin)
 	return origin, nil
 }
-
-// errLedger stands for whatever the ledger says: that may name its address.
-var errLedger error = &observe.Error{Code: observe.ErrLedger, Host: "ledger"}
 
 var _ observe.Hook = (*Observer)(nil)

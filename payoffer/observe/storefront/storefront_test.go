@@ -1,6 +1,7 @@
 package storefront
 
 import (
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -50,7 +51,8 @@ func TestHealthSaysWhatIsNotKnown(t *testing.T) {
 	require.Equal(t, whole, f.Health(), "money may have come since")
 
 	f.start(withoutToken)
-	require.NoError(t, f.round(t.Context()))
+	_, err := f.loop.Once(t.Context())
+	require.NoError(t, err)
 	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "webhook", Partial: true}, f.Health())
 }
 
@@ -68,13 +70,21 @@ func TestTokenAloneIsBlindWhileTheListIsNotRead(t *testing.T) {
 
 func TestPausesGrowWhileTheShopFails(t *testing.T) {
 	f := newFixture(t)
-	f.mustRead()
-	require.InDelta(t, listEvery.Seconds(), f.pause(0).Seconds(), listEvery.Seconds()/5+1)
+	pause, err := f.loop.Once(t.Context())
+	require.NoError(t, err)
+	require.InDelta(t, listEvery.Seconds(), pause.Seconds(), listEvery.Seconds()/5+1)
+	f.start(func(c *Config) { c.Random = func() float64 { return 0 } })
+	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusBadGateway})
 	last := time.Duration(0)
-	for failures := 1; failures <= 5; failures++ {
-		pause := f.pause(failures)
+	for range 5 {
+		pause, err := f.loop.Once(t.Context())
+		require.Error(t, err)
 		require.Greater(t, pause, last)
 		last = pause
 	}
-	require.LessOrEqual(t, f.pause(1000), maxPause*6/5)
+	for range 20 {
+		last, err = f.loop.Once(t.Context())
+	}
+	require.Error(t, err)
+	require.LessOrEqual(t, last, maxPause)
 }

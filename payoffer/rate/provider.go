@@ -9,8 +9,8 @@ import (
 // from now, in either direction.
 const maxSampleAge = 5 * time.Minute
 
-// source is a public price source: where it is asked, and how its answer is read.
-type source struct {
+// provider is a public price source: where it is asked, and how its answer is read.
+type provider struct {
 	name   string
 	base   string // base URL of the public service
 	path   string // below the base
@@ -19,8 +19,8 @@ type source struct {
 }
 
 // known lists every price source. None needs a key.
-func known() []source {
-	return []source{
+func known() []provider {
+	return []provider{
 		{name: "mempool", base: "https://mempool.space", path: "api/v1/prices", decode: decodeMempool},
 		{name: "coinbase", base: "https://api.coinbase.com", path: "v2/prices/BTC-USD/spot", decode: decodeCoinbase},
 		{name: "kraken", base: "https://api.kraken.com", path: "0/public/Ticker", query: "pair=XBTUSD", decode: decodeKraken},
