@@ -15,12 +15,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 // Ledger is the outbox; *ledger.Ledger is one.
@@ -54,8 +54,6 @@ type Config struct {
 	// TestnetCounts says that money on a test network counts as received, as
 	// it does where all chain rails of the offer are test networks.
 	TestnetCounts bool
-	// Ledger is the outbox. Required.
-	Ledger Ledger
 	// Emit raises an event of the server and returns when it was handled; nil
 	// for none.
 	Emit func(name string, data map[string]any)
@@ -64,16 +62,12 @@ type Config struct {
 	// Owner tells this announcer from all others on the ledger, also from
 	// those before and after it in the same process. Required.
 	Owner string
-	// Transport carries the webhooks; default http.DefaultTransport.
+	// The rest is as package source says of all configurations.
+	Ledger    Ledger
 	Transport http.RoundTripper
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// Random returns a number in [0, 1) and spreads retries; default
-	// math/rand/v2. Like Now, it is called from several goroutines.
-	Random func() float64
-	// Logger gets one warning for each receiver that goes bad, with its host
-	// and a code, and one line when it is good again; default none.
-	Logger *slog.Logger
+	Now       func() time.Time
+	Random    func() float64
+	Logger    *slog.Logger
 }
 
 // Announcer announces the transitions of one offer.
@@ -82,12 +76,12 @@ type Announcer struct{ sinks []*sink }
 // New checks the configuration and calls nobody. An error says which receiver
 // it is about by its place and its host.
 func New(c Config) (*Announcer, error) {
-	c.setDefaults()
+	source.Default(&c.Now, &c.Random, &c.Logger)
 	a := new(Announcer)
 	if c.Emit != nil {
 		a.sinks = append(a.sinks, newSink(&c, "events", "events", emitter(c.Emit)))
 	}
-	client := &http.Client{Transport: c.Transport, CheckRedirect: noRedirect}
+	client := source.Client{Transport: c.Transport, Timeout: deliveryTimeout}
 	places := make(map[string]int)
 	for i, s := range c.Sinks {
 		hook, err := newWebhook(s, client, c.Now)
@@ -102,18 +96,6 @@ func New(c Config) (*Announcer, error) {
 		a.sinks = append(a.sinks, newSink(&c, name, hook.host, hook))
 	}
 	return a, nil
-}
-
-func (c *Config) setDefaults() {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Random == nil {
-		c.Random = rand.Float64
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 }
 
 // sinkName names a receiver in the ledger without its URL, which may hold a
@@ -136,7 +118,7 @@ func (a *Announcer) Load(ctx context.Context) error {
 	return nil
 }
 
-// Run announces until ctx ends. What is being sent then is given a moment to
+// Run announces until ctx ends; it may be called again afterwards. What is being sent then is given a moment to
 // be taken, so that it is not sent again after a restart. One receiver never
 // waits for another.
 func (a *Announcer) Run(ctx context.Context) {

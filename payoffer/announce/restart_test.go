@@ -90,7 +90,7 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 			}
 		}
 		receiver.Script()
-		d.clock.pass(pauseAsked)
+		d.clock.pass(time.Hour)
 		a.rounds(t.Context())
 		requireWholeHistory(t, d, receiver, crashes)
 	}

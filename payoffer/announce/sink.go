@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -29,6 +30,7 @@ type sink struct {
 	name   string
 	target target
 	kick   chan struct{}
+	loop   source.Loop
 	state  *state
 
 	// after is the ledger's position when it was last read; known says that it
@@ -46,23 +48,15 @@ type sink struct {
 }
 
 func newSink(c *Config, name, host string, t target) *sink {
-	return &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), state: newState(host, c.Logger)}
+	s := &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), state: newState(host, c.Logger)}
+	s.loop = source.Loop{Wake: s.kick, Round: func(ctx context.Context) (time.Duration, error) { return s.round(ctx), nil }}
+	return s
 }
 
 // run makes rounds until ctx ends.
 func (s *sink) run(ctx context.Context) {
 	defer s.release(ctx)
-	for {
-		timer := time.NewTimer(s.round(ctx))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-s.kick:
-			timer.Stop()
-		case <-timer.C:
-		}
-	}
+	s.loop.Run(ctx)
 }
 
 // round announces what is due and returns the time to the next round. The

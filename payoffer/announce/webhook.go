@@ -1,16 +1,15 @@
 package announce
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -19,9 +18,6 @@ const (
 	deliveryTimeout = 15 * time.Second
 	// stopTimeout bounds a try that is under way when Run is to end.
 	stopTimeout = 3 * time.Second
-	// maxAnswer is how much of an answer is read, in bytes, for the connection
-	// to be used again.
-	maxAnswer = 16 << 10
 )
 
 // Codes of SinkHealth.LastError: nothing that came from a receiver.
@@ -63,11 +59,11 @@ func (emit emitter) deliver(_ context.Context, e event) failure {
 type webhook struct {
 	url, host string
 	key       []byte
-	client    *http.Client
+	client    source.Client
 	now       func() time.Time
 }
 
-func newWebhook(s Sink, client *http.Client, now func() time.Time) (*webhook, error) {
+func newWebhook(s Sink, client source.Client, now func() time.Time) (*webhook, error) {
 	u, err := offer.ParseURL(s.URL)
 	if err != nil {
 		return nil, err
@@ -79,56 +75,50 @@ func newWebhook(s Sink, client *http.Client, now func() time.Time) (*webhook, er
 	return &webhook{url: s.URL, host: u.Host, key: key, client: client, now: now}, nil
 }
 
-// deliver tries once.
+// deliver tries once. Whatever the answer holds, its status has said it all.
 func (w *webhook) deliver(ctx context.Context, e event) failure {
-	ctx, cancel := lastly(ctx)
-	defer cancel()
-	request, err := w.request(ctx, e)
+	body, err := e.body()
 	if err != nil {
 		return failure{code: codeUnreachable}
 	}
-	response, err := w.client.Do(request)
-	if err != nil {
-		return failure{code: transportCode(err)}
-	}
-	defer response.Body.Close()
-	// Whatever it says, the status has said it all.
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
-	code := statusCode(response.StatusCode)
-	if code == "" {
+	ctx, cancel := lastly(ctx)
+	defer cancel()
+	_, err = w.client.Stream(ctx, source.Request{URL: w.url, Header: w.header(e.id, body), Body: body},
+		func(io.Reader) error { return nil })
+	var failed *source.Error
+	switch {
+	case !errors.As(err, &failed):
 		return failure{}
+	case failed.Timeout():
+		return failure{code: codeTimeout}
+	case failed.Status == 0:
+		return failure{code: codeUnreachable}
 	}
-	return failure{code, response.StatusCode, retryAfter(response.Header, w.now())}
+	if code := statusCode(failed.Status); code != "" {
+		return failure{code, failed.Status, failed.Wait}
+	}
+	return failure{}
 }
 
-// lastly bounds one try. The end of ctx leaves it a moment, for a receiver that
-// took an event and could not say so gets it again.
+// lastly is a context for one try. The end of ctx leaves it a moment, for a
+// receiver that took an event and could not say so gets it again.
 func lastly(ctx context.Context) (context.Context, context.CancelFunc) {
-	try, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTimeout)
+	try, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, cancel) })
 	return try, func() { stop(); cancel() }
 }
 
-// request has the headers of Standard Webhooks, signed anew at each try so that
-// receivers may refuse what is old.
-func (w *webhook) request(ctx context.Context, e event) (*http.Request, error) {
-	body, err := e.body()
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
+// header is that of Standard Webhooks, signed anew at each try so that receivers
+// may refuse what is old.
+func (w *webhook) header(id string, body []byte) http.Header {
 	at := w.now().Unix()
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", "caddy-pay-offer")
-	request.Header.Set("Webhook-Id", e.id)
-	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(at, 10))
-	if w.key != nil {
-		request.Header.Set("Webhook-Signature", sign(w.key, e.id, at, body))
+	h := http.Header{
+		"User-Agent": {"caddy-pay-offer"}, "Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at, 10)},
 	}
-	return request, nil
+	if w.key != nil {
+		h.Set("Webhook-Signature", sign(w.key, id, at, body))
+	}
+	return h
 }
 
 // statusCode is the code of an answer, empty for one that took the event.
@@ -148,14 +138,3 @@ func statusCode(status int) string {
 		return codeRefused
 	}
 }
-
-func transportCode(err error) string {
-	var netErr net.Error
-	if errors.As(err, &netErr) && netErr.Timeout() {
-		return codeTimeout
-	}
-	return codeUnreachable
-}
-
-// noRedirect: who answers elsewhere was not configured to hear of payments.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

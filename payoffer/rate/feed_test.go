@@ -133,12 +133,12 @@ func TestAnOutlierIsNotClearedByADisagreement(t *testing.T) {
 	require.Zero(t, b.logged("usable again"))
 }
 
-func TestRandomnessShortensAPauseByAtMostHalf(t *testing.T) {
+func TestRandomnessShortensAPauseByAtMostAFifth(t *testing.T) {
 	f := &feed{failures: 20}
 	f.schedule(reasonTimeout, sampleTime, 0)
 	require.Equal(t, sampleTime.Add(5*time.Minute), f.due)
 	f.schedule(reasonTimeout, sampleTime, 0.5)
-	require.Equal(t, sampleTime.Add(225*time.Second), f.due)
+	require.Equal(t, sampleTime.Add(270*time.Second), f.due)
 }
 
 func TestWhenOneSourceIsBackTheOthersAreAskedAgain(t *testing.T) {

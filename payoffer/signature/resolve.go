@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -22,20 +22,17 @@ const (
 	maxDocument = 256 << 10
 )
 
-// Resolver finds the keys that domains publish. It asks each domain once.
+// Resolver finds the keys that domains publish. It asks each domain once. It
+// follows no redirect: did:web promises none, and one could lead to a document
+// of somebody else.
 type Resolver struct {
-	client    *http.Client
+	client    source.Client
 	documents map[string][]byte // by origin
 }
 
 // NewResolver makes a resolver. A nil transport means http.DefaultTransport.
 func NewResolver(transport http.RoundTripper) *Resolver {
-	return &Resolver{documents: make(map[string][]byte), client: &http.Client{
-		Transport: transport, Timeout: resolveTimeout,
-		// The did:web method promises no redirect, and one could lead to a
-		// document of somebody else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &Resolver{source.Client{Transport: transport, Timeout: resolveTimeout}, make(map[string][]byte)}
 }
 
 // Key finds the key with the given id, as in "did:web:pay.example.org#key", in
@@ -63,28 +60,21 @@ func (r *Resolver) Key(ctx context.Context, origin, keyID string) (ed25519.Publi
 }
 
 func (r *Resolver) fetch(ctx context.Context, origin string) ([]byte, error) {
+	text, _, err := r.client.Do(ctx, source.Request{
+		URL: origin + offer.PathDID, Header: http.Header{"Accept": {"application/did+json, application/json"}}, Limit: maxDocument,
+	})
 	host := offer.Host(origin)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin+offer.PathDID, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be asked", host)
-	}
-	request.Header.Set("Accept", "application/did+json, application/json")
-	response, err := r.client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be asked for its keys: %w", host, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s publishes no keys: %s answers with status %d", host, offer.PathDID, response.StatusCode)
-	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
+	var failed *source.Error
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s did not finish its answer: %w", host, err)
-	case len(text) > maxDocument:
+	case !errors.As(err, &failed):
+		return text, err
+	case failed.Status != 0:
+		return nil, fmt.Errorf("%s publishes no keys: %s answers with status %d", host, offer.PathDID, failed.Status)
+	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, fmt.Errorf("the DID document of %s is larger than %d bytes", host, maxDocument)
+	default:
+		return nil, fmt.Errorf("%s cannot be asked for its keys: %w", host, errors.Unwrap(failed))
 	}
-	return text, nil
 }
 
 // didDocument is the part of a DID document that says who may sign (DID Core

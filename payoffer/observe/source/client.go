@@ -56,7 +56,7 @@ func (c Client) Do(ctx context.Context, r Request) (body []byte, header http.Hea
 func (c Client) Stream(ctx context.Context, r Request, read func(io.Reader) error) (http.Header, error) {
 	request, err := r.build(ctx)
 	if err != nil {
-		return nil, &Error{Code: Unreachable}
+		return nil, &Error{Code: Unreachable, cause: withoutURL(err)}
 	}
 	host := request.URL.Hostname()
 	client := http.Client{Transport: c.Transport, Timeout: c.Timeout, CheckRedirect: NoRedirect}
