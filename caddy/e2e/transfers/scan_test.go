@@ -249,12 +249,14 @@ func TestALedgerThatCannotBeWrittenLosesNothing(t *testing.T) {
 	s.pay()
 	s.chain.Finalize(t)
 	b := &book{s.ledger, true}
-	require.Error(t, s.observer.Round(t.Context(), b))
+	s.config.Ledger = b
+	s.restart()
+	require.Error(t, s.observer.Round(t.Context()))
 	require.Equal(t, "ledger_unavailable", s.observer.Health().LastError)
 	require.True(t, s.observer.Health().Blind)
 	require.Zero(t, s.cursor())
 	b.refuse = false
-	require.NoError(t, s.observer.Round(t.Context(), b))
+	require.NoError(t, s.observer.Round(t.Context()))
 	s.requireRight()
 	s.requireObserved()
 }

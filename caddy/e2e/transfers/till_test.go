@@ -68,6 +68,7 @@ func openTill(t *testing.T, endpoints int) *till {
 	s.ledger = ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), s.clock.Now)
 	require.NoError(t, s.ledger.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, s.ledger.Close()) })
+	s.config.Ledger = s.ledger
 	require.NoError(t, s.ledger.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc"}))
 	s.restart()
 	return s
@@ -85,7 +86,7 @@ func (s *till) restart() {
 func (s *till) round() error {
 	s.Helper()
 	s.clock.passed.Add(int64(poll))
-	err := s.observer.Round(s.Context(), s.ledger)
+	err := s.observer.Round(s.Context())
 	s.requireEvidence()
 	return err
 }

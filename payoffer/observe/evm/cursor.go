@@ -14,15 +14,12 @@ import (
 // the endpoints still show that block. While they show another one, nothing
 // they say is recorded: history has changed, or this is another chain.
 func (p *pass) anchor(ctx context.Context) error {
-	cursor, found, err := p.rows.Cursor(ctx, p.offerID, p.usdc.Account())
-	if err != nil {
-		return errLedger
-	}
-	if !found || cursor.Position == "" {
-		return nil
+	cursor, found, err := observe.Cursor(ctx, p.config.Ledger, p.config.OfferID, p.account)
+	if err != nil || !found || cursor.Position == "" {
+		return err
 	}
 	if p.covered, err = strconv.ParseUint(cursor.Position, 10, 64); err != nil {
-		return errLedger
+		return observe.ErrNoLedger
 	}
 	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
 	for _, r := range p.view.readers {
@@ -49,25 +46,18 @@ func (p *pass) anchor(ctx context.Context) error {
 // origin is the last block whose money is not counted. The first time it is
 // the head on which enough endpoints agree, unless one was configured.
 func (p *pass) origin(ctx context.Context) (uint64, error) {
-	first := ""
+	first := int64(-1)
 	switch {
-	case p.fromBlock > 0:
-		first = strconv.FormatUint(p.fromBlock-1, 10)
+	case p.config.FromBlock > 0:
+		first = int64(p.config.FromBlock - 1)
 	case p.view.quorum():
-		first = strconv.FormatUint(p.view.head, 10)
+		first = int64(p.view.head)
 	}
-	stored, err := p.rows.SetOrigin(ctx, p.offerID, p.usdc.Account(), first)
-	if err != nil {
-		return 0, errLedger
+	origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, first)
+	if err == nil && origin < 0 {
+		err = p.view.problem
 	}
-	if stored == "" {
-		return 0, p.view.problem
-	}
-	origin, err := strconv.ParseUint(stored, 10, 64)
-	if err != nil {
-		return 0, errLedger
-	}
-	return origin, nil
+	return uint64(origin), err
 }
 
 // cursorAt makes the cursor at a final block, or none when that is no news or
@@ -84,7 +74,7 @@ func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 		}
 		if votes[b.Hash]++; votes[b.Hash] >= p.view.need {
 			return &ledger.Cursor{
-				Offer: p.offerID, Account: p.usdc.Account(), Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: p.now().Unix(),
+				Offer: p.config.OfferID, Account: p.account, Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: p.config.Now().Unix(),
 			}
 		}
 	}

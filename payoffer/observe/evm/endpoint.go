@@ -2,7 +2,6 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -29,16 +29,14 @@ const (
 	maxReceipts = 4096
 	// decimals are those of USDC on every known network.
 	decimals = 6
-	// codeLimited is the JSON-RPC error of too many calls (EIP-1474).
-	codeLimited = -32005
 )
 
 // endpoint is one JSON-RPC endpoint of a chain.
 type endpoint struct {
-	host   string
-	client *client
-	now    func() time.Time
-	span   span
+	url, host string
+	client    source.Client
+	now       func() time.Time
+	span      span
 
 	mu sync.Mutex
 	// checked says that it answers for the configured chain and token.
@@ -65,73 +63,26 @@ func newEndpoint(address string, transport http.RoundTripper, now func() time.Ti
 		return nil, err
 	}
 	return &endpoint{
-		host: u.Hostname(), client: newClient(u.String(), transport), now: now,
+		url: u.String(), host: u.Hostname(), client: source.Client{Transport: transport, Timeout: callTimeout}, now: now,
 		tagged: make(map[Level]bool), receipts: make(map[common.Hash]*receipt),
 	}, nil
 }
 
-// call calls a method and keeps count of failures.
-func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
-	err := e.client.call(ctx, result, method, params...)
-	if ctx.Err() != nil {
-		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
-	}
-	return e.count(err)
-}
-
-// count turns an upstream's error into a code. After a failure of the
-// connection another chain may answer at the same address.
-func (e *endpoint) count(err error) error {
+// count keeps count of failures in a row: of those of the connection, and of
+// refusals to answer at all. After one another chain may answer at the same
+// address.
+func (e *endpoint) count(failed *observe.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	code, reached := codeOf(err)
-	if reached {
+	if failed == nil || failed.Code == observe.ErrBadAnswer || failed.Code == observe.ErrLimited && failed.Status == 0 {
 		e.failures = 0
-	} else {
-		e.failures++
-		e.checked = false
+		return
 	}
-	if err == nil {
-		return nil
-	}
-	failure := &callError{&observe.Error{Code: code, Host: e.host}, err}
+	e.failures++
+	e.checked = false
 	if e.failures >= restAfter {
-		e.failure = failure
+		e.failure = failed
 		e.rest = e.now().Add(min(restFirst<<min(e.failures-restAfter, 8), restMost))
-	}
-	return failure
-}
-
-// callError is a failed call: outside of this package a code and a host.
-type callError struct {
-	known *observe.Error
-	cause error
-}
-
-func (e *callError) Error() string   { return e.known.Error() }
-func (e *callError) Unwrap() []error { return []error{e.known, e.cause} }
-
-// codeOf gives the code of a failed call, and whether the endpoint was reached
-// and willing.
-func codeOf(err error) (code string, reached bool) {
-	var answer *answerError
-	switch {
-	case err == nil:
-		return "", true
-	case errors.Is(err, errMalformed):
-		return observe.ErrBadAnswer, true
-	case !errors.As(err, &answer):
-		return observe.ErrUnreachable, false
-	case answer.code == codeLimited:
-		return observe.ErrLimited, true
-	case answer.status == http.StatusTooManyRequests:
-		return observe.ErrLimited, false
-	case answer.status == http.StatusUnauthorized, answer.status == http.StatusForbidden:
-		return observe.ErrUnauthorized, false
-	case answer.status >= 500:
-		return observe.ErrUnreachable, false
-	default:
-		return observe.ErrBadAnswer, true
 	}
 }
 

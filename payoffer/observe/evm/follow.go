@@ -28,9 +28,9 @@ const (
 // must not keep a large one waiting.
 func (p *pass) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
 	for limit := recordAtOnce; ; limit *= 2 {
-		rows, err := p.rows.Unfinal(ctx, p.offerID, p.usdc.Account(), limit)
+		rows, err := p.config.Ledger.Unfinal(ctx, p.config.OfferID, p.account, limit)
 		if err != nil {
-			return nil, errLedger
+			return nil, observe.ErrNoLedger
 		}
 		if len(rows) < limit {
 			return rows, nil

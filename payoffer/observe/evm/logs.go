@@ -6,6 +6,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // suspicious is the number of logs from which on an answer may have been cut
@@ -40,8 +42,8 @@ func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64) ([]log,
 // tooMuch reports whether a query may have failed for its size: the endpoint
 // answered, if only by an error.
 func tooMuch(err error) bool {
-	var answer *answerError
-	return errors.As(err, &answer) || errors.Is(err, errMalformed)
+	var failed *observe.Error
+	return errors.As(err, &failed) && (failed.Status != 0 || failed.Code != observe.ErrUnreachable && failed.Unwrap() != nil)
 }
 
 // whole reads a range. An answer that may have been cut off is read again in

@@ -5,8 +5,10 @@
 package evm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,7 +17,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -59,24 +63,38 @@ type Config struct {
 	// Own tells the operator's own addresses (lower case) from the world's;
 	// nil means that there are none.
 	Own func(address string) bool
+	// Ledger keeps the receipts; *ledger.Ledger is one.
+	Ledger Ledger
 	// Transport carries the calls; nil means http.DefaultTransport.
 	Transport http.RoundTripper
-	// Now is the clock of the rail's health.
+	// Now is the clock of the rail's health; nil means time.Now.
 	Now func() time.Time
+	// Random returns a number in [0, 1) and spreads the pauses; nil means
+	// math/rand/v2.
+	Random func() float64
+	// Logger is told when a trouble begins, changes and ends; nil tells nobody.
+	Logger *slog.Logger
+}
+
+// Ledger is what the observer needs of a ledger.
+type Ledger interface {
+	observe.Ledger
+	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
 }
 
 // Observer reads the Transfer logs of one USDC rail.
 type Observer struct {
-	offerID    string
-	usdc       *offer.USDC
-	token      common.Address
-	payTo      common.Address
-	endpoints  []*endpoint
-	confirm    Level
-	fromBlock  uint64
-	followOnly bool
-	own        func(address string) bool
-	now        func() time.Time
+	config    Config
+	account   string
+	token     common.Address
+	payTo     common.Address
+	endpoints []*endpoint
+
+	// trouble, deepTold and wait are those of Run: what was logged last, and
+	// the time to the next round.
+	trouble  string
+	deepTold bool
+	wait     time.Duration
 
 	mu     sync.Mutex
 	health observe.Health
@@ -91,14 +109,15 @@ func New(c Config) (*Observer, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("an observer needs an RPC endpoint")
 	}
+	source.Default(&c.Now, &c.Random, &c.Logger)
+	c.Logger = c.Logger.With("rail", c.USDC.Name(), "network", c.USDC.Network.CAIP2())
+	if c.Own == nil {
+		c.Own = func(string) bool { return false }
+	}
 	e := &Observer{
-		offerID: c.OfferID, usdc: c.USDC, confirm: c.Confirm, fromBlock: c.FromBlock, followOnly: c.FollowOnly,
-		own: c.Own, now: c.Now,
+		config: c, account: c.USDC.Account(), wait: watchEvery,
 		token: common.HexToAddress(c.USDC.Network.USDC), payTo: common.HexToAddress(c.USDC.PayTo),
 		health: observe.Health{Rail: c.USDC.Name(), Source: "chain", Blind: true, Partial: true},
-	}
-	if e.own == nil {
-		e.own = func(string) bool { return false }
 	}
 	for _, address := range c.Endpoints {
 		endpoint, err := newEndpoint(address, c.Transport, c.Now)
@@ -123,20 +142,7 @@ func (e *Observer) Health() observe.Health {
 func (e *Observer) failed(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.health.LastError = code(err)
-}
-
-// code is the code of an error of a truth source.
-func code(err error) string {
-	var known *observe.Error
-	switch {
-	case err == nil:
-		return ""
-	case errors.As(err, &known):
-		return known.Code
-	default:
-		return observe.ErrUnreachable
-	}
+	e.health.LastError = source.Code(err)
 }
 
 // selector is how a call names a function of a contract (Solidity ABI).

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -25,61 +24,52 @@ const (
 	staleAfter = 10 * 60
 )
 
-// Rows is what the observer needs of the ledger; *ledger.Ledger is one.
-type Rows interface {
-	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
-	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
-	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
-	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
+// Run reads the chain round by round until ctx ends. What is wrong is logged
+// when it changes. It may be called again afterwards.
+func (e *Observer) Run(ctx context.Context) {
+	loop := source.Loop{Round: e.next}
+	loop.Run(ctx)
 }
 
-// Watch reads the chain round by round until ctx ends. What is wrong is logged
-// when it changes.
-func (e *Observer) Watch(ctx context.Context, rows Rows, log *slog.Logger) {
-	log = log.With("rail", e.usdc.Name(), "network", e.usdc.Network.CAIP2())
-	trouble, deep, wait := "", false, watchEvery
-	for {
-		err := e.Round(ctx, rows)
-		if ctx.Err() != nil {
-			return
-		}
-		trouble = e.report(log, trouble, err)
-		if !deep && e.standsDeep() {
-			deep = true
-			log.Warn("an RPC endpoint has no safe or finalized blocks; those far below its head count as such", "blocks", deepBlocks)
-		}
-		if wait = min(2*wait, watchRarely); err == nil || !e.Health().Blind {
-			wait = watchEvery
-		}
-		// Several observers of one endpoint do not ask at the same moment.
-		timer := time.NewTimer(wait - rand.N(wait/8))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+// next is a round, and the time to the one after it: several observers of one
+// endpoint do not ask at the same moment.
+func (e *Observer) next(ctx context.Context) (time.Duration, error) {
+	err := e.Round(ctx)
+	if ctx.Err() != nil {
+		return 0, err
 	}
+	e.report(err)
+	if e.wait = min(2*e.wait, watchRarely); err == nil || !e.Health().Blind {
+		e.wait = watchEvery
+	}
+	return source.Spread(e.wait, e.config.Random()), err
 }
 
-// report logs what has changed since the trouble of the last round.
-func (e *Observer) report(log *slog.Logger, before string, err error) (trouble string) {
+// report logs what has changed since the last round. Loop would tell of codes
+// alone: here another host is another trouble, for with the last one the rail
+// becomes blind.
+func (e *Observer) report(err error) {
+	before, log := e.trouble, e.config.Logger
+	e.trouble = ""
 	if err != nil {
-		trouble = err.Error()
+		e.trouble = err.Error()
 	}
 	switch {
-	case trouble == before:
+	case e.trouble == before:
 	case err == nil:
 		log.Info("the chain can be read again")
-	case code(err) == observe.ErrHistory:
+	case source.Code(err) == observe.ErrHistory:
 		log.Error("what was final on the chain has changed, or the endpoints show another chain; nothing is recorded until they "+
-			"show it again: check the rpc endpoints of this rail", "error", trouble)
+			"show it again: check the rpc endpoints of this rail", "error", e.trouble)
 	case e.Health().Blind:
-		log.Warn("the chain cannot be read; its receipts wait", "error", trouble)
+		log.Warn("the chain cannot be read; its receipts wait", "error", e.trouble)
 	default:
-		log.Warn("the chain can be read in part", "error", trouble)
+		log.Warn("the chain can be read in part", "error", e.trouble)
 	}
-	return trouble
+	if !e.deepTold && e.standsDeep() {
+		e.deepTold = true
+		log.Warn("an RPC endpoint has no safe or finalized blocks; those far below its head count as such", "blocks", deepBlocks)
+	}
 }
 
 // standsDeep says whether an endpoint lacked the tags of finality.
@@ -94,9 +84,9 @@ func (e *Observer) standsDeep() bool {
 // missed. The error is the first problem met; what could be read in spite of
 // it is recorded, and Health says whether that was all. It is not for
 // concurrent use.
-func (e *Observer) Round(ctx context.Context, rows Rows) error {
+func (e *Observer) Round(ctx context.Context) error {
 	for from := uint64(0); ; {
-		next, err := e.pass(ctx, rows, from, !e.followOnly)
+		next, err := e.pass(ctx, from, !e.config.FollowOnly)
 		if next == 0 {
 			return err
 		}
@@ -107,8 +97,8 @@ func (e *Observer) Round(ctx context.Context, rows Rows) error {
 // Follow is the part of a Round about receipts that are known: confirmed at
 // the configured level, dropped when their transaction left the chain, seen
 // again when it came back. It is not for concurrent use.
-func (e *Observer) Follow(ctx context.Context, rows Rows) error {
-	_, err := e.pass(ctx, rows, 0, false)
+func (e *Observer) Follow(ctx context.Context) error {
+	_, err := e.pass(ctx, 0, false)
 	return err
 }
 
@@ -116,7 +106,6 @@ func (e *Observer) Follow(ctx context.Context, rows Rows) error {
 type pass struct {
 	*Observer
 	view *view
-	rows Rows
 
 	// covered is the block up to which the ledger holds everything for good.
 	covered uint64
@@ -132,8 +121,8 @@ type pass struct {
 
 // pass follows what is known and scans from a block; 0 means after the cursor.
 // next is where to go on, 0 when the head was reached.
-func (e *Observer) pass(ctx context.Context, rows Rows, from uint64, scan bool) (next uint64, err error) {
-	p := &pass{Observer: e, rows: rows, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
+func (e *Observer) pass(ctx context.Context, from uint64, scan bool) (next uint64, err error) {
+	p := &pass{Observer: e, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 	p.view, err = e.look(ctx)
 	if err == nil {
 		err = p.anchor(ctx)
@@ -158,19 +147,19 @@ func (e *Observer) pass(ctx context.Context, rows Rows, from uint64, scan bool) 
 func (p *pass) note(next uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == nil || code(err) == observe.ErrHistory {
+	if err == nil || source.Code(err) == observe.ErrHistory {
 		p.history = err
 	}
 	p.health.Blind = err != nil
 	p.health.Partial = err != nil || p.partial || next != 0 || !p.view.quorum()
-	p.health.LastError = code(cmp.Or(err, p.view.problem))
+	p.health.LastError = source.Code(cmp.Or(err, p.view.problem))
 	for _, r := range p.view.readers {
 		p.deep = p.deep || r.deep
 	}
 	if p.through > 0 {
 		p.health.ObservedThrough = fmt.Sprintf("block %d", p.through)
-		p.health.At = min(p.view.headTime, p.now().Unix())
-		if err == nil && p.now().Unix()-p.view.headTime > staleAfter {
+		p.health.At = min(p.view.headTime, p.config.Now().Unix())
+		if err == nil && p.config.Now().Unix()-p.view.headTime > staleAfter {
 			p.health.Partial, p.health.LastError = true, cmp.Or(p.health.LastError, observe.ErrLagging)
 		}
 	}
@@ -179,18 +168,12 @@ func (p *pass) note(next uint64, err error) {
 // record commits what was seen. What the ledger refuses for good is missing in
 // the sums.
 func (p *pass) record(ctx context.Context, cursor *ledger.Cursor, sightings []ledger.Sighting) error {
-	refused, err := observe.Record(ctx, p.rows, cursor, sightings...)
-	if err != nil {
-		return errLedger
-	}
+	refused, err := observe.Record(ctx, p.config.Ledger, cursor, sightings...)
 	if len(refused) > 0 {
 		p.unsure(&observe.Error{Code: observe.ErrBadAnswer, Host: p.hosts()})
 	}
-	return nil
+	return err
 }
-
-// errLedger is a ledger that cannot be read or written.
-var errLedger = &observe.Error{Code: observe.ErrLedger, Host: "ledger"}
 
 // unsure keeps a problem because of which not all money may be known.
 func (p *pass) unsure(err error) {

@@ -1,52 +1,37 @@
 package evm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// maxAnswer bounds an endpoint's answer, in bytes: 10,000 logs, the most that
-// endpoints send, are half of it.
-const maxAnswer = 16 << 20
+const (
+	// maxAnswer bounds an endpoint's answer, in bytes: 10,000 logs, the most
+	// that endpoints send, are half of it.
+	maxAnswer = 16 << 20
+	// codeLimited is the JSON-RPC error of too many calls (EIP-1474).
+	codeLimited rpcError = -32005
+)
 
-// client calls one JSON-RPC 2.0 endpoint over HTTP.
-type client struct {
-	url  string
-	http *http.Client
-}
-
-func newClient(url string, transport http.RoundTripper) *client {
-	return &client{url, &http.Client{
-		Transport: transport, Timeout: callTimeout,
-		// The URL may hold a key: it is sent nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// answerError is an error that the endpoint answered with. Its own words are
+// rpcError is the code of an error of JSON-RPC. The endpoint's own words are
 // left out: they may repeat the URL.
-type answerError struct {
-	// status is that of HTTP, code that of JSON-RPC; one of them is 0.
-	status, code int
-}
+type rpcError int
 
-func (e *answerError) Error() string {
-	if e.status != 0 {
-		return fmt.Sprintf("HTTP status %d", e.status)
-	}
-	return fmt.Sprintf("JSON-RPC error %d", e.code)
-}
+func (e rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", int(e)) }
 
-// errMalformed is an answer that is no JSON-RPC, or too long.
+// errMalformed is an answer that is no JSON-RPC.
 var errMalformed = errors.New("malformed answer")
 
-// call calls a method. A result of null leaves result as it is.
-func (c *client) call(ctx context.Context, result any, method string, params ...any) error {
+// call calls a method and keeps count of failures. A result of null leaves
+// result as it is. The error is an *observe.Error; its cause, if there is one,
+// is what the endpoint answered.
+func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
 	}
@@ -54,39 +39,37 @@ func (c *client) call(ctx context.Context, result any, method string, params ...
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return err
+	_, err = e.client.Stream(ctx, source.Request{URL: e.url, Body: body, Limit: maxAnswer}, func(answer io.Reader) error {
+		text, err := io.ReadAll(answer)
+		if err != nil {
+			return err
+		}
+		return decode(text, result)
+	})
+	if ctx.Err() != nil {
+		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
 	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
-	if err != nil {
-		return err
+	var failed *observe.Error
+	if errors.As(err, &failed) && errors.Is(err, codeLimited) {
+		failed.Code = observe.ErrLimited
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return &answerError{status: response.StatusCode}
-	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil {
-		return err
-	}
-	return decode(text, result)
+	e.count(failed)
+	return err
 }
 
 // decode reads the answer to a call.
 func decode(text []byte, result any) error {
 	var answer struct {
 		Error *struct {
-			Code int `json:"code"`
+			Code rpcError `json:"code"`
 		} `json:"error"`
 		Result json.RawMessage `json:"result"`
 	}
-	if len(text) > maxAnswer || json.Unmarshal(text, &answer) != nil {
+	if json.Unmarshal(text, &answer) != nil {
 		return errMalformed
 	}
 	if answer.Error != nil {
-		return &answerError{code: answer.Error.Code}
+		return answer.Error.Code
 	}
 	if answer.Result == nil || json.Unmarshal(answer.Result, result) != nil {
 		return errMalformed

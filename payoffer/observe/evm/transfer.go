@@ -126,7 +126,7 @@ func evidenceOf(row ledger.Receipt) (was evidence) {
 // externalID names a movement for good: a transaction that moves to another
 // block keeps the order of its logs.
 func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
-	return fmt.Sprintf("%s:%s:%d", e.usdc.Network.CAIP2(), strings.ToLower(transaction.Hex()), ordinal)
+	return fmt.Sprintf("%s:%s:%d", e.config.USDC.Network.CAIP2(), strings.ToLower(transaction.Hex()), ordinal)
 }
 
 // sighting is what the chain says of a movement. It is final when it is
@@ -140,11 +140,11 @@ func (e *Observer) sighting(transaction common.Hash, c candidate, state ledger.S
 	cents := c.amount / atomicPerCent
 	payer := strings.ToLower(c.from.Hex())
 	return &ledger.Sighting{
-		Offer: e.offerID, Account: e.usdc.Account(), Rail: e.usdc.Name(),
+		Offer: e.config.OfferID, Account: e.account, Rail: e.config.USDC.Name(),
 		ExternalID:  e.externalID(transaction, c.ordinal),
 		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents,
 		State: state, Final: state == ledger.StatusConfirmed && number <= final, EvidenceLevel: ledger.LevelChain, Evidence: proof,
-		Payer: payer, Own: e.own(payer), Testnet: e.usdc.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
+		Payer: payer, Own: e.config.Own(payer), Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
 	}
 }
 

@@ -70,8 +70,8 @@ func (e *endpoint) heads(ctx context.Context, confirm Level) (*reader, error) {
 // tag. One that knew it once has failed instead.
 func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 	b, err := e.blockAt(ctx, string(level))
-	var answer *answerError
-	if errors.As(err, &answer) && (answer.code == 0 || answer.code == codeLimited) {
+	var answer rpcError
+	if err != nil && (!errors.As(err, &answer) || answer == codeLimited) {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -80,7 +80,7 @@ func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 		e.tagged[level] = true
 		return b, nil
 	}
-	if e.tagged[level] || answer == nil && err != nil {
+	if e.tagged[level] {
 		return nil, cmp.Or(err, e.bad())
 	}
 	return nil, nil
@@ -159,8 +159,8 @@ func (e *Observer) look(ctx context.Context) (*view, error) {
 	var work sync.WaitGroup
 	for i, endpoint := range e.endpoints {
 		work.Go(func() {
-			if errs[i] = endpoint.ready(ctx, e.usdc.Network.ChainID, e.token); errs[i] == nil {
-				readers[i], errs[i] = endpoint.heads(ctx, e.confirm)
+			if errs[i] = endpoint.ready(ctx, e.config.USDC.Network.ChainID, e.token); errs[i] == nil {
+				readers[i], errs[i] = endpoint.heads(ctx, e.config.Confirm)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func (e *Observer) look(ctx context.Context) (*view, error) {
 			v.trouble(errs[i])
 		}
 	}
-	v.leaveOut(sick(v.readers, e.now()))
+	v.leaveOut(sick(v.readers, e.config.Now()))
 	return v, v.usable()
 }
 

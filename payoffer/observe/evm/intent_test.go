@@ -1,0 +1,389 @@
+package evm
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// requireProof requires that Prove and Find answer alike: by a sighting of the transaction, or that there is none.
+func (s *till) requireProof(key ledger.IntentKey, tx *transaction, found bool) (proof ledger.Sighting) {
+	s.Helper()
+	proof, proven, err := s.Prove(s.Context(), key, tx.hash.Hex())
+	require.NoError(s, err)
+	require.Equal(s, found, proven)
+	sought, seen, err := s.Find(s.Context(), key, s.clock().Unix())
+	require.NoError(s, err)
+	require.Equal(s, found, seen)
+	require.Equal(s, proof, sought)
+	if found {
+		require.Equal(s, tx.hash.Hex(), proof.Transaction)
+	}
+	return proof
+}
+
+// The Transfer that an authorization made is the log after its AuthorizationUsed, from the same payer to the rail.
+func TestAnAuthorizationIsProvenByTheTransferThatFollowsItsUse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events  func(key, other ledger.IntentKey) [][]event
+		ordinal string
+	}{
+		"used and paid":      {func(k, _ ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, price)} }, "1"},
+		"even if it is dust": {func(k, _ ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, 1)} }, "1"},
+		"one of a batch": {func(k, o ledger.IntentKey) [][]event {
+			return [][]event{used(o), transfer(payer, payTo, price), used(k), transfer(payer, payTo, price)}
+		}, "3"},
+		"another authorization": {func(_, o ledger.IntentKey) [][]event { return [][]event{used(o), transfer(payer, payTo, price)} }, ""},
+		"another payer":         {func(k, _ ledger.IntentKey) [][]event { return [][]event{used(k), transfer(stranger, payTo, price)} }, ""},
+		"another payee":         {func(k, _ ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, stranger, price)} }, ""},
+		"not at once": {func(k, _ ledger.IntentKey) [][]event {
+			return [][]event{used(k), transfer(payer, stranger, 1), transfer(payer, payTo, price)}
+		}, ""},
+		"before its use": {func(k, _ ledger.IntentKey) [][]event { return [][]event{transfer(payer, payTo, price), used(k)} }, ""},
+		"another token's event": {func(k, _ ledger.IntentKey) [][]event {
+			return [][]event{{{stranger, used(k)[0].topics, nil}}, transfer(payer, payTo, price)}
+		}, ""},
+		"canceled":  {func(k, _ ledger.IntentKey) [][]event { return [][]event{canceled(k), transfer(payer, payTo, price)} }, ""},
+		"only paid": {func(_, _ ledger.IntentKey) [][]event { return [][]event{transfer(payer, payTo, price)} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, 2)
+			key := s.chain.authorize()
+			tx := s.chain.transaction(c.events(key, s.chain.authorize())...)
+			s.chain.mine(1, tx)
+			proof := s.requireProof(key, tx, c.ordinal != "")
+			if c.ordinal != "" {
+				require.Equal(t, "eip155:84532:"+tx.hash.Hex()+":"+c.ordinal, proof.ExternalID)
+				require.Equal(t, ledger.StatusConfirmed, proof.State)
+				require.Equal(t, "0xde709f2102306220921060314715629080e2fb77", proof.Payer)
+			}
+			tx.failed = true
+			s.restart()
+			s.requireProof(key, tx, false)
+		})
+	}
+}
+
+// A proof counts at the configured level, and is final where the chain is.
+func TestAProofSaysHowSureItIs(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.config.Confirm = Safe
+	s.restart()
+	key := s.chain.authorize()
+	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+	s.chain.mine(1, tx)
+	require.Equal(t, ledger.StatusSeen, s.requireProof(key, tx, true).State)
+	s.chain.safe++
+	require.Equal(t, ledger.StatusConfirmed, s.requireProof(key, tx, true).State)
+	require.False(t, s.requireProof(key, tx, true).Final)
+	s.chain.final++
+	require.True(t, s.requireProof(key, tx, true).Final)
+	s.chain.rewind(1)
+	s.requireProof(key, tx, false)
+}
+
+// A settlement by x402 and a plain transfer of the same payer are one receipt each, whoever reads the chain first.
+func TestAPaymentByProgramAndOneByWalletAreOneReceiptEach(t *testing.T) {
+	t.Parallel()
+	for _, scanFirst := range []bool{true, false} {
+		s := openRead(t, 2)
+		key := s.chain.authorize()
+		program, wallet := s.chain.transaction(used(key), transfer(payer, payTo, price)), s.chain.transaction(transfer(payer, payTo, price))
+		s.chain.mine(1, program, wallet)
+		if scanFirst {
+			s.round()
+		}
+		proof := s.requireProof(key, program, true)
+		proof.Via = "x402"
+		_, err := s.book.Record(t.Context(), nil, proof)
+		require.NoError(t, err)
+		s.round()
+		s.requireRight()
+		require.Len(t, s.rows(), 2)
+		require.Equal(t, "x402", s.row(program).Via)
+		require.Empty(t, s.row(wallet).Via)
+	}
+}
+
+// One endpoint proves nothing, and hides nothing that two of three show.
+func TestOneEndpointProvesNothing(t *testing.T) {
+	t.Parallel()
+	for endpoints, found := range map[int]bool{2: false, 3: true} {
+		s := open(t, endpoints)
+		key := s.chain.authorize()
+		tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+		s.chain.mine(1, tx)
+		s.nodes[0].hide(tx)
+		s.requireProof(key, tx, found)
+
+		// The liar shows another amount, or another transaction.
+		s.nodes[0].honest()
+		s.nodes[0].branch = s.chain.fork()
+		s.nodes[0].replace(tx, &transaction{hash: tx.hash, events: slices.Concat(used(key), transfer(payer, payTo, 9*price))})
+		s.restart()
+		if proof := s.requireProof(key, tx, found); found {
+			require.EqualValues(t, price, proof.Amount)
+		}
+		s.nodes[0].branch = s.chain.fork()
+		forged := s.chain.transaction(used(key), transfer(payer, payTo, price))
+		s.nodes[0].replace(tx, forged)
+		s.restart()
+		_, proven, err := s.Prove(t.Context(), key, forged.hash.Hex())
+		require.NoError(t, err)
+		require.False(t, proven)
+		s.requireProof(key, tx, found)
+	}
+}
+
+// With too few endpoints there is no decision, and an error.
+func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"*", "eth_getTransactionReceipt"} {
+		s := open(t, 2)
+		key := s.chain.authorize()
+		tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+		s.chain.mine(1, tx)
+		s.nodes[1].answer(method, fault{status: 503})
+		_, found, err := s.Prove(t.Context(), key, tx.hash.Hex())
+		require.EqualError(t, err, "unreachable (two.example)")
+		require.False(t, found)
+		require.Equal(t, "unreachable", s.Health().LastError)
+		_, found, err = s.Find(t.Context(), key, 0)
+		require.EqualError(t, err, "unreachable (two.example)")
+		require.False(t, found)
+	}
+	s := open(t, 2)
+	key := s.chain.authorize()
+	s.nodes[1].answer("eth_getLogs", fault{status: 503})
+	_, found, err := s.Find(t.Context(), key, 0)
+	require.EqualError(t, err, "unreachable (two.example)")
+	require.False(t, found)
+	s.nodes[1].answer("*", fault{})
+	s.chain.mine(1000)
+	s.chain.finalize()
+	reason, err := s.Dead(t.Context(), key, genesis)
+	require.EqualError(t, err, "unreachable (two.example)")
+	require.Empty(t, reason)
+}
+
+// Where one cannot search, what the other one found is proven by both.
+func TestAProofThatOneEndpointFindsIsEnough(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	key := s.chain.authorize()
+	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+	s.chain.mine(1, tx)
+	s.nodes[0].answer("eth_getLogs", fault{status: 503})
+	proof, found, err := s.Find(t.Context(), key, s.clock().Unix())
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, tx.hash.Hex(), proof.Transaction)
+}
+
+// The search goes backwards as far as the authorization may have been used, and no farther.
+func TestAnAuthorizationIsSoughtSinceItWasSigned(t *testing.T) {
+	t.Parallel()
+	s := open(t, 1)
+	key := s.chain.authorize()
+	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+	s.chain.mine(1, tx)
+	signed := s.chain.blocks[s.chain.head()].time
+	s.chain.mine(3 * searchStep)
+	_, found, err := s.Find(t.Context(), key, signed+searchSlack)
+	require.NoError(t, err)
+	require.True(t, found)
+	asked := s.nodes[0].count("eth_getLogs")
+	_, found, err = s.Find(t.Context(), key, s.chain.blocks[s.chain.head()].time)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.Equal(t, asked+1, s.nodes[0].count("eth_getLogs"))
+	_, found, err = s.Find(t.Context(), s.chain.authorize(), 0)
+	require.NoError(t, err)
+	require.False(t, found, "to the first block")
+
+	// A block that cannot be read is no end.
+	s.nodes[0].on("eth_getBlockByNumber", func(c call, pass func() any) any {
+		if _, err := hexutil.DecodeUint64(c.text(0)); err == nil {
+			return fault{code: -32000}
+		}
+		return pass()
+	})
+	_, found, err = s.Find(t.Context(), key, signed)
+	require.EqualError(t, err, "bad_answer (one.example)")
+	require.False(t, found)
+}
+
+// An authorization is dead when it was canceled, paid somebody else, or expired unused, in final blocks alone.
+func TestAnAuthorizationIsDeadByFinalBlocksAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events func(ledger.IntentKey) [][]event
+		reason string
+	}{
+		"canceled":          {func(k ledger.IntentKey) [][]event { return [][]event{canceled(k)} }, reasonCanceled},
+		"paid elsewhere":    {func(k ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, stranger, price)} }, reasonElsewhere},
+		"paid with nothing": {func(k ledger.IntentKey) [][]event { return [][]event{used(k)} }, reasonElsewhere},
+		"paid to the rail":  {func(k ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, price)} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, 2)
+			key := s.chain.authorize()
+			s.chain.mine(1, s.chain.transaction(c.events(key)...))
+			until := s.chain.blocks[s.chain.head()].time + 600
+			reason, err := s.Dead(t.Context(), key, until)
+			require.NoError(t, err)
+			require.Empty(t, reason, "it is not final yet")
+			s.chain.finalize()
+			reason, err = s.Dead(t.Context(), key, until)
+			require.NoError(t, err)
+			require.Equal(t, c.reason, reason)
+			s.chain.mine(1000)
+			s.chain.finalize()
+			reason, err = s.Dead(t.Context(), key, until)
+			require.NoError(t, err)
+			require.Equal(t, c.reason, reason, "its end is past, which is not why")
+		})
+	}
+	s := open(t, 2)
+	key, until := s.chain.authorize(), s.chain.blocks[s.chain.head()].time+2*blockTime
+	for blocks, want := range []string{"", "", "", reasonExpired} {
+		reason, err := s.Dead(t.Context(), key, until)
+		require.NoError(t, err)
+		require.Equal(t, want, reason, "%d blocks later", blocks)
+		s.chain.mine(1)
+		reason, err = s.Dead(t.Context(), key, until)
+		require.NoError(t, err)
+		require.Equal(t, want, reason, "%d blocks later, and one that is not final", blocks)
+		s.chain.finalize()
+	}
+}
+
+// The buyer signs another payment when an authorization is called dead: one liar must not bring that about.
+func TestOneEndpointAloneKillsNoAuthorization(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{2, 3} {
+		s := open(t, endpoints)
+		key, until := s.chain.authorize(), s.chain.blocks[s.chain.head()].time+600
+		s.nodes[0].branch = s.chain.fork()
+		s.nodes[0].mine(400)
+		s.nodes[0].finalize()
+		reason, err := s.Dead(t.Context(), key, until)
+		require.NoError(t, err)
+		require.Empty(t, reason)
+		s.chain.mine(400)
+		s.chain.finalize()
+		reason, err = s.Dead(t.Context(), key, until)
+		require.NoError(t, err)
+		require.Equal(t, reasonExpired, reason)
+	}
+}
+
+// An authorization that one endpoint shows to have paid is not dead, whatever the others say.
+func TestAnAuthorizationThatAnEndpointShowsPaidIsNotDead(t *testing.T) {
+	t.Parallel()
+	s := open(t, 3)
+	key := s.chain.authorize()
+	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+	s.chain.mine(1000, tx)
+	s.chain.finalize()
+	for _, n := range s.nodes[:2] {
+		n.hide(tx)
+		n.answer("eth_call", common.Hash{}.Hex())
+		n.on("eth_call", func(c call, pass func() any) any {
+			if len(c.text(1)) > 0 && c.text(1) != "latest" {
+				return common.Hash{}.Hex()
+			}
+			return pass()
+		})
+	}
+	reason, err := s.Dead(t.Context(), key, genesis)
+	require.NoError(t, err)
+	require.Empty(t, reason)
+	s.nodes[0].honest()
+	_, found, err := s.Find(t.Context(), key, genesis)
+	require.NoError(t, err)
+	require.True(t, found, "two of three prove it")
+}
+
+// Whoever cannot say how an authorization was spent has no vote on its death.
+func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(n *node, tx *transaction)
+		problem string
+	}{
+		"its state cannot be read":    {func(n *node, _ *transaction) { n.spends("0x") }, "bad_answer (two.example)"},
+		"its state is no truth value": {func(n *node, _ *transaction) { n.spends(common.HexToHash("0x02").Hex()) }, "bad_answer (two.example)"},
+		"its logs cannot be read":     {func(n *node, _ *transaction) { n.answer("eth_getLogs", fault{code: -32005}) }, "rate_limited (two.example)"},
+		"its use cannot be read": {func(n *node, _ *transaction) {
+			n.on("eth_getLogs", func(c call, pass func() any) any {
+				if *c.query().Topics[0] == topicUsed {
+					return fault{status: 500}
+				}
+				return pass()
+			})
+		}, "unreachable (two.example)"},
+		"its logs are hidden":        {func(n *node, tx *transaction) { n.hide(tx) }, ""},
+		"its receipt is hidden":      {func(n *node, _ *transaction) { n.answer("eth_getTransactionReceipt", nil) }, ""},
+		"its receipt cannot be read": {func(n *node, _ *transaction) { n.answer("eth_getTransactionReceipt", fault{status: 500}) }, "unreachable (two.example)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, 2)
+			key := s.chain.authorize()
+			tx := s.chain.transaction(used(key), transfer(payer, stranger, price))
+			s.chain.mine(1000, tx)
+			s.chain.finalize()
+			c.change(s.nodes[1], tx)
+			reason, err := s.Dead(t.Context(), key, s.chain.blocks[s.chain.head()].time)
+			require.Empty(t, reason)
+			if c.problem == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.problem)
+			s.nodes[1].honest()
+			s.now += restMost
+			reason, err = s.Dead(t.Context(), key, s.chain.blocks[s.chain.head()].time)
+			require.NoError(t, err)
+			require.Equal(t, reasonElsewhere, reason)
+		})
+	}
+}
+
+// spends answers authorizationState.
+func (n *node) spends(result any) {
+	n.on("eth_call", func(c call, pass func() any) any {
+		if c.text(1) == "latest" {
+			return pass()
+		}
+		return result
+	})
+}
+
+// A look that its caller ended is no endpoint's failure.
+func TestALookThatWasCalledOffFails(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := s.Prove(ctx, s.chain.authorize(), common.Hash{}.Hex())
+	require.EqualError(t, err, "unreachable (one.example)")
+	before := s.Health()
+	require.ErrorIs(t, s.Round(ctx), context.Canceled)
+	require.Equal(t, before, s.Health())
+	for _, e := range s.endpoints {
+		require.Zero(t, e.failures)
+	}
+	require.NoError(t, s.Round(t.Context()))
+}

@@ -1,0 +1,481 @@
+package evm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+const (
+	disagree = "sources_disagree (one.example, two.example)"
+	both     = "(one.example, two.example)"
+	all      = "(one.example, two.example, three.example)"
+)
+
+// A payment that one of two endpoints hides is seen, and the cursor waits for it.
+func TestAPaymentThatOneOfTwoHidesIsSeenUntilBothShowIt(t *testing.T) {
+	t.Parallel()
+	for _, liar := range []int{0, 1} {
+		s := openRead(t, 2)
+		before := s.chain.head()
+		payment := s.chain.pay(price)
+		s.chain.mine(3)
+		s.chain.finalize()
+		s.nodes[liar].hide(payment)
+		s.requireTrouble(disagree, false)
+		s.requireStatus(ledger.StatusSeen, payment)
+		require.False(t, s.row(payment).Final)
+		require.LessOrEqual(t, s.cursor(), before)
+
+		s.nodes[liar].honest()
+		s.settle()
+		require.True(t, s.row(payment).Final)
+		require.Equal(t, s.chain.head(), s.cursor())
+	}
+}
+
+// Two of three decide, whatever the third one does.
+func TestOneLiarOfThreeChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, lie := range map[string]func(s *till, payment *transaction){
+		"hides": func(s *till, payment *transaction) { s.nodes[1].hide(payment) },
+		"another amount": func(s *till, payment *transaction) {
+			s.nodes[1].branch = s.chain.fork()
+			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: transfer(payer, payTo, 7*price)})
+		},
+		"another payer": func(s *till, payment *transaction) {
+			s.nodes[1].branch = s.chain.fork()
+			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: transfer(stranger, payTo, price)})
+		},
+		"failed": func(s *till, payment *transaction) {
+			s.nodes[1].branch = s.chain.fork()
+			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: payment.events, failed: true})
+		},
+		"another ordinal": func(s *till, payment *transaction) {
+			s.nodes[1].branch = s.chain.fork()
+			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: slices.Concat(transfer(payer, stranger, price), payment.events)})
+		},
+		"another block": func(s *till, payment *transaction) {
+			s.nodes[1].branch = s.chain.fork()
+			moved := s.nodes[1].rewind(1)
+			s.nodes[1].mine(1, moved...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openRead(t, 3)
+			payment := s.chain.pay(price)
+			lie(s, payment)
+			for range 2 {
+				require.EqualError(t, s.look(), "sources_disagree "+all)
+				s.requireRight()
+				require.Equal(t, strings.ToLower(payer.Hex()), s.confirmedRow(payment).Payer)
+				require.Equal(t, "sources_disagree", s.Health().LastError)
+			}
+			s.nodes[1].branch = s.chain
+			s.nodes[1].honest()
+			s.restart()
+			s.settle()
+		})
+	}
+}
+
+// replace puts another transaction in the place of one.
+func (b *branch) replace(old, fresh *transaction) {
+	at, _, _ := b.place(old.hash)
+	changed := *b.blocks[at]
+	changed.transactions = slices.Clone(changed.transactions)
+	changed.transactions[slices.Index(changed.transactions, old)] = fresh
+	b.blocks[at] = &changed
+}
+
+// confirmedRow is the confirmed receipt of a transaction, of which others may be seen.
+func (s *till) confirmedRow(tx *transaction) (confirmed ledger.Receipt) {
+	s.Helper()
+	for _, row := range s.rows() {
+		if row.Transaction == tx.hash.Hex() && row.Status == ledger.StatusConfirmed {
+			require.Empty(s, confirmed.ExternalID)
+			confirmed = row
+		}
+	}
+	return confirmed
+}
+
+// With two endpoints that tell different things of a payment, none of them is believed.
+func TestAPaymentOfWhichTwoEndpointsTellDifferentThingsIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*transaction){
+		"amount":  func(tx *transaction) { tx.events = transfer(payer, payTo, 7*price) },
+		"payer":   func(tx *transaction) { tx.events = transfer(stranger, payTo, price) },
+		"outcome": func(tx *transaction) { tx.failed = true },
+		"ordinal": func(tx *transaction) { tx.events = slices.Concat(transfer(payer, stranger, 1), tx.events) },
+	} {
+		for _, liar := range []int{0, 1} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := openRead(t, 2)
+				payment := s.chain.pay(price)
+				s.nodes[liar].branch = s.chain.fork()
+				lie := *payment
+				change(&lie)
+				s.nodes[liar].replace(payment, &lie)
+				for range 3 {
+					s.requireTrouble(disagree, false)
+					require.Empty(t, s.confirmed())
+					require.NotEmpty(t, s.rows())
+					require.Zero(t, s.cursor())
+				}
+				s.nodes[liar].branch = s.chain
+				s.restart()
+				s.settle()
+			})
+		}
+	}
+}
+
+// A payment that one endpoint makes up is seen, counts nowhere, and is dropped once it owns up.
+func TestAPaymentThatOneEndpointMakesUpDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{2, 3} {
+		s := openRead(t, endpoints)
+		s.chain.pay(price)
+		lie := s.chain.fork()
+		forged := lie.transaction(transfer(payer, payTo, 9*price))
+		honest := *lie.blocks[lie.head()]
+		honest.transactions = append(slices.Clone(honest.transactions), forged)
+		lie.blocks[lie.head()] = &honest
+		s.nodes[0].branch = lie
+		for range 3 {
+			require.ErrorContains(t, s.look(), "sources_disagree")
+			s.requireRight()
+			require.Empty(t, s.confirmedRow(forged))
+		}
+		s.nodes[0].branch = s.chain
+		s.restart()
+		s.settle()
+		for _, row := range s.rows() {
+			require.Equal(t, row.Transaction == forged.hash.Hex(), row.Status == ledger.StatusDropped)
+		}
+	}
+}
+
+// A log of a transaction that nobody knows is no money, and still keeps the rail from claiming to know all.
+func TestALogWithoutItsTransactionIsNoMoney(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	payment := s.chain.pay(price)
+	s.nodes[0].answer("eth_getTransactionReceipt", nil)
+	s.requireTrouble("sources_disagree (one.example)", false)
+	require.Empty(t, s.rows())
+	require.Zero(t, s.cursor())
+	s.nodes[0].honest()
+	s.settle()
+	s.requireStatus(ledger.StatusConfirmed, payment)
+}
+
+// The other way round: what was confirmed and is denied by one of two is not confirmed any more, and not dropped.
+func TestAConfirmedPaymentThatOneOfTwoDeniesIsSeen(t *testing.T) {
+	t.Parallel()
+	for _, liar := range []int{0, 1} {
+		s := openRead(t, 2)
+		payment := s.chain.pay(price)
+		s.round()
+		s.requireRight()
+		s.nodes[liar].hide(payment)
+		s.restart()
+		for range 2 {
+			s.requireTrouble(disagree, false)
+			s.requireStatus(ledger.StatusSeen, payment)
+		}
+		s.nodes[liar].honest()
+		s.settle()
+	}
+}
+
+// One that cannot be read denies nothing: what was confirmed where the other one shows it stays so.
+func TestAConfirmedPaymentStaysWhileNobodySpeaksAgainstIt(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	version := s.row(payment).Version
+	s.restart()
+	s.nodes[1].answer("eth_getTransactionReceipt", fault{code: -32000})
+	for range 2 {
+		s.requireTrouble("bad_answer (two.example)", false)
+		s.requireRight()
+		require.Equal(t, version, s.row(payment).Version)
+	}
+
+	// Where only one can be read and shows it elsewhere, it is not sure any more.
+	moved := s.chain.rewind(1)
+	s.chain.mine(1)
+	s.chain.mine(1, moved...)
+	s.requireTrouble("bad_answer (two.example)", false)
+	s.requireStatus(ledger.StatusSeen, payment)
+	s.nodes[1].honest()
+	s.settle()
+}
+
+// Nobody can be read: nothing is known, and nothing changes.
+func TestAConfirmedPaymentStaysWhileNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	s.restart()
+	for _, n := range s.nodes {
+		n.answer("eth_getTransactionReceipt", fault{code: -32000})
+	}
+	require.ErrorContains(t, s.look(), "bad_answer")
+	s.requireStatus(ledger.StatusConfirmed, payment)
+	s.requireUnwell("bad_answer", false)
+}
+
+// One that denies is not enough to drop a payment while the other one cannot show it, but enough to doubt it.
+func TestAPaymentThatOneDeniesAndTheOtherCannotShowIsSeen(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		other   func(s *till, n *node)
+		problem string
+	}{
+		"unreadable": {func(_ *till, n *node) { n.answer("eth_getTransactionReceipt", fault{code: -32000}) }, "bad_answer (two.example)"},
+		"behind": {func(s *till, n *node) {
+			n.branch = s.chain.fork()
+			n.rewind(1)
+		}, "lagging " + both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openRead(t, 2)
+			payment := s.chain.pay(price)
+			s.round()
+			s.restart()
+			s.nodes[0].answer("eth_getTransactionReceipt", nil)
+			s.nodes[0].answer("eth_getLogs", []object{})
+			c.other(s, s.nodes[1])
+			for range 2 {
+				s.requireTrouble(c.problem, false)
+				s.requireStatus(ledger.StatusSeen, payment)
+			}
+			s.nodes[0].honest()
+			s.nodes[1].honest()
+			s.nodes[1].branch = s.chain
+			s.settle()
+		})
+	}
+}
+
+func TestOneThatIsBehindSaysNothingBesideOneThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	s.restart()
+	s.nodes[0].branch = s.chain.fork()
+	s.nodes[0].rewind(1)
+	s.nodes[1].answer("eth_getTransactionReceipt", fault{code: -32000})
+	s.requireTrouble("bad_answer (two.example)", false)
+	s.requireStatus(ledger.StatusConfirmed, payment)
+}
+
+// A head that goes back a little takes nothing back; a chain that does not reach so far any more stands for nothing.
+func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.config.Confirm = Safe
+	s.restart()
+	s.round()
+	payment := s.chain.pay(price)
+	s.round()
+	s.requireStatus(ledger.StatusSeen, payment)
+	require.Empty(t, s.confirmed())
+	s.chain.mine(2)
+	s.chain.safe = s.chain.head()
+	s.round()
+	s.requireRight()
+	s.chain.safe -= 3
+	s.round()
+	s.requireRight()
+	require.False(t, s.row(payment).Final)
+	s.requireObserved()
+
+	moved := s.chain.rewind(3)
+	s.requireTrouble("lagging "+both, false)
+	s.requireStatus(ledger.StatusSeen, payment)
+	s.chain.mine(3, moved...)
+	s.chain.finalize()
+	s.settle()
+}
+
+// One endpoint that lags has nothing to say of what it has not reached.
+func TestAnEndpointThatLagsDeniesNothing(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	s.nodes[1].branch = s.chain.fork()
+	s.nodes[1].rewind(1)
+	s.restart()
+	s.requireTrouble("lagging "+both, false)
+	s.requireStatus(ledger.StatusConfirmed, payment)
+	s.nodes[1].branch = s.chain
+	s.settle()
+}
+
+func TestOneEndpointThatLagsConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	payment := s.chain.pay(price)
+	s.round()
+	s.nodes[0].branch = s.chain.fork()
+	s.nodes[0].rewind(1)
+	s.restart()
+	s.requireTrouble("lagging (one.example)", false)
+	s.requireStatus(ledger.StatusSeen, payment)
+	s.nodes[0].branch = s.chain
+	s.settle()
+}
+
+// The lower one of two heads holds, until it has stood still for a minute.
+func TestAnEndpointThatStandsStillIsLeftOut(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.nodes[1].branch = s.chain.fork()
+	payment := s.chain.pay(price)
+	s.round()
+	require.Empty(t, s.rows())
+	s.now += sickAfter - 2*every
+	s.round()
+	require.Empty(t, s.rows(), "not yet")
+	s.requireTrouble("lagging (two.example)", false)
+	s.requireStatus(ledger.StatusSeen, payment)
+
+	// One that goes on again is asked again.
+	s.nodes[1].branch = s.chain
+	s.settle()
+}
+
+// Of three the second highest head holds.
+func TestOneOfThreeThatLagsDelaysNothing(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 3)
+	s.nodes[0].branch = s.chain.fork()
+	s.chain.pay(price)
+	s.round()
+	s.requireRight()
+	s.requireObserved()
+}
+
+// An endpoint that calls everything final makes nothing final alone, and its word on the level does not confirm either.
+func TestOneEndpointAloneMakesNothingFinal(t *testing.T) {
+	t.Parallel()
+	for level, status := range map[Level]ledger.Status{Latest: ledger.StatusConfirmed, Safe: ledger.StatusSeen, Finalized: ledger.StatusSeen} {
+		s := open(t, 2)
+		s.config.Confirm = level
+		s.restart()
+		s.round()
+		payment := s.chain.pay(price)
+		s.nodes[0].branch = s.chain.fork()
+		s.nodes[0].finalize()
+		s.round()
+		s.requireStatus(status, payment)
+		require.False(t, s.row(payment).Final)
+		require.Less(t, s.cursor(), s.chain.head())
+		s.chain.rewind(1)
+		s.chain.mine(2)
+		s.nodes[0].branch = s.chain
+		s.settle()
+		s.requireStatus(ledger.StatusDropped, payment)
+	}
+}
+
+// A receipt counts at the level that was configured, and is final where the chain is.
+func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{1, 2, 3} {
+		for level, confirmed := range map[Level][]bool{Latest: {true, true, true}, Safe: {false, true, true}, Finalized: {false, false, true}} {
+			s := open(t, endpoints)
+			s.config.Confirm = level
+			s.restart()
+			s.round()
+			payment := s.chain.pay(price)
+			for i, advance := range []func(){func() {}, func() { s.chain.safe++ }, func() { s.chain.final++ }} {
+				advance()
+				s.round()
+				status := map[bool]ledger.Status{true: ledger.StatusConfirmed, false: ledger.StatusSeen}[confirmed[i]]
+				s.requireStatus(status, payment)
+				require.Equal(t, i == 2, s.row(payment).Final)
+			}
+		}
+	}
+}
+
+// With one of two endpoints gone, what is known is followed, and what is new waits for it.
+func TestOneEndpointOfTwoConfirmsNothingNew(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []int{0, 1} {
+		s := openRead(t, 2)
+		known := s.chain.pay(price)
+		s.round()
+		s.nodes[gone].answer("*", fault{status: 502})
+		fresh := s.chain.pay(price)
+		s.chain.finalize()
+		for range 5 {
+			s.requireTrouble("unreachable ("+s.nodes[gone].host+")", false)
+			s.requireStatus(ledger.StatusConfirmed, known)
+			s.requireStatus(ledger.StatusSeen, fresh)
+			require.False(t, s.row(known).Final)
+			require.Zero(t, s.cursor())
+		}
+		s.nodes[gone].honest()
+		s.now += time.Minute
+		s.settle()
+		require.True(t, s.row(fresh).Final)
+	}
+}
+
+// An endpoint shows receipts of blocks that were left behind: only what stands in a block of its chain counts.
+func TestAReceiptOfABlockThatWasLeftBehindIsNone(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	payment := s.chain.pay(price)
+	s.round()
+	old := s.nodes[0].showReceipt(payment.hash)
+	s.chain.rewind(1)
+	s.chain.mine(1)
+	s.nodes[0].answer("eth_getTransactionReceipt", old)
+	s.round()
+	s.requireStatus(ledger.StatusDropped, payment)
+	s.requireRight()
+}
+
+// The chain may change between two calls of one look: the block is read again before a receipt is thought to be stale.
+func TestAChainThatChangesDuringALookIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	first := s.chain.pay(price)
+	second := s.chain.transaction(transfer(payer, payTo, 2*price))
+	s.round()
+	place := number(s.chain.head())
+	stale := true
+	s.chain.rewind(1)
+	s.chain.mine(1, first, second)
+	s.nodes[0].on("eth_getBlockByNumber", func(c call, pass func() any) any {
+		shown := pass()
+		if c.text(0) == place && stale {
+			stale = false
+			shown.(object)["hash"] = common.HexToHash("0xdead").Hex()
+		}
+		return shown
+	})
+	s.round()
+	s.requireRight()
+	require.Len(t, s.rows(), 2)
+}

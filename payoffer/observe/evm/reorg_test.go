@@ -1,0 +1,259 @@
+package evm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// deepest is the depth of the deepest reorganization.
+const deepest = 64
+
+// A payment may leave the chain, move to another block, get another place in its block, or come back. The receipts
+// follow, and no receipt ever counts that the chain does not show.
+func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
+	t.Parallel()
+	for name, reorganize := range map[string]func(s *till, depth int, payment *transaction){
+		"the payment disappears": func(s *till, depth int, payment *transaction) {
+			s.chain.rewind(depth)
+			s.chain.mine(depth + 1)
+			s.settle()
+			s.requireStatus(ledger.StatusDropped, payment)
+		},
+		"the payment moves": func(s *till, depth int, payment *transaction) {
+			before := s.row(payment)
+			moved := s.chain.rewind(depth)
+			s.chain.mine(depth)
+			s.chain.mine(1, moved...)
+			s.settle()
+			after := s.row(payment)
+			require.Equal(s, before.ExternalID, after.ExternalID)
+			require.Equal(s, before.Version, after.Version, "nobody is told of a payment twice")
+			require.Equal(s, s.chain.head(), evidenceOf(after).Block)
+			require.NotEqual(s, before.Evidence, after.Evidence)
+		},
+		"the payment is re-indexed": func(s *till, depth int, payment *transaction) {
+			before := s.row(payment)
+			s.chain.rewind(depth)
+			s.chain.mine(depth+1, s.chain.transaction(transfer(payer, stranger, 1), transfer(payer, payTo, 1_000_000)), payment)
+			s.settle()
+			after := s.row(payment)
+			require.Equal(s, before.ExternalID, after.ExternalID)
+			require.EqualValues(s, 0, evidenceOf(before).LogIndex)
+			require.EqualValues(s, 2, evidenceOf(after).LogIndex)
+		},
+		"the payment comes back": func(s *till, depth int, payment *transaction) {
+			before := s.row(payment)
+			s.chain.rewind(depth)
+			s.chain.mine(depth)
+			s.settle()
+			s.requireStatus(ledger.StatusDropped, payment)
+			s.chain.mine(1, payment)
+			s.settle()
+			require.Equal(s, before.Version+2, s.row(payment).Version, "it left, and it came back")
+		},
+		"the chain becomes shorter": func(s *till, depth int, payment *transaction) {
+			moved := s.chain.rewind(depth)
+			require.ErrorContains(s, s.look(), "lagging")
+			s.requireStatus(ledger.StatusSeen, payment)
+			s.chain.mine(depth+1, moved...)
+			s.settle()
+		},
+	} {
+		for _, endpoints := range []int{1, 2, 3} {
+			t.Run(fmt.Sprintf("%s, %d endpoints", name, endpoints), func(t *testing.T) {
+				t.Parallel()
+				s := openRead(t, endpoints)
+				for depth := 1; depth <= deepest; depth = depth*2 + endpoints {
+					s.chain.finalize()
+					s.round()
+					payment := s.chain.pay(price)
+					s.round()
+					s.chain.mine(depth - 1)
+					s.round()
+					s.requireRight()
+					reorganize(s, depth, payment)
+				}
+			})
+		}
+	}
+}
+
+// The endpoints follow one after the other: between that, nothing is sure.
+func TestAReorganizationReachesOneEndpointAfterTheOther(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	old := s.chain.fork()
+	s.nodes[1].branch = old
+	s.chain.rewind(1)
+	s.chain.mine(2)
+	require.EqualError(t, s.look(), disagree)
+	s.requireStatus(ledger.StatusSeen, payment)
+	s.nodes[1].branch = s.chain
+	s.settle()
+	s.requireStatus(ledger.StatusDropped, payment)
+}
+
+// One transaction makes several Transfers: each is a receipt of its own, and keeps its name wherever it goes.
+func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	batch := s.chain.transaction(
+		transfer(payer, stranger, price), transfer(payer, payTo, price), transfer(stranger, payTo, 2*price), transfer(payer, payTo, 9_999),
+		[]event{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
+		transfer(payer, payTo, price),
+	)
+	s.chain.mine(1, s.chain.transaction(transfer(payer, stranger, 1)), batch)
+	s.round()
+	rows := s.rows()
+	require.Len(t, rows, 3)
+	for ordinal, amount := range map[int]int64{1: price, 2: 2 * price, 5: price} {
+		row := rows[fmt.Sprintf("eip155:84532:%s:%d", batch.hash.Hex(), ordinal)]
+		require.Equal(t, ledger.StatusConfirmed, row.Status)
+		require.Equal(t, amount, row.Amount)
+		require.EqualValues(t, ordinal+1, evidenceOf(row).LogIndex)
+	}
+	s.chain.rewind(1)
+	s.chain.mine(2, batch)
+	s.round()
+	require.Len(t, s.rows(), 3)
+	for id, row := range s.rows() {
+		require.Equal(t, rows[id].Version, row.Version)
+		require.Equal(t, evidenceOf(rows[id]).LogIndex-1, evidenceOf(row).LogIndex)
+	}
+}
+
+// A transfer that left the chain is looked for during a day of finalized time, and then no more.
+func TestATransferThatLeftTheChainIsLookedForDuringADay(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	s.chain.rewind(1)
+	s.chain.mine(forgetAfter/blockTime + 1)
+	s.chain.finalize()
+	s.settle()
+	require.False(t, s.row(payment).Final)
+	s.chain.mine(1)
+	s.round()
+	require.False(t, s.row(payment).Final, "the end of the day is not final yet")
+	s.chain.finalize()
+	s.round()
+	require.True(t, s.row(payment).Final)
+	s.requireStatus(ledger.StatusDropped, payment)
+	asked := s.nodes[0].count("eth_getTransactionReceipt")
+	s.chain.mine(1)
+	s.round()
+	require.Equal(t, asked, s.nodes[0].count("eth_getTransactionReceipt"))
+}
+
+// When a block that was final changes, the rail stops until it is back: nothing is recorded and nothing proven.
+func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{1, 2, 3} {
+		s := openRead(t, endpoints)
+		old := s.chain.pay(price)
+		s.chain.finalize()
+		s.round()
+		anchor, rows := s.cursor(), s.rows()
+		require.Equal(t, s.chain.head(), anchor)
+		key := s.chain.authorize()
+		lie := s.chain.fork()
+		lie.rewind(1)
+		fresh := lie.transaction(used(key), transfer(payer, payTo, price))
+		lie.mine(2, fresh)
+		lie.finalize()
+		for _, n := range s.nodes {
+			n.branch = lie
+		}
+		hosts := []string{"(one.example)", both, all}[endpoints-1]
+		for range 2 {
+			s.requireTrouble("final_history_changed "+hosts, true)
+			require.Equal(t, rows, s.rows())
+			require.Equal(t, anchor, s.cursor())
+		}
+		_, found, err := s.Prove(t.Context(), key, fresh.hash.Hex())
+		require.EqualError(t, err, "final_history_changed "+hosts)
+		require.False(t, found)
+		_, found, err = s.Find(t.Context(), key, 0)
+		require.EqualError(t, err, "final_history_changed "+hosts)
+		require.False(t, found)
+		reason, err := s.Dead(t.Context(), key, 0)
+		require.EqualError(t, err, "final_history_changed "+hosts)
+		require.Empty(t, reason)
+
+		// An endpoint that cannot be read does not bring the history back.
+		for _, n := range s.nodes {
+			n.answer("*", fault{status: 500})
+		}
+		require.ErrorContains(t, s.look(), "unreachable")
+		_, _, err = s.Prove(t.Context(), key, fresh.hash.Hex())
+		require.EqualError(t, err, "final_history_changed "+hosts)
+
+		s.now += 2 * restMost
+		for _, n := range s.nodes {
+			n.honest()
+			n.branch = s.chain
+		}
+		s.chain.mine(1)
+		s.settle()
+		require.True(t, s.row(old).Final)
+		_, _, err = s.Prove(t.Context(), key, fresh.hash.Hex())
+		require.NoError(t, err)
+	}
+}
+
+// One endpoint whose history is another is left out; of two, the rail then knows nothing new for sure.
+func TestAnEndpointWithAnotherHistoryIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for endpoints, status := range map[int]ledger.Status{2: ledger.StatusSeen, 3: ledger.StatusConfirmed} {
+		s := openRead(t, endpoints)
+		s.chain.mine(1)
+		s.chain.finalize()
+		s.round()
+		anchor := s.cursor()
+		s.nodes[0].atBlock(number(anchor), func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
+		payment := s.chain.pay(price)
+		require.EqualError(t, s.look(), "sources_disagree (one.example)")
+		s.requireStatus(status, payment)
+		require.Equal(t, endpoints == 2, s.Health().Partial)
+		require.False(t, s.Health().Blind)
+		s.nodes[0].honest()
+		s.settle()
+	}
+}
+
+// The block of the cursor must be there: who does not have it yet, or cannot show it, lags.
+func TestAnEndpointWithoutTheBlockOfTheCursorIsLeftOut(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.chain.mine(2)
+	s.chain.finalize()
+	s.round()
+	require.Equal(t, s.chain.head(), s.cursor())
+	s.nodes[1].branch = s.chain.fork()
+	s.nodes[1].rewind(1)
+	s.requireTrouble("lagging (two.example)", false)
+	s.nodes[1].branch = s.chain
+	anchor := number(s.cursor())
+	s.nodes[1].on("eth_getBlockByNumber", func(c call, pass func() any) any {
+		if c.text(0) == anchor {
+			return fault{code: -32000}
+		}
+		return pass()
+	})
+	s.requireTrouble("bad_answer (two.example)", false)
+	s.nodes[0].branch = s.chain.fork()
+	s.nodes[0].rewind(1)
+	require.Error(t, s.look())
+	require.True(t, s.Health().Blind, "none of them has it")
+	s.nodes[0].branch = s.chain
+	s.nodes[1].honest()
+	s.settle()
+}

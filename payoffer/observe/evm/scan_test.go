@@ -1,0 +1,446 @@
+package evm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func TestMoneyFromBeforeTheFirstStartIsNotCounted(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.chain.pay(price)
+	require.True(t, s.Health().Blind)
+	require.True(t, s.Health().Partial)
+	s.round()
+	s.requireObserved()
+	require.Empty(t, s.rows())
+	later := s.chain.pay(price)
+	s.restart()
+	s.round()
+	require.Len(t, s.rows(), 1)
+	s.requireStatus(ledger.StatusConfirmed, later)
+}
+
+func TestAConfiguredBlockIsTheFirstThatCounts(t *testing.T) {
+	t.Parallel()
+	s := open(t, 1)
+	s.chain.pay(price)
+	s.config.FromBlock = s.chain.head() + 1
+	first := s.chain.pay(price)
+	s.restart()
+	s.round()
+	require.Len(t, s.rows(), 1)
+	s.requireStatus(ledger.StatusConfirmed, first)
+	s.config.FromBlock = 1 // too late: the origin is stored
+	s.restart()
+	s.round()
+	require.Len(t, s.rows(), 1)
+}
+
+// The origin is the head on which enough endpoints agree: one alone could put it anywhere.
+func TestTheFirstStartWaitsForEnoughEndpoints(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.nodes[1].answer("*", fault{})
+	s.requireTrouble("unreachable (two.example)", true)
+	require.Empty(t, s.Health().ObservedThrough)
+	s.chain.mine(1)
+	s.nodes[1].honest()
+	ahead := s.chain.fork()
+	ahead.mine(1000)
+	s.nodes[1].branch = ahead
+	s.round()
+	s.requireObserved()
+	s.nodes[1].branch = s.chain
+	s.chain.pay(price)
+	s.settle()
+}
+
+// What was paid while the observer was down is found, however small the ranges are that an endpoint answers for, and
+// however few logs.
+func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
+	t.Parallel()
+	for name, cap := range map[string]func(n *node){
+		"a cap on ranges": func(n *node) {
+			n.on("eth_getLogs", func(c call, pass func() any) any {
+				if q := c.query(); q.ToBlock-q.FromBlock >= 40 {
+					return fault{code: -32602}
+				}
+				return pass()
+			})
+		},
+		"a cap on results": func(n *node) {
+			n.on("eth_getLogs", func(_ call, pass func() any) any {
+				if shown := pass().([]object); len(shown) <= 20 {
+					return shown
+				}
+				return fault{code: -32005}
+			})
+		},
+		"a cap by status": func(n *node) {
+			n.on("eth_getLogs", func(c call, pass func() any) any {
+				if q := c.query(); q.ToBlock-q.FromBlock >= 100 {
+					return fault{status: 413}
+				}
+				return pass()
+			})
+		},
+		"a page instead of many logs": func(n *node) {
+			n.on("eth_getLogs", func(c call, pass func() any) any {
+				if q := c.query(); q.ToBlock-q.FromBlock >= 300 {
+					return fault{text: "<html>too much</html>"}
+				}
+				return pass()
+			})
+		},
+		"logs cut off without a word": func(n *node) {
+			n.on("eth_getLogs", func(_ call, pass func() any) any {
+				shown := pass().([]object)
+				return shown[:min(len(shown), suspicious)]
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openRead(t, 1)
+			for range 150 {
+				s.chain.pay(price)
+				s.chain.mine(13)
+			}
+			last := s.chain.pay(price)
+			s.chain.final = s.chain.head() - 50
+			cap(s.nodes[0])
+			s.restart()
+			s.round()
+			s.requireRight()
+			s.requireObserved()
+			require.Len(t, s.rows(), 151)
+			require.False(t, s.row(last).Final)
+			require.Equal(t, s.chain.final, s.cursor())
+
+			// The cursor spares a second reading.
+			s.restart()
+			var low uint64
+			s.nodes[0].on("eth_getLogs", func(c call, pass func() any) any {
+				low = uint64(c.query().FromBlock)
+				return pass()
+			})
+			s.round()
+			require.Equal(t, s.chain.final+1, low)
+			s.chain.finalize()
+			s.round()
+			require.True(t, s.row(last).Final)
+		})
+	}
+}
+
+// An endpoint that refuses even one block has not read it.
+func TestABlockThatNoEndpointAnswersForIsNotPassed(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.chain.pay(price)
+	s.chain.finalize()
+	s.nodes[0].answer("eth_getLogs", fault{code: -32000})
+	s.requireTrouble("bad_answer (one.example)", true)
+	require.Zero(t, s.cursor())
+	require.Empty(t, s.rows())
+	s.nodes[0].honest()
+	s.settle()
+}
+
+// One of two that cannot answer for a range hides nothing, but the range is not covered.
+func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.chain.mine(5)
+	s.chain.finalize()
+	s.nodes[0].answer("eth_getLogs", fault{status: 500})
+	s.requireTrouble("unreachable (one.example)", false)
+	s.requireStatus(ledger.StatusConfirmed, payment)
+	require.True(t, s.row(payment).Final)
+	require.Zero(t, s.cursor())
+	s.nodes[0].honest()
+	s.settle()
+	require.Equal(t, s.chain.head(), s.cursor())
+}
+
+// A payment in the middle that is not sure yet holds the cursor before it, and the ranges after it are read again.
+func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	first := s.chain.pay(price)
+	s.chain.mine(10)
+	second := s.chain.pay(price)
+	s.chain.mine(6000)
+	third := s.chain.pay(price)
+	s.chain.mine(10)
+	s.chain.finalize()
+	place, _, _ := s.chain.place(second.hash)
+	s.nodes[0].hide(second)
+	for range 2 {
+		s.requireTrouble(disagree, false)
+		require.Equal(t, place-1, s.cursor())
+		s.requireStatus(ledger.StatusConfirmed, first)
+		s.requireStatus(ledger.StatusSeen, second)
+		s.requireStatus(ledger.StatusConfirmed, third)
+	}
+	s.nodes[0].honest()
+	s.settle()
+	require.Equal(t, s.chain.head(), s.cursor())
+}
+
+// After a long outage the known receipts are followed again before all is read.
+func TestALongOutageIsReadInParts(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	gap := stepsAtOnce*spanMost + 1000
+	s.chain.mine(gap)
+	late := s.chain.pay(price)
+	looks := s.nodes[0].count("eth_getBlockByNumber")
+	partial := false
+	s.nodes[0].on("eth_getLogs", func(_ call, pass func() any) any {
+		partial = partial || s.Health().Partial
+		return pass()
+	})
+	s.round()
+	require.True(t, partial, "while a part was read, the rail did not claim to know all")
+	require.Less(t, looks+5, s.nodes[0].count("eth_getBlockByNumber"))
+	s.requireRight()
+	s.requireObserved()
+	s.requireStatus(ledger.StatusConfirmed, late)
+}
+
+// An endpoint shows logs that nobody asked for: none of them is money.
+func TestLogsThatWereNotAskedForAreNoMoney(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	for _, foreign := range [][]event{
+		transfer(payer, stranger, price), transfer(payer, payTo, 9_999), transfer(payer, payTo, 0),
+		{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
+	} {
+		s.chain.mine(1, s.chain.transaction(foreign))
+	}
+	s.nodes[0].on("eth_getLogs", func(c call, _ func() any) any {
+		shown := []object{}
+		for n := uint64(c.query().FromBlock); n <= s.chain.head(); n++ {
+			for _, tx := range s.chain.blocks[n].transactions {
+				shown = append(shown, s.chain.showLogs(n, 0, tx)...)
+			}
+		}
+		return shown
+	})
+	s.round()
+	require.Empty(t, s.rows())
+	require.Zero(t, s.nodes[0].count("eth_getTransactionReceipt"))
+}
+
+func TestDustIsNoReceipt(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.chain.pay(0)
+	s.chain.pay(9_999)
+	cent := s.chain.pay(10_000)
+	s.round()
+	s.requireObserved()
+	require.Len(t, s.rows(), 1)
+	require.EqualValues(t, 1, *s.row(cent).USDCents)
+	s.requireRight()
+}
+
+// A failed transaction moved nothing.
+func TestAFailedTransactionIsNoMoney(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	payment := s.chain.pay(price)
+	s.round()
+	s.requireRight()
+	failed := *payment
+	failed.failed = true
+	s.chain.rewind(1)
+	s.chain.mine(2, &failed)
+	s.settle()
+	s.requireStatus(ledger.StatusDropped, payment)
+}
+
+func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.transaction(transfer(stranger, payTo, 12_345_678))
+	s.chain.mine(1, s.chain.transaction(transfer(payer, stranger, 1)), payment)
+	s.round()
+	row := s.row(payment)
+	require.Equal(t, fmt.Sprintf("eip155:84532:%s:0", payment.hash.Hex()), row.ExternalID)
+	require.Equal(t, s.config.USDC.Account(), row.Account)
+	require.Equal(t, "usdc", row.Rail)
+	require.Equal(t, ledger.LevelChain, row.EvidenceLevel)
+	require.EqualValues(t, 12_345_678, row.Amount)
+	require.EqualValues(t, 1234, *row.USDCents)
+	require.Equal(t, "0x036cbd53842c5426634e7929541ec2318f3dcf7e", row.Asset)
+	require.Equal(t, "0x27b1fdb04752bbc536007a920d24acb045561c26", row.Payer)
+	require.Equal(t, s.chain.blocks[s.chain.head()].time, row.OccurredAt)
+	require.True(t, row.Testnet)
+	require.False(t, row.Own)
+	require.JSONEq(t, fmt.Sprintf(`{"block":%d,"blockHash":%q,"logIndex":1}`, s.chain.head(), s.chain.blocks[s.chain.head()].hash.Hex()), string(row.Evidence))
+}
+
+func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	before := s.chain.pay(price)
+	s.round()
+	require.False(t, s.row(before).Own)
+	s.config.Own = func(address string) bool { return address == "0xde709f2102306220921060314715629080e2fb77" }
+	s.restart()
+	own := s.chain.pay(price)
+	other := s.chain.transaction(transfer(stranger, payTo, price))
+	s.chain.mine(1, other)
+	s.round()
+	require.True(t, s.row(own).Own)
+	require.False(t, s.row(other).Own)
+	require.True(t, s.row(before).Own, "it is not final: what the operator says of it now holds")
+}
+
+// Many small payments must not delay a large one: all that is not final is looked at in every round.
+func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	for range 26 {
+		var small []*transaction
+		for range 10 {
+			small = append(small, s.chain.transaction(transfer(payer, payTo, 10_000)))
+		}
+		s.chain.mine(1, small...)
+	}
+	large := s.chain.pay(price)
+	s.round()
+	s.requireRight()
+	require.Len(t, s.rows(), 261)
+	asked, written := s.nodes[0].count("eth_getTransactionReceipt"), s.book.recorded
+	s.chain.rewind(1)
+	s.chain.mine(1)
+	s.round()
+	s.requireRight()
+	s.requireStatus(ledger.StatusDropped, large)
+	require.Equal(t, asked+1, s.nodes[0].count("eth_getTransactionReceipt"), "what stands in the same block is not read again")
+	require.Equal(t, written+1, s.book.recorded, "what is no news is not written again")
+}
+
+// An account of the past is followed, and not scanned.
+func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	known, gone := s.chain.pay(price), s.chain.pay(2*price)
+	s.round()
+	s.config.FollowOnly = true
+	s.restart()
+	scans := s.nodes[0].count("eth_getLogs")
+	s.chain.rewind(1)
+	s.chain.pay(3 * price)
+	s.chain.finalize()
+	s.round()
+	require.Len(t, s.rows(), 2)
+	require.True(t, s.row(known).Final)
+	s.requireStatus(ledger.StatusDropped, gone)
+	require.Equal(t, scans, s.nodes[0].count("eth_getLogs"))
+	require.Empty(t, s.Health().ObservedThrough)
+}
+
+// Follow is the part of a round about known receipts, also where the rail is scanned.
+func TestFollowScansNothing(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	known := s.chain.pay(price)
+	s.round()
+	s.chain.pay(price)
+	s.chain.finalize()
+	require.NoError(t, s.Follow(t.Context()))
+	require.Len(t, s.rows(), 1)
+	require.True(t, s.row(known).Final)
+}
+
+// A row that others wrote, and whose name is no movement's, is dropped as one that the chain does not show.
+func TestARowThatTheChainCannotShowIsDropped(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	payment := s.chain.pay(price)
+	_, err := s.book.Ledger.Record(t.Context(), nil, ledger.Sighting{
+		Offer: offerID, Account: s.config.USDC.Account(), Rail: "usdc", ExternalID: "eip155:84532:x", Transaction: payment.hash.Hex(),
+		Asset: token.Hex(), Amount: price, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, OccurredAt: 1, Cause: "chain",
+	})
+	require.NoError(t, err)
+	s.round()
+	require.Equal(t, ledger.StatusDropped, s.rows()["eip155:84532:x"].Status)
+	s.requireRight()
+}
+
+// A ledger that cannot be read or written makes the rail blind, and loses nothing. Its own words stay out.
+func TestALedgerThatFailsLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Unfinal", "Cursor", "SetOrigin", "Record"} {
+		s := openRead(t, 1)
+		s.chain.pay(price)
+		s.round()
+		cursor := s.cursor()
+		s.chain.pay(price)
+		s.chain.finalize()
+		s.book.broken = method
+		s.requireTrouble("ledger_unavailable (ledger)", true)
+		require.Equal(t, cursor, s.cursor())
+		require.Len(t, s.rows(), 1)
+		s.book.broken = ""
+		s.settle()
+	}
+}
+
+func TestPositionsThatAreNoBlocksStopTheRail(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.book.origin = "yesterday"
+	s.requireTrouble("ledger_unavailable (ledger)", true)
+	s.book.origin = ""
+	s.round()
+	_, err := s.book.Ledger.Record(t.Context(), &ledger.Cursor{Offer: offerID, Account: s.config.USDC.Account(), Position: "far"})
+	require.NoError(t, err)
+	s.requireTrouble("ledger_unavailable (ledger)", true)
+}
+
+// What the ledger refuses for good keeps nothing else out, but is missing in the sums.
+func TestMoneyThatTheLedgerRefusesIsMissedAloud(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	refused := s.chain.pay(price)
+	s.book.refused = map[string]bool{fmt.Sprintf("eip155:84532:%s:0", refused.hash.Hex()): true}
+	other := s.chain.pay(price)
+	s.requireTrouble("bad_answer (one.example)", false)
+	require.Len(t, s.rows(), 1)
+	s.requireStatus(ledger.StatusConfirmed, other)
+}
+
+// The cursor stands at a block on whose hash enough endpoints agree.
+func TestTheCursorNeedsAgreementOnItsBlock(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.chain.mine(2)
+	s.chain.finalize()
+	place := number(s.chain.head())
+	s.nodes[0].atBlock(place, func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
+	s.round()
+	require.Zero(t, s.cursor())
+	s.nodes[0].on("eth_getBlockByNumber", func(c call, pass func() any) any {
+		if c.text(0) == place {
+			return fault{code: -32000}
+		}
+		return pass()
+	})
+	s.round()
+	require.Zero(t, s.cursor())
+	s.nodes[0].honest()
+	s.round()
+	require.Equal(t, s.chain.head(), s.cursor())
+}

@@ -1,0 +1,275 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+const (
+	offerID = "sponsor"
+	// every is the time between two rounds of a test.
+	every = 4 * time.Second
+)
+
+// till is a USDC rail at work: an observer, its ledger, and endpoints of a chain.
+type till struct {
+	*testing.T
+	// chain is the truth. An endpoint shows it unless it was given another branch.
+	chain *branch
+	nodes nodes
+	book  *book
+	log   bytes.Buffer
+	// now is what has passed since the chain's first head.
+	now time.Duration
+	// config may be changed before restart.
+	config Config
+	*Observer
+}
+
+// open starts a rail that is read at so many endpoints. Nothing was read yet.
+func open(t *testing.T, endpoints int) *till {
+	t.Helper()
+	s := &till{T: t, chain: newBranch(t, 400)}
+	for i := range endpoints {
+		n := &node{host: []string{"one.example", "two.example", "three.example"}[i], branch: s.chain, rules: map[string]rule{}, calls: map[string]int{}}
+		s.nodes = append(s.nodes, n)
+		s.config.Endpoints = append(s.config.Endpoints, n.url())
+	}
+	network, err := offer.LookupNetwork("base-sepolia")
+	require.NoError(t, err)
+	s.config.USDC, err = offer.NewUSDC("usdc", network, payee, 42_00)
+	require.NoError(t, err)
+	s.book = &book{Ledger: ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), s.clock)}
+	require.NoError(t, s.book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, s.book.Close()) })
+	require.NoError(t, s.book.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true}))
+	s.config.OfferID, s.config.Confirm, s.config.Ledger = offerID, Latest, s.book
+	s.config.Transport, s.config.Now, s.config.Logger = s.nodes, s.clock, slog.New(slog.NewTextHandler(&s.log, nil))
+	s.restart()
+	return s
+}
+
+// openRead is open after a round, so that the origin is the chain's head.
+func openRead(t *testing.T, endpoints int) *till {
+	t.Helper()
+	s := open(t, endpoints)
+	s.round()
+	s.requireObserved()
+	return s
+}
+
+// clock goes with the chain, or ahead of it.
+func (s *till) clock() time.Time {
+	return time.Unix(genesis+399*blockTime, 0).Add(s.now)
+}
+
+// restart makes a new observer, which knows what the ledger knows.
+func (s *till) restart() {
+	s.Helper()
+	observer, err := New(s.config)
+	require.NoError(s, err)
+	s.Observer = observer
+}
+
+// look is one round. Nothing may be confirmed that is not on the chain.
+func (s *till) look() error {
+	s.Helper()
+	s.now += every
+	err := s.Round(s.Context())
+	transfers := s.chain.transfers()
+	for id, amount := range s.confirmed() {
+		require.Equal(s, transfers[id], amount, "%s is confirmed, and not on the chain so", id)
+	}
+	return err
+}
+
+// round is one round that goes well.
+func (s *till) round() {
+	s.Helper()
+	require.NoError(s, s.look())
+}
+
+// requireTrouble requires a round with a problem, by whose code the rail's health names it.
+func (s *till) requireTrouble(problem string, blind bool) {
+	s.Helper()
+	require.EqualError(s, s.look(), problem)
+	s.requireUnwell(strings.Fields(problem)[0], blind)
+}
+
+// requireUnwell requires that the rail does not claim to know all.
+func (s *till) requireUnwell(code string, blind bool) {
+	s.Helper()
+	health := s.Health()
+	require.Equal(s, code, health.LastError)
+	require.Equal(s, blind, health.Blind)
+	require.True(s, health.Partial)
+}
+
+// requireObserved requires that the rail claims to know all up to the chain's head.
+func (s *till) requireObserved() {
+	s.Helper()
+	require.Equal(s, observe.Health{
+		Rail: "usdc", Source: "chain", ObservedThrough: fmt.Sprintf("block %d", s.chain.head()),
+		At: min(s.chain.blocks[s.chain.head()].time, s.clock().Unix()),
+	}, s.Health())
+}
+
+// rows are all receipts, by external id.
+func (s *till) rows() map[string]ledger.Receipt {
+	s.Helper()
+	list, err := s.book.Receipts(s.Context(), offerID, 0, 10_000)
+	require.NoError(s, err)
+	rows := make(map[string]ledger.Receipt)
+	for _, row := range list {
+		rows[row.ExternalID] = row
+	}
+	require.Len(s, rows, len(list))
+	return rows
+}
+
+// row is the only receipt of a transaction.
+func (s *till) row(tx *transaction) ledger.Receipt {
+	s.Helper()
+	var found []ledger.Receipt
+	for _, row := range s.rows() {
+		if row.Transaction == tx.hash.Hex() {
+			found = append(found, row)
+		}
+	}
+	require.Len(s, found, 1)
+	return found[0]
+}
+
+// requireStatus requires what became of a payment.
+func (s *till) requireStatus(status ledger.Status, tx *transaction) {
+	s.Helper()
+	require.Equal(s, status, s.row(tx).Status)
+}
+
+// confirmed are the amounts of the receipts that count, by external id.
+func (s *till) confirmed() map[string]int64 {
+	s.Helper()
+	counted := make(map[string]int64)
+	for id, row := range s.rows() {
+		if row.Status == ledger.StatusConfirmed {
+			counted[id] = row.Amount
+		}
+	}
+	return counted
+}
+
+// requireRight requires that exactly the transfers on the chain are confirmed, each once, and that the sums are theirs.
+func (s *till) requireRight() {
+	s.Helper()
+	transfers := s.chain.transfers()
+	require.Equal(s, transfers, s.confirmed())
+	var count, amount int64
+	for _, value := range transfers {
+		count, amount = count+1, amount+value
+	}
+	totals, err := s.book.Totals(s.Context(), offerID)
+	require.NoError(s, err)
+	for _, total := range totals {
+		if total.Status == ledger.StatusConfirmed {
+			count, amount = count-total.Count, amount-total.Amount
+		}
+	}
+	require.Zero(s, count, "the number in the sums")
+	require.Zero(s, amount, "the money in the sums")
+}
+
+// settle is two rounds, after which all must be right and known to be.
+func (s *till) settle() {
+	s.Helper()
+	_ = s.look()
+	s.round()
+	s.requireRight()
+	s.requireObserved()
+}
+
+// cursor is the position in the ledger, 0 for none. What stands there must be the block that the chain has there.
+func (s *till) cursor() (position uint64) {
+	s.Helper()
+	cursor, found, err := s.book.Ledger.Cursor(s.Context(), offerID, s.config.USDC.Account())
+	require.NoError(s, err)
+	if !found {
+		return 0
+	}
+	_, err = fmt.Sscan(cursor.Position, &position)
+	require.NoError(s, err)
+	require.Equal(s, s.chain.blocks[position].hash.Hex(), cursor.Anchor)
+	return position
+}
+
+// book is a ledger that fails as scripted.
+type book struct {
+	*ledger.Ledger
+	// broken is the method that fails; refused are the external ids that can be no row; origin is answered instead of the
+	// stored one.
+	broken, origin string
+	refused        map[string]bool
+	// recorded counts the rows that were written.
+	recorded int
+}
+
+var errBroken = errors.New("broken by the test, at /secret-path")
+
+func (b *book) fails(method string) error {
+	if b.broken == method {
+		return errBroken
+	}
+	return nil
+}
+
+func (b *book) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+	if err := b.fails("Unfinal"); err != nil {
+		return nil, err
+	}
+	return b.Ledger.Unfinal(ctx, offer, account, limit)
+}
+
+func (b *book) Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error) {
+	if err := b.fails("Cursor"); err != nil {
+		return ledger.Cursor{}, false, err
+	}
+	return b.Ledger.Cursor(ctx, offer, account)
+}
+
+func (b *book) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
+	if err := b.fails("SetOrigin"); err != nil {
+		return "", err
+	}
+	stored, err := b.Ledger.SetOrigin(ctx, offer, account, origin)
+	if b.origin != "" {
+		stored = b.origin
+	}
+	return stored, err
+}
+
+func (b *book) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error) {
+	if err := b.fails("Record"); err != nil {
+		return nil, err
+	}
+	for _, s := range sightings {
+		if b.refused[s.ExternalID] {
+			return nil, ledger.ErrSighting
+		}
+	}
+	b.recorded += len(sightings)
+	return b.Ledger.Record(ctx, cursor, sightings...)
+}
+
+var _ Ledger = (*book)(nil)
