@@ -16,6 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 // books is a site whose operator keeps books of bank transfers.

@@ -140,6 +140,7 @@ func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 	require.Contains(t, out, "https://checkout.example/pay")
 	require.Contains(t, out, "uint256=42000000")
 	require.NoFileExists(t, i.ledgerPath())
+	i.held = outliving.Len() // what a command provisions ends with its process
 }
 
 func TestCommandVerifyChecksTheQuoteOfARunningServer(t *testing.T) {

@@ -28,7 +28,8 @@ func (i *instance) pay(payload string) int {
 // gathered are the metrics of the configuration that runs.
 func gathered(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
-	families, err := caddy.ActiveContext().GetMetricsRegistry().Gather()
+	ctx := caddy.ActiveContext()
+	families, err := ctx.GetMetricsRegistry().Gather()
 	require.NoError(t, err)
 	return families
 }
