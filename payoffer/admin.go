@@ -1,13 +1,14 @@
 package payoffer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,8 +51,12 @@ func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: desk.PathReceived, Handler: byMethod{http.MethodGet: a.received}},
-		{Pattern: desk.PathReceipts, Handler: byMethod{http.MethodGet: a.receipts, http.MethodPost: a.enter}},
-		{Pattern: desk.PathIntents, Handler: byMethod{http.MethodGet: a.intents, http.MethodPost: a.resolve}},
+		{Pattern: desk.PathReceipts, Handler: byMethod{
+			http.MethodGet: listing("before", (*desk.Desk).Receipts), http.MethodPost: a.enter,
+		}},
+		{Pattern: desk.PathIntents, Handler: byMethod{
+			http.MethodGet: listing("after", (*desk.Desk).Intents), http.MethodPost: a.resolve,
+		}},
 		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
 }
@@ -64,11 +69,7 @@ func (m byMethod) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if handle := m[r.Method]; handle != nil {
 		return handle(w, r)
 	}
-	var allowed []string
-	for method := range m {
-		allowed = append(allowed, method)
-	}
-	slices.Sort(allowed)
+	allowed := slices.Sorted(maps.Keys(m))
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return refusal(http.StatusMethodNotAllowed, "use %s", strings.Join(allowed, " or "))
 }
@@ -153,35 +154,34 @@ func namedDesk(id string) (*desk.Desk, error) {
 	}
 }
 
-// adminPage is which rows of an offer are asked for.
-type adminPage struct {
-	desk *desk.Desk
-	// from is the number from which the list goes on; 0 for its beginning.
-	from  int64
-	limit int
-}
-
-// parseAdminPage reads the query parameters offer, limit, and the one that says
-// where the list goes on.
-func parseAdminPage(query url.Values, from string) (page adminPage, err error) {
-	for name := range query {
-		if name != "offer" && name != "limit" && name != from {
-			return page, refusal(http.StatusBadRequest, "there is no parameter %.40q; use offer, %s and limit", name, from)
+// listing answers with a page of an offer's rows. The query parameters are offer,
+// limit, and the one named from, which says where the list goes on.
+func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, from int64, limit int) (T, error)) caddy.AdminHandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) (err error) {
+		query := r.URL.Query()
+		for name := range query {
+			if name != "offer" && name != "limit" && name != from {
+				return refusal(http.StatusBadRequest, "there is no parameter %.40q; use offer, %s and limit", name, from)
+			}
 		}
-	}
-	page.limit = defaultAdminPage
-	if query.Has("limit") {
-		if page.limit, err = strconv.Atoi(query.Get("limit")); err != nil || page.limit < 1 || page.limit > desk.MaxPage {
-			return page, refusal(http.StatusBadRequest, "limit must be 1 to %d", desk.MaxPage)
+		limit, start := defaultAdminPage, int64(0)
+		if query.Has("limit") {
+			if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > desk.MaxPage {
+				return refusal(http.StatusBadRequest, "limit must be 1 to %d", desk.MaxPage)
+			}
 		}
-	}
-	if query.Has(from) {
-		if page.from, err = strconv.ParseInt(query.Get(from), 10, 64); err != nil || page.from < 1 {
-			return page, refusal(http.StatusBadRequest, "%s must be the number 'next' of the page before; leave it out for the first page", from)
+		if query.Has(from) {
+			if start, err = strconv.ParseInt(query.Get(from), 10, 64); err != nil || start < 1 {
+				return refusal(http.StatusBadRequest, "%s must be the number 'next' of the page before; leave it out for the first page", from)
+			}
 		}
+		d, err := namedDesk(query.Get("offer"))
+		if err != nil {
+			return err
+		}
+		page, err := list(d, r.Context(), start, limit)
+		return answerJSON(w, page, err)
 	}
-	page.desk, err = namedDesk(query.Get("offer"))
-	return page, err
 }
 
 // received answers for every offer.
@@ -198,15 +198,6 @@ func (*AdminAPI) received(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, map[string]any{"offers": offers}, nil)
 }
 
-func (*AdminAPI) receipts(w http.ResponseWriter, r *http.Request) error {
-	page, err := parseAdminPage(r.URL.Query(), "before")
-	if err != nil {
-		return err
-	}
-	listed, err := page.desk.Receipts(r.Context(), page.from, page.limit)
-	return answerJSON(w, listed, err)
-}
-
 func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
 	var body desk.ReceiptEntry
 	if err := decodeBody(w, r, &body); err != nil {
@@ -218,15 +209,6 @@ func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
 	}
 	receipt, err := d.Enter(r.Context(), body)
 	return answerJSON(w, receipt, err)
-}
-
-func (*AdminAPI) intents(w http.ResponseWriter, r *http.Request) error {
-	page, err := parseAdminPage(r.URL.Query(), "after")
-	if err != nil {
-		return err
-	}
-	listed, err := page.desk.Intents(r.Context(), page.from, page.limit)
-	return answerJSON(w, listed, err)
 }
 
 // resolve asks each desk, for a payment is named without its offer.

@@ -22,7 +22,7 @@ const (
 func openPayment(t *testing.T, nonce string, change func(*ledger.Intent)) ledger.Intent {
 	t.Helper()
 	svc := onChain()
-	account, _ := svc.Desk.Account("usdc")
+	account := svc.Accounts()[1] // that of usdc
 	cents := int64(4200)
 	i := ledger.Intent{
 		IntentKey: ledger.IntentKey{

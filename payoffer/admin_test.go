@@ -98,7 +98,7 @@ func record(t *testing.T) {
 
 func recordIn(t *testing.T, svc *service.Service) {
 	t.Helper()
-	account, _ := svc.Desk.Account("usdc")
+	account := svc.Accounts()[1] // that of usdc
 	cents := int64(4200)
 	_, err := svc.Desk.Ledger.Record(t.Context(), nil, ledger.Sighting{
 		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0",

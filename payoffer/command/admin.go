@@ -15,46 +15,44 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// maxAnswer bounds what is read of an error's answer, in bytes.
-const maxAnswer = 2 << 20
-
-// adminRequest asks the admin API of the running server, with a JSON body unless
-// it is nil. The error is the server's sentence.
-func adminRequest(fl caddycmd.Flags, method, uri string, body any) ([]byte, error) {
+// ask asks the admin API of the running server, with a JSON body unless it is
+// nil. The error is the server's sentence.
+func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
 	address, err := adminAddress(fl)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
-	var sent io.Reader
-	if body != nil {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		sent = bytes.NewReader(encoded)
-	}
-	response, err := send(address, method, uri, sent)
+	response, err := send(address, method, uri, body)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode < http.StatusBadRequest {
-		return io.ReadAll(response.Body)
-	}
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("HTTP %d: reading error message: %v", response.StatusCode, err)
+		return answer, err
 	}
-	var refusal caddy.APIError
-	if json.Unmarshal(answer, &refusal) != nil || refusal.Message == "" {
-		return nil, fmt.Errorf("caddy responded with error: HTTP %d: %s", response.StatusCode, answer)
+	if response.StatusCode >= http.StatusBadRequest {
+		var refusal caddy.APIError
+		if json.Unmarshal(text, &refusal) != nil || refusal.Message == "" {
+			return answer, fmt.Errorf("caddy responded with error: HTTP %d: %s", response.StatusCode, text)
+		}
+		return answer, errors.New(printable(refusal.Message))
 	}
-	return nil, errors.New(printable(refusal.Message))
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, fmt.Errorf("the admin API's answer cannot be read: %w", err)
+	}
+	return answer, nil
 }
 
-// send asks as caddycmd.AdminAPIRequest does, which keeps the status and the
-// body of a refusal to itself.
-func send(address, method, uri string, body io.Reader) (*http.Response, error) {
+// send asks as caddycmd.AdminAPIRequest does, which puts the status and the body
+// of a refusal into one string.
+func send(address, method, uri string, body any) (*http.Response, error) {
+	var sent bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
+			return nil, err
+		}
+	}
 	listener, err := caddy.ParseNetworkAddress(address)
 	if err != nil || listener.PortRangeSize() > 1 {
 		return nil, fmt.Errorf("invalid admin address %s: %v", address, err)
@@ -65,7 +63,7 @@ func send(address, method, uri string, body io.Reader) (*http.Response, error) {
 		origin = "http://127.0.0.1"           // a socket has no host, but a request needs one
 		where, _, _ = strings.Cut(where, "|") // the rest is its permissions
 	}
-	request, err := http.NewRequest(method, origin+uri, body)
+	request, err := http.NewRequest(method, origin+uri, &sent)
 	if err != nil {
 		return nil, fmt.Errorf("making request: %v", err)
 	}
@@ -75,24 +73,14 @@ func send(address, method, uri string, body io.Reader) (*http.Response, error) {
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	client := http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, listener.Network, where)
-		},
-	}}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial(listener.Network, where)
+	}}}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("performing request: %v", err)
 	}
 	return response, nil
-}
-
-// decode reads the admin API's answer.
-func decode(answer []byte, into any) error {
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
-	}
-	return nil
 }
 
 // adminAddress is where the admin API of the running server listens: as given,

@@ -51,7 +51,7 @@ func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
 		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
 		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
 	api := newAdminAPI(t)
-	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00"}}]}`}
+	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00"}}]}` + "\n"}
 	out, err := api.run(receivedCommand())
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)

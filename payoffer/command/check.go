@@ -14,23 +14,17 @@ import (
 )
 
 func checkCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return configured(&cobra.Command{
 		Use:   "check [--config <path>] [--adapter <name>]",
 		Short: "Checks a configuration and prints what its offers publish",
 		Args:  cobra.NoArgs,
-	}
-	configFlags(cmd)
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+	}, func(fl caddycmd.Flags, out io.Writer) error {
 		offers, err := configuredOffers(fl)
-		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
 		for _, o := range offers {
-			printOffer(cmd.OutOrStdout(), o)
+			printOffer(out, o)
 		}
-		return caddy.ExitCodeSuccess, nil
+		return err
 	})
-	return cmd
 }
 
 // configuredOffers provisions a configuration, as 'caddy validate' does, and

@@ -31,17 +31,8 @@ running server.`,
 	})
 }
 
-func configFlags(cmd *cobra.Command) {
-	cmd.Flags().StringP("config", "c", "", "The configuration file")
-	cmd.Flags().StringP("adapter", "a", "", "The configuration adapter, if the file is no Caddyfile")
-}
-
-// adminCommand makes a command of one that asks the admin API of the running
-// server.
-func adminCommand(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
-	configFlags(cmd)
-	cmd.Args = cobra.NoArgs
-	cmd.Flags().String("address", "", "The address of the admin API, if not that of the configuration")
+// runs makes a command do what run does.
+func runs(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
 		if err := run(fl, cmd.OutOrStdout()); err != nil {
 			return caddy.ExitCodeFailedStartup, err
@@ -49,6 +40,20 @@ func adminCommand(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer)
 		return caddy.ExitCodeSuccess, nil
 	})
 	return cmd
+}
+
+// configured makes a command of one that reads a configuration.
+func configured(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
+	cmd.Flags().StringP("config", "c", "", "The configuration file")
+	cmd.Flags().StringP("adapter", "a", "", "The configuration adapter, if the file is no Caddyfile")
+	return runs(cmd, run)
+}
+
+// asking makes a command of one that asks the admin API of the running server.
+func asking(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.Flags().String("address", "", "The address of the admin API, if not that of the configuration")
+	return configured(cmd, run)
 }
 
 // printable leaves out what would steer a terminal: many strings come from

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ func newAdminAPI(t *testing.T, answers ...any) *adminAPI {
 
 func (a *adminAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	a.asked, a.bodies, a.header = append(a.asked, r.Method+" "+r.RequestURI), append(a.bodies, string(body)), r.Header
+	a.asked, a.bodies, a.header = append(a.asked, r.Method+" "+r.RequestURI), append(a.bodies, strings.TrimSpace(string(body))), r.Header
 	w.WriteHeader(a.status)
 	_, _ = io.WriteString(w, a.answers[0])
 	if len(a.answers) > 1 {

@@ -16,7 +16,7 @@ import (
 )
 
 func intentsCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	cmd := asking(&cobra.Command{
 		Use:   "intents [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
 		Short: "Lists x402 payments whose outcome is unknown",
 	}, printIntents)
@@ -33,21 +33,14 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 	}
 	count := 0
 	for {
-		answer, err := adminRequest(fl, http.MethodGet, desk.PathIntents+"?"+query.Encode(), nil)
+		page, err := ask[desk.Intents](fl, http.MethodGet, desk.PathIntents+"?"+query.Encode(), nil)
 		if err != nil {
 			return err
 		}
-		var page struct {
-			Intents []json.RawMessage `json:"intents"`
-			Next    *int64            `json:"next"`
-		}
-		if err := decode(answer, &page); err != nil {
-			return err
-		}
 		for _, intent := range page.Intents {
-			if fl.Bool("json") {
-				fmt.Fprintf(out, "%s\n", intent)
-			} else if err := printIntent(out, intent); err != nil {
+			if !fl.Bool("json") {
+				printIntent(out, intent)
+			} else if err := json.NewEncoder(out).Encode(intent); err != nil {
 				return err
 			}
 		}
@@ -64,11 +57,7 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 }
 
 // printIntent prints an open payment, or what became of it, for people.
-func printIntent(out io.Writer, answer []byte) error {
-	var r desk.Intent
-	if err := decode(answer, &r); err != nil {
-		return err
-	}
+func printIntent(out io.Writer, r desk.Intent) {
 	amount := fmt.Sprintf("%d atomic units", r.Amount)
 	if r.AmountUSD != nil {
 		amount = printable(r.AmountUSD.String()) + " USD"
@@ -82,11 +71,10 @@ func printIntent(out io.Writer, answer []byte) error {
 			fmt.Fprintf(out, "  %-12s %s\n", line[0], printable(line[1]))
 		}
 	}
-	return nil
 }
 
 func resolveCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	cmd := asking(&cobra.Command{
 		Use:   "resolve --network <chain> --from <address> --nonce <hex> {--paid <transaction> | --not-paid} --reason <text> [--address <interface>] [--config <path>] [--adapter <name>]",
 		Short: "Says what became of an x402 payment that nothing else can decide",
 		Long: `
@@ -119,9 +107,9 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Outcome = "not_paid"
 	}
-	answer, err := adminRequest(fl, http.MethodPost, desk.PathIntents, body)
-	if err != nil {
-		return err
+	resolved, err := ask[desk.Intent](fl, http.MethodPost, desk.PathIntents, body)
+	if err == nil {
+		printIntent(out, resolved)
 	}
-	return printIntent(out, answer)
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
@@ -14,24 +13,18 @@ import (
 )
 
 func qrCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return configured(&cobra.Command{
 		Use:     "qr <rail> [--config <path>] [--adapter <name>]",
 		Short:   "Prints a rail's payment URI and its QR code",
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
 		Args:    cobra.ExactArgs(1),
-	}
-	configFlags(cmd)
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+	}, func(fl caddycmd.Flags, out io.Writer) error {
 		offers, err := configuredOffers(fl)
 		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
+			return err
 		}
-		if err := printQR(cmd.OutOrStdout(), offers, fl.Arg(0)); err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		return caddy.ExitCodeSuccess, nil
+		return printQR(out, offers, fl.Arg(0))
 	})
-	return cmd
 }
 
 // printQR prints the first offer's rail of that name. A rail that follows the

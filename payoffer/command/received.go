@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +18,7 @@ import (
 )
 
 func receivedCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	cmd := asking(&cobra.Command{
 		Use:     "received [--receipts [--offer <id>] [--before <number>]] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
 		Short:   "Prints what a running server has received",
 		Example: "  caddy pay-offer received\n  caddy pay-offer received --receipts",
@@ -30,43 +31,49 @@ func receivedCommand() *cobra.Command {
 }
 
 func printReceived(fl caddycmd.Flags, out io.Writer) error {
-	uri, print := desk.PathReceived, printReport
-	if fl.Bool("receipts") {
-		query := url.Values{"limit": {strconv.Itoa(desk.MaxPage)}}
-		if id := fl.String("offer"); id != "" {
-			query.Set("offer", id)
-		}
-		if before := fl.String("before"); before != "0" {
-			query.Set("before", before)
-		}
-		uri, print = desk.PathReceipts+"?"+query.Encode(), printReceipts
+	if !fl.Bool("receipts") {
+		return show(fl, out, desk.PathReceived, printOffers)
 	}
-	answer, err := adminRequest(fl, http.MethodGet, uri, nil)
-	if err != nil {
+	query := url.Values{"limit": {strconv.Itoa(desk.MaxPage)}}
+	if id := fl.String("offer"); id != "" {
+		query.Set("offer", id)
+	}
+	if before := fl.String("before"); before != "0" {
+		query.Set("before", before)
+	}
+	return show(fl, out, desk.PathReceipts+"?"+query.Encode(), printReceipts)
+}
+
+// show prints an answer of the admin API, with --json as it is.
+func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Writer, T) error) error {
+	if fl.Bool("json") {
+		answer, err := ask[json.RawMessage](fl, http.MethodGet, uri, nil)
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", answer)
+		}
 		return err
 	}
-	if fl.Bool("json") {
-		_, err := out.Write(answer)
+	answer, err := ask[T](fl, http.MethodGet, uri, nil)
+	if err != nil {
 		return err
 	}
 	return print(out, answer)
 }
 
-// printReport prints what GET /pay_offer/received answers, for people.
-func printReport(out io.Writer, answer []byte) error {
-	var body struct {
-		Offers []struct {
-			ID     string        `json:"id"`
-			Report printedReport `json:"report"`
-		} `json:"offers"`
-	}
-	if err := decode(answer, &body); err != nil {
-		return err
-	}
-	if len(body.Offers) == 0 {
+// printedOffers is the part of the answer of GET /pay_offer/received that is
+// printed for people.
+type printedOffers struct {
+	Offers []struct {
+		ID     string        `json:"id"`
+		Report printedReport `json:"report"`
+	} `json:"offers"`
+}
+
+func printOffers(out io.Writer, answer printedOffers) error {
+	if len(answer.Offers) == 0 {
 		fmt.Fprintln(out, "no offer is running")
 	}
-	for n, o := range body.Offers {
+	for n, o := range answer.Offers {
 		if n > 0 {
 			fmt.Fprintln(out)
 		}
@@ -148,12 +155,8 @@ func (r printedReport) print(out io.Writer, id string) error {
 	return table.Flush()
 }
 
-// printReceipts prints what GET /pay_offer/receipts answers, for people.
-func printReceipts(out io.Writer, answer []byte) error {
-	var page desk.Receipts
-	if err := decode(answer, &page); err != nil {
-		return err
-	}
+// printReceipts prints a page of receipts for people.
+func printReceipts(out io.Writer, page desk.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {

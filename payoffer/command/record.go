@@ -14,7 +14,7 @@ import (
 )
 
 func recordCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	cmd := asking(&cobra.Command{
 		Use:   "record --rail <rail> --reference <text> [--amount <usd>] [--date <day>] [--reason <text>] [--correct | --reverse | --restore] [--offer <id>] [--address <interface>] [--config <path>] [--adapter <name>]",
 		Short: "Enters, corrects, reverses or restores a receipt",
 		Long: `
@@ -59,12 +59,8 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Amount = json.Number(amount)
 	}
-	answer, err := adminRequest(fl, http.MethodPost, desk.PathReceipts, body)
+	row, err := ask[desk.Receipt](fl, http.MethodPost, desk.PathReceipts, body)
 	if err != nil {
-		return err
-	}
-	var row desk.Receipt
-	if err := decode(answer, &row); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s %s: %s of %s, %s, evidence %s, version %d\n", printable(row.Rail), printable(row.Reference),

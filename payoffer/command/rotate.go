@@ -12,7 +12,7 @@ import (
 )
 
 func rotateKeyCommand() *cobra.Command {
-	cmd := adminCommand(&cobra.Command{
+	cmd := asking(&cobra.Command{
 		Use:   "rotate-key [--offer <id>] [--revoke] [--address <interface>] [--config <path>] [--adapter <name>]",
 		Short: "Makes a new key for signed offers and receipts",
 		Long: `
@@ -30,12 +30,8 @@ one signs at once: no receipt that they signed can be checked any more.`,
 
 func rotateKey(fl caddycmd.Flags, out io.Writer) error {
 	body := desk.KeyRotation{Offer: fl.String("offer"), Revoke: fl.Bool("revoke")}
-	answer, err := adminRequest(fl, http.MethodPost, desk.PathKeys, body)
+	key, err := ask[desk.RotatedKey](fl, http.MethodPost, desk.PathKeys, body)
 	if err != nil {
-		return err
-	}
-	var key desk.RotatedKey
-	if err := decode(answer, &key); err != nil {
 		return err
 	}
 	former := "former keys stay published"

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -41,18 +40,14 @@ else is asked. The exit status is 0 only if everything that was given is valid.`
 		Example: "  caddy pay-offer verify receipt.json\n  curl -si https://pay.example.org/v1/quote | caddy pay-offer verify -",
 		Args:    cobra.ExactArgs(1),
 	}
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		text, err := readVerified(fl.Arg(0), cmd.InOrStdin())
 		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
+			return err
 		}
-		v := verifier{keys: signature.NewResolver(nil), now: time.Now(), out: cmd.OutOrStdout()}
-		if err := v.verifyAll(cmd.Context(), x402.FindSigned(text)); err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		return caddy.ExitCodeSuccess, nil
+		v := verifier{keys: signature.NewResolver(nil), now: time.Now(), out: out}
+		return v.verifyAll(cmd.Context(), x402.FindSigned(text))
 	})
-	return cmd
 }
 
 // readVerified is the content of the file of that name, or the argument itself.

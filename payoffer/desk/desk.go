@@ -31,10 +31,9 @@ const MaxPage = 100
 // Desk serves the operator of one offer.
 type Desk struct {
 	Offer *offer.Offer
-	// Account is where the money of a configured rail arrives; false for a rail
-	// that the offer does not have.
-	Account func(rail string) (ledger.Account, bool)
-	Ledger  *ledger.Ledger
+	// Accounts are where the money of the offer's rails arrives.
+	Accounts []ledger.Account
+	Ledger   *ledger.Ledger
 	// Health says how well each rail is observed.
 	Health func() []observe.Health
 	// Summary is what the offer answers at /v1/received, without receipts.

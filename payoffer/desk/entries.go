@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,10 +32,10 @@ type ReceiptEntry struct {
 // Enter enters, corrects, reverses or restores a receipt, and returns it as it
 // stands then.
 func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
-	act, known := map[string]func(context.Context, manual.Entry) (ledger.Receipt, error){
+	act := map[string]func(context.Context, manual.Entry) (ledger.Receipt, error){
 		"enter": d.enter, "correct": d.correct, "reverse": d.reverse, "restore": d.restore,
 	}[r.Action]
-	if !known {
+	if act == nil {
 		return Receipt{}, refuse(Invalid, "the action must be enter, correct, reverse or restore")
 	}
 	entry, err := r.entry()
@@ -187,17 +188,18 @@ func (d *Desk) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 }
 
 // takes is the account of a rail that takes entries.
-func (d *Desk) takes(rail string) (ledger.Account, error) {
-	configured, ok := d.Offer.Rail(rail)
-	account, known := d.Account(rail)
-	if !ok || !known {
-		return account, d.noRail(rail)
-	}
-	switch configured.(type) {
+func (d *Desk) takes(name string) (ledger.Account, error) {
+	rail, _ := d.Offer.Rail(name)
+	switch rail.(type) {
 	case *offer.USDC, *offer.Bitcoin:
-		return account, refuse(Conflict, "the rail %s is read from its chain, which decides what arrived; there is nothing to enter", rail)
+		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain, which decides what arrived; there is nothing to enter", name)
 	}
-	return account, nil
+	for _, account := range d.Accounts {
+		if account.Rail == name {
+			return account, nil
+		}
+	}
+	return ledger.Account{}, d.noRail(name)
 }
 
 func (d *Desk) noRail(rail string) error {
@@ -210,10 +212,7 @@ func (d *Desk) noRail(rail string) error {
 
 // known is the receipt that an entry with a reason speaks of.
 func (d *Desk) known(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	if err := e.Check(d.Now()); err != nil {
-		return ledger.Receipt{}, invalid(err)
-	}
-	if err := manual.CheckReason(e.Reason); err != nil {
+	if err := cmp.Or(e.Check(d.Now()), manual.CheckReason(e.Reason)); err != nil {
 		return ledger.Receipt{}, invalid(err)
 	}
 	stored, found, err := d.find(ctx, e)
@@ -226,34 +225,22 @@ func (d *Desk) known(ctx context.Context, e manual.Entry) (ledger.Receipt, error
 // find looks for a receipt in the rail's account, then in those that the rail
 // had before its configuration was changed.
 func (d *Desk) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, error) {
-	accounts, err := d.accounts(ctx, e.Rail)
+	remembered, err := d.Ledger.Accounts(ctx, d.Offer.ID)
 	if err != nil {
 		return ledger.Receipt{}, false, err
 	}
+	accounts := slices.Concat(d.Accounts, remembered)
+	accounts = slices.DeleteFunc(accounts, func(a ledger.Account) bool { return a.Rail != e.Rail })
+	if len(accounts) == 0 {
+		return ledger.Receipt{}, false, d.noRail(e.Rail)
+	}
 	for _, account := range accounts {
-		stored, found, err := d.Ledger.Receipt(ctx, d.Offer.ID, account, e.Reference)
+		stored, found, err := d.Ledger.Receipt(ctx, d.Offer.ID, account.ID, e.Reference)
 		if found || err != nil {
 			return stored, found, err
 		}
 	}
 	return ledger.Receipt{}, false, nil
-}
-
-func (d *Desk) accounts(ctx context.Context, rail string) ([]string, error) {
-	var found []string
-	if configured, ok := d.Account(rail); ok {
-		found = append(found, configured.ID)
-	}
-	remembered, err := d.Ledger.Accounts(ctx, d.Offer.ID)
-	for _, account := range remembered {
-		if account.Rail == rail && !slices.Contains(found, account.ID) {
-			found = append(found, account.ID)
-		}
-	}
-	if err == nil && len(found) == 0 {
-		err = d.noRail(rail)
-	}
-	return found, err
 }
 
 // record commits what is said of a payment. Of two entries that are made at

@@ -144,19 +144,17 @@ func TestChangesNeedAReasonAndAKnownReference(t *testing.T) {
 func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
 	o := newOffice(t)
 	e := manual.Entry{Rail: "card", Reference: "INV-9", Amount: 4200, Reason: "x"}
-	configured := o.Account
-	o.Account = func(string) (ledger.Account, bool) {
-		return ledger.Account{Offer: testOffer, ID: "operator/pay.example/card", Rail: "card"}, true
-	}
-	require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: "operator/pay.example/card", Rail: "card"}))
+	configured := o.Accounts
+	o.Accounts = []ledger.Account{{Offer: testOffer, ID: "operator/pay.example/card", Rail: "card"}}
+	require.NoError(t, o.book.Register(t.Context(), o.Accounts...))
 	former := o.must(o.enter(t.Context(), e))
 
-	o.Account = configured
+	o.Accounts = configured
 	require.Equal(t, former, o.must(o.enter(t.Context(), e)), "the same money is not entered twice")
 	require.Equal(t, ledger.StatusReversed, o.must(o.reverse(t.Context(), e)).Status)
 	require.Zero(t, o.received())
 
-	o.Account = func(string) (ledger.Account, bool) { return ledger.Account{}, false }
+	o.Accounts = nil
 	require.Equal(t, ledger.StatusConfirmed, o.must(o.restore(t.Context(), e)).Status, "nor lost when the rail was removed")
 }
 
@@ -174,7 +172,7 @@ func (o *office) meanwhile(write func()) {
 
 func TestOneOfTwoEntriesAtOneMomentIsToldOfTheOther(t *testing.T) {
 	o := newOffice(t)
-	elsewhere := &Desk{Offer: o.Offer, Account: o.Account, Ledger: o.book, Now: o.Now}
+	elsewhere := &Desk{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Now: o.Now}
 	o.meanwhile(func() { o.must(elsewhere.enter(t.Context(), inv7(4300, ""))) })
 	_, err := o.enter(t.Context(), inv7(4200, ""))
 	requireRefusal(t, err, Conflict, "at the same moment")

@@ -3,6 +3,7 @@ package desk
 import (
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,19 +54,15 @@ func newOffice(t *testing.T) *office {
 	offered, err := offer.New(terms, card, usdc, transfer, shop)
 	require.NoError(t, err)
 
-	accounts := map[string]string{
-		"card": "stripe/plink_1", "usdc": usdc.Account(), "transfer": "operator/pay.example/transfer", "pack": "gumroad/p1",
+	accounts := []ledger.Account{
+		{Offer: testOffer, ID: "stripe/plink_1", Rail: "card"}, {Offer: testOffer, ID: usdc.Account(), Rail: "usdc"},
+		{Offer: testOffer, ID: "operator/pay.example/transfer", Rail: "transfer"}, {Offer: testOffer, ID: "gumroad/p1", Rail: "pack"},
 	}
-	for rail, id := range accounts {
-		require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: id, Rail: rail}))
-	}
+	require.NoError(t, o.book.Register(t.Context(), accounts...))
 	o.Desk = &Desk{
 		Offer: offered, Ledger: o.book, Now: now, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
-		Account: func(rail string) (ledger.Account, bool) {
-			id, ok := accounts[rail]
-			return ledger.Account{Offer: testOffer, ID: id, Rail: rail}, ok
-		},
-		Health: func() []observe.Health { return []observe.Health{o.health} },
+		Accounts: accounts,
+		Health:   func() []observe.Health { return []observe.Health{o.health} },
 	}
 	return o
 }
@@ -78,10 +75,15 @@ func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
 	require.Contains(t, refused.Sentence, sentence)
 }
 
+// account is that of a rail.
+func (o *office) account(rail string) ledger.Account {
+	return o.Accounts[slices.IndexFunc(o.Accounts, func(a ledger.Account) bool { return a.Rail == rail })]
+}
+
 // sees records what another source tells of 42 USD.
 func (o *office) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
 	o.t.Helper()
-	account, _ := o.Account(rail)
+	account := o.account(rail)
 	cents := int64(4200)
 	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
 		Offer: testOffer, Account: account.ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,

@@ -15,14 +15,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const (
-	// reasonOperator is the code of a payment that the operator says did not
-	// happen. Its payer reads it; the operator's own words are in the log.
-	reasonOperator = "operator_not_paid"
-	// expiryMargin is how long after its end an authorization may still be in a
-	// block that was not looked at: clocks and blocks differ by less.
-	expiryMargin = 10 * time.Minute
-)
+// expiryMargin is how long after its end an authorization may still be in a
+// block that was not looked at: clocks and blocks differ by less.
+const expiryMargin = 10 * time.Minute
 
 var transactionHash = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 
@@ -107,7 +102,8 @@ func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 	if paid {
 		err = d.Ledger.SettleIntent(ctx, key, strings.ToLower(o.Transaction), nil, ledger.EvidenceFacilitator)
 	} else {
-		err = d.Ledger.RefuseIntent(ctx, key, reasonOperator)
+		// The payer reads the code; the operator's own words are in the log.
+		err = d.Ledger.RefuseIntent(ctx, key, "operator_not_paid")
 	}
 	if errors.Is(err, ledger.ErrIntentState) {
 		return Intent{}, refuse(Conflict, "this payment was decided at the same moment; list the open ones again")
@@ -187,11 +183,8 @@ func (d *Desk) decides(i ledger.Intent, paid bool, now time.Time) string {
 // configured rail is on it.
 func (d *Desk) chainHealth(network string) (observe.Health, bool) {
 	for _, rail := range d.Offer.USDC() {
-		if rail.Network.CAIP2() != network {
-			continue
-		}
 		for _, health := range d.Health() {
-			if health.Rail == rail.Name() {
+			if rail.Network.CAIP2() == network && health.Rail == rail.Name() {
 				return health, true
 			}
 		}

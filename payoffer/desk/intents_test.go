@@ -19,7 +19,7 @@ const (
 // pays puts an x402 payment of unknown outcome into the ledger.
 func (o *office) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
 	o.t.Helper()
-	account, _ := o.Account("usdc")
+	account := o.account("usdc")
 	cents := int64(4200)
 	i := ledger.Intent{
 		IntentKey: ledger.IntentKey{

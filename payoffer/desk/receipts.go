@@ -64,33 +64,27 @@ func (d *Desk) Receipts(ctx context.Context, before int64, limit int) (Receipts,
 		return Receipts{}, noLedger(err)
 	}
 	rows, next := cut(rows, limit, func(r ledger.Receipt) int64 { return r.ID })
-	history, err := d.history(ctx, rows)
+	page := Receipts{next, []Receipt{}}
+	if len(rows) == 0 {
+		return page, nil
+	}
+	changes, err := d.Ledger.History(ctx, d.Offer.ID, rows[len(rows)-1].ID, rows[0].ID)
 	if err != nil {
 		return Receipts{}, noLedger(err)
 	}
-	page := Receipts{next, []Receipt{}}
-	for _, r := range rows {
-		row := newReceipt(r)
-		row.History = history[r.ID]
-		page.Receipts = append(page.Receipts, row)
-	}
-	return page, nil
-}
-
-// history is what happened to receipts, which are newest first, by their number.
-func (d *Desk) history(ctx context.Context, rows []ledger.Receipt) (map[int64][]change, error) {
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	changes, err := d.Ledger.History(ctx, d.Offer.ID, rows[len(rows)-1].ID, rows[0].ID)
-	history := make(map[int64][]change)
+	history := make(map[int64][]change) // by the receipt's number
 	for _, t := range changes {
 		history[t.ReceiptID] = append(history[t.ReceiptID], change{
 			Version: t.Version, Status: string(t.To), Amount: t.Amount, Refunded: t.Refunded,
 			Cause: t.Cause, Reason: t.Note, At: moment(t.At),
 		})
 	}
-	return history, err
+	for _, r := range rows {
+		row := newReceipt(r)
+		row.History = history[r.ID]
+		page.Receipts = append(page.Receipts, row)
+	}
+	return page, nil
 }
 
 func newReceipt(r ledger.Receipt) Receipt {

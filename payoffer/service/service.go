@@ -72,7 +72,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		return nil, err
 	}
 	svc.Desk = &desk.Desk{
-		Offer: s.Offer, Account: s.accountOf, Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary,
 		Rotate: svc.rotate, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()

@@ -78,15 +78,6 @@ func (s *Settings) account(rail offer.Rail) ledger.Account {
 	return ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()}
 }
 
-// accountOf is the account of the rail named so.
-func (s *Settings) accountOf(name string) (ledger.Account, bool) {
-	rail, ok := s.Offer.Rail(name)
-	if !ok {
-		return ledger.Account{}, false
-	}
-	return s.account(rail), true
-}
-
 // Check refuses two rails with one account: what was paid there would stand on
 // whichever rail heard of it first.
 func (s *Settings) Check() error {

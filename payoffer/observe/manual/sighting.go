@@ -7,30 +7,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-const (
-	// assetUSD is what entries are counted in, in cents.
-	assetUSD = "USD"
-	// returnID names the operator's reversal among the returns of a payment.
-	returnID = "operator"
-)
-
-// Causes of transitions.
-const (
-	causeEntered   = "entered"
-	causeCorrected = "corrected"
-	causeReversed  = "reversed_by_operator"
-	causeRestored  = "restored_by_operator"
-)
-
 // Entered is money that arrived. Of stored, what the entry leaves open is kept.
 func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	return e.payment(stored, causeEntered, now)
+	return e.payment(stored, "entered", now)
 }
 
 // Corrected is another amount or time in place of what stands. It undoes a
 // reversal by the operator.
 func (e Entry) Corrected(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	s := e.payment(stored, causeCorrected, now)
+	s := e.payment(stored, "corrected", now)
 	s.Revision = stored.Revision + 1
 	if stored.Status == ledger.StatusReversed {
 		s.Returns = takesBack(stored, false, now)
@@ -40,19 +25,19 @@ func (e Entry) Corrected(stored ledger.Receipt, now time.Time) ledger.Sighting {
 
 // Reversed takes a receipt back.
 func (e Entry) Reversed(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	s := e.sighting(stored, causeReversed)
+	s := e.sighting(stored, "reversed_by_operator")
 	s.Addendum, s.Returns = true, takesBack(stored, true, now)
 	return s
 }
 
 // Restored undoes a reversal by the operator.
 func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	s := e.sighting(stored, causeRestored)
+	s := e.sighting(stored, "restored_by_operator")
 	s.Addendum, s.Returns = true, takesBack(stored, false, now)
 	return s
 }
 
-// payment is what an entry says of the money itself.
+// payment is what an entry says of the money itself, in US cents.
 func (e Entry) payment(stored ledger.Receipt, cause string, now time.Time) ledger.Sighting {
 	amount, occurred := stored.Amount, stored.OccurredAt
 	if e.Amount != 0 {
@@ -62,7 +47,7 @@ func (e Entry) payment(stored ledger.Receipt, cause string, now time.Time) ledge
 		occurred = e.OccurredAt.Unix()
 	}
 	s := e.sighting(stored, cause)
-	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = assetUSD, amount, &amount, ledger.StatusConfirmed, occurred
+	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = "USD", amount, &amount, ledger.StatusConfirmed, occurred
 	s.Evidence, _ = json.Marshal(map[string]string{"enteredAt": now.UTC().Format(time.RFC3339)}) // it is a string
 	return s
 }
@@ -80,7 +65,7 @@ func (e Entry) sighting(stored ledger.Receipt, cause string) ledger.Sighting {
 // the one that gives the money back comes second.
 func takesBack(stored ledger.Receipt, gone bool, now time.Time) []ledger.Return {
 	word := ledger.Return{
-		ID: returnID, Kind: ledger.ReturnReversal, Gone: gone,
+		ID: "operator", Kind: ledger.ReturnReversal, Gone: gone,
 		At: max(now.Unix(), stored.UpdatedAt), Rank: 2 * int(stored.Version),
 	}
 	if !gone {
