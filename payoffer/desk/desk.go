@@ -44,8 +44,8 @@ type Desk struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	// entering lets one entry be made at a time: what stands decides.
-	entering sync.Mutex
+	// acting lets one thing be done at a time: what stands decides.
+	acting sync.Mutex
 }
 
 // Kind says why something was not done.

@@ -42,8 +42,8 @@ func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, invalid(err)
 	}
-	d.entering.Lock()
-	defer d.entering.Unlock()
+	d.acting.Lock()
+	defer d.acting.Unlock()
 	receipt, err := act(ctx, entry)
 	switch {
 	case err == nil:

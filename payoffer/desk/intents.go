@@ -91,6 +91,8 @@ func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 	if err != nil {
 		return Intent{}, err
 	}
+	d.acting.Lock()
+	defer d.acting.Unlock()
 	open, err := d.open(ctx, key)
 	if err != nil {
 		return Intent{}, err
@@ -115,7 +117,7 @@ func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 		"network", open.Network, "nonce", open.Nonce, "outcome", o.Outcome, "reason", o.Reason)
 	resolved, _, err := d.Ledger.Intent(ctx, key)
 	if err != nil {
-		return Intent{}, noLedger(err)
+		return Intent{}, &Error{Unavailable, "the payment is resolved as you said, but the ledger cannot be read now; the log says why", err}
 	}
 	return newIntent(resolved), nil
 }

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+func init() {
+	caddy.RegisterModule(new(app))
+}
+
+// app stands in for the app of the plugin. It has one offer, or none.
+type app struct{ None bool }
+
+func (*app) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "pay_offer", New: func() caddy.Module { return new(app) }}
+}
+
+func (*app) Start() error { return nil }
+func (*app) Stop() error  { return nil }
+
+func (a *app) Offers() []*offer.Offer {
+	if a.None {
+		return nil
+	}
+	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
+	if err != nil {
+		panic(err)
+	}
+	bitcoin, err := offer.NewBitcoin("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "Example", 4200)
+	if err != nil {
+		panic(err)
+	}
+	terms := offer.Terms{ID: "one", Name: "Example Offer", Operator: "Example Org", BaseURL: "http://localhost:8402", Amount: 4200}
+	o, err := offer.New(terms, card, bitcoin)
+	if err != nil {
+		panic(err)
+	}
+	return []*offer.Offer{o}
+}
+
+// configuration writes one and returns the name of its file.
+func configuration(t *testing.T, app string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "caddy.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"disabled":true},"apps":{"pay_offer":`+app+`}}`), 0o600))
+	return file
+}
+
+func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
+	out, err := execute(t, checkCommand(), "--config", configuration(t, `{}`))
+	require.NoError(t, err)
+	require.Contains(t, out, "Example Offer: 42 USD for Example Org\n  http://localhost:8402/v1/pay\n")
+	require.Contains(t, out, "https://checkout.example/pay\n")
+	require.Regexp(t, `\n  btc +bip21 +\(`, out, "what follows the rate is not available here")
+}
+
+func TestCommandCheckFailsWithASentence(t *testing.T) {
+	_, err := execute(t, checkCommand(), "--config", configuration(t, `{"None":true}`))
+	require.ErrorContains(t, err, "caddy.json has no pay_offer directive")
+	_, err = execute(t, checkCommand(), "--config", configuration(t, `{"None":1}`))
+	require.ErrorContains(t, err, "pay_offer")
+	t.Chdir(t.TempDir())
+	_, err = execute(t, checkCommand())
+	require.ErrorContains(t, err, "name the configuration with --config")
+}
+
+func TestCommandQRPrintsARailsURI(t *testing.T) {
+	qr := func(rail string) (string, error) {
+		return execute(t, qrCommand(), rail, "--config", configuration(t, `{}`))
+	}
+	out, err := qr("card")
+	require.NoError(t, err)
+	require.Contains(t, out, "https://checkout.example/pay\n")
+	require.Contains(t, out, "█")
+	_, err = qr("btc")
+	require.ErrorContains(t, err, "http://localhost:8402/v1/pay/btc.uri")
+	_, err = qr("pack")
+	require.ErrorContains(t, err, "there are: card, btc")
+}
+
+func TestCommandSiteWritesThePage(t *testing.T) {
+	folder := t.TempDir()
+	_, err := execute(t, siteCommand(), folder)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(folder, "offer", "index.html"))
+}
