@@ -1,6 +1,9 @@
 package x402
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // reasonUnsupported says that a facilitator does not settle on a network.
 const reasonUnsupported = "network_unsupported"
@@ -40,7 +43,6 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 // when that may change.
 func (r *Rail) candidates(version int) (ready []*Facilitator, wait time.Duration) {
 	var rested []*Facilitator
-	wait = noPause
 	for _, f := range r.Facilitators {
 		if !f.health.supports(version, r.terms.accepted.Network) {
 			continue
@@ -51,21 +53,15 @@ func (r *Rail) candidates(version int) (ready []*Facilitator, wait time.Duration
 			ready = append(ready, f)
 		case left == 0:
 			rested = append(rested, f)
-		default:
-			wait = min(wait, left)
+		case wait == 0 || left < wait:
+			wait = left
 		}
 	}
-	switch {
-	case len(ready) > 0:
-		return ready, 0
-	case len(rested) > 0:
-		return rested, 0
-	case wait == noPause: // none supports it, which the next probe may change
-		return nil, probeEvery
-	default:
-		return nil, wait
+	if len(ready) == 0 {
+		ready = rested
 	}
+	if len(ready) > 0 {
+		return ready, 0
+	}
+	return nil, cmp.Or(wait, probeEvery) // the next probe may find one that supports it
 }
-
-// noPause is longer than any.
-const noPause = 1<<63 - 1

@@ -10,10 +10,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"math/big"
 	"net/http"
 	"strings"
@@ -70,9 +68,7 @@ func parseCDPKey(secret string) (crypto.Signer, error) {
 // sign puts the token for exactly this request into its Authorization header.
 func (c *cdpSigner) sign(r *http.Request) error {
 	nonce := make([]byte, 16)
-	if _, err := rand.Read(nonce); err != nil {
-		return fmt.Errorf("nonce: %w", err)
-	}
+	_, _ = rand.Read(nonce) // never fails
 	algorithm := "EdDSA"
 	if _, ok := c.key.(*ecdsa.PrivateKey); ok {
 		algorithm = "ES256"
@@ -84,15 +80,7 @@ func (c *cdpSigner) sign(r *http.Request) error {
 		"nbf": now, "iat": now, "exp": now + int64(jwtLifetime/time.Second),
 		"uris": []string{r.Method + " " + r.URL.Host + r.URL.Path},
 	}
-	signed, err := segment(header)
-	if err != nil {
-		return err
-	}
-	payload, err := segment(claims)
-	if err != nil {
-		return err
-	}
-	signed += "." + payload
+	signed := segment(header) + "." + segment(claims)
 	signature, err := c.signature([]byte(signed))
 	if err != nil {
 		return err
@@ -101,10 +89,7 @@ func (c *cdpSigner) sign(r *http.Request) error {
 	return nil
 }
 
-func segment(v any) (string, error) {
-	data, err := json.Marshal(v)
-	return base64.RawURLEncoding.EncodeToString(data), err
-}
+func segment(v any) string { return base64.RawURLEncoding.EncodeToString(encode(v)) }
 
 // signature is a JWS signature (RFC 7518 section 3.4, RFC 8037): two 32-byte
 // integers for ES256.

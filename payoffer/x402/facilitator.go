@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,11 +152,7 @@ func badReply(status int) *callError {
 // verify asks whether a payment would settle.
 func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest) (valid bool, reason string, err error) {
 	var reply verifyReply
-	ok, err := f.call(ctx, callVerify, r, &reply)
-	if err == nil && (reply.IsValid == nil || *reply.IsValid && !ok) {
-		err = &callError{code: "bad_answer"}
-	}
-	if f.health.ended(ctx, callVerify, err); err != nil {
+	if err := f.call(ctx, callVerify, r, &reply, &reply.IsValid); err != nil {
 		return false, "", err
 	}
 	return *reply.IsValid, safeReason(reply.InvalidReason), nil
@@ -183,11 +180,7 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	ok, err := f.call(ctx, callSettle, r, &reply)
-	if err == nil && (reply.Success == nil || *reply.Success && !ok) {
-		err = &callError{code: "bad_answer"}
-	}
-	if f.health.ended(ctx, callSettle, err); err != nil {
+	if err := f.call(ctx, callSettle, r, &reply, &reply.Success); err != nil {
 		return settleReply{}, err
 	}
 	reply.ErrorReason = safeReason(reply.ErrorReason)
@@ -195,17 +188,20 @@ func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (set
 }
 
 // call posts a request and reads a JSON reply of any status, for some
-// facilitators say no with 4xx. ok says that the status was one of success,
-// without which no reply is a yes.
-func (f *Facilitator) call(ctx context.Context, call string, in facilitatorRequest, out any) (ok bool, err error) {
+// facilitators say no with 4xx; without a status of success no reply is a yes.
+// verdict is the member of out that says yes or no; it is set unless there is
+// an error.
+func (f *Facilitator) call(ctx context.Context, call string, in facilitatorRequest, out any, verdict **bool) error {
 	data, status, err := f.exchange(ctx, http.MethodPost, call, in.body())
-	if err != nil {
-		return false, err
+	switch {
+	case err != nil:
+	case json.Unmarshal(data, out) != nil:
+		err = badReply(status)
+	case *verdict == nil || **verdict && (status < 200 || status > 299):
+		err = &callError{code: "bad_answer"}
 	}
-	if json.Unmarshal(data, out) != nil {
-		return false, badReply(status)
-	}
-	return status >= 200 && status < 300, nil
+	f.health.ended(ctx, call, err)
+	return err
 }
 
 // exchange makes one call. status is 0 where there was no reply; every error is
@@ -247,15 +243,13 @@ func (f *Facilitator) exchange(ctx context.Context, method, call string, body []
 	return reply, status, nil
 }
 
+// reasonForm is what a reason code looks like.
+var reasonForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
 // safeReason passes a facilitator's reason code on to a client only if it is a
 // code, for it is foreign text.
 func safeReason(s string) string {
-	if s == "" {
-		return "unspecified"
-	}
-	if len(s) > 100 || strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && (r < 'A' || r > 'Z') && r != '-' && r != '.'
-	}) {
+	if !reasonForm.MatchString(s) {
 		return "unspecified"
 	}
 	return s

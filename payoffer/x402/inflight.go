@@ -5,18 +5,21 @@ import (
 	"sync"
 )
 
-// inFlight counts the work under way, which outlives its requests.
-// Unlike a sync.WaitGroup it may grow while somebody waits, and a wait that is
-// given up leaves nothing behind.
+// inFlight counts the work under way, which outlives its requests. Unlike a
+// sync.WaitGroup it may grow while somebody waits, and a wait that is given up
+// leaves nothing behind.
 type inFlight struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when count falls to 0; nil while nobody waits
+	idle  chan struct{} // closed when count falls to 0
 }
 
 func (f *inFlight) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.count == 0 {
+		f.idle = make(chan struct{})
+	}
 	f.count++
 }
 
@@ -24,24 +27,19 @@ func (f *inFlight) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count--
-	if f.count == 0 && f.idle != nil {
+	if f.count == 0 {
 		close(f.idle)
-		f.idle = nil
 	}
 }
 
 // wait returns when none is under way, or the error of ctx.
 func (f *inFlight) wait(ctx context.Context) error {
 	f.mu.Lock()
-	if f.count == 0 {
-		f.mu.Unlock()
+	count, idle := f.count, f.idle
+	f.mu.Unlock()
+	if count == 0 {
 		return nil
 	}
-	if f.idle == nil {
-		f.idle = make(chan struct{})
-	}
-	idle := f.idle
-	f.mu.Unlock()
 	select {
 	case <-idle:
 		return nil

@@ -58,10 +58,7 @@ func network(client string) string {
 	if err != nil || address.Unmap().Is4() {
 		return client
 	}
-	prefix, err := address.WithZone("").Prefix(64)
-	if err != nil {
-		return client
-	}
+	prefix, _ := address.WithZone("").Prefix(64) // IPv6 has as many bits
 	return prefix.String()
 }
 

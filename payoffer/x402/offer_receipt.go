@@ -69,25 +69,17 @@ type ReceiptPayload struct {
 	Transaction string `json:"transaction,omitempty"`
 }
 
-// Schemas of the extension's info in a quote and in a settlement, as short as
+// Schemas of the extension's info in a quote and in a paid answer, as short as
 // can be, for they travel in headers.
 var (
 	offersSchema  = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"offers":{"type":"array","items":{"type":"object","required":["format","signature"]}}},"required":["offers"]}`)
 	receiptSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"receipt":{"type":"object","required":["format","signature"]}},"required":["receipt"]}`)
 )
 
-// extension is an extension as it stands in a quote or a settlement.
+// extension is an extension as it stands in a quote or a paid answer.
 type extension struct {
 	Info   any             `json:"info"`
 	Schema json.RawMessage `json:"schema"`
-}
-
-type offersInfo struct {
-	Offers []artifact `json:"offers"`
-}
-
-type receiptInfo struct {
-	Receipt artifact `json:"receipt"`
 }
 
 // Refresh signs the standing quote again: call it when the signer has got
@@ -98,7 +90,7 @@ func (s *Service) Refresh() {
 	defer s.refreshing.Unlock()
 	extensions := map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}
 	if offers := s.signedOffers(); len(offers) > 0 {
-		extensions[extensionOfferReceipt] = encode(extension{offersInfo{offers}, offersSchema})
+		extensions[extensionOfferReceipt] = encode(extension{map[string]any{"offers": offers}, offersSchema})
 	}
 	s.extensions.Store(&extensions)
 	s.quote.Store(s.Refusal(unpaid))
@@ -124,7 +116,7 @@ func (s *Service) signedOffers() []artifact {
 	return offers
 }
 
-// receipt is the extension of a settlement, or nil while there is no key.
+// receipt is the extension of a paid answer, or nil while there is no key.
 func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 	if s.signer == nil {
 		return nil
@@ -136,6 +128,6 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 		return nil
 	}
 	return map[string]json.RawMessage{
-		extensionOfferReceipt: encode(extension{receiptInfo{artifact{Format: formatJWS, Signature: signed}}, receiptSchema}),
+		extensionOfferReceipt: encode(extension{map[string]any{"receipt": artifact{Format: formatJWS, Signature: signed}}, receiptSchema}),
 	}
 }

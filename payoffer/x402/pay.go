@@ -94,12 +94,13 @@ func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.now().U
 // knows the payment.
 func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates []*Facilitator, committed func()) Outcome {
 	request := facilitatorRequest{X402Version: p.version, PaymentPayload: p.raw, PaymentRequirements: rail.terms.in(p.version)}
-	facilitators, refused, err := s.verify(ctx, candidates, request)
+	facilitators, refused := s.verify(ctx, candidates, request)
 	switch {
-	case err != nil:
+	case refused != nil:
+	case len(facilitators) == 0:
 		_, rest := rail.candidates(p.version)
 		return p.facilitatorless(max(rest, retryOpen))
-	case refused == nil:
+	default:
 		refused = s.checkTimes(p.authorization) // a slow facilitator may have used its time up
 	}
 	if refused != nil {
@@ -129,12 +130,9 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates
 	}
 }
 
-// errNoFacilitator says that none gave a usable reply.
-var errNoFacilitator = errors.New("no facilitator answers")
-
 // verify asks facilitators in order until one replies. It returns that one and
-// those after it.
-func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest) ([]*Facilitator, *refusal, error) {
+// those after it, none where nobody gave a usable reply.
+func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest) ([]*Facilitator, *refusal) {
 	for i, f := range candidates {
 		if !f.health.admit(f.timeout) {
 			continue // another request tries it
@@ -142,16 +140,16 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 		valid, reason, err := f.verify(ctx, r)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err() // the client left; that says nothing of the facilitator
+			return nil, nil // the client left; that says nothing of the facilitator
 		case err != nil:
 			s.log.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
 		case !valid:
-			return nil, &refusal{reason, "The facilitator does not accept this payment; nothing was charged."}, nil
+			return nil, &refusal{reason, "The facilitator does not accept this payment; nothing was charged."}
 		default:
-			return candidates[i:], nil, nil
+			return candidates[i:], nil
 		}
 	}
-	return nil, nil, errNoFacilitator
+	return nil, nil
 }
 
 // newIntent is the ledger's row of a payment that was checked.

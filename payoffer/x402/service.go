@@ -125,7 +125,6 @@ func New(c Config) (*Service, error) {
 	s := &Service{
 		offer: c.Offer, rails: slices.Clone(c.Rails), ledger: c.Ledger, limiter: c.Limiter,
 		owner: c.Owner, own: c.Own, former: c.Former, signer: c.Signer, now: c.Now, log: c.Logger,
-		gate: gate{busy: make(map[ledger.IntentKey]chan struct{})},
 	}
 	for n := range s.rails {
 		rail := &s.rails[n]
