@@ -19,8 +19,9 @@ const (
 	recordLaterMost  = time.Minute
 )
 
-// recordClaim records a facilitator's success without proof. Where a chain is read it
-// may still show that the claim is false: a receipt is signed once it is proven.
+// recordClaim records a facilitator's success without proof. Where a chain is
+// read it may still show that the claim is false: a receipt is signed once it
+// is proven.
 func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent) ledger.Intent {
 	i.State, i.Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
 	if rail.Chain == nil {

@@ -68,7 +68,7 @@ func isTime(seconds int64) bool { return seconds >= 0 && seconds <= math.MaxUint
 const MaxArtifacts = 16
 
 // FindSigned takes the compact JWS out of a text: one as it is, a header of a
-// quote or a settlement with or without its name, or JSON that holds artifacts
+// quote or a paid answer with or without its name, or JSON that holds artifacts
 // at any place. It finds each once, those in other formats included, and stops
 // at the first beyond MaxArtifacts.
 func FindSigned(text []byte) []string {

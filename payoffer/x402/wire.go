@@ -1,5 +1,11 @@
 // Package x402 quotes, checks and takes payments by the x402 protocol,
 // versions 1 and 2, scheme "exact" on EVM chains with EIP-3009 authorizations.
+//
+// A payment is checked here, verified by a facilitator, committed to the ledger
+// as an intent, submitted to be settled by the facilitator, and recorded. The
+// facilitator's word that it was settled is a claim, the Transfer on the chain
+// its proof. What the facilitator says is a reply, what the buyer gets an
+// outcome, and what is stored for the buyer the answer.
 package x402
 
 import (

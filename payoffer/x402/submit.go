@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// proofWait is how long a buyer waits for the transaction to
-	// appear on the chain that we read.
+	// proofWait is how long a buyer waits for the transaction to appear on the
+	// chain that we read.
 	proofWait = 10 * time.Second
 	// proofPoll is how often it is looked for.
 	proofPoll = 250 * time.Millisecond
