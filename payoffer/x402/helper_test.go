@@ -54,6 +54,7 @@ type setup struct {
 	timeout      time.Duration
 	offerID      string
 	signer       Signer
+	former       func(account string) (Rail, bool)
 }
 
 // shop is a Service with everything that it stands on.
@@ -164,7 +165,7 @@ func newShop(t testing.TB, c setup) *shop {
 	s := &shop{t: t, book: c.ledger, rails: rails, facilitators: c.made, logs: new(bytes.Buffer)}
 	config := Config{
 		Offer: o, Ledger: c.ledger, Limiter: c.limiter, Owner: c.owner, Own: func(string) bool { return false },
-		Signer: c.signer, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		Former: c.former, Signer: c.signer, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, f := range c.facilitators {
 		made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: c.timeout, Logger: config.Logger})

@@ -276,6 +276,26 @@ func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 	})
 }
 
+func TestPayStopsWhenTheClientLeavesBehindACopy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		s := newShop(t, setup{facilitators: one(f)})
+		payload := newBuyer(1).v2(t)
+		first := make(chan Outcome, 1)
+		go func() { first <- s.pay(payload) }()
+		f.Await(payoffertest.CallVerify, 1)
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		got := s.Pay(ctx, Attempt{Payload: payload})
+		require.Equal(t, Unavailable, got.Status)
+		require.Equal(t, "request_canceled", got.Reason)
+		f.Release()
+		require.Equal(t, Settled, (<-first).Status)
+		require.Len(t, f.Calls(payoffertest.CallVerify), 1)
+	})
+}
+
 func TestPayStopsWhenTheClientLeavesBeforeTheIntent(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")

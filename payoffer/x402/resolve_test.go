@@ -2,6 +2,7 @@ package x402
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -110,6 +111,23 @@ func TestResolveRepeatsOnlyToTheFacilitatorThatWasAsked(t *testing.T) {
 		require.Empty(t, two.Calls(settleCall))
 		both.requireState(b, ledger.IntentSettling)
 	})
+}
+
+func TestResolveGoesOnAtAFormerRail(t *testing.T) {
+	for _, remembered := range []bool{true, false} {
+		bubble(t, fmt.Sprint("remembered ", remembered), func(t *testing.T) {
+			before, f, b := leftOpen(t, nil, neverSent)
+			after := newShop(t, setup{
+				facilitators: one(f), ledger: before.book, payTo: otherPayTo, owner: "instance-2",
+				former: func(account string) (Rail, bool) {
+					return Rail{USDC: before.rails[0], Facilitators: before.facilitators}, remembered && account == before.rails[0].Account()
+				},
+			})
+			after.run(10 * time.Second)
+			require.Equal(t, remembered, after.pay(b.v2(t)).Status == Settled)
+			require.Equal(t, remembered, f.Settled(b.auth.Nonce) == 1)
+		})
+	}
 }
 
 func TestResolveLeavesALeaseAlone(t *testing.T) {
