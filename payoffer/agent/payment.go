@@ -54,15 +54,14 @@ func (e *Endpoint) attempted(o x402.Outcome) attempted {
 		a.Paid, a.Status, a.AmountUSD = true, o.Evidence, o.AmountUSD
 		a.Network, a.Transaction, a.Payer = o.Response.Network, o.Response.Transaction, o.Response.Payer
 		return a
-	case x402.Conflict:
-		a.Status = string(o.Status)
-		return a
-	case x402.Limited, x402.Unavailable:
+	case x402.Conflict, x402.Limited, x402.Unavailable:
 		a.Status = string(o.Status)
 	default:
 		a.Status = string(x402.Open) // and whatever is not known to be something else
 	}
-	a.RetryAfterSeconds = max(1, int64(o.RetryAfter.Seconds()+0.999))
+	if o.Status != x402.Conflict {
+		a.RetryAfterSeconds = max(1, int64(o.RetryAfter.Seconds()+0.999))
+	}
 	return a
 }
 
