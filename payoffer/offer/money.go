@@ -15,19 +15,31 @@ type USD int64
 // overflows 63 bits: one million dollars in cents.
 const MaxUSD USD = 1_000_000_00
 
-// dollars is a plain decimal number. A leading zero is refused, for "042" is as
+// decimal is a plain decimal number. A leading zero is refused, for "042" is as
 // likely a mistyped 0.42.
-var dollars = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]{1,2})?$`)
+var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(?:\.([0-9]+))?$`)
+
+// ParseDecimal reads a plain decimal number without sign or exponent exactly, in
+// units of 10^-digits: "42.5" with two digits is 4250. What has more digits after
+// the point is cut off there, and what is beyond 63 bits is the largest integer:
+// the bounds are the caller's.
+func ParseDecimal(s string, digits int) (units int64, cut, ok bool) {
+	parts := decimal.FindStringSubmatch(s)
+	if parts == nil {
+		return 0, false, false
+	}
+	units, _ = strconv.ParseInt(parts[1]+(parts[2] + strings.Repeat("0", digits))[:digits], 10, 64)
+	return units, len(parts[2]) > digits, true
+}
 
 // ParseUSD reads a plain decimal number of dollars with at most two digits
 // after the point, more than zero and at most MaxUSD.
 func ParseUSD(s string) (USD, error) {
-	if !dollars.MatchString(s) {
+	cents, cut, ok := ParseDecimal(s, 2)
+	if !ok || cut {
 		return 0, fmt.Errorf("%q is not an amount of US dollars; write for example 42 or 42.50", s)
 	}
-	whole, fraction, _ := strings.Cut(s, ".")
-	cents, err := strconv.ParseInt(whole+(fraction + "00")[:2], 10, 64)
-	if amount := USD(cents); err == nil && amount > 0 && amount <= MaxUSD {
+	if amount := USD(cents); amount > 0 && amount <= MaxUSD {
 		return amount, nil
 	}
 	return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, MaxUSD)

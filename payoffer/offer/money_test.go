@@ -2,6 +2,7 @@ package offer
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
 	"strings"
 	"testing"
@@ -30,6 +31,24 @@ func TestParseUSDRefusesWhatIsNoPlainAmount(t *testing.T) {
 	for _, in := range []string{"0", "0.0", "0.00", "1000000.01", "92233720368547758.08", "18446744073709551616", "1" + strings.Repeat("0", 400)} {
 		_, err := ParseUSD(in)
 		require.ErrorContains(t, err, "out of range", in)
+	}
+}
+
+func TestADecimalIsCutAndBoundedButNeverRounded(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		digits int
+		units  int64
+		cut    bool
+	}{
+		{"90000.1234569", 6, 90_000_123_456, true}, {"90000.123456", 6, 90_000_123_456, false}, {"0.1", 0, 0, true}, {"7", 0, 7, false},
+		{"9223372036854775807", 0, math.MaxInt64, false}, {"9223372036854775808", 0, math.MaxInt64, false},
+		{"1" + strings.Repeat("0", 400), 2, math.MaxInt64, false},
+	} {
+		units, cut, ok := ParseDecimal(c.text, c.digits)
+		require.True(t, ok, c.text)
+		require.Equal(t, c.units, units, c.text)
+		require.Equal(t, c.cut, cut, c.text)
 	}
 }
 

@@ -2,12 +2,22 @@ package rate
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// maxSampleAge is how far the time that a source gives for its price may be
-// from now, in either direction.
-const maxSampleAge = 5 * time.Minute
+const (
+	// maxSampleAge is how far the time that a source gives for its price may be
+	// from now, in either direction.
+	maxSampleAge = 5 * time.Minute
+
+	// A price outside of these bounds, in micro USD, is a mistake of its
+	// source: 100 USD and 100 million USD for one bitcoin.
+	minPrice = 100 * microUSDPerUSD
+	maxPrice = 100_000_000 * microUSDPerUSD
+)
 
 // provider is a public price source: where it is asked, and how its answer is read.
 type provider struct {
@@ -119,4 +129,21 @@ func timedPrice(price, unixSeconds json.Number, now time.Time) (int64, reason) {
 		return 0, reasonStale
 	}
 	return microUSD, ""
+}
+
+// parsePrice reads a plain decimal number of US dollars and returns micro USD.
+// Digits after the sixth are cut off: a lower price asks for more satoshis,
+// so the payee never gets less than the price. Exponents are refused, for no
+// source writes them and a short one can stand for a number of any size.
+func parsePrice(n json.Number) (int64, reason) {
+	size, negative := strings.CutPrefix(n.String(), "-")
+	price, _, ok := offer.ParseDecimal(size, 6)
+	switch {
+	case !ok:
+		return 0, reasonMalformed
+	case negative, price < minPrice, price > maxPrice:
+		return 0, reasonAbsurd
+	default:
+		return price, ""
+	}
 }

@@ -101,22 +101,14 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 // digits after the point, as in "42" or "42.50", more than zero and at most
 // maxAmount.
 func ParseAmount(s string) (offer.USD, error) {
-	whole, fraction, pointed := strings.Cut(s, ".")
-	if !digits(whole, 1, 9) || pointed && !digits(fraction, 1, 2) || len(whole) > 1 && whole[0] == '0' {
+	cents, cut, ok := offer.ParseDecimal(s, 2)
+	if !ok || cut {
 		return 0, fmt.Errorf("%.40q is not an amount of US dollars; write for example 42 or 42.50", s)
 	}
-	var cents offer.USD
-	for _, digit := range whole + (fraction + "00")[:2] {
-		cents = 10*cents + offer.USD(digit-'0')
+	if amount := offer.USD(cents); amount > 0 && amount <= maxAmount {
+		return amount, nil
 	}
-	if cents == 0 || cents > maxAmount {
-		return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, maxAmount)
-	}
-	return cents, nil
-}
-
-func digits(s string, least, most int) bool {
-	return len(s) >= least && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	return 0, fmt.Errorf("the amount %.40s is out of range; it must be more than 0 and at most %s US dollars", s, maxAmount)
 }
 
 // ParseDate reads a day (2026-11-20, the beginning of that day in UTC) or a

@@ -3,12 +3,12 @@ package storefront
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // sale is what is read of a sale in the shop's list. It holds nothing of the
@@ -70,7 +70,8 @@ func (s sale) refunded() int64 {
 	if !s.PartiallyRefunded {
 		return 0
 	}
-	if left, ok := dollars(s.Refundable); ok && s.inDollars() && left < s.Price {
+	left, cut, ok := offer.ParseDecimal(strings.ReplaceAll(s.Refundable, ",", ""), 2) // "1,234.50"
+	if ok && !cut && s.inDollars() && left < s.Price {
 		return s.Price - left
 	}
 	return s.Price
@@ -80,19 +81,6 @@ func (s sale) refunded() int64 {
 // "CAD$".
 func (s sale) inDollars() bool {
 	return s.Currency == "usd" || s.Currency == "" && s.CurrencySymbol == "$"
-}
-
-// dollars reads "8", "8.50" and "1,234.50" as cents.
-func dollars(amount string) (cents int64, ok bool) {
-	whole, fraction, point := strings.Cut(strings.ReplaceAll(amount, ",", ""), ".")
-	if !point {
-		fraction = "00"
-	}
-	if len(whole) == 0 || len(whole) > 12 || len(fraction) != 2 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(whole+fraction, 10, 63)
-	return int64(n), err == nil
 }
 
 // proven is what the shop says of a sale, and whether that is news. Words on
