@@ -69,8 +69,8 @@ func (s *shop) restart() {
 	s.Helper()
 	observer, err := bitcoin.New(bitcoin.Config{
 		OfferID: "shop", Rail: s.rail, Endpoints: []string{s.endpoint}, Confirmations: 2, Ledger: s.book,
-		Rate:    func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: s.now}, true },
-		Changed: func() {}, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: s.now}, true },
+		Now:  func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s, err)
 	require.NoError(s, observer.Load(s.Context()))
