@@ -145,6 +145,9 @@ func (a *Announcer) Sinks() []SinkHealth {
 	all := make([]SinkHealth, len(a.sinks))
 	for i, s := range a.sinks {
 		all[i] = s.state.health()
+		if trouble, _ := s.loop.Last(); trouble != "" {
+			all[i].LastError = codeLedger
+		}
 	}
 	return all
 }

@@ -31,7 +31,6 @@ type state struct {
 	mu          sync.Mutex
 	waiting     int64
 	code        string // of the receiver
-	ledgerDown  bool
 	deliveredAt int64
 }
 
@@ -40,11 +39,7 @@ func newState(host string, log *slog.Logger) *state { return &state{host: host, 
 func (s *state) health() SinkHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := SinkHealth{Host: s.host, Behind: s.waiting, LastError: s.code, DeliveredAt: s.deliveredAt}
-	if s.ledgerDown {
-		h.LastError = codeLedger
-	}
-	return h
+	return SinkHealth{Host: s.host, Behind: s.waiting, LastError: s.code, DeliveredAt: s.deliveredAt}
 }
 
 func (s *state) behind(count int) {
@@ -83,17 +78,4 @@ func (s *state) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting, s.code = 0, ""
-}
-
-// ledger notes whether the ledger could be used.
-func (s *state) ledger(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch down := err != nil; {
-	case down && !s.ledgerDown:
-		s.log.Warn("the ledger cannot be used; announcements wait", "host", s.host, "error", err)
-	case !down && s.ledgerDown:
-		s.log.Info("announcements go on, the ledger can be used again", "host", s.host)
-	}
-	s.ledgerDown = err != nil
 }

@@ -81,7 +81,7 @@ func (d *desk) configured(c Config) *Announcer {
 // rounds lets every receiver have one round after the other.
 func (a *Announcer) rounds(ctx context.Context) {
 	for _, s := range a.sinks {
-		s.round(ctx)
+		_, _ = s.loop.Once(ctx)
 	}
 }
 

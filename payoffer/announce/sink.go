@@ -49,7 +49,11 @@ type sink struct {
 
 func newSink(c *Config, name, host string, t target) *sink {
 	s := &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), state: newState(host, c.Logger)}
-	s.loop = source.Loop{Wake: s.kick, Round: func(ctx context.Context) (time.Duration, error) { return s.round(ctx), nil }}
+	s.loop = source.Loop{
+		Round: s.round, Wake: s.kick,
+		Turned: source.Log(c.Logger.With("host", host), "the ledger cannot be used; announcements wait",
+			"announcements go on, the ledger can be used again"),
+	}
 	return s
 }
 
@@ -61,18 +65,8 @@ func (s *sink) run(ctx context.Context) {
 
 // round announces what is due and returns the time to the next round. The
 // lease lasts for as long as something waits: an idle round writes nothing,
-// and other instances learn the position.
-func (s *sink) round(ctx context.Context) time.Duration {
-	wait, err := s.announce(ctx)
-	if ctx.Err() != nil {
-		return pollEvery
-	}
-	s.state.ledger(err)
-	return wait
-}
-
-// announce returns an error of the ledger.
-func (s *sink) announce(ctx context.Context) (time.Duration, error) {
+// and other instances learn the position. An error is the ledger's.
+func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	if !s.known {
 		if held, err := s.lease(ctx); err != nil || !held {
 			return pollEvery, err

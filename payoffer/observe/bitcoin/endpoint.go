@@ -58,15 +58,19 @@ func (e *endpoint) fail(code string) error {
 	return &observe.Error{Code: code, Host: e.base.Hostname()}
 }
 
-// get asks for a path and hands the body of a 200 to decode, which reads no
-// more than limit bytes of it.
-func (e *endpoint) get(ctx context.Context, limit int64, decode func(io.Reader) error, path ...string) error {
-	_, err := e.client.Stream(ctx, source.Request{URL: e.base.JoinPath(path...).String(), Limit: limit}, decode)
+// get asks for a path and decodes the body of a 200, of which no more than limit
+// bytes are read.
+func get[T any](ctx context.Context, e *endpoint, limit int64, decode func(io.Reader) (T, error), path ...string) (found T, err error) {
+	request := source.Request{URL: e.base.JoinPath(path...).String(), Limit: limit}
+	_, err = e.client.Stream(ctx, request, func(answer io.Reader) (err error) {
+		found, err = decode(answer)
+		return err
+	})
 	var failed *observe.Error
 	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
-		return errNotFound
+		err = errNotFound
 	}
-	return err
+	return found, err
 }
 
 // note decides when the endpoint may be asked again. One that answers but is

@@ -3,7 +3,6 @@ package bitcoin
 import (
 	"context"
 	"errors"
-	"io"
 	"strconv"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -13,42 +12,28 @@ import (
 // used. errNotFound is returned only by those that look up one thing.
 
 // height is the number of the newest block.
-func (e *endpoint) height(ctx context.Context) (height int64, err error) {
-	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
-		height, err = decodeHeight(r)
-		return err
-	}, "blocks", "tip", "height")
+func (e *endpoint) height(ctx context.Context) (int64, error) {
+	height, err := get(ctx, e, maxText, decodeHeight, "blocks", "tip", "height")
 	return height, e.required(err)
 }
 
 // blockAt is the hash of the block at a height of the best chain.
 func (e *endpoint) blockAt(ctx context.Context, height int64) (hash string, err error) {
-	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
-		hash, err = decodeHash(r)
-		return err
-	}, "block-height", strconv.FormatInt(height, 10))
-	return hash, err
+	return get(ctx, e, maxText, decodeHash, "block-height", strconv.FormatInt(height, 10))
 }
 
 // blockTime is the time of a block, in Unix seconds.
-func (e *endpoint) blockTime(ctx context.Context, hash string) (at int64, err error) {
-	err = e.get(ctx, maxText, func(r io.Reader) error {
-		b, err := decodeBlock(r)
-		if err == nil && b.ID != hash {
-			err = errMalformed
-		}
-		at = b.Timestamp
-		return err
-	}, "block", hash)
-	return at, err
+func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
+	b, err := get(ctx, e, maxText, decodeBlock, "block", hash)
+	if err == nil && b.ID != hash {
+		err = e.fail(observe.ErrBadAnswer)
+	}
+	return b.Timestamp, err
 }
 
 // stats counts the transactions of an address.
-func (e *endpoint) stats(ctx context.Context, address string) (s stats, err error) {
-	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
-		s, err = decodeStats(r)
-		return err
-	}, "address", address)
+func (e *endpoint) stats(ctx context.Context, address string) (stats, error) {
+	s, err := get(ctx, e, maxText, decodeStats, "address", address)
 	return s, e.required(err)
 }
 
@@ -68,33 +53,24 @@ func (e *endpoint) chain(ctx context.Context, address, after string) ([]transact
 	return e.transactions(ctx, path...)
 }
 
-func (e *endpoint) transactions(ctx context.Context, path ...string) (txs []transaction, err error) {
-	err = e.get(ctx, maxAnswer, func(r io.Reader) (err error) {
-		txs, err = decodeTransactions(r)
-		return err
-	}, path...)
+func (e *endpoint) transactions(ctx context.Context, path ...string) ([]transaction, error) {
+	txs, err := get(ctx, e, maxAnswer, decodeTransactions, path...)
 	return txs, e.required(err)
 }
 
 // transaction looks one transaction up.
-func (e *endpoint) transaction(ctx context.Context, txid string) (tx transaction, err error) {
-	err = e.get(ctx, maxAnswer, func(r io.Reader) (err error) {
-		tx, err = decodeTransaction(r)
-		if err == nil && tx.ID != txid {
-			err = errMalformed
-		}
-		return err
-	}, "tx", txid)
+func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, error) {
+	tx, err := get(ctx, e, maxAnswer, decodeTransaction, "tx", txid)
+	if err == nil && tx.ID != txid {
+		err = e.fail(observe.ErrBadAnswer)
+	}
 	return tx, err
 }
 
 // spender says what spends an output. An output that the endpoint does not
 // know is not spent as far as it can tell.
-func (e *endpoint) spender(ctx context.Context, o outpoint) (s spending, err error) {
-	err = e.get(ctx, maxText, func(r io.Reader) (err error) {
-		s, err = decodeSpending(r)
-		return err
-	}, "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
+func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
+	s, err := get(ctx, e, maxText, decodeSpending, "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
 	if errors.Is(err, errNotFound) {
 		return spending{}, nil
 	}
