@@ -2,6 +2,7 @@ package evm
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"testing"
 
@@ -65,7 +66,7 @@ func newBranch(t testing.TB, blocks int) *branch {
 	return b
 }
 
-// number is a hash that was never used on any branch.
+// unique is a hash that was never used on any branch.
 func (b *branch) unique() common.Hash {
 	*b.made++
 	return crypto.Keccak256Hash(fmt.Appendf(nil, "%d", *b.made))
@@ -114,8 +115,9 @@ func (b *branch) pay(amount int64) *transaction {
 	return tx
 }
 
+// transfer, used and canceled are the logs that the token makes.
 func transfer(from, to common.Address, amount int64) []event {
-	return []event{{token, []common.Hash{topicTransfer, wordOf(from), wordOf(to)}, common.BigToHash(hexutil.MustDecodeBig(hexutil.EncodeUint64(uint64(amount)))).Bytes()}}
+	return []event{{token, []common.Hash{topicTransfer, wordOf(from), wordOf(to)}, common.BigToHash(big.NewInt(amount)).Bytes()}}
 }
 
 // authorize makes the key of an authorization that was not used yet.

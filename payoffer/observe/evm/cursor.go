@@ -63,7 +63,7 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 // cursorAt makes the cursor at a final block, or none when that is no news or
 // the endpoints do not agree on its hash.
 func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
-	if number <= p.covered || !p.view.quorum() {
+	if number <= p.covered {
 		return nil
 	}
 	votes := make(map[common.Hash]int)

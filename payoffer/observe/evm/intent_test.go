@@ -298,13 +298,7 @@ func TestAnAuthorizationThatAnEndpointShowsPaidIsNotDead(t *testing.T) {
 	s.chain.finalize()
 	for _, n := range s.nodes[:2] {
 		n.hide(tx)
-		n.answer("eth_call", common.Hash{}.Hex())
-		n.on("eth_call", func(c call, pass func() any) any {
-			if len(c.text(1)) > 0 && c.text(1) != "latest" {
-				return common.Hash{}.Hex()
-			}
-			return pass()
-		})
+		n.spends(common.Hash{}.Hex())
 	}
 	reason, err := s.Dead(t.Context(), key, genesis)
 	require.NoError(t, err)
@@ -359,16 +353,6 @@ func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
 			require.Equal(t, reasonElsewhere, reason)
 		})
 	}
-}
-
-// spends answers authorizationState.
-func (n *node) spends(result any) {
-	n.on("eth_call", func(c call, pass func() any) any {
-		if c.text(1) == "latest" {
-			return pass()
-		}
-		return result
-	})
 }
 
 // A look that its caller ended is no endpoint's failure.

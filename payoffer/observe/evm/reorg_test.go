@@ -209,6 +209,28 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 	}
 }
 
+// Two of three that show another history stop the rail, and so does one where no other one can contradict it.
+func TestAHistoryThatIsInDoubtStopsTheRail(t *testing.T) {
+	t.Parallel()
+	for endpoints, hosts := range map[int]string{2: both, 3: all} {
+		s := openRead(t, endpoints)
+		s.chain.mine(1)
+		s.chain.finalize()
+		s.round()
+		lie := s.chain.fork()
+		lie.rewind(1)
+		lie.mine(2, lie.transaction(transfer(payer, payTo, price)))
+		s.nodes[0].branch = lie
+		if endpoints == 2 {
+			s.nodes[1].answer("*", fault{})
+		} else {
+			s.nodes[1].branch = lie
+		}
+		s.requireTrouble("final_history_changed "+hosts, true)
+		require.Empty(t, s.rows())
+	}
+}
+
 // One endpoint whose history is another is left out; of two, the rail then knows nothing new for sure.
 func TestAnEndpointWithAnotherHistoryIsLeftOut(t *testing.T) {
 	t.Parallel()

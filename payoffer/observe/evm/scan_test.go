@@ -170,6 +170,27 @@ func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
 	require.Equal(t, s.chain.head(), s.cursor())
 }
 
+// One that has not reached a range has not read it: beside one that refuses, the third could hide what it likes.
+func TestARangeThatAnEndpointHasNotReachedIsNotReadByIt(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 3)
+	s.nodes[0].branch = s.chain.fork()
+	s.nodes[1].answer("eth_getLogs", fault{status: 500})
+	payment := s.chain.pay(price)
+	s.chain.mine(3)
+	s.chain.finalize()
+	s.nodes[2].hide(payment)
+	s.requireTrouble("lagging (one.example)", false)
+	require.Empty(t, s.rows())
+	require.Zero(t, s.cursor())
+	s.nodes[0].branch = s.chain
+	s.nodes[1].honest()
+	s.nodes[2].honest()
+	s.now += restMost
+	s.settle()
+	s.requireStatus(ledger.StatusConfirmed, payment)
+}
+
 // A payment in the middle that is not sure yet holds the cursor before it, and the ranges after it are read again.
 func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
 	t.Parallel()
@@ -266,6 +287,20 @@ func TestAFailedTransactionIsNoMoney(t *testing.T) {
 	s.chain.mine(2, &failed)
 	s.settle()
 	s.requireStatus(ledger.StatusDropped, payment)
+
+	// Not even where an endpoint shows logs of it.
+	another := s.chain.pay(price)
+	s.nodes[0].on("eth_getTransactionReceipt", func(_ call, pass func() any) any {
+		shown := pass().(object)
+		shown["status"] = "0x0"
+		return shown
+	})
+	require.EqualError(t, s.look(), "sources_disagree (one.example)")
+	require.Empty(t, s.confirmed())
+	s.nodes[0].honest()
+	s.restart()
+	s.settle()
+	s.requireStatus(ledger.StatusConfirmed, another)
 }
 
 func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
