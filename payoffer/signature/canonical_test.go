@@ -36,7 +36,8 @@ func TestCanonicalFollowsTheExamplesOfTheStandard(t *testing.T) {
 				`"€":"Euro Sign","😀":"Emoji: Grinning Face","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`,
 		},
 		"nothing that HTML or JavaScript would escape": {`"<&> \u2028\u007f\b\f\t"`, "\"<&> \u2028\u007f\\b\\f\\t\""},
-		"empty values": {` [ { } , [ ] , "" ] `, `[{},[],""]`},
+		"U+FFFD, which is a character":                 {`["\ufffd","` + "\ufffd" + `"]`, `["` + "\ufffd" + `","` + "\ufffd" + `"]`},
+		"empty values":                                 {` [ { } , [ ] , "" ] `, `[{},[],""]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Canonical([]byte(c.text))

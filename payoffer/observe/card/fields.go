@@ -1,13 +1,14 @@
 package card
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -25,33 +26,16 @@ type fields struct {
 	err     error
 }
 
-// parseFields refuses two members of one name: their reader and their signer
-// might mean different ones.
+// parseFields refuses two members of one name, at any depth: their reader and
+// their signer might mean different ones. Text that is not Unicode is taken, for
+// it may stand in a name that a payer typed.
 func parseFields(raw []byte) *fields {
 	f := &fields{members: map[string]json.RawMessage{}}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		f.err = errors.New("it is not a JSON object")
-		return f
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			break // and no end is found
-		}
-		key, _ := name.(string)
-		if _, twice := f.members[key]; twice {
-			f.err = errors.New("an object has two members of one name")
-			return f
-		}
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			break
-		}
-		f.members[key] = value
-	}
-	_, endErr := d.Token()
-	if _, restErr := d.Token(); endErr != nil || restErr != io.EOF {
+	err := jsonv2.Unmarshal(raw, &f.members, jsontext.AllowInvalidUTF8(true))
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		f.err = errors.New("an object has two members of one name")
+	case err != nil || f.members == nil: // which null makes it
 		f.err = errors.New("it is not one valid JSON object")
 	}
 	return f

@@ -1,0 +1,22 @@
+package card
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseFieldsRefusesWhatIsReadInTwoWays(t *testing.T) {
+	for _, text := range []string{
+		``, `null`, `[]`, `"a"`, `{"a":1`, `{"a":1}x`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"a":{"b":1,"b":1}}`,
+	} {
+		require.Error(t, parseFields([]byte(text)).err, text)
+	}
+}
+
+// A payer's name that some program cut in two must not lose the event.
+func TestParseFieldsTakesTextThatIsNotUnicode(t *testing.T) {
+	f := parseFields([]byte(`{"id":"evt_1","ID":"other","customer_details":{"name":"\ud83d"},"note":"` + "\xff" + `"}`))
+	require.NoError(t, f.err)
+	require.Equal(t, "evt_1", f.id("id", "evt_"))
+}
