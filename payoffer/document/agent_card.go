@@ -15,10 +15,10 @@ type agentCard struct {
 	ProtocolVersion    string            `json:"protocolVersion"`
 	Name               string            `json:"name"`
 	Description        string            `json:"description"`
-	URL                string            `json:"url"`
+	URL                string            `json:"url" jsonschema:"The agent endpoint."`
 	Version            string            `json:"version"`
 	Provider           agentProvider     `json:"provider"`
-	DocumentationURL   string            `json:"documentationUrl"`
+	DocumentationURL   string            `json:"documentationUrl" jsonschema:"The source code."`
 	Capabilities       agentCapabilities `json:"capabilities"`
 	DefaultInputModes  []string          `json:"defaultInputModes"`
 	DefaultOutputModes []string          `json:"defaultOutputModes"`
@@ -33,7 +33,7 @@ type agentCard struct {
 
 type agentProvider struct {
 	Organization string `json:"organization"`
-	URL          string `json:"url"`
+	URL          string `json:"url" jsonschema:"The operator's site."`
 }
 
 type agentCapabilities struct {
@@ -44,14 +44,14 @@ type agentCapabilities struct {
 }
 
 type agentExtension struct {
-	URI         string `json:"uri"`
+	URI         string `json:"uri" jsonschema:"What the extension is."`
 	Description string `json:"description"`
 	// Required would shut out clients that only ask for the ways to pay.
 	Required bool `json:"required"`
 }
 
 type agentInterface struct {
-	URL             string `json:"url"`
+	URL             string `json:"url" jsonschema:"The agent endpoint."`
 	ProtocolBinding string `json:"protocolBinding"`
 	ProtocolVersion string `json:"protocolVersion"`
 }

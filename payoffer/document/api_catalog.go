@@ -8,7 +8,7 @@ type linkset struct {
 }
 
 type linkContext struct {
-	Anchor      string       `json:"anchor"`
+	Anchor      string       `json:"anchor" jsonschema:"What the links are of."`
 	Item        []linkTarget `json:"item,omitempty"`
 	ServiceDesc []linkTarget `json:"service-desc,omitempty"`
 	ServiceDoc  []linkTarget `json:"service-doc,omitempty"`
@@ -16,7 +16,7 @@ type linkContext struct {
 }
 
 type linkTarget struct {
-	Href  string `json:"href"`
+	Href  string `json:"href" jsonschema:"The target."`
 	Type  string `json:"type,omitempty"`
 	Title string `json:"title,omitempty"`
 }

@@ -19,7 +19,7 @@ type VerificationKey struct {
 type did struct {
 	Context     []string    `json:"@context"`
 	ID          string      `json:"id"`
-	AlsoKnownAs []string    `json:"alsoKnownAs"`
+	AlsoKnownAs []string    `json:"alsoKnownAs" jsonschema:"Other names of the subject."`
 	Methods     []didMethod `json:"verificationMethod,omitempty"`
 	// Assertion are the ids of the methods that statements are signed with.
 	Assertion []string     `json:"assertionMethod,omitempty"`
@@ -32,7 +32,7 @@ type didMethod struct {
 	ID         string `json:"id"`
 	Type       string `json:"type"`
 	Controller string `json:"controller"`
-	JWK        okp    `json:"publicKeyJwk"`
+	JWK        okp    `json:"publicKeyJwk" jsonschema:"The public key (RFC 8037)."`
 }
 
 // okp is an Ed25519 public key as a JWK (RFC 8037 section 2).
@@ -46,7 +46,7 @@ type okp struct {
 type didService struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
-	Endpoint string `json:"serviceEndpoint"`
+	Endpoint string `json:"serviceEndpoint" jsonschema:"Where to pay."`
 }
 
 // DID is the did:web document (did:web method specification). The service

@@ -47,9 +47,7 @@ func TestDocumentsCarryTheirMediaType(t *testing.T) {
 func TestDocumentsLinkOnlyToKnownPaths(t *testing.T) {
 	for name, o := range map[string]*offer.Offer{"full": fundedOffer(t, terms()), "card": cardOffer(t, terms())} {
 		known := map[string]bool{o.BaseURL: true, o.SiteURL: true, o.SitePage(): true}
-		for _, op := range Operations(o) {
-			known[o.URL(op.Path)] = true
-		}
+		eachOperation(t, decode(t, OpenAPI(o, served(o))), func(_, path string, _ map[string]any) { known[o.URL(path)] = true })
 		docs := documents(t, o)
 		docs[offer.PathInvoice] = Invoice(o, offer.Live{Satoshis: 42_000, RateAt: rendered})
 		for path, d := range docs {

@@ -70,6 +70,28 @@ func fundedOffer(t *testing.T, with offer.Terms) *offer.Offer {
 	return fullOffer(t, with)
 }
 
+// served stands in for the bodies of the packages above, which the description
+// refers to.
+func served(o *offer.Offer, hooks ...string) Served {
+	names := []string{"Received", "Feed", "Problem", "Quote", "Terms"}
+	if len(o.USDC()) > 0 {
+		names = append(names, "Settlement", "PaymentRequirements")
+	}
+	if o.Transfer() != nil {
+		names = append(names, "Transfer")
+	}
+	if len(hooks) > 0 {
+		names = append(names, "Delivery")
+	}
+	s := Served{Hooks: hooks}
+	for _, name := range names {
+		s.Types = append(s.Types, Type{name, struct {
+			Any string `json:"any"`
+		}{}})
+	}
+	return s
+}
+
 // documents are all fixed documents that an offer publishes, by path.
 func documents(t *testing.T, o *offer.Offer) map[string]Document {
 	t.Helper()
@@ -79,11 +101,11 @@ func documents(t *testing.T, o *offer.Offer) map[string]Document {
 		offer.PathHostMeta: HostMetaXRD(o), offer.PathHostMetaJSON: HostMetaJSON(o), offer.PathWebFinger: finger,
 		offer.PathDID: DID(o), offer.PathNodeInfo: NodeInfoIndex(o), offer.PathNodeInfo21: NodeInfo(o),
 		offer.PathHumans: Humans(o), offer.PathSecurity: Security(o, rendered), offer.PathPackage: Package(o),
-		offer.PathSkill: Skill(o), offer.PathAgentCard: AgentCard(o), offer.PathOpenAPI: OpenAPI(o),
+		offer.PathSkill: Skill(o), offer.PathAgentCard: AgentCard(o), offer.PathOpenAPI: OpenAPI(o, served(o)),
 		offer.PathLLMs: LLMs(o), offer.PathAPICatalog: APICatalog(o),
 	}
 	if len(o.USDC()) > 0 {
-		all[offer.PathX402] = X402(o, json.RawMessage(`[{"scheme":"exact"}]`))
+		all[offer.PathX402] = X402(o, []map[string]string{{"scheme": "exact"}})
 	}
 	if o.Funding != nil {
 		all[offer.PathFunding] = Funding(o)

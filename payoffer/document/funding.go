@@ -11,8 +11,8 @@ type fundingManifest struct {
 }
 
 type fundingEntity struct {
-	Type        string     `json:"type"`
-	Role        string     `json:"role"`
+	Type        string     `json:"type" jsonschema:"What the entity is."`
+	Role        string     `json:"role" jsonschema:"What it is to the project."`
 	Name        string     `json:"name"`
 	Email       string     `json:"email"`
 	Description string     `json:"description"`
@@ -30,8 +30,8 @@ type fundingProject struct {
 }
 
 type fundingURL struct {
-	URL       string `json:"url"`
-	WellKnown string `json:"wellKnown,omitempty"`
+	URL       string `json:"url" jsonschema:"The page."`
+	WellKnown string `json:"wellKnown,omitempty" jsonschema:"The list of manifests."`
 }
 
 type fundingTerms struct {
@@ -42,7 +42,7 @@ type fundingTerms struct {
 
 type fundingChannel struct {
 	ID          string `json:"guid"`
-	Type        string `json:"type"`
+	Type        string `json:"type" jsonschema:"What kind of channel it is."`
 	Address     string `json:"address"`
 	Description string `json:"description"`
 }

@@ -16,8 +16,8 @@ type invoice struct {
 // of its URI list and of its QR image.
 type invoiceMethod struct {
 	offer.Method
-	URIList string `json:"uriList,omitempty"`
-	QR      string `json:"qr,omitempty"`
+	URIList string `json:"uriList,omitempty" jsonschema:"The rail's URI list."`
+	QR      string `json:"qr,omitempty" jsonschema:"The rail's QR image."`
 }
 
 // Invoice lists every way to pay now (specification section 2.3). Amounts in

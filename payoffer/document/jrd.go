@@ -19,8 +19,8 @@ const relPayment = "payment"
 
 // jrd is a JSON resource descriptor (RFC 7033 section 4.4).
 type jrd struct {
-	Subject    string            `json:"subject,omitempty"`
-	Aliases    []string          `json:"aliases,omitempty"`
+	Subject    string            `json:"subject,omitempty" jsonschema:"Whom the descriptor is about."`
+	Aliases    []string          `json:"aliases,omitempty" jsonschema:"Other names of the subject."`
 	Properties map[string]string `json:"properties,omitempty"`
 	Links      []link            `json:"links"`
 }
@@ -29,8 +29,8 @@ type jrd struct {
 type link struct {
 	Rel      string            `json:"rel"`
 	Type     string            `json:"type,omitempty"`
-	Href     string            `json:"href,omitempty"`
-	Template string            `json:"template,omitempty"`
+	Href     string            `json:"href,omitempty" jsonschema:"The target."`
+	Template string            `json:"template,omitempty" jsonschema:"The target's template, with {uri} once."`
 	Titles   map[string]string `json:"titles,omitempty"`
 }
 

@@ -21,13 +21,13 @@ type nodeInfo struct {
 	Services          nodeInfoServices `json:"services"`
 	OpenRegistrations bool             `json:"openRegistrations"`
 	Usage             nodeInfoUsage    `json:"usage"`
-	Metadata          nodeInfoMetadata `json:"metadata"`
+	Metadata          nodeInfoMetadata `json:"metadata" jsonschema:"The offer and its rails."`
 }
 
 type nodeInfoSoftware struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
-	Repository string `json:"repository"`
+	Repository string `json:"repository" jsonschema:"The source code."`
 }
 
 type nodeInfoServices struct {

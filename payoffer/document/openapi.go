@@ -17,34 +17,18 @@ const (
 	tagDiscovery = "discovery"
 )
 
-// Operation is a method and a path of the service host, as the API description
-// names them: /v1/qr/{rail}/{image} and /v1/hook/{storefront}/{secret} are the
-// templates.
-type Operation struct{ Method, Path string }
-
-// Operations lists the operations of the API description in its order. HEAD and
-// OPTIONS, which every public path answers, are not described. The rails named
-// in hooks take webhooks.
-func Operations(o *offer.Offer, hooks ...string) []Operation {
-	var list []Operation
-	for _, op := range operations(o, hooks) {
-		list = append(list, Operation{op.method, op.path})
-	}
-	return list
-}
-
 // OpenAPI is the OpenAPI 3.1.0 description of every path of the service host,
 // with x-payment (specification section 2.1), and with x-payment-info and
-// x-service-info in the forms that payment directories read. The rails named in
-// hooks take webhooks.
-func OpenAPI(o *offer.Offer, hooks ...string) Document {
+// x-service-info in the forms that payment directories read. HEAD and OPTIONS,
+// which every public path answers, are not described.
+func OpenAPI(o *offer.Offer, served Served) Document {
 	checkout := fixed(o, o.Card).Title
 	tags := []object{
 		{{"name", tagPayment}, {"description", "Quotes and the checkout."}},
 		{{"name", tagRails}, {"description", "Each way to pay as a URI and a QR code."}},
 		{{"name", tagReceipts}, {"description", "Received money."}},
 	}
-	if len(hooks) > 0 {
+	if len(served.Hooks) > 0 {
 		tags = append(tags, object{{"name", tagHooks}, {"description", "Webhooks of providers, and of nobody else."}})
 	}
 	tags = append(tags,
@@ -66,6 +50,7 @@ func OpenAPI(o *offer.Offer, hooks ...string) Document {
 			{{"url", o.SiteURL}, {"description", "The site with the page for people."}},
 		}},
 		{"externalDocs", object{{"description", checkout}, {"url", o.Card.URL}}},
+		{"x-payment", payment(o)},
 		{"security", []object{}},
 		{"x-service-info", object{
 			{"categories", []string{"payments"}},
@@ -76,11 +61,11 @@ func OpenAPI(o *offer.Offer, hooks ...string) Document {
 			}},
 		}},
 		{"tags", tags},
-		{"paths", paths(o, hooks)},
+		{"paths", paths(o, served.Hooks)},
 		{"components", append(object{
 			{"responses", object{{"Quote", quoteResponse(o)}, {"Later", laterResponse()}, {"Problem", problemResponse()}}},
-			{"schemas", schemas(o, hooks)},
-		}, securitySchemes(hooks)...)},
+			{"schemas", schemas(o, served)},
+		}, securitySchemes(served.Hooks)...)},
 	})
 }
 
@@ -123,9 +108,7 @@ func operationObject(o *offer.Offer, op operation) object {
 	}
 	out = append(out, member{"security", security})
 	if op.payment {
-		out = append(out, member{"x-payment", object{
-			{"scheme", offer.SchemeCard}, {"amountUsd", o.Amount}, {"url", o.Card.URL},
-		}})
+		out = append(out, member{"x-payment", payment(o)})
 	}
 	if op.payable {
 		out = append(out, member{"x-payment-info", paymentInfo(o)})
@@ -141,6 +124,12 @@ func contact(o *offer.Offer) object {
 		out = append(out, member{"email", o.Contact})
 	}
 	return out
+}
+
+// payment is the card checkout as x-payment has it. Clients of this interface
+// read it at the root, where its url is that of externalDocs.
+func payment(o *offer.Offer) object {
+	return object{{"scheme", offer.SchemeCard}, {"amountUsd", o.Amount}, {"url", o.Card.URL}}
 }
 
 // paymentInfo holds the price in the two forms in use: offers, in cents

@@ -11,7 +11,7 @@ func discoveryOperations(o *offer.Offer) []operation {
 	finger := discovery(offer.PathWebFinger, "getWebFinger", "WebFinger of the pay account (RFC 7033)", media(typeJRD, ref("JRD")))
 	finger.parameters = []object{
 		required(parameter("query", "resource", "The account, as in "+o.Acct()+".", text())),
-		parameter("query", "rel", "Relations to list; may be repeated.", listOf(text())),
+		parameter("query", "rel", "Relations to list; may be repeated.", object{{"type", "array"}, {"items", text()}}),
 	}
 	did, agentCard := media("application/did+json", ref("DIDDocument")), media(typeJSON, ref("AgentCard"))
 	ops := []operation{
@@ -57,97 +57,4 @@ func discovery(path, id, summary string, types ...member) operation {
 		method: http.MethodGet, path: path, id: id, tag: tagDiscovery, summary: summary,
 		responses: answers(on("200", contents("The document.", types...))),
 	}
-}
-
-// documentSchemas are the shapes of the documents in JSON.
-func documentSchemas(o *offer.Offer) []member {
-	all := []member{
-		{"JRD", jrdSchema()},
-		{"DIDDocument", didSchema()},
-		{"NodeInfo", nodeInfoDocumentSchema()},
-		{"PackageDocument", packageSchema()},
-		{"AgentCard", agentCardSchema()},
-		{"Linkset", linksetSchema()},
-	}
-	if len(o.USDC()) > 0 {
-		all = append(all, member{"X402Resources", x402Schema()})
-	}
-	if o.Funding != nil {
-		all = append(all, member{"FundingManifest", fundingSchema()})
-	}
-	return all
-}
-
-// mapOf is an object whose members all have one schema.
-func mapOf(schema object) object { return object{{"type", "object"}, {"additionalProperties", schema}} }
-
-func constant(value string) object { return object{{"type", "string"}, {"const", value}} }
-
-// jrdSchema is a JSON resource descriptor (RFC 7033 section 4.4, RFC 6415
-// appendix A for templates).
-func jrdSchema() object {
-	return record([]string{"links"},
-		member{"subject", uri("Whom the descriptor is about.")},
-		member{"aliases", listOf(uri("Another name of the subject."))},
-		member{"properties", mapOf(text())},
-		member{"links", listOf(record([]string{"rel"},
-			member{"rel", text()},
-			member{"type", text()},
-			member{"href", uri("The target.")},
-			member{"template", described("string", "The target's template, with {uri} once.")},
-			member{"titles", mapOf(text())},
-		))})
-}
-
-func didSchema() object {
-	return record([]string{"@context", "id", "service"},
-		member{"@context", listOf(text())},
-		member{"id", text()},
-		member{"alsoKnownAs", listOf(uri("Another name of the subject."))},
-		member{"verificationMethod", listOf(record([]string{"id", "type", "controller", "publicKeyJwk"},
-			member{"id", text()},
-			member{"type", text()},
-			member{"controller", text()},
-			member{"publicKeyJwk", described("object", "The public key (RFC 8037).")},
-		))},
-		member{"assertionMethod", listOf(text())},
-		member{"service", listOf(whole(
-			member{"id", text()},
-			member{"type", text()},
-			member{"serviceEndpoint", uri("Where to pay.")},
-		))})
-}
-
-// nodeInfoDocumentSchema is what this service says of NodeInfo 2.1.
-func nodeInfoDocumentSchema() object {
-	return whole(
-		member{"version", constant("2.1")},
-		member{"software", whole(member{"name", text()}, member{"version", text()}, member{"repository", uri("The source code.")})},
-		member{"protocols", listOf(text())},
-		member{"services", whole(member{"inbound", listOf(text())}, member{"outbound", listOf(text())})},
-		member{"openRegistrations", boolean()},
-		member{"usage", whole(member{"users", object{{"type", "object"}}})},
-		member{"metadata", object{{"type", "object"}, {"description", "The offer and its rails."}}})
-}
-
-func packageSchema() object {
-	return whole(
-		member{"name", text()},
-		member{"version", text()},
-		member{"private", boolean()},
-		member{"description", text()},
-		member{"homepage", uri("The page for people.")},
-		member{"funding", listOf(whole(member{"type", text()}, member{"url", uri("Where to pay.")}))})
-}
-
-// linksetSchema is a set of links (RFC 9264 section 4.2).
-func linksetSchema() object {
-	targets := listOf(record([]string{"href"},
-		member{"href", uri("The target.")}, member{"type", text()}, member{"title", text()}))
-	return whole(member{"linkset", listOf(record([]string{"anchor"},
-		member{"anchor", uri("What the links are of.")},
-		member{"item", targets},
-		member{"service-desc", targets},
-		member{"service-doc", targets},
-		member{"payment", targets}))})
 }

@@ -58,8 +58,7 @@ func delivery(types ...member) object {
 }
 
 func deliveryAnswers() object {
-	received := whole(member{"received", object{{"const", true}}})
 	return answers(
-		on("200", content("The delivery was recorded, or is none of this offer's.", typeJSON, received)),
+		on("200", content("The delivery was recorded, or is none of this offer's.", typeJSON, ref("Delivery"))),
 		on("503", laterRef))
 }

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,16 +22,9 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-// ref refers to a schema of the description.
-func ref(schema string) object { return object{{"$ref", "#/components/schemas/" + schema}} }
-
 func text() object { return object{{"type", "string"}} }
 
-func described(kind, description string) object {
-	return object{{"type", kind}, {"description", description}}
-}
-
-func media(mediaType string, schema object) member {
+func media(mediaType string, schema any) member {
 	return member{mediaType, object{{"schema", schema}}}
 }
 
@@ -38,7 +32,7 @@ func contents(description string, types ...member) object {
 	return object{{"description", description}, {"content", object(types)}}
 }
 
-func content(description, mediaType string, schema object) object {
+func content(description, mediaType string, schema any) object {
 	return contents(description, media(mediaType, schema))
 }
 
@@ -91,22 +85,13 @@ func railNames(o *offer.Offer) []string {
 	return names
 }
 
-// problemTypes are the kinds of problems, as package web answers them.
-func problemTypes(o *offer.Offer, hooks []string) []string {
-	kinds := []string{
-		"method-not-allowed", "body-too-large", "bad-body", "not-found", "not-started", "no-rate", "bad-resource", "unknown-resource",
-		"bad-page", "ledger-unavailable", "malformed-payment",
+// quoteResponse is the 402 answer.
+func quoteResponse(o *offer.Offer) object {
+	quote := content("The quote. It is not a payment.", typeJSON, ref("Quote"))
+	if len(o.USDC()) == 0 {
+		return quote
 	}
-	if len(o.USDC()) > 0 {
-		kinds = append(kinds, "open-settlement", "settlement-unavailable", "payment-conflict", "too-many-attempts")
-	}
-	if len(hooks) > 0 {
-		kinds = append(kinds, "unverified-delivery", "malformed-delivery", "delivery-unavailable")
-	}
-	for i, kind := range kinds {
-		kinds[i] = "urn:pay-offer:problem:" + kind
-	}
-	return kinds
+	return with(quote, headerOf("PAYMENT-REQUIRED", "The quote in x402 version 2: base64 of the JSON.", text()))
 }
 
 // problemResponse is the answer to every refused request.
@@ -120,113 +105,46 @@ func laterResponse() object {
 		headerOf("Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}}))
 }
 
-// schemas are the shared shapes. None is closed, for members may be added; the
-// black-box tests close them, so that no answer says more than its description.
-func schemas(o *offer.Offer, hooks []string) object {
-	all := object{
-		{"Invoice", invoiceSchema()},
-		{"Method", methodSchema(o)},
-		{"Fallback", fallbackSchema(o)},
-		{"Quote", quoteSchema(o)},
-		{"Terms", termsSchema(o)},
-		{"Received", receivedSchema()},
-		{"RailReport", railReportSchema()},
-		{"Sum", sumSchema()},
-		{"Receipt", receiptSchema()},
-		{"Feed", feedSchema()},
-		{"Transition", transitionSchema()},
-		{"Problem", record(
-			[]string{"type", "title", "status", "detail"},
-			member{"type", oneOf(problemTypes(o, hooks), "What kind of problem it is.")},
-			member{"title", text()},
-			member{"status", object{{"type", "integer"}}},
-			member{"detail", described("string", "What is wrong and what to do.")},
-			member{"reason", described("string", "A stable code of the payment protocol.")},
-			member{"intent", described("string", "The payment whose outcome is not known yet.")},
-		)},
-	}
-	if o.Transfer() != nil {
-		all = append(all, member{"Transfer", transferSchema()})
-	}
+// schemas are the bodies of answers in JSON.
+func schemas(o *offer.Offer, served Served) object {
+	types := append(slices.Clip(served.Types),
+		Type{"Invoice", invoice{}}, Type{"Method", invoiceMethod{}}, Type{"Fallback", offer.Fallback{}},
+		Type{"JRD", jrd{}}, Type{"DIDDocument", did{}}, Type{"NodeInfo", nodeInfo{}}, Type{"PackageDocument", packageJSON{}},
+		Type{"AgentCard", agentCard{}}, Type{"Linkset", linkset{}})
 	if len(o.USDC()) > 0 {
-		all = append(all, member{"Requirement", requirementSchema()}, member{"Settlement", settlementSchema()})
+		types = append(types, Type{"X402Resources", x402Discovery{}})
 	}
-	return append(append(all, rpcSchemas()...), documentSchemas(o)...)
-}
-
-// record is the schema of an object with its required members.
-func record(names []string, properties ...member) object {
-	return object{{"type", "object"}, {"required", names}, {"properties", object(properties)}}
-}
-
-func listOf(schema object) object { return object{{"type", "array"}, {"items", schema}} }
-
-func dollars() object { return described("number", "US dollars.") }
-
-// decimal is an amount of dollars for programs without exact numbers.
-func decimal() object {
-	return object{{"type", "string"}, {"pattern", `^-?[0-9]+\.[0-9]{2}$`}, {"description", "US dollars with two decimals."}}
-}
-
-func currencyMember() member { return member{"currency", object{{"const", "USD"}}} }
-
-func uri(description string) object {
-	return object{{"type", "string"}, {"format", "uri"}, {"description", description}}
-}
-
-func invoiceSchema() object {
-	return record(
-		[]string{"id", "amountUsd", "currency", "description", "card", "methods"},
-		member{"id", text()},
-		member{"amountUsd", dollars()},
-		currencyMember(),
-		member{"description", text()},
-		member{"card", uri("The card checkout.")},
-		member{"methods", listOf(ref("Method"))},
-	)
-}
-
-// methodSchema is the schema of offer.Method as the invoice carries it.
-func methodSchema(o *offer.Offer) object {
-	var schemes []string
+	if o.Funding != nil {
+		types = append(types, Type{"FundingManifest", fundingManifest{}})
+	}
+	var schemes []any
 	for _, m := range o.Methods(offer.Live{}) {
-		if !slices.Contains(schemes, m.Scheme) {
+		if !slices.Contains(schemes, any(m.Scheme)) {
 			schemes = append(schemes, m.Scheme)
 		}
 	}
-	return record(
-		[]string{"rail", "scheme", "title", "amountUsd", "available"},
-		member{"rail", object{{"type", "string"}, {"enum", railNames(o)}}},
-		member{"scheme", object{{"type", "string"}, {"enum", schemes}}},
-		member{"title", text()},
-		member{"url", uri("A web address.")},
-		member{"uri", uri("Any other payment URI.")},
-		member{"amountUsd", dollars()},
-		member{"network", described("string", "The chain as a CAIP-2 id, or \"fiat\".")},
-		member{"asset", described("string", "The token contract or the currency.")},
-		member{"symbol", text()},
-		member{"amountAtomic", described("string", "An integer in the asset's smallest units.")},
-		member{"payTo", described("string", "Where the money goes.")},
-		member{"memo", described("string", "The text that identifies the offer.")},
-		member{"available", object{{"type", "boolean"}}},
-		member{"reason", described("string", "Why the method is not available.")},
-		member{"uriList", uri("The rail's URI list.")},
-		member{"qr", uri("The rail's QR image.")},
-	)
-}
+	words := map[string][]any{
+		"currency":      {"USD"},
+		"Method.rail":   list(railNames(o)),
+		"Method.scheme": schemes,
 
-// transferSchema is the JSON form of the bank-transfer page.
-func transferSchema() object {
-	return record(
-		[]string{"rail", "title", "payee", "amountUsd", "amount", "currency", "memo", "inbox", "uri"},
-		member{"rail", text()},
-		member{"title", text()},
-		member{"payee", text()},
-		member{"amountUsd", dollars()},
-		member{"amount", decimal()},
-		currencyMember(),
-		member{"memo", described("string", "The text that identifies the offer on the bank statement.")},
-		member{"inbox", described("string", "The e-mail address that answers with the bank details.")},
-		member{"uri", uri("The mail that asks for the invoice.")},
-	)
+		"Fallback.scheme":  {offer.SchemeCard},
+		"Fallback.network": {"fiat"},
+		"Fallback.asset":   {"USD"},
+		"Fallback.methods": list(o.Card.PaymentMethods),
+
+		"NodeInfo.version":          {"2.1"},
+		"AgentCard.protocolVersion": {"0.3.0"},
+		"X402Resources.version":     {1},
+		"X402Resources.x402Version": {2},
+
+		"FundingManifest.version":                 {"v1.0.0"},
+		"FundingManifest.entity.type":             list(offer.EntityTypes),
+		"FundingManifest.entity.role":             list(offer.EntityRoles),
+		"FundingManifest.funding.channels.type":   {"bank", "payment-provider", "other"},
+		"FundingManifest.funding.plans.status":    {"active"},
+		"FundingManifest.funding.plans.frequency": {"one-time"},
+	}
+	maps.Copy(words, served.Words)
+	return append(goSchemas(types, words), rpcSchemas()...)
 }

@@ -14,13 +14,13 @@ type packageJSON struct {
 	Version     string    `json:"version"`
 	Private     bool      `json:"private"`
 	Description string    `json:"description"`
-	Homepage    string    `json:"homepage"`
+	Homepage    string    `json:"homepage" jsonschema:"The page for people."`
 	Funding     []funding `json:"funding"`
 }
 
 type funding struct {
 	Type string `json:"type"`
-	URL  string `json:"url"`
+	URL  string `json:"url" jsonschema:"Where to pay."`
 }
 
 // Package is the package document (npm package.json). Funding holds web

@@ -194,7 +194,7 @@ func TestAPICatalogDescribesBothInterfaces(t *testing.T) {
 
 func TestX402ListsThePayableURL(t *testing.T) {
 	o := fullOffer(t, terms())
-	doc := decode(t, X402(o, []byte(`[{"scheme":"exact","amount":"42000000"}]`)))
+	doc := decode(t, X402(o, []map[string]string{{"scheme": "exact", "amount": "42000000"}}))
 	require.EqualValues(t, 1, doc["version"])
 	require.EqualValues(t, 2, doc["x402Version"])
 	require.Equal(t, []any{"https://pay.example.org/v1/sponsor"}, doc["resources"])

@@ -24,14 +24,14 @@ func hostileOffer(t *testing.T) *offer.Offer {
 
 func TestOperatorTextSurvivesInJSON(t *testing.T) {
 	o := hostileOffer(t)
-	card, info, api := decode(t, AgentCard(o)), decode(t, NodeInfo(o)), decode(t, OpenAPI(o))
+	card, info, api := decode(t, AgentCard(o)), decode(t, NodeInfo(o)), decode(t, OpenAPI(o, served(o)))
 	require.Equal(t, "N "+hostile, card["name"])
 	require.Equal(t, "D "+hostile, card["description"])
 	require.Equal(t, "O "+hostile, at(t, card, "provider", "organization"))
 	require.Equal(t, "N "+hostile, at(t, info, "metadata", "nodeName"))
 	require.Equal(t, "N "+hostile, at(t, api, "info", "title"))
 	require.Equal(t, "D "+hostile, decode(t, Invoice(o, offer.Live{}))["description"])
-	require.Equal(t, "N "+hostile, decode(t, X402(o, []byte("[]")))["name"])
+	require.Equal(t, "N "+hostile, decode(t, X402(o, []string{}))["name"])
 }
 
 func TestEveryDocumentStaysWellFormedWithOperatorText(t *testing.T) {
@@ -89,7 +89,7 @@ func TestOperatorTextIsEscapedWhereMarkdownIsRead(t *testing.T) {
 	require.Contains(t, llms, "# "+markdown(o.Name)+"\n")
 	require.Contains(t, llms, markdown(o.Operator)+". "+markdown(o.Description)+"\n")
 	// OpenAPI reads descriptions as CommonMark, and titles as plain text.
-	require.Equal(t, markdown(o.Description), at(t, decode(t, OpenAPI(o)), "info", "description"))
+	require.Equal(t, markdown(o.Description), at(t, decode(t, OpenAPI(o, served(o))), "info", "description"))
 }
 
 func TestSkillFrontmatter(t *testing.T) {

@@ -75,7 +75,7 @@ type Fallback struct {
 	Network   string   `json:"network"`
 	AmountUSD USD      `json:"amountUsd"`
 	Asset     string   `json:"asset"`
-	URL       string   `json:"url"`
+	URL       string   `json:"url" jsonschema:"The card checkout."`
 	Methods   []string `json:"methods"`
 }
 

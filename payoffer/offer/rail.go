@@ -36,20 +36,18 @@ type Method struct {
 	Title  string `json:"title"`
 	// URL is a web address; URI any other payment URI. One of them is set
 	// when the method is available.
-	URL       string `json:"url,omitempty"`
-	URI       string `json:"uri,omitempty"`
-	AmountUSD USD    `json:"amountUsd"`
-	// Network is a CAIP-2 id, Asset the token contract or the coin's symbol,
-	// AmountAtomic an integer in the asset's atomic units.
-	Network      string `json:"network,omitempty"`
-	Asset        string `json:"asset,omitempty"`
+	URL          string `json:"url,omitempty" jsonschema:"A web address."`
+	URI          string `json:"uri,omitempty" jsonschema:"Any other payment URI."`
+	AmountUSD    USD    `json:"amountUsd"`
+	Network      string `json:"network,omitempty" jsonschema:"The chain as a CAIP-2 id, or fiat."`
+	Asset        string `json:"asset,omitempty" jsonschema:"The token contract or the currency."`
 	Symbol       string `json:"symbol,omitempty"`
 	AmountAtomic string `json:"amountAtomic,omitempty"`
-	PayTo        string `json:"payTo,omitempty"`
-	Memo         string `json:"memo,omitempty"`
+	PayTo        string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
+	Memo         string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
 	// Available is false while the rail cannot quote; Reason says why.
 	Available bool   `json:"available"`
-	Reason    string `json:"reason,omitempty"`
+	Reason    string `json:"reason,omitempty" jsonschema:"Why the method is not available."`
 	// Facts are the same terms for people, to stand beside a QR code.
 	Facts []Fact `json:"-"`
 }

@@ -15,24 +15,20 @@ import (
 type feed struct {
 	Offer       string       `json:"offer"`
 	Transitions []transition `json:"transitions"`
-	// Last is the seq to ask after next time, and Next the address of that.
-	Last int64  `json:"last"`
-	Next string `json:"next"`
+	Last        int64        `json:"last" jsonschema:"The seq of the last change; the one asked after where there is none."`
+	Next        string       `json:"next" jsonschema:"What to ask for next time, whether or not there is more now."`
 }
 
 // transition is one change of a receipt, without anything about the payer and
 // without what an operator noted.
 type transition struct {
-	Seq int64 `json:"seq"`
-	// ID names the change for good, as its announcements do.
-	ID string `json:"id"`
-	// Receipt is the receipt's ID, and Version the one that it reached.
-	Rail    string `json:"rail"`
-	Receipt string `json:"receipt"`
-	Version int64  `json:"version"`
-	// From is null for the first change of a receipt.
-	From *string `json:"from"`
-	To   string  `json:"to"`
+	Seq     int64   `json:"seq" jsonschema:"Grows in the order in which changes are recorded; not every number is used."`
+	ID      string  `json:"id" jsonschema:"Names the change for good, as its announcements do: rail, receipt (percent-encoded) and version."`
+	Rail    string  `json:"rail"`
+	Receipt string  `json:"receipt" jsonschema:"The receipt's id."`
+	Version int64   `json:"version" jsonschema:"Counts the changes of the receipt."`
+	From    *string `json:"from" jsonschema:"The status before; null for the first change of a receipt."`
+	To      string  `json:"to" jsonschema:"The status after."`
 	// The amounts, and what they were worth, are those after the change; all
 	// below is what is known of the receipt now.
 	AmountAtomic     string     `json:"amountAtomic"`
@@ -40,14 +36,13 @@ type transition struct {
 	AmountUSD        *offer.USD `json:"amountUsd"`
 	AmountUSDDecimal *string    `json:"amountUsdDecimal"`
 	Asset            string     `json:"asset"`
-	Via              string     `json:"via,omitempty"`
-	Evidence         string     `json:"evidence"`
-	Own              bool       `json:"own"`
+	Via              string     `json:"via,omitempty" jsonschema:"How the money was sent, where it is known."`
+	Evidence         string     `json:"evidence" jsonschema:"What proves the movement now."`
+	Own              bool       `json:"own" jsonschema:"Whether the operator paid."`
 	Testnet          bool       `json:"testnet"`
 	OccurredAt       string     `json:"occurredAt"`
-	// Cause is what the change was noticed by, and At when it was recorded.
-	Cause string `json:"cause"`
-	At    string `json:"at"`
+	Cause            string     `json:"cause" jsonschema:"A short word for what the change was noticed by."`
+	At               string     `json:"at"`
 }
 
 // readFeed is the feed, which is for programs alone.

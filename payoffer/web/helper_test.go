@@ -82,11 +82,15 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
+	quoted := x402.PaymentRequiredV1{
+		X402Version: 1, CardQuote: x402.CardQuote{Error: "payment required", Fallback: offer.Fallback{AmountUSD: 42_00}},
+		Accepts: []x402.RequirementsV1{{Scheme: "exact"}},
+	}
 	return &world{
 		offer: makeOffer(t, terms(), "base"), key: qrKey,
 		live:    offer.Live{Satoshis: 45_678, RateAt: at},
 		accepts: []x402.Requirements{{Scheme: "exact", Network: "eip155:8453", Amount: "42000000", PayTo: payTo}},
-		quote:   &x402.Quote{Header: "cXVvdGU=", Body: []byte(`{"x402Version":1,"error":"payment required","accepts":[{"scheme":"exact"}],"fallback":{"amountUsd":42}}` + "\n")},
+		quote:   &x402.Quote{Header: "cXVvdGU=", Body: encode(quoted), Terms: quoted},
 		health: []observe.Health{
 			{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
 			{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
@@ -175,6 +179,24 @@ func readJSON(t testing.TB, res *http.Response) map[string]any {
 	require.NoError(t, json.Unmarshal([]byte(read(t, res)), &v))
 	return v
 }
+
+// served are the methods and paths of the offer as the description has them:
+// the QR images are one path, a template, and so are the webhooks of the
+// storefronts.
+func served(s *Server) (all []path) {
+	for _, row := range s.table() {
+		all = append(all, path{row.method, row.path})
+	}
+	if s.Hooks.Card != nil {
+		all = append(all, path{http.MethodPost, offer.PathHookCard})
+	}
+	if len(s.Hooks.Storefronts) > 0 {
+		all = append(all, path{http.MethodPost, offer.PathHook + "/{storefront}/{secret}"})
+	}
+	return all
+}
+
+type path struct{ method, path string }
 
 // serves reports whether the server answers at an address.
 func serves(t testing.TB, s *Server, target string) bool {

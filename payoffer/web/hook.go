@@ -22,8 +22,6 @@ const (
 	cardPatience, storefrontPatience = 10 * time.Second, 4 * time.Second
 	// hookRetry is when a provider may repeat what could not be recorded.
 	hookRetry = 60 * time.Second
-	// pathStorefrontHook is a template: a storefront's name, and its secret.
-	pathStorefrontHook = offer.PathHook + "/{storefront}/{secret}"
 )
 
 // Hooks take the webhooks of providers. Where none is, the path is left to the
@@ -71,14 +69,17 @@ func (s *Server) listen(a answers) {
 	}
 }
 
+// delivered is the body of the answer to a delivery that was recorded.
+type delivered struct {
+	Received bool `json:"received"`
+}
+
 func (s *Server) newHook(a answers, rail string, receiver observe.Hook, patience time.Duration) *hook {
 	h := &hook{rail: rail, receiver: receiver, patience: patience, answers: a, onDelivery: s.OnDelivery}
 	if h.onDelivery == nil {
 		h.onDelivery = func(string, observe.Verdict) {}
 	}
-	h.received = a.json(http.StatusOK, cacheNever, struct {
-		Received bool `json:"received"`
-	}{true})
+	h.received = a.json(http.StatusOK, cacheNever, delivered{true})
 	h.notAllowed = a.notAllowed(http.MethodPost)
 	h.tooLarge = a.problem(http.StatusRequestEntityTooLarge, problemTooLarge, "A delivery of more than 256 KiB is not read, and nothing was recorded.")
 	h.unread = a.problem(http.StatusBadRequest, problemBody,
@@ -161,6 +162,6 @@ func (h *hook) judged(v observe.Verdict, detail string) *answer {
 	}
 }
 
-func (h *hook) refused(status int, kind [2]string, detail string, headers ...header) *answer {
-	return h.problem(status, kind, sentence(cmp.Or(detail, kind[1])), headers...)
+func (h *hook) refused(status int, kind problemKind, detail string, headers ...header) *answer {
+	return h.problem(status, kind, sentence(cmp.Or(detail, kind.title)), headers...)
 }

@@ -11,47 +11,57 @@ import (
 
 // problem is an error as RFC 9457 writes it.
 type problem struct {
-	// Type is a stable name of the kind of problem, a URN.
-	Type   string `json:"type"`
+	Type   string `json:"type" jsonschema:"What kind of problem it is."`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
-	// Detail is a sentence for a person: what is wrong and what to do.
-	Detail string `json:"detail"`
-	// Reason is a stable code of the payment protocol.
-	Reason string `json:"reason,omitempty"`
-	// Intent names the payment whose outcome is not known yet.
-	Intent string `json:"intent,omitempty"`
+	Detail string `json:"detail" jsonschema:"What is wrong and what to do."`
+	Reason string `json:"reason,omitempty" jsonschema:"A stable code of the payment protocol."`
+	Intent string `json:"intent,omitempty" jsonschema:"The payment whose outcome is not known yet."`
 }
 
 // problemType begins every problem's type. It names no host, so that it is the
 // same on every server.
 const problemType = "urn:pay-offer:problem:"
 
-// Kinds of problems: the end of the type, and the title.
+// problemKind is a kind of problem: the end of its type, and its title.
+type problemKind struct{ name, title string }
+
+// Kinds of problems.
 var (
-	problemMethod       = [2]string{"method-not-allowed", "The method is not allowed here"}
-	problemTooLarge     = [2]string{"body-too-large", "The body is too large"}
-	problemBody         = [2]string{"bad-body", "The body cannot be read"}
-	problemNotFound     = [2]string{"not-found", "There is nothing at this address"}
-	problemNotStarted   = [2]string{"not-started", "The service is starting"}
-	problemNoRate       = [2]string{"no-rate", "The rail cannot quote a price now"}
-	problemResource     = [2]string{"bad-resource", "The resource parameter cannot be read"}
-	problemUnknown      = [2]string{"unknown-resource", "The resource is not known here"}
-	problemPage         = [2]string{"bad-page", "The page parameters cannot be read"}
-	problemLedger       = [2]string{"ledger-unavailable", "The receipts cannot be read now"}
-	problemOpen         = [2]string{"open-settlement", "The outcome of the payment is not known yet"}
-	problemSettlement   = [2]string{"settlement-unavailable", "The payment cannot be taken now"}
-	problemConflict     = [2]string{"payment-conflict", "The payment is in use by another one"}
-	problemMalformed    = [2]string{"malformed-payment", "The payment cannot be read"}
-	problemTooManyTries = [2]string{"too-many-attempts", "Too many payment attempts"}
-	problemUnverified   = [2]string{"unverified-delivery", "The delivery is not proven to come from the provider"}
-	problemDelivery     = [2]string{"malformed-delivery", "The delivery cannot be read"}
-	problemNotRecorded  = [2]string{"delivery-unavailable", "The delivery cannot be recorded now"}
+	problemMethod       = problemKind{"method-not-allowed", "The method is not allowed here"}
+	problemTooLarge     = problemKind{"body-too-large", "The body is too large"}
+	problemBody         = problemKind{"bad-body", "The body cannot be read"}
+	problemNotFound     = problemKind{"not-found", "There is nothing at this address"}
+	problemNotStarted   = problemKind{"not-started", "The service is starting"}
+	problemNoRate       = problemKind{"no-rate", "The rail cannot quote a price now"}
+	problemResource     = problemKind{"bad-resource", "The resource parameter cannot be read"}
+	problemUnknown      = problemKind{"unknown-resource", "The resource is not known here"}
+	problemPage         = problemKind{"bad-page", "The page parameters cannot be read"}
+	problemLedger       = problemKind{"ledger-unavailable", "The receipts cannot be read now"}
+	problemMalformed    = problemKind{"malformed-payment", "The payment cannot be read"}
+	problemOpen         = problemKind{"open-settlement", "The outcome of the payment is not known yet"}
+	problemSettlement   = problemKind{"settlement-unavailable", "The payment cannot be taken now"}
+	problemConflict     = problemKind{"payment-conflict", "The payment is in use by another one"}
+	problemTooManyTries = problemKind{"too-many-attempts", "Too many payment attempts"}
+	problemUnverified   = problemKind{"unverified-delivery", "The delivery is not proven to come from the provider"}
+	problemDelivery     = problemKind{"malformed-delivery", "The delivery cannot be read"}
+	problemNotRecorded  = problemKind{"delivery-unavailable", "The delivery cannot be recorded now"}
+)
+
+// Kinds of problems that every offer has, that one has with a rail for programs,
+// and that one has with webhooks.
+var (
+	commonProblems = []problemKind{
+		problemMethod, problemTooLarge, problemBody, problemNotFound, problemNotStarted, problemNoRate, problemResource, problemUnknown,
+		problemPage, problemLedger, problemMalformed,
+	}
+	paymentProblems = []problemKind{problemOpen, problemSettlement, problemConflict, problemTooManyTries}
+	hookProblems    = []problemKind{problemUnverified, problemDelivery, problemNotRecorded}
 )
 
 // problem is an answer with problem details. It is never stored.
-func (all answers) problem(status int, kind [2]string, detail string, headers ...header) *answer {
-	return all.problemOf(problem{Type: problemType + kind[0], Title: kind[1], Status: status, Detail: detail}, headers...)
+func (all answers) problem(status int, kind problemKind, detail string, headers ...header) *answer {
+	return all.problemOf(problem{Type: problemType + kind.name, Title: kind.title, Status: status, Detail: detail}, headers...)
 }
 
 func (all answers) problemOf(p problem, headers ...header) *answer {

@@ -37,29 +37,26 @@ const (
 type report struct {
 	summary
 	Receipts []receipt `json:"receipts"`
-	// Next is the address of the page with older receipts, null on the last.
-	Next *string `json:"next"`
+	Next     *string   `json:"next" jsonschema:"The page with older receipts; null on the last."`
 }
 
 // receipt is one money movement, without anything about the payer.
 type receipt struct {
-	// ID names the movement by its evidence, Number counts receipts for the
-	// query parameter before.
-	ID               string     `json:"id"`
-	Number           int64      `json:"number"`
+	ID               string     `json:"id" jsonschema:"Names the movement of money by its evidence."`
+	Number           int64      `json:"number" jsonschema:"Counts the receipts, for the parameter before."`
 	Rail             string     `json:"rail"`
-	Via              string     `json:"via,omitempty"`
-	Status           string     `json:"status"`
-	Evidence         string     `json:"evidence"`
-	Final            bool       `json:"final"`
-	Own              bool       `json:"own"`
+	Via              string     `json:"via,omitempty" jsonschema:"How the money was sent, where it is known."`
+	Status           string     `json:"status" jsonschema:"What the movement amounts to."`
+	Evidence         string     `json:"evidence" jsonschema:"What proves the movement."`
+	Final            bool       `json:"final" jsonschema:"Whether nothing can change the receipt any more."`
+	Own              bool       `json:"own" jsonschema:"Whether the operator paid."`
 	Testnet          bool       `json:"testnet"`
 	Asset            string     `json:"asset"`
 	AmountAtomic     string     `json:"amountAtomic"`
 	RefundedAtomic   string     `json:"refundedAtomic"`
 	AmountUSD        *offer.USD `json:"amountUsd"`
 	AmountUSDDecimal *string    `json:"amountUsdDecimal"`
-	Transaction      string     `json:"transaction,omitempty"`
+	Transaction      string     `json:"transaction,omitempty" jsonschema:"Where the movement is recorded."`
 	OccurredAt       string     `json:"occurredAt"`
 }
 

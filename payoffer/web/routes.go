@@ -10,9 +10,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Route is a method and a path that the server answers.
-type Route struct{ Method, Path string }
-
 // route is one row of the table: a method, a path and its answer. GET answers
 // HEAD too; OPTIONS and all other methods are answered for every path alike.
 type route struct {
@@ -58,7 +55,7 @@ func (s *Server) table() []route {
 		{get, offer.PathSecurityRoot, s.redirect(o.URL(offer.PathSecurity))},
 		{get, offer.PathAgentCard, agentCard},
 		{get, offer.PathAgentCardOld, agentCard},
-		{get, offer.PathOpenAPI, s.document(document.OpenAPI(o, s.Hooks.rails()...))},
+		{get, offer.PathOpenAPI, s.document(OpenAPI(o, s.Hooks.rails()...))},
 		{get, offer.PathLLMs, s.document(document.LLMs(o))},
 		{get, offer.PathAPICatalog, s.apiCatalog()},
 		{get, offer.PathIcon, s.icon()},
@@ -67,7 +64,7 @@ func (s *Server) table() []route {
 		routes = append(routes, route{get, offer.PathFunding, s.document(document.Funding(o))})
 	}
 	if accepts := s.Payments.Accepts(); len(accepts) > 0 {
-		x402JSON := s.document(document.X402(o, encode(accepts)))
+		x402JSON := s.document(document.X402(o, accepts))
 		routes = append(routes, route{get, offer.PathX402, x402JSON}, route{get, offer.PathX402JSON, x402JSON})
 	}
 	for _, rail := range o.Rails {
@@ -79,23 +76,6 @@ func (s *Server) table() []route {
 		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.transferPage(transfer)})
 	}
 	return append(routes, route{get, pathImage, http.HandlerFunc(s.qrImage)})
-}
-
-// Routes are all methods and paths of the offer in the order of the table,
-// HEAD and OPTIONS left out, and then the webhooks. The QR images are one path,
-// a template, and so are the webhooks of the storefronts.
-func (s *Server) Routes() []Route {
-	var routes []Route
-	for _, row := range s.table() {
-		routes = append(routes, Route{row.method, row.path})
-	}
-	if s.Hooks.Card != nil {
-		routes = append(routes, Route{http.MethodPost, offer.PathHookCard})
-	}
-	if len(s.Hooks.Storefronts) > 0 {
-		routes = append(routes, Route{http.MethodPost, pathStorefrontHook})
-	}
-	return routes
 }
 
 // resource is everything that one path answers.

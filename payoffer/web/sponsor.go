@@ -1,33 +1,49 @@
 package web
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// howToSponsor is GET /v1/sponsor: the terms of the quote, without a demand,
-// and how to pay.
+// payableTerms and cardTerms are the terms of the quote, with and without a
+// rail for programs, and how to pay.
+type (
+	payableTerms struct {
+		x402.PaymentRequiredV1
+		howToPay
+	}
+	cardTerms struct {
+		x402.CardQuote
+		howToPay
+	}
+	howToPay struct {
+		Offer       string    `json:"offer"`
+		Description string    `json:"description"`
+		How         string    `json:"howToPay" jsonschema:"What a client has to do."`
+		Method      string    `json:"method"`
+		URL         string    `json:"url" jsonschema:"The payable URL."`
+		AmountUSD   offer.USD `json:"amountUsd"`
+		Currency    string    `json:"currency"`
+		Invoice     string    `json:"invoice" jsonschema:"Every way to pay."`
+	}
+)
+
+// howToSponsor is GET /v1/sponsor: the terms without a demand.
 func (s *Server) howToSponsor() *answer {
-	o := s.Offer
-	how := "This offer takes no x402 payment. Open fallback.url, or choose another rail from invoice."
-	if len(s.Payments.Accepts()) > 0 {
-		how = "Send POST to url without a payment to get the quote (402), sign one of accepts, and send POST again with the payment in " +
-			x402.HeaderSignature + ". First raise your client's spending limit to " + o.Amount.String() + " USD. Or open fallback.url."
+	o, terms := s.Offer, s.Payments.Quote().Terms
+	how := howToPay{
+		Offer: o.ID, Description: o.Description, Method: http.MethodPost, URL: o.URL(offer.PathSponsor),
+		AmountUSD: o.Amount, Currency: "USD", Invoice: o.URL(offer.PathInvoice),
 	}
-	body := make(map[string]json.RawMessage)
-	if err := json.Unmarshal(s.Payments.Quote().Body, &body); err != nil {
-		panic("web: the quote is no JSON object: " + err.Error())
+	if len(s.Payments.Accepts()) == 0 {
+		how.How = "This offer takes no x402 payment. Open fallback.url, or choose another rail from invoice."
+		return s.json(http.StatusOK, cacheDocument, cardTerms{terms.CardQuote, how})
 	}
-	for name, value := range map[string]any{
-		"offer": o.ID, "description": o.Description, "howToPay": how, "method": http.MethodPost, "url": o.URL(offer.PathSponsor),
-		"amountUsd": o.Amount, "currency": "USD", "invoice": o.URL(offer.PathInvoice),
-	} {
-		body[name] = encode(value)
-	}
-	return s.json(http.StatusOK, cacheDocument, body)
+	how.How = "Send POST to url without a payment to get the quote (402), sign one of accepts, and send POST again with the payment in " +
+		x402.HeaderSignature + ". First raise your client's spending limit to " + o.Amount.String() + " USD. Or open fallback.url."
+	return s.json(http.StatusOK, cacheDocument, payableTerms{terms, how})
 }
 
 // sponsor is POST /v1/sponsor: the quote for a request without a payment, else
@@ -73,17 +89,16 @@ func (s *Server) outcome(o x402.Outcome) *answer {
 
 // paid is the body of a settled payment.
 type paid struct {
-	Success bool `json:"success"`
-	// Status is what stands behind it: "seen" or "claimed".
-	Status      string    `json:"status"`
+	Success     bool      `json:"success"`
+	Status      string    `json:"status" jsonschema:"Whether the payment was read on the chain or is the facilitator's word."`
 	Offer       string    `json:"offer"`
 	AmountUSD   offer.USD `json:"amountUsd"`
 	Currency    string    `json:"currency"`
-	Network     string    `json:"network"`
-	Transaction string    `json:"transaction"`
+	Network     string    `json:"network" jsonschema:"The chain, in the words of the version that the payment has."`
+	Transaction string    `json:"transaction" jsonschema:"The transaction's hash."`
 	Payer       string    `json:"payer"`
-	ReceiptURL  string    `json:"receiptUrl"`
-	Description string    `json:"description"`
+	ReceiptURL  string    `json:"receiptUrl" jsonschema:"Where the receipt appears once it is confirmed."`
+	Description string    `json:"description" jsonschema:"What the answer means."`
 }
 
 func (s *Server) settled(o x402.Outcome) *answer {
@@ -127,7 +142,7 @@ func (s *Server) malformed(reason, detail string) *answer {
 }
 
 // failed is a problem with the outcome's own sentence before what to do.
-func (s *Server) failed(status int, kind [2]string, o x402.Outcome, remedy string) *answer {
+func (s *Server) failed(status int, kind problemKind, o x402.Outcome, remedy string) *answer {
 	var headers []header
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		headers = append(headers, retryAfter(o.RetryAfter))
@@ -137,6 +152,6 @@ func (s *Server) failed(status int, kind [2]string, o x402.Outcome, remedy strin
 		detail = sentence(o.Detail) + " " + remedy
 	}
 	return s.problemOf(problem{
-		Type: problemType + kind[0], Title: kind[1], Status: status, Detail: detail, Reason: o.Reason, Intent: o.Intent,
+		Type: problemType + kind.name, Title: kind.title, Status: status, Detail: detail, Reason: o.Reason, Intent: o.Intent,
 	}, headers...)
 }

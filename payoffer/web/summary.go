@@ -34,21 +34,21 @@ const definition = "received = confirmed money with evidence signed, provider, c
 // decimals.
 type summary struct {
 	Offer              string        `json:"offer"`
-	Status             string        `json:"status"`
+	Status             string        `json:"status" jsonschema:"partial: some money may be unseen or of unknown value."`
 	ObservedAt         string        `json:"observedAt"`
-	Definition         string        `json:"definition"`
-	GoalUSD            offer.USD     `json:"goalUsd"`
+	Definition         string        `json:"definition" jsonschema:"What the words of the report mean."`
+	GoalUSD            offer.USD     `json:"goalUsd" jsonschema:"US dollars. The price."`
 	GoalUSDDecimal     string        `json:"goalUsdDecimal"`
 	GoalMet            bool          `json:"goalMet"`
-	ReceivedUSD        offer.USD     `json:"receivedUsd"`
+	ReceivedUSD        offer.USD     `json:"receivedUsd" jsonschema:"US dollars. Confirmed money, less refunds."`
 	ReceivedDecimal    string        `json:"receivedUsdDecimal"`
-	ExternalUSD        offer.USD     `json:"externalUsd"`
+	ExternalUSD        offer.USD     `json:"externalUsd" jsonschema:"US dollars. received without the operator's own payments."`
 	ExternalDecimal    string        `json:"externalUsdDecimal"`
-	RemainingUSD       offer.USD     `json:"remainingUsd"`
+	RemainingUSD       offer.USD     `json:"remainingUsd" jsonschema:"US dollars. What is missing to the goal."`
 	RemainingDecimal   string        `json:"remainingUsdDecimal"`
-	TestnetUSD         offer.USD     `json:"testnetUsd"`
+	TestnetUSD         offer.USD     `json:"testnetUsd" jsonschema:"US dollars. Money of test networks that counts nowhere."`
 	TestnetUSDDecimal  string        `json:"testnetUsdDecimal"`
-	TestnetMoneyCounts bool          `json:"testnetMoneyCounts"`
+	TestnetMoneyCounts bool          `json:"testnetMoneyCounts" jsonschema:"Whether the offer runs on test networks alone."`
 	Rails              []railSummary `json:"rails"`
 }
 
@@ -59,22 +59,22 @@ type summary struct {
 // settlements.
 type railSummary struct {
 	Rail    string  `json:"rail"`
-	State   string  `json:"state"`
-	Source  *string `json:"source"`
+	State   string  `json:"state" jsonschema:"How well the rail is observed. partial: the sums are a lower bound. manual: the operator enters receipts. unknown: money may have arrived unseen. removed: the rail is no longer offered."`
+	Source  *string `json:"source" jsonschema:"What the rail is observed by."`
 	Testnet bool    `json:"testnet"`
 	// Confirmed, Seen and Reversed are less what was refunded of them, so that
 	// they and Refunded add up. Asserted is the part of Seen that rests on
 	// unsigned messages.
-	Confirmed       *tally  `json:"confirmed"`
-	Seen            *tally  `json:"seen"`
-	Asserted        *tally  `json:"asserted"`
-	Claimed         *tally  `json:"claimed"`
-	Settling        *tally  `json:"settling"`
-	Refunded        *tally  `json:"refunded"`
-	Reversed        *tally  `json:"reversed"`
-	ObservedThrough *string `json:"observedThrough"`
+	Confirmed       *tally  `json:"confirmed" jsonschema:"Received, less what was refunded of it."`
+	Seen            *tally  `json:"seen" jsonschema:"Announced and not sure yet, less refunds."`
+	Asserted        *tally  `json:"asserted" jsonschema:"The part of seen that rests on unsigned messages alone."`
+	Claimed         *tally  `json:"claimed" jsonschema:"A facilitator's word alone."`
+	Settling        *tally  `json:"settling" jsonschema:"Payments whose outcome is not known yet."`
+	Refunded        *tally  `json:"refunded" jsonschema:"What went back; payments that did so in part are not counted."`
+	Reversed        *tally  `json:"reversed" jsonschema:"What was taken back by a dispute or the operator, less refunds."`
+	ObservedThrough *string `json:"observedThrough" jsonschema:"How far the source has been read."`
 	LagSeconds      *int64  `json:"lagSeconds"`
-	LastError       *string `json:"lastError"`
+	LastError       *string `json:"lastError" jsonschema:"Why the rail is not observed as it should be."`
 }
 
 // tally is a sum in atomic units of the rail's asset and in dollars; the

@@ -14,9 +14,9 @@ type transferTerms struct {
 	AmountUSD offer.USD `json:"amountUsd"`
 	Amount    string    `json:"amount"`
 	Currency  string    `json:"currency"`
-	Memo      string    `json:"memo"`
-	Inbox     string    `json:"inbox"`
-	URI       string    `json:"uri"`
+	Memo      string    `json:"memo" jsonschema:"The text that identifies the offer on the bank statement."`
+	Inbox     string    `json:"inbox" jsonschema:"The e-mail address that answers with the bank details."`
+	URI       string    `json:"uri" jsonschema:"The mail that asks for the invoice."`
 }
 
 // transferPage is the bank-transfer rail: a page for people, JSON for

@@ -55,7 +55,7 @@ func literals(t *testing.T, file, prefix string) []any {
 
 func TestEveryErrorCodeOfARailIsDescribedInEveryLanguage(t *testing.T) {
 	codes := literals(t, "../observe/health.go", "Err")
-	require.ElementsMatch(t, codes, enum(t, "RailReport", "lastError"))
+	require.ElementsMatch(t, append(codes, nil), enum(t, "RailReport", "lastError"))
 	require.Len(t, errorWords, len(codes))
 	for _, code := range codes {
 		require.NotEmpty(t, errorWords[code.(string)], code)

@@ -13,8 +13,11 @@ type Quote struct {
 	// Header is the value of PAYMENT-REQUIRED; empty for an offer without a
 	// USDC rail.
 	Header string
-	// Body is the JSON body: the version 1 quote with the card checkout.
+	// Body is Terms as JSON, for an offer without a USDC rail only the part that
+	// every quote has.
 	Body []byte
+	// Terms are the version 1 quote with the card checkout.
+	Terms PaymentRequiredV1
 }
 
 // unpaid is the error of a quote that answers a request without payment.
@@ -28,9 +31,9 @@ func requirements(u *offer.USDC) Requirements {
 	}
 }
 
-func (s *Service) requirementsV1(u *offer.USDC) requirementsV1 {
+func (s *Service) requirementsV1(u *offer.USDC) RequirementsV1 {
 	v2, resource := requirements(u), s.resource()
-	return requirementsV1{
+	return RequirementsV1{
 		Scheme: v2.Scheme, Network: u.Network.Name, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
 		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
 		MaxTimeoutSeconds: v2.MaxTimeoutSeconds, Extra: v2.Extra,
@@ -102,19 +105,17 @@ func (s *Service) Quote() *Quote { return s.quote.Load() }
 
 // Refusal is a quote of the same terms whose error is reason.
 func (s *Service) Refusal(reason string) *Quote {
+	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.offer.Card.Fallback()}}
 	if len(s.rails) == 0 {
-		return &Quote{Body: encodeBody(map[string]any{"error": reason, "fallback": s.offer.Card.Fallback()})}
+		return &Quote{Body: encodeBody(terms.CardQuote), Terms: terms}
 	}
-	body := paymentRequiredV1{
-		X402Version: 1, Error: reason, Accepts: []requirementsV1{},
-		Fallback: s.offer.Card.Fallback(), Hint: s.Hint(),
-	}
+	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
 	for _, rail := range s.rails {
 		if rail.USDC.Network.V1 {
-			body.Accepts = append(body.Accepts, s.requirementsV1(rail.USDC))
+			terms.Accepts = append(terms.Accepts, s.requirementsV1(rail.USDC))
 		}
 	}
-	return &Quote{Header: EncodeHeader(s.Required(reason)), Body: encodeBody(body)}
+	return &Quote{Header: EncodeHeader(s.Required(reason)), Body: encodeBody(terms), Terms: terms}
 }
 
 func encodeBody(v any) []byte { return append(encode(v), '\n') }

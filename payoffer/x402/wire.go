@@ -49,26 +49,26 @@ type domain struct {
 // Network a CAIP-2 id.
 type Requirements struct {
 	Scheme            string `json:"scheme"`
-	Network           string `json:"network"`
+	Network           string `json:"network" jsonschema:"The chain as a CAIP-2 id."`
 	Amount            string `json:"amount"`
-	Asset             string `json:"asset"`
-	PayTo             string `json:"payTo"`
-	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
-	Extra             domain `json:"extra"`
+	Asset             string `json:"asset" jsonschema:"The token contract."`
+	PayTo             string `json:"payTo" jsonschema:"Where the money goes."`
+	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds" jsonschema:"How long a signed payment is valid, in seconds."`
+	Extra             domain `json:"extra" jsonschema:"Name and version of the token's EIP-712 domain."`
 }
 
-// requirementsV1 is one way to pay in version 1. Network is a chain name.
-type requirementsV1 struct {
+// RequirementsV1 is one way to pay in version 1. Network is a chain name.
+type RequirementsV1 struct {
 	Scheme            string `json:"scheme"`
-	Network           string `json:"network"`
+	Network           string `json:"network" jsonschema:"The name of the chain."`
 	MaxAmountRequired string `json:"maxAmountRequired"`
-	Asset             string `json:"asset"`
-	PayTo             string `json:"payTo"`
-	Resource          string `json:"resource"`
+	Asset             string `json:"asset" jsonschema:"The token contract."`
+	PayTo             string `json:"payTo" jsonschema:"Where the money goes."`
+	Resource          string `json:"resource" jsonschema:"The payable URL."`
 	Description       string `json:"description"`
 	MimeType          string `json:"mimeType"`
-	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
-	Extra             domain `json:"extra"`
+	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds" jsonschema:"How long a signed payment is valid, in seconds."`
+	Extra             domain `json:"extra" jsonschema:"Name and version of the token's EIP-712 domain."`
 }
 
 // PaymentRequired is the version 2 quote: the JSON behind PAYMENT-REQUIRED.
@@ -80,14 +80,20 @@ type PaymentRequired struct {
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// paymentRequiredV1 is the body of every 402: the version 1 quote, the card
-// checkout for a client that cannot pay by x402, and a hint for the buyer.
-type paymentRequiredV1 struct {
-	X402Version int              `json:"x402Version"`
-	Error       string           `json:"error"`
-	Accepts     []requirementsV1 `json:"accepts"`
-	Fallback    offer.Fallback   `json:"fallback"`
-	Hint        string           `json:"hint,omitempty"`
+// CardQuote is the part that every 402 has: the card checkout for a client that
+// cannot pay by x402.
+type CardQuote struct {
+	Error    string         `json:"error"`
+	Fallback offer.Fallback `json:"fallback"`
+}
+
+// PaymentRequiredV1 is the body of a 402: the version 1 quote, the card
+// checkout, and a hint for the buyer.
+type PaymentRequiredV1 struct {
+	X402Version int `json:"x402Version"`
+	CardQuote
+	Accepts []RequirementsV1 `json:"accepts"`
+	Hint    string           `json:"hint" jsonschema:"Advice to the buyer."`
 }
 
 // SettleResponse is the outcome of a settlement: the JSON behind

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// schema is as much of a JSON schema as the tests look at.
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Type                 any
+	Const                any
+	Enum, Required       []any
+	Format, Pattern      string
+	Description          string
+	Minimum              *float64
+	OneOf                []schema
+	Items                *schema
+	Properties           map[string]schema
+	AdditionalProperties any
+}
+
+// schemas are those of an offer's description.
+func schemas(t *testing.T, o *offer.Offer, hooks ...string) map[string]schema {
+	t.Helper()
+	var api struct {
+		Components struct{ Schemas map[string]schema }
+	}
+	require.NoError(t, json.Unmarshal(OpenAPI(o, hooks...).Body, &api))
+	return api.Components.Schemas
+}
+
+func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
+	all := schemas(t, makeOffer(t, terms(), "base"), "card")
+	receipt, rail, report := all["Receipt"], all["RailReport"], all["Received"]
+
+	require.Equal(t, "number", report.Properties["goalUsd"].Type, "an amount is a number, not the cents of the Go type")
+	require.Equal(t, "date-time", receipt.Properties["occurredAt"].Format)
+	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed"}, receipt.Properties["status"].Enum)
+	require.Contains(t, rail.Properties["state"].Enum, "manual")
+	require.Equal(t, "USD", all["Invoice"].Properties["currency"].Const)
+	require.Equal(t, "uri", all["Method"].Properties["url"].Format)
+	require.Contains(t, all["Method"].Properties["rail"].Enum, "tip-jar")
+	require.Contains(t, all["Fallback"].Properties["methods"].Items.Enum, "klarna")
+	require.EqualValues(t, 0, *rail.Properties["lagSeconds"].Minimum)
+	require.Equal(t, true, all["Delivery"].Properties["received"].Const)
+
+	// What may be null says so, also where its values are listed.
+	require.ElementsMatch(t, []any{"string", "null"}, receipt.Properties["amountUsdDecimal"].Type)
+	require.NotEmpty(t, receipt.Properties["amountUsdDecimal"].Pattern)
+	require.Contains(t, rail.Properties["lastError"].Enum, nil)
+	require.Equal(t, []schema{{Ref: "#/components/schemas/Sum"}, {Type: "null"}}, rail.Properties["seen"].OneOf)
+	require.NotEmpty(t, rail.Properties["seen"].Description)
+	require.Equal(t, "array", report.Properties["receipts"].Type)
+
+	require.NotContains(t, receipt.Required, "via")
+	require.Contains(t, receipt.Required, "amountUsd")
+	for name, s := range all {
+		require.NotEmpty(t, s.Properties, name)
+		require.Nil(t, s.AdditionalProperties, "%s is closed, but members may be added", name)
+	}
+}
+
+// An offer that no program can pay says nothing of how one would.
+func TestTheDescriptionOfACardAloneSpeaksOfNoOtherRail(t *testing.T) {
+	card, err := offer.NewCard(checkout, nil, 42_00)
+	require.NoError(t, err)
+	o, err := offer.New(terms(), card)
+	require.NoError(t, err)
+	text := strings.ToLower(string(OpenAPI(o).Body))
+	for _, word := range []string{
+		"usdc", "x402", "btc", "bitcoin", "bip21", "eip681", "eip155", "ethereum", "mailto", "transfer", "storefront",
+		"tip-jar", "settlement", "spending cap", "exchange rate",
+	} {
+		require.NotContains(t, text, word)
+	}
+	require.Equal(t, []any{"error", "fallback"}, schemas(t, o)["Quote"].Required)
+	require.Equal(t, []any{"x402Version", "error", "fallback", "accepts", "hint"}, schemas(t, makeOffer(t, terms(), "base"))["Quote"].Required)
+}
