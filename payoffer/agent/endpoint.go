@@ -49,8 +49,9 @@ type Config struct {
 	// ClientIP is the address that the rate limit counts a request by.
 	ClientIP func(r *http.Request) string
 	Logger   *slog.Logger
-	// Extend adds to the MCP server what the offer has not: tools, resources
-	// and prompts behind the same transport. nil adds nothing.
+	// Extend adds to the MCP server what the offer has not, behind the same
+	// transport: the official conformance suite calls tools, resources and
+	// prompts of its own. nil adds nothing.
 	Extend func(server *mcp.Server)
 }
 

@@ -37,8 +37,8 @@ func commonHeaders(card, description string) []header {
 }
 
 // preflight answers OPTIONS, and with it a browser's CORS preflight.
-func (s *Server) preflight(allow string) *answer {
-	return s.answer(http.StatusNoContent, "", "", nil,
+func (s *Server) preflight(allow string) *response {
+	return s.render(http.StatusNoContent, "", "", nil,
 		header{"Allow", allow},
 		header{"Access-Control-Allow-Methods", allow},
 		header{"Access-Control-Allow-Headers", sent},

@@ -46,7 +46,7 @@ type transition struct {
 }
 
 // readFeed is the feed, which is for programs alone.
-func (s *Server) readFeed(ctx context.Context, at place, _ []string) (*answer, error) {
+func (s *Server) readFeed(ctx context.Context, at place, _ []string) (*response, error) {
 	rows, err := s.Receipts.Transitions(ctx, s.Offer.ID, at.after, at.limit)
 	if err != nil {
 		return nil, err

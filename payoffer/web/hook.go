@@ -52,20 +52,20 @@ type hook struct {
 	rail     string
 	receiver observe.Hook
 	patience time.Duration
-	answers
-	received, notAllowed, tooLarge, unread *answer
+	responder
+	received, notAllowed, tooLarge, unread *response
 	onDelivery                             func(rail string, v observe.Verdict)
 }
 
 // listen serves the configured hooks. Their answers are for providers alone, so
 // that no script of another origin may read one.
-func (s *Server) listen(a answers) {
+func (s *Server) listen(re responder) {
 	if s.Hooks.Card != nil {
-		s.resources[offer.PathHookCard] = s.newHook(a, offer.RailCard, s.Hooks.Card, cardPatience)
+		s.resources[offer.PathHookCard] = s.newHook(re, offer.RailCard, s.Hooks.Card, cardPatience)
 	}
 	s.hooks = make(map[string]*hook, len(s.Hooks.Storefronts))
 	for rail, receiver := range s.Hooks.Storefronts {
-		s.hooks[rail] = s.newHook(a, rail, receiver, storefrontPatience)
+		s.hooks[rail] = s.newHook(re, rail, receiver, storefrontPatience)
 	}
 }
 
@@ -74,15 +74,15 @@ type delivered struct {
 	Received bool `json:"received"`
 }
 
-func (s *Server) newHook(a answers, rail string, receiver observe.Hook, patience time.Duration) *hook {
-	h := &hook{rail: rail, receiver: receiver, patience: patience, answers: a, onDelivery: s.OnDelivery}
+func (s *Server) newHook(re responder, rail string, receiver observe.Hook, patience time.Duration) *hook {
+	h := &hook{rail: rail, receiver: receiver, patience: patience, responder: re, onDelivery: s.OnDelivery}
 	if h.onDelivery == nil {
 		h.onDelivery = func(string, observe.Verdict) {}
 	}
-	h.received = a.json(http.StatusOK, cacheNever, delivered{true})
-	h.notAllowed = a.notAllowed(http.MethodPost)
-	h.tooLarge = a.problem(http.StatusRequestEntityTooLarge, problemTooLarge, "A delivery of more than 256 KiB is not read, and nothing was recorded.")
-	h.unread = a.problem(http.StatusBadRequest, problemBody,
+	h.received = re.json(http.StatusOK, cacheNever, delivered{true})
+	h.notAllowed = re.notAllowed(http.MethodPost)
+	h.tooLarge = re.problem(http.StatusRequestEntityTooLarge, problemTooLarge, "A delivery of more than 256 KiB is not read, and nothing was recorded.")
+	h.unread = re.problem(http.StatusBadRequest, problemBody,
 		"The body ended early or is not framed as HTTP wants it, and nothing was recorded. Send the delivery again.")
 	return h
 }
@@ -121,7 +121,7 @@ func (h *hook) with(secret string) http.HandlerFunc {
 
 // take reads and records a delivery. A provider that leaves does not interrupt
 // it: some do not repeat what they gave up on.
-func (h *hook) take(w http.ResponseWriter, r *http.Request, secret string) (observe.Verdict, *answer) {
+func (h *hook) take(w http.ResponseWriter, r *http.Request, secret string) (observe.Verdict, *response) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.patience)
 	defer cancel()
 	body, err := readBody(ctx, w, r)
@@ -149,7 +149,7 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 
 // judged is a verdict as HTTP. Whatever is not known to be something else is to
 // be repeated.
-func (h *hook) judged(v observe.Verdict, detail string) *answer {
+func (h *hook) judged(v observe.Verdict, detail string) *response {
 	switch v {
 	case observe.Recorded, observe.Ignored:
 		return h.received
@@ -162,6 +162,6 @@ func (h *hook) judged(v observe.Verdict, detail string) *answer {
 	}
 }
 
-func (h *hook) refused(status int, kind problemKind, detail string, headers ...header) *answer {
+func (h *hook) refused(status int, kind problemKind, detail string, headers ...header) *response {
 	return h.problem(status, kind, sentence(cmp.Or(detail, kind.title)), headers...)
 }

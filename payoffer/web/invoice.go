@@ -6,31 +6,31 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 )
 
-// liveAnswers are the answers that follow from what may change while the
+// liveResponses are those that follow from what may change while the
 // configuration stays: the rate, the published address, the keys.
-type liveAnswers struct {
-	invoice, list, page *answer
+type liveResponses struct {
+	invoice, list, page *response
 	// did is the DID document, which lists the keys that sign.
-	did *answer
+	did *response
 	// transfer is the bank-transfer page, nil without the rail.
-	transfer *answer
+	transfer *response
 	// uri and png are by rail.
-	uri, png map[string]*answer
+	uri, png map[string]*response
 }
 
-func (s *Server) renderLive() *liveAnswers {
+func (s *Server) renderLive() *liveResponses {
 	o, now, key := s.Offer, s.Live(), s.QRKey()
 	invoice, page := document.Invoice(o, now), s.payPage(now, key)
-	live := &liveAnswers{
+	live := &liveResponses{
 		did:     s.document(document.DID(o, s.keys()...)),
-		invoice: s.answer(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
+		invoice: s.render(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
 		page:    s.page(cacheLive, page, varyAccept),
-		uri:     make(map[string]*answer), png: make(map[string]*answer),
+		uri:     make(map[string]*response), png: make(map[string]*response),
 	}
 	var links []string
 	for _, rail := range o.Rails {
 		methods := rail.Methods(o, now)
-		live.uri[rail.Name()], live.png[rail.Name()] = s.railAnswers(methods[0], key)
+		live.uri[rail.Name()], live.png[rail.Name()] = s.railResponses(methods[0], key)
 		for _, m := range methods {
 			if m.Available {
 				links = append(links, m.Link())
@@ -41,7 +41,7 @@ func (s *Server) renderLive() *liveAnswers {
 		live.transfer = s.page(cacheLive, s.renderTransfer(t, key), varyAccept)
 	}
 	list := document.URIList(links...)
-	live.list = s.answer(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
+	live.list = s.render(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
 	return live
 }
 
@@ -52,8 +52,8 @@ func (s *Server) keys() []document.VerificationKey {
 	return s.Keys()
 }
 
-// shown serves one of the live answers.
-func (s *Server) shown(choose func(*liveAnswers) *answer) http.Handler {
+// shown serves one of the live responses.
+func (s *Server) shown(choose func(*liveResponses) *response) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		choose(s.live.Load()).ServeHTTP(w, r)
 	})
@@ -63,14 +63,14 @@ func (s *Server) shown(choose func(*liveAnswers) *answer) http.Handler {
 // the page for people.
 func (s *Server) invoice() http.HandlerFunc {
 	return negotiate(
-		variant{asksJSON, s.shown(func(l *liveAnswers) *answer { return l.invoice })},
-		variant{asksHTML, s.shown(func(l *liveAnswers) *answer { return l.page })},
-		variant{asksURIs, s.shown(func(l *liveAnswers) *answer { return l.list })})
+		variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.invoice })},
+		variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.page })},
+		variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})
 }
 
 // methods is GET /v1/pay: the page for people, the invoice for programs.
 func (s *Server) methods() http.HandlerFunc {
 	return negotiate(
-		variant{asksJSON, s.shown(func(l *liveAnswers) *answer { return l.invoice })},
-		variant{asksHTML, s.shown(func(l *liveAnswers) *answer { return l.page })})
+		variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.invoice })},
+		variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.page })})
 }

@@ -60,12 +60,12 @@ var (
 )
 
 // problem is an answer with problem details. It is never stored.
-func (all answers) problem(status int, kind problemKind, detail string, headers ...header) *answer {
-	return all.problemOf(problem{Type: problemType + kind.name, Title: kind.title, Status: status, Detail: detail}, headers...)
+func (re responder) problem(status int, kind problemKind, detail string, headers ...header) *response {
+	return re.problemOf(problem{Type: problemType + kind.name, Title: kind.title, Status: status, Detail: detail}, headers...)
 }
 
-func (all answers) problemOf(p problem, headers ...header) *answer {
-	return all.answer(p.Status, typeProblem, cacheNever, encode(p), headers...)
+func (re responder) problemOf(p problem, headers ...header) *response {
+	return re.render(p.Status, typeProblem, cacheNever, encode(p), headers...)
 }
 
 // retryAfter is the Retry-After header in whole seconds, at least one (RFC 9110
@@ -76,8 +76,8 @@ func retryAfter(d time.Duration) header {
 }
 
 // notAllowed answers a method that a resource does not have.
-func (all answers) notAllowed(allow string) *answer {
-	return all.problem(http.StatusMethodNotAllowed, problemMethod,
+func (re responder) notAllowed(allow string) *response {
+	return re.problem(http.StatusMethodNotAllowed, problemMethod,
 		"This address answers "+allow+" only; send one of these.", header{"Allow", allow})
 }
 

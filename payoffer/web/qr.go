@@ -64,10 +64,10 @@ func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
 
 // qrImage is GET /v1/qr/….
 func (s *Server) qrImage(w http.ResponseWriter, r *http.Request) {
-	s.qrAnswer(r.URL.Path).ServeHTTP(w, r)
+	s.qrResponse(r.URL.Path).ServeHTTP(w, r)
 }
 
-func (s *Server) qrAnswer(path string) *answer {
+func (s *Server) qrResponse(path string) *response {
 	key := s.QRKey()
 	if key == nil {
 		return s.notStarted()
@@ -77,14 +77,14 @@ func (s *Server) qrAnswer(path string) *answer {
 		return s.problem(http.StatusNotFound, problemNotFound,
 			"This is no QR code of this offer. The current ones are at "+s.Offer.URL(offer.PathMethods)+".")
 	}
-	return s.images.get(path, func() *answer {
+	return s.images.get(path, func() *response {
 		image, err := drawQR(uri)
 		if err != nil {
 			// New has checked every rail's link; only a later rate could make one too long.
 			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
 			return s.problem(http.StatusNotFound, problemNotFound, "The payment address is too long for a QR code; use the link.")
 		}
-		return s.answer(http.StatusOK, typePNG, cacheForever, image)
+		return s.render(http.StatusOK, typePNG, cacheForever, image)
 	})
 }
 
@@ -108,7 +108,7 @@ func (s *Server) checkImages() error {
 }
 
 // notStarted is the answer of what needs the running service.
-func (s *Server) notStarted() *answer {
+func (s *Server) notStarted() *response {
 	return s.problem(http.StatusServiceUnavailable, problemNotStarted,
 		"The service has not finished its start. Ask again in a moment.", retryAfter(startRetry))
 }
@@ -120,14 +120,14 @@ const maxImages = 64
 // reach it.
 type imageCache struct {
 	mu     sync.Mutex
-	images map[string]*answer
+	images map[string]*response
 	order  []string
 }
 
-func newImageCache() *imageCache { return &imageCache{images: make(map[string]*answer)} }
+func newImageCache() *imageCache { return &imageCache{images: make(map[string]*response)} }
 
 // get is the image kept for path, or the one that draw makes.
-func (c *imageCache) get(path string, draw func() *answer) *answer {
+func (c *imageCache) get(path string, draw func() *response) *response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kept := c.images[path]; kept != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -16,33 +15,31 @@ const maxBody = 64 << 10
 // headerRequired is the canonical form under which net/http keeps the header.
 var headerRequired = http.CanonicalHeaderKey(x402.HeaderRequired)
 
-// quoteAnswers keeps the standing quote as bytes.
-type quoteAnswers struct{ standing atomic.Pointer[standingQuote] }
-
+// standingQuote is a quote and the response that was made of it.
 type standingQuote struct {
 	quote *x402.Quote
-	*answer
+	*response
 }
 
 // standing is the 402 for a request without payment. The answer is made again
 // only when the quote is another one.
-func (s *Server) standing() *answer {
+func (s *Server) standing() *response {
 	quote := s.Payments.Quote()
-	if kept := s.quote.standing.Load(); kept != nil && kept.quote == quote {
-		return kept.answer
+	if kept := s.quote.Load(); kept != nil && kept.quote == quote {
+		return kept.response
 	}
 	made := &standingQuote{quote, s.paymentRequired(quote)}
-	s.quote.standing.Store(made)
-	return made.answer
+	s.quote.Store(made)
+	return made.response
 }
 
 // paymentRequired is a 402: version 2 of x402 in the header, version 1 and the
 // card checkout in the body.
-func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *answer {
+func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 	if q.Header != "" {
 		headers = append(headers, header{headerRequired, q.Header})
 	}
-	return s.answer(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...)
+	return s.render(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...)
 }
 
 // getQuote is GET /v1/offer: the card checkout for a browser, else 402.

@@ -99,7 +99,7 @@ func TestAForgedQRAddressDrawsNothing(t *testing.T) {
 		"the template itself": pathImage,
 	} {
 		require.NotEqual(t, good, path, name)
-		require.Equal(t, 404, s.qrAnswer(path).status, name)
+		require.Equal(t, 404, s.qrResponse(path).status, name)
 	}
 	require.Empty(t, s.images.images, "what is forged is not kept")
 	require.Equal(t, "no-store", send(t, s, "GET", "/v1/qr/x", "").Header.Get("Cache-Control"))
@@ -133,11 +133,11 @@ func TestBeforeTheStartThereAreNoQRCodes(t *testing.T) {
 func TestKeptImagesAreBounded(t *testing.T) {
 	c := newImageCache()
 	for i := range maxImages + 10 {
-		c.get(strings.Repeat("x", i), func() *answer { return new(answer) })
+		c.get(strings.Repeat("x", i), func() *response { return new(response) })
 	}
 	require.Len(t, c.images, maxImages)
 	require.Len(t, c.order, maxImages)
-	kept := c.get(strings.Repeat("x", maxImages), func() *answer { t.Fatal("drawn again"); return nil })
+	kept := c.get(strings.Repeat("x", maxImages), func() *response { t.Fatal("drawn again"); return nil })
 	require.NotNil(t, kept)
 }
 

@@ -63,10 +63,10 @@ type receipt struct {
 // received is GET /v1/received: the report, the page of it for people, or the
 // feed.
 func (s *Server) received(w http.ResponseWriter, r *http.Request) {
-	s.receivedAnswer(r).ServeHTTP(w, r)
+	s.receivedResponse(r).ServeHTTP(w, r)
 }
 
-func (s *Server) receivedAnswer(r *http.Request) *answer {
+func (s *Server) receivedResponse(r *http.Request) *response {
 	at, ok := parsePlace(r.URL.RawQuery)
 	if !ok {
 		return s.problem(http.StatusBadRequest, problemPage,
@@ -127,7 +127,7 @@ func parsePlace(rawQuery string) (at place, ok bool) {
 }
 
 // readReport is the report as the request's Accept header prefers it.
-func (s *Server) readReport(ctx context.Context, at place, accept []string) (*answer, error) {
+func (s *Server) readReport(ctx context.Context, at place, accept []string) (*response, error) {
 	rep, err := s.report(ctx, at.before, at.limit)
 	if err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// route is one row of the table: a method, a path and its answer. GET answers
+// route is one row of the table: a method, a path and its handler. GET answers
 // HEAD too; OPTIONS and all other methods are answered for every path alike.
 type route struct {
 	method, path string
-	answer       http.Handler
+	handler      http.Handler
 }
 
 // pathImage is the one path that is a template: what follows PathQR rebuilds a
@@ -27,7 +27,7 @@ func (s *Server) table() []route {
 	o := s.Offer
 	const get, post = http.MethodGet, http.MethodPost
 	agentCard := s.document(document.AgentCard(o))
-	did := s.shown(func(l *liveAnswers) *answer { return l.did })
+	did := s.shown(func(l *liveResponses) *response { return l.did })
 	routes := []route{
 		{get, offer.PathHostMetaJSON, s.document(document.HostMetaJSON(o))},
 		{get, offer.PathDID, did},
@@ -81,7 +81,7 @@ func (s *Server) table() []route {
 // resource is everything that one path answers.
 type resource struct {
 	get, post             http.Handler
-	preflight, notAllowed *answer
+	preflight, notAllowed *response
 }
 
 // ServeHTTP dispatches by method.
@@ -110,9 +110,9 @@ func (s *Server) index(table []route) map[string]http.Handler {
 			resources[row.path] = res
 		}
 		if row.method == http.MethodPost {
-			res.post = row.answer
+			res.post = row.handler
 		} else {
-			res.get = row.answer
+			res.get = row.handler
 		}
 	}
 	handlers := make(map[string]http.Handler, len(resources))

@@ -63,13 +63,13 @@ type Config struct {
 // Server answers the requests of one offer. It is safe for concurrent use.
 type Server struct {
 	Config
-	answers
+	responder
 	resources map[string]http.Handler
 	hooks     map[string]*hook // of storefronts, by rail
 	images    *imageCache
-	quote     quoteAnswers
-	security  atomic.Pointer[answer]
-	live      atomic.Pointer[liveAnswers]
+	quote     atomic.Pointer[standingQuote]
+	security  atomic.Pointer[response]
+	live      atomic.Pointer[liveResponses]
 	refresh   sync.Mutex
 }
 
@@ -81,14 +81,14 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("web: a field of Config is not set")
 	}
 	common := commonHeaders(c.Offer.Card.URL, c.Offer.URL(offer.PathOpenAPI))
-	s := &Server{Config: c, answers: answers{append(slices.Clone(common), crossOrigin...)}, images: newImageCache()}
+	s := &Server{Config: c, responder: responder{append(slices.Clone(common), crossOrigin...)}, images: newImageCache()}
 	if err := s.checkImages(); err != nil {
 		return nil, err
 	}
 	s.Renew(c.Now())
 	s.Refresh()
 	s.resources = s.index(s.table())
-	s.listen(answers{common})
+	s.listen(responder{common})
 	return s, nil
 }
 

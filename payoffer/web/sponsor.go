@@ -31,7 +31,7 @@ type (
 )
 
 // howToSponsor is GET /v1/sponsor: the terms without a demand.
-func (s *Server) howToSponsor() *answer {
+func (s *Server) howToSponsor() *response {
 	o, terms := s.Offer, s.Payments.Quote().Terms
 	how := howToPay{
 		Offer: o.ID, Description: o.Description, Method: http.MethodPost, URL: o.URL(offer.PathSponsor),
@@ -63,7 +63,7 @@ func (s *Server) sponsor(w http.ResponseWriter, r *http.Request) {
 
 // outcome is what a payment attempt came to as HTTP. Only a definite no is a
 // 402, for a client answers a 402 by signing again.
-func (s *Server) outcome(o x402.Outcome) *answer {
+func (s *Server) outcome(o x402.Outcome) *response {
 	switch o.Status {
 	case x402.Settled:
 		return s.settled(o)
@@ -101,21 +101,21 @@ type paid struct {
 	Description string    `json:"description" jsonschema:"What the answer means."`
 }
 
-func (s *Server) settled(o x402.Outcome) *answer {
-	response := o.Response
-	if response == nil {
-		response = new(x402.SettleResponse)
+func (s *Server) settled(o x402.Outcome) *response {
+	settlement := o.Response
+	if settlement == nil {
+		settlement = new(x402.SettleResponse)
 	}
 	body := paid{
 		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
-		Network: response.Network, Transaction: response.Transaction, Payer: response.Payer,
+		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer,
 		ReceiptURL:  s.Offer.URL(offer.PathReceived),
 		Description: "The payment was taken. It counts as received once receiptUrl shows it confirmed.",
 	}
 	return s.json(http.StatusOK, "private, no-store", body, paymentResponse(o)...)
 }
 
-func (s *Server) refused(o x402.Outcome) *answer {
+func (s *Server) refused(o x402.Outcome) *response {
 	reason := o.Reason
 	if o.Detail != "" {
 		reason += ": " + o.Detail
@@ -136,13 +136,13 @@ func paymentResponse(o x402.Outcome) []header {
 }
 
 // malformed is a payment that cannot be read.
-func (s *Server) malformed(reason, detail string) *answer {
+func (s *Server) malformed(reason, detail string) *response {
 	return s.failed(http.StatusBadRequest, problemMalformed, x402.Outcome{Reason: reason, Detail: detail},
 		"Nothing was charged. Send "+x402.HeaderSignature+" as the base64 of a PaymentPayload, as the quote describes it.")
 }
 
 // failed is a problem with the outcome's own sentence before what to do.
-func (s *Server) failed(status int, kind problemKind, o x402.Outcome, remedy string) *answer {
+func (s *Server) failed(status int, kind problemKind, o x402.Outcome, remedy string) *response {
 	var headers []header
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		headers = append(headers, retryAfter(o.RetryAfter))

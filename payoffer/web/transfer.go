@@ -29,7 +29,7 @@ func (s *Server) transferPage(t *offer.Transfer) http.HandlerFunc {
 	}, varyAccept)
 	return negotiate(
 		variant{asksJSON, terms},
-		variant{asksHTML, s.shown(func(l *liveAnswers) *answer { return l.transfer })})
+		variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.transfer })})
 }
 
 // renderTransfer is the page; it has a QR code once there is a key.

@@ -11,10 +11,10 @@ import (
 // webFinger is RFC 7033: 400 for a query without one readable resource, 404
 // for a resource that is not ours. Clients send the resource escaped or not.
 func (s *Server) webFinger(w http.ResponseWriter, r *http.Request) {
-	s.webFingerAnswer(r.URL.RawQuery).ServeHTTP(w, r)
+	s.webFingerResponse(r.URL.RawQuery).ServeHTTP(w, r)
 }
 
-func (s *Server) webFingerAnswer(rawQuery string) *answer {
+func (s *Server) webFingerResponse(rawQuery string) *response {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil || len(query["resource"]) != 1 {
 		return s.problem(http.StatusBadRequest, problemResource,

@@ -44,7 +44,7 @@ func FuzzWebFinger(f *testing.F) {
 	f.Add("resource=https://pay.example.org:99999/%2e")
 	s := newWorld(f).server(f)
 	f.Fuzz(func(t *testing.T, query string) {
-		a := s.webFingerAnswer(query)
+		a := s.webFingerResponse(query)
 		require.Contains(t, []int{200, 400, 404}, a.status)
 	})
 }

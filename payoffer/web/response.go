@@ -32,8 +32,8 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-// answer is a whole response, made before the request it answers.
-type answer struct {
+// response is a whole response, made before the request it answers.
+type response struct {
 	status int
 	body   []byte
 	etag   string
@@ -51,17 +51,17 @@ type additions struct {
 	n    int
 }
 
-// header is one header of an answer in canonical form.
+// header is one header of a response in canonical form.
 type header struct{ name, value string }
 
-// answers makes responses that share headers.
-type answers struct{ common []header }
+// responder makes responses that share headers.
+type responder struct{ common []header }
 
-// answer makes a response with the shared headers. Cache is the value of
-// Cache-Control; an answer that may be stored carries a strong entity tag (RFC
+// render makes a response with the shared headers. Cache is the value of
+// Cache-Control; one that may be stored carries a strong entity tag (RFC
 // 9110 section 8.8.3).
-func (all answers) answer(status int, contentType, cache string, body []byte, headers ...header) *answer {
-	a := &answer{status: status, body: body}
+func (re responder) render(status int, contentType, cache string, body []byte, headers ...header) *response {
+	res := &response{status: status, body: body}
 	if contentType != "" {
 		headers = append(headers, header{"Content-Type", contentType}, header{"Content-Length", strconv.Itoa(len(body))})
 	}
@@ -70,47 +70,47 @@ func (all answers) answer(status int, contentType, cache string, body []byte, he
 	}
 	if status == http.StatusOK && cache != cacheNever && !strings.HasPrefix(cache, "private") {
 		sum := sha256.Sum256(body)
-		a.etag = `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
-		headers = append(headers, header{"Etag", a.etag})
+		res.etag = `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+		headers = append(headers, header{"Etag", res.etag})
 	}
-	a.header(append(headers, all.common...))
-	return a
+	res.header(append(headers, re.common...))
+	return res
 }
 
 // header lays out headers for setHeaders.
-func (a *answer) header(headers []header) {
+func (res *response) header(headers []header) {
 	for _, h := range headers {
 		if h.name != "Vary" && h.name != "Link" {
-			a.single, a.values = append(a.single, h.name), append(a.values, h.value)
+			res.single, res.values = append(res.single, h.name), append(res.values, h.value)
 		}
 	}
-	a.add("Vary", headers)
-	a.add("Link", headers)
+	res.add("Vary", headers)
+	res.add("Link", headers)
 }
 
-func (a *answer) add(name string, headers []header) {
+func (res *response) add(name string, headers []header) {
 	n := 0
 	for _, h := range headers {
 		if h.name == name {
-			a.values = append(a.values, h.value)
+			res.values = append(res.values, h.value)
 			n++
 		}
 	}
 	if n > 0 {
-		a.added = append(a.added, additions{name, n})
+		res.added = append(res.added, additions{name, n})
 	}
 }
 
-// setHeaders sets the answer's headers. The values are copied, in one
+// setHeaders sets the response's headers. The values are copied, in one
 // allocation, because other handlers of the site may edit header values in
 // place.
-func (a *answer) setHeaders(h http.Header) {
-	values := slices.Clone(a.values)
-	for i, name := range a.single {
+func (res *response) setHeaders(h http.Header) {
+	values := slices.Clone(res.values)
+	for i, name := range res.single {
 		h[name] = values[i : i+1 : i+1]
 	}
-	values = values[len(a.single):]
-	for _, add := range a.added {
+	values = values[len(res.single):]
+	for _, add := range res.added {
 		if own := values[:add.n:add.n]; len(h[add.name]) == 0 {
 			h[add.name] = own
 		} else {
@@ -120,19 +120,19 @@ func (a *answer) setHeaders(h http.Header) {
 	}
 }
 
-// ServeHTTP writes the answer.
-func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP writes the response.
+func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	a.setHeaders(h)
-	if a.etag != "" && matches(r.Header["If-None-Match"], a.etag) {
+	res.setHeaders(h)
+	if res.etag != "" && matches(r.Header["If-None-Match"], res.etag) {
 		delete(h, "Content-Type")
 		delete(h, "Content-Length")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	w.WriteHeader(a.status)
+	w.WriteHeader(res.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.body) // the client may have gone
+		_, _ = w.Write(res.body) // the client may have gone
 	}
 }
 
@@ -150,14 +150,14 @@ func matches(lines []string, etag string) bool {
 	return false
 }
 
-// document is an answer with a discovery document.
-func (all answers) document(d document.Document, headers ...header) *answer {
-	return all.answer(http.StatusOK, d.Type, cacheDocument, d.Body, headers...)
+// document is a response with a discovery document.
+func (re responder) document(d document.Document, headers ...header) *response {
+	return re.render(http.StatusOK, d.Type, cacheDocument, d.Body, headers...)
 }
 
-// json is an answer with v as JSON. The types of this package always marshal.
-func (all answers) json(status int, cache string, v any, headers ...header) *answer {
-	return all.answer(status, typeJSON, cache, encode(v), headers...)
+// json is a response with v as JSON. The types of this package always marshal.
+func (re responder) json(status int, cache string, v any, headers ...header) *response {
+	return re.render(status, typeJSON, cache, encode(v), headers...)
 }
 
 func encode(v any) []byte { return document.JSON(typeJSON, v).Body }
