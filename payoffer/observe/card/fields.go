@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -31,12 +30,9 @@ type fields struct {
 // it may stand in a name that a payer typed.
 func parseFields(raw []byte) *fields {
 	f := &fields{members: map[string]json.RawMessage{}}
-	err := jsonv2.Unmarshal(raw, &f.members, jsontext.AllowInvalidUTF8(true))
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		f.err = errors.New("an object has two members of one name")
-	case err != nil || f.members == nil: // which null makes it
-		f.err = errors.New("it is not one valid JSON object")
+	unambiguous := jsontext.Value(raw).IsValid(jsontext.AllowInvalidUTF8(true))
+	if !unambiguous || json.Unmarshal(raw, &f.members) != nil || f.members == nil { // which null makes it
+		f.err = errors.New("it is not one valid JSON object, or one has two members of one name")
 	}
 	return f
 }
