@@ -45,7 +45,7 @@ func newEvent(c *Config, t ledger.Transition) event {
 		"amountUsdDecimal": nil,
 		"own":              t.Own,
 		"testnet":          t.Testnet,
-		"counted":          counts(c, t),
+		"counted":          t.Standing().Counts(c.TestnetCounts),
 		"occurredAt":       rfc3339(time.Unix(t.OccurredAt, 0)),
 		"recordedAt":       rfc3339(e.at),
 	}
@@ -60,15 +60,6 @@ func newEvent(c *Config, t ledger.Transition) event {
 		e.data["baseUrl"] = c.BaseURL
 	}
 	return e
-}
-
-// counts reports whether the receipt is money received now. Of test money only
-// a chain's ever does, never that of a checkout in test mode.
-func counts(c *Config, t ledger.Transition) bool {
-	if t.Testnet && !(c.TestnetCounts && t.EvidenceLevel == ledger.LevelChain) {
-		return false
-	}
-	return t.To == ledger.StatusConfirmed && t.EvidenceLevel.Counted()
 }
 
 // kindOf names what the receipt amounts to after the transition.

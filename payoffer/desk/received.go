@@ -49,20 +49,16 @@ func (d *Desk) Received(ctx context.Context) (Received, error) {
 	if err != nil {
 		return Received{}, noLedger(err)
 	}
-	allTest, _ := d.Offer.Test()
-	return Received{ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report, Totals: sums(totals, allTest)}, nil
+	return Received{ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report, Totals: sums(totals, d.Offer.Test())}, nil
 }
 
-// sums says of each sum whether it is money received. Of test money only a
-// chain's ever is, where all chain rails of the offer are on test networks.
-func sums(totals []ledger.Total, allTest bool) []sum {
+// sums says of each sum whether it is money received.
+func sums(totals []ledger.Total, testCounts bool) []sum {
 	all := []sum{}
 	for _, t := range totals {
 		all = append(all, sum{
 			Rail: t.Rail, Account: t.Account, Status: string(t.Status), Evidence: string(t.EvidenceLevel),
-			Counted: t.Status == ledger.StatusConfirmed && t.EvidenceLevel.Counted() &&
-				(!t.Testnet || allTest && t.EvidenceLevel == ledger.LevelChain),
-			Own: t.Own, Testnet: t.Testnet, Count: t.Count, Amount: t.Amount, Refunded: t.Refunded,
+			Counted: t.Counts(testCounts), Own: t.Own, Testnet: t.Testnet, Count: t.Count, Amount: t.Amount, Refunded: t.Refunded,
 			USD: offer.USD(t.USDCents), RefundedUSD: offer.USD(t.RefundedCents), UnknownUSD: t.UnknownUSD,
 		})
 	}

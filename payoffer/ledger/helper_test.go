@@ -2,32 +2,18 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 func ptr[T any](v T) *T { return &v }
 
-// chainSighting is a USDC transfer of 42 in the transaction tx.
-func chainSighting(tx string, state Status) Sighting {
-	return Sighting{
-		Offer: testOffer, Account: testAccount, Rail: "usdc", ExternalID: "eip155:84532:" + tx + ":0", Transaction: tx,
-		Asset: "USDC", Amount: 42_000_000, USDCents: ptr(int64(4200)), State: state,
-		EvidenceLevel: LevelChain, Evidence: json.RawMessage(`{"block":7}`), Payer: "0xpayer", Testnet: true,
-		OccurredAt: 900, Cause: "poll",
-	}
-}
-
-// cardSighting is a card payment of 42 USD.
-func cardSighting(id string, state Status) Sighting {
-	return Sighting{
-		Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: id, Asset: "USD", Amount: 4200,
-		USDCents: ptr(int64(4200)), State: state, EvidenceLevel: LevelSigned, OccurredAt: 900, Cause: "webhook",
-	}
-}
+// What the tests record.
+var chainSighting, cardSighting, returned = sightings.Chain, sightings.Card, sightings.Returned
 
 func testIntent(from, nonce string) Intent {
 	return Intent{
@@ -61,7 +47,7 @@ func requireConsistent(t testing.TB, l *Ledger) {
 	totals, err := l.Totals(ctx, testOffer)
 	require.NoError(t, err)
 	scanned, err := collect(ctx, l, scanTotal, `
-		SELECT account, rail, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
+		SELECT offer, account, rail, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
 			CAST(sum(refunded) AS BIGINT), CAST(sum(coalesce(usd_cents, 0)) AS BIGINT),
 			CAST(sum(refunded_cents) AS BIGINT), count(*) - count(usd_cents)
 		FROM (
@@ -74,7 +60,7 @@ func requireConsistent(t testing.TB, l *Ledger) {
 			UNION ALL
 			SELECT offer, account, rail, own, testnet, 'claimed', 'asserted', amount, 0, usd_cents, 0
 			FROM intents WHERE state = 'settled' AND evidence <> 'chain') AS entries
-		WHERE offer = $1 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY account, rail, status, evidence_level, own, testnet`, testOffer)
+		WHERE offer = $1 GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY account, rail, status, evidence_level, own, testnet`, testOffer)
 	require.NoError(t, err)
 	require.Equal(t, scanned, totals, "totals differ from a scan")
 

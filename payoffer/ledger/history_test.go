@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 // TestRandomHistoriesStayConsistent drives a ledger with everything that can
@@ -52,7 +54,7 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	default:
 		var batch []Sighting
 		for range 1 + rng.IntN(4) {
-			s := randomSighting(rng, fmt.Sprintf("0x%d", rng.IntN(12)))
+			s := sightings.RandomSighting(rng, fmt.Sprintf("0x%d", rng.IntN(12)))
 			if rng.IntN(2) == 0 {
 				s.Intent = &key
 			}

@@ -3,24 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
-
-// IntentKey identifies an EIP-3009 authorization: the token contract accepts
-// a nonce of a payer once.
-type IntentKey struct {
-	// Network is the CAIP-2 chain id, as in "eip155:8453".
-	Network string
-	// Asset is the token contract, From the payer, Nonce the 32 bytes of the
-	// authorization; hex with 0x. The ledger compares them in lower case.
-	Asset, From, Nonce string
-}
-
-// canonical makes one key of all spellings of the same authorization: two of
-// them in the ledger would be two charges.
-func (k IntentKey) canonical() IntentKey {
-	return IntentKey{k.Network, strings.ToLower(k.Asset), strings.ToLower(k.From), strings.ToLower(k.Nonce)}
-}
 
 // IntentState says what became of an intent.
 type IntentState string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // InsertIntent commits an intent in the state IntentSettling; only then may
@@ -13,11 +14,11 @@ import (
 // *IntentExistsError (ErrIntentExists) for a known key, *ConflictError while
 // another authorization of the payer is open, ErrPaymentID, ErrNotRegistered.
 func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
-	i.IntentKey = i.canonical()
+	i.IntentKey = i.Canonical()
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
 		return errors.New("an intent needs its whole key and a fingerprint")
 	}
-	if !storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
+	if !book.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
 		return errors.New("a text of the intent is not UTF-8 or holds U+0000")
 	}
 	i.State, i.Evidence, i.Answer = IntentSettling, "", nil
@@ -39,7 +40,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 		if err := claimPaymentID(ctx, tx, i); err != nil {
 			return err
 		}
-		return sums{}.change(Intent{}, i).apply(ctx, tx)
+		return addToTotals(ctx, tx, book.Sums{}.Change(Intent{}, i))
 	})
 }
 
@@ -206,7 +207,7 @@ func (i *Intent) reopen(reason string) {
 // changeIntent runs f on the stored intent and stores the outcome.
 func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent) error) error {
 	return l.transact(ctx, func(tx *transaction) error {
-		old, err := intentByKey(ctx, tx, key.canonical())
+		old, err := intentByKey(ctx, tx, key.Canonical())
 		if err != nil {
 			return err
 		}
@@ -214,16 +215,16 @@ func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent
 		if err := f(&next); err != nil {
 			return err
 		}
-		delta := sums{}
+		delta := book.Sums{}
 		if err := updateIntent(ctx, tx, delta, old, next, l.now().Unix()); err != nil {
 			return err
 		}
-		return delta.apply(ctx, tx)
+		return addToTotals(ctx, tx, delta)
 	})
 }
 
 // updateIntent stores the fields that change after the insert.
-func updateIntent(ctx context.Context, tx *transaction, delta sums, old, next Intent, now int64) error {
+func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, next Intent, now int64) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
 			updated_at = $8, reopened = $9, facilitator = $10 WHERE id = $11`,
@@ -232,6 +233,6 @@ func updateIntent(ctx context.Context, tx *transaction, delta sums, old, next In
 	if err != nil {
 		return fmt.Errorf("updating the intent: %w", err)
 	}
-	delta.change(old, next)
+	delta.Change(old, next)
 	return nil
 }

@@ -10,7 +10,7 @@ const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
 
 // Intent reads one intent.
 func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error) {
-	key = key.canonical()
+	key = key.Canonical()
 	return first(collect(ctx, l, scanIntent, `SELECT `+intentColumns+` FROM intents WHERE `+byIntentKey,
 		key.Network, key.Asset, key.From, key.Nonce))
 }

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // WithdrawIntent forgets an open intent of which certainly nothing was sent,
@@ -12,7 +14,7 @@ import (
 // a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
 	return l.transact(ctx, func(tx *transaction) error {
-		i, err := intentByKey(ctx, tx, key.canonical())
+		i, err := intentByKey(ctx, tx, key.Canonical())
 		if err != nil {
 			return err
 		}
@@ -25,7 +27,7 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		if _, err := tx.ExecContext(ctx, `DELETE FROM intents WHERE id = $1`, i.ID); err != nil {
 			return fmt.Errorf("withdrawing the intent: %w", err)
 		}
-		return sums{}.change(i, Intent{}).apply(ctx, tx)
+		return addToTotals(ctx, tx, book.Sums{}.Change(i, Intent{}))
 	})
 }
 

@@ -11,12 +11,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 const (
-	testOffer   = "pay.example"
-	testAccount = "eip155:84532/erc20:0x036cbd53842c5426634e7929541ec2318f3dcf7e/0x1111111111111111111111111111111111111111"
-	cardAccount = "plink_1"
+	testOffer   = sightings.Offer
+	testAccount = sightings.ChainAccount
+	cardAccount = sightings.CardAccount
 )
 
 // testClock is a clock that tests set.

@@ -74,7 +74,7 @@ func TestLedgerOfTheFirstVersionKeepsItsRowsAndSums(t *testing.T) {
 			ID: receipts[3].ID, Offer: testOffer, Account: "chain", Rail: "usdc", ExternalID: "eip155:84532:0xa:0",
 			Transaction: "0xa", Via: "x402", Asset: "USDC", Amount: 42_000_000, USDCents: ptr(int64(4200)), Final: true,
 			EvidenceLevel: LevelChain, Evidence: []byte(`{"block":7}`), Payer: "0xpayer", Testnet: true, OccurredAt: 900,
-			Status: StatusConfirmed, Version: 1, ObservedAt: 1_000, UpdatedAt: 1_000, state: StatusConfirmed,
+			Status: StatusConfirmed, Version: 1, ObservedAt: 1_000, UpdatedAt: 1_000, State: StatusConfirmed,
 		}, receipts[3])
 		require.EqualValues(t, 1_000, receipts[2].Refunded)
 		require.Equal(t, StatusReversed, receipts[1].Status)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 // TestRandomHistoriesAgreeWithTheReferenceModel lets histories of many
@@ -38,7 +39,7 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 	all := make([][]Sighting, count)
 	var turns []int
 	for i := range all {
-		all[i] = randomHistory(rng, fmt.Sprint(first+i))
+		all[i] = sightings.RandomHistory(rng, fmt.Sprint(first+i))
 		for range all[i] {
 			turns = append(turns, i)
 		}
@@ -59,12 +60,12 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 
 	rows, err := l.Receipts(t.Context(), testOffer, 0, count)
 	require.NoError(t, err)
-	got := make(map[string]facts, len(rows))
+	got := make(map[string]sightings.Facts, len(rows))
 	for _, r := range rows {
-		got[r.ExternalID] = factsOf(r)
+		got[r.ExternalID] = sightings.FactsOf(r)
 	}
 	for i, history := range all {
-		want := reference(history)
+		want := sightings.Reference(history)
 		require.Equal(t, want, got[chainSighting(fmt.Sprint(first+i), StatusSeen).ExternalID], "%+v", history)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // quoteDays is how long a quote is kept: a transaction of Bitcoin that nobody
@@ -13,7 +15,7 @@ const quoteDays = 30
 // NoteQuote keeps that satoshis were asked for usdCents, in US cents, at the
 // Unix second at. Quotes that are 30 days old are forgotten.
 func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
-	if offer == "" || !storable(offer) || satoshis <= 0 || usdCents < 0 {
+	if offer == "" || !book.Storable(offer) || satoshis <= 0 || usdCents < 0 {
 		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
 	}
 	return l.transact(ctx, func(tx *transaction) error {

@@ -6,41 +6,6 @@ import (
 	"math"
 )
 
-// Receipt is one money movement: what all sightings of it amount to.
-type Receipt struct {
-	// ID grows with the order in which receipts were first recorded.
-	ID int64
-	// Offer, Account, Rail, ExternalID, Transaction, Via, Asset, Amount,
-	// USDCents, Final, EvidenceLevel, Evidence, Payer, Own, Testnet, OccurredAt
-	// and Revision are as in Sighting.
-	Offer, Account, Rail    string
-	ExternalID, Transaction string
-	Via, Asset              string
-	Amount                  int64
-	USDCents                *int64
-	Final                   bool
-	EvidenceLevel           EvidenceLevel
-	Evidence                json.RawMessage
-	Payer                   string
-	Own, Testnet            bool
-	OccurredAt              int64
-	Revision                int64
-	// Status is derived from all sightings.
-	Status Status
-	// Refunded is what went back, in atomic units: at most Amount once that
-	// is known. RefundedCents is its value in US cents, 0 while unknown.
-	Refunded, RefundedCents int64
-	// Version counts the transitions. A change of the status, the amount, its
-	// value, the refund or the revision is one.
-	Version int64
-	// ObservedAt is when it was first recorded and UpdatedAt when it last
-	// changed, in Unix seconds.
-	ObservedAt, UpdatedAt int64
-
-	state    Status
-	intentID *int64
-}
-
 const receiptColumns = `id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
 	refunded_cents, status, state, final, evidence_level, evidence, payer, own, testnet, intent_id, version, revision,
 	occurred_at, observed_at, updated_at`
@@ -48,8 +13,8 @@ const receiptColumns = `id, offer, account, rail, external_id, tx, via, asset, a
 func scanReceipt(row scanner) (r Receipt, err error) {
 	var evidence string
 	err = row.Scan(&r.ID, &r.Offer, &r.Account, &r.Rail, &r.ExternalID, &r.Transaction, &r.Via, &r.Asset, &r.Amount,
-		&r.Refunded, &r.USDCents, &r.RefundedCents, &r.Status, &r.state, &r.Final, &r.EvidenceLevel,
-		&evidence, &r.Payer, &r.Own, &r.Testnet, &r.intentID, &r.Version, &r.Revision, &r.OccurredAt, &r.ObservedAt,
+		&r.Refunded, &r.USDCents, &r.RefundedCents, &r.Status, &r.State, &r.Final, &r.EvidenceLevel,
+		&evidence, &r.Payer, &r.Own, &r.Testnet, &r.IntentID, &r.Version, &r.Revision, &r.OccurredAt, &r.ObservedAt,
 		&r.UpdatedAt)
 	if evidence != "" {
 		r.Evidence = json.RawMessage(evidence)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // Record commits what was seen, in one transaction: the rows, their returns
@@ -23,7 +24,7 @@ import (
 // the intent moves, unless the first is final.
 func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighting) ([]Receipt, error) {
 	for i := range sightings {
-		if err := sightings[i].validate(); err != nil {
+		if err := sightings[i].Validate(); err != nil {
 			return nil, err
 		}
 	}
@@ -35,7 +36,7 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 			}
 		}
 		receipts = nil
-		r := recorder{tx: tx, now: l.now().Unix(), delta: sums{}, stored: sums{}}
+		r := recorder{tx: tx, now: l.now().Unix(), delta: book.Sums{}, stored: book.Sums{}}
 		for _, s := range sightings {
 			receipt, err := r.record(ctx, s)
 			if err != nil {
@@ -45,7 +46,7 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 				receipts = append(receipts, receipt)
 			}
 		}
-		if err := r.delta.apply(ctx, tx); err != nil {
+		if err := addToTotals(ctx, tx, r.delta); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.TransactionSums)
@@ -64,9 +65,9 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 type recorder struct {
 	tx    *transaction
 	now   int64
-	delta sums
+	delta book.Sums
 	// stored are the sums before it, as far as they were read.
-	stored sums
+	stored book.Sums
 }
 
 // record stores one sighting and returns its row, or none for an addendum
@@ -83,7 +84,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return Receipt{}, err
 	}
-	next, told := merge(old, known, s)
+	next, told := book.Merge(old, known, s)
 	if s.Addendum && old.Version == 0 {
 		if err := r.storeReturns(ctx, s, nil, known, told); err != nil {
 			return Receipt{}, err
@@ -110,7 +111,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 
 // lookUp reads whether the sighting's account is on a test network, and the
 // returns of its payment, of which most have none.
-func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known words, err error) {
+func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known book.Words, err error) {
 	var returned bool
 	err = r.tx.QueryRowContext(ctx, `
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
@@ -130,8 +131,7 @@ func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known 
 func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
-	moved := old.Status != next.Status || old.Amount != next.Amount || old.Refunded != next.Refunded ||
-		old.Revision != next.Revision || !reflect.DeepEqual(old.USDCents, next.USDCents)
+	moved := next.Moved(old)
 	if moved {
 		next.Version++
 	}
@@ -139,7 +139,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionRow)
-	r.delta.change(old, *next)
+	r.delta.Change(old, *next)
 	if err := r.fits(ctx, *next); err != nil {
 		return err
 	}
@@ -159,8 +159,8 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 func (r *recorder) store(ctx context.Context, next *Receipt) error {
 	facts := []any{
 		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
-		next.Status, next.state, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
-		next.Own, next.Testnet, next.intentID, next.Version, next.OccurredAt, next.UpdatedAt,
+		next.Status, next.State, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
+		next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
 	}
 	if next.ID != 0 {
 		_, err := r.tx.ExecContext(ctx, `

@@ -12,20 +12,20 @@ func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
 	if s.EvidenceLevel != LevelChain {
 		return nil
 	}
-	if next.intentID == nil && s.Intent != nil && next.state != StatusDropped {
-		if err := r.link(ctx, next, s.Intent.canonical()); err != nil {
+	if next.IntentID == nil && s.Intent != nil && next.State != StatusDropped {
+		if err := r.link(ctx, next, s.Intent.Canonical()); err != nil {
 			return err
 		}
 	}
-	if next.intentID == nil {
+	if next.IntentID == nil {
 		return nil
 	}
-	old, err := intentOf(ctx, r.tx, `id = $1`+r.tx.dialect.forUpdate(), *next.intentID)
+	old, err := intentOf(ctx, r.tx, `id = $1`+r.tx.dialect.forUpdate(), *next.IntentID)
 	if err != nil {
 		return err
 	}
 	intent := old
-	if next.state == StatusDropped {
+	if next.State == StatusDropped {
 		intent.reopen(s.Cause)
 	} else {
 		if err := intent.settle(next.Transaction, s.Answer, EvidenceChain); err != nil {
@@ -63,7 +63,7 @@ func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error
 		return err
 	}
 	if !taken {
-		next.intentID = &intent.ID
+		next.IntentID = &intent.ID
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 )
 
 // returns reads what is known of the returns of a payment.
-func (r *recorder) returns(ctx context.Context, account, externalID string) (known words, err error) {
+func (r *recorder) returns(ctx context.Context, account, externalID string) (known book.Words, err error) {
 	rows, err := r.tx.QueryContext(ctx, `
 		SELECT return_id, kind, amount, gone, proven, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
@@ -23,10 +25,10 @@ func (r *recorder) returns(ctx context.Context, account, externalID string) (kno
 		return nil, fmt.Errorf("reading the returns: %w", err)
 	}
 	defer rows.Close()
-	known = words{}
+	known = book.Words{}
 	for rows.Next() {
-		var w word
-		if err := rows.Scan(&w.ID, &w.Kind, &w.Amount, &w.Gone, &w.proven, &w.At, &w.Rank); err != nil {
+		var w book.Word
+		if err := rows.Scan(&w.ID, &w.Kind, &w.Amount, &w.Gone, &w.Proven, &w.At, &w.Rank); err != nil {
 			return nil, err
 		}
 		known[w.ID] = w
@@ -36,7 +38,7 @@ func (r *recorder) returns(ctx context.Context, account, externalID string) (kno
 
 // storeReturns stores the words that are new; receipt is nil while the payment
 // is not there.
-func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told words) error {
+func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told book.Words) error {
 	for _, brought := range s.Returns {
 		w := told[brought.ID]
 		if w == known[brought.ID] {
@@ -49,7 +51,7 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 			ON CONFLICT (account, external_id, return_id) DO UPDATE SET
 				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone, proven = excluded.proven,
 				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at`,
-			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.proven, w.At, w.Rank, r.now)
+			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.Proven, w.At, w.Rank, r.now)
 		if err != nil {
 			return fmt.Errorf("storing return %q: %w", w.ID, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // ErrSinkTaken is returned by AdvanceSink to who does not hold the sink.
@@ -17,7 +19,7 @@ var ErrSinkTaken = errors.New("another owner reads for the sink")
 // is done with. held is false while another owner's lease runs. A sink that
 // is not known starts after the newest transition of the offer.
 func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
-	if offer == "" || name == "" || owner == "" || !storable(offer, name, owner) {
+	if offer == "" || name == "" || owner == "" || !book.Storable(offer, name, owner) {
 		return 0, false, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
 	}
 	err = l.transact(ctx, func(tx *transaction) error {

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,161 +9,85 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// Total is the sum of everything on an account that is in one status. Money
-// counts as received in StatusConfirmed with an EvidenceLevel for which
-// Counted is true.
-type Total struct {
-	// Account, Rail, Own and Testnet are those of the receipts.
-	Account, Rail string
-	Own, Testnet  bool
-	// Status is a receipt's, or StatusSettling or StatusClaimed for x402
-	// intents without a receipt.
-	Status Status
-	// EvidenceLevel is that of the receipts; for claims LevelAsserted.
-	EvidenceLevel EvidenceLevel
-	// Count is the number of receipts or intents.
-	Count int64
-	// Amount is what was paid and Refunded what of it went back, in atomic
-	// units.
-	Amount, Refunded int64
-	// USDCents and RefundedCents are the same in US cents, over those
-	// receipts whose value is known; UnknownUSD counts the others.
-	USDCents, RefundedCents, UnknownUSD int64
-}
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+)
 
 // Totals reads the sums of an offer. Its cost does not depend on the number
 // of receipts.
 func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 	return collect(ctx, l, scanTotal, `
-		SELECT account, rail, own, testnet, status, evidence_level,
+		SELECT offer, account, rail, own, testnet, status, evidence_level,
 			count, amount, refunded, usd_cents, refunded_cents, unknown_usd
 		FROM totals WHERE offer = $1 AND count > 0
 		ORDER BY account, rail, status, evidence_level, own, testnet`, offer)
 }
 
 func scanTotal(row scanner) (t Total, err error) {
-	err = row.Scan(&t.Account, &t.Rail, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,
+	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,
 		&t.Count, &t.Amount, &t.Refunded, &t.USDCents, &t.RefundedCents, &t.UnknownUSD)
 	return t, err
 }
 
-type sumKey struct {
-	offer, account, rail string
-	status               Status
-	level                EvidenceLevel
-	own, testnet         bool
-}
-
-type sum struct {
-	count, amount, refunded, cents, refundedCents, unknownUSD int64
-}
-
-func (a sum) plus(b sum, sign int64) sum {
-	return sum{
-		a.count + sign*b.count, a.amount + sign*b.amount, a.refunded + sign*b.refunded,
-		a.cents + sign*b.cents, a.refundedCents + sign*b.refundedCents, a.unknownUSD + sign*b.unknownUSD,
-	}
-}
-
-// entry is what stands in a sum: a receipt, or an intent without one.
-type entry interface {
-	// sum says where the entry counts; false for nowhere.
-	sum() (sumKey, sum, bool)
-}
-
-func (r Receipt) sum() (sumKey, sum, bool) {
-	key := sumKey{r.Offer, r.Account, r.Rail, r.Status, r.EvidenceLevel, r.Own, r.Testnet}
-	s := sum{count: 1, amount: r.Amount, refunded: min(r.Refunded, r.Amount), refundedCents: r.RefundedCents}
-	s.value(r.USDCents)
-	return key, s, r.Version > 0
-}
-
-func (i Intent) sum() (sumKey, sum, bool) {
-	key := sumKey{offer: i.Offer, account: i.Account, rail: i.Rail, own: i.Own, testnet: i.Testnet}
-	s := sum{count: 1, amount: i.Amount}
-	s.value(i.USDCents)
+// Total is what an intent without a receipt adds to the sums.
+func (i Intent) Total() (Total, bool) {
+	place := book.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: book.Standing{Own: i.Own, Testnet: i.Testnet}}
 	switch {
 	case i.State == IntentSettling:
-		key.status = StatusSettling
+		place.Status = StatusSettling
 	case i.State == IntentSettled && i.Evidence == EvidenceFacilitator:
-		key.status, key.level = StatusClaimed, LevelAsserted
+		place.Status, place.EvidenceLevel = StatusClaimed, LevelAsserted
 	default:
-		return sumKey{}, sum{}, false
+		return Total{}, false
 	}
-	return key, s, true
+	return Total{Place: place, Sum: book.NewSum(i.Amount, i.USDCents)}, true
 }
 
-func (a *sum) value(usdCents *int64) {
-	if usdCents == nil {
-		a.unknownUSD = 1
-		return
-	}
-	a.cents = *usdCents
-}
-
-// sums collects the changes of one transaction.
-type sums map[sumKey]sum
-
-// change takes old out of the sums and puts next in.
-func (s sums) change(old, next entry) sums {
-	if key, value, counts := old.sum(); counts {
-		s[key] = s[key].plus(value, -1)
-	}
-	if key, value, counts := next.sum(); counts {
-		s[key] = s[key].plus(value, 1)
-	}
-	return s
-}
-
-// fits refuses a sighting with which a sum would pass 2^63-1. The true sum is
-// below 2^64, so that only one past the limit reads as negative.
+// fits refuses a sighting with which a sum would pass 2^63-1.
 func (r *recorder) fits(ctx context.Context, next Receipt) error {
-	key, _, _ := next.sum()
-	before, known := r.stored[key]
+	t, _ := next.Total()
+	before, known := r.stored[t.Place]
 	if !known {
 		var err error
-		if before, err = readSum(ctx, r.tx, key); err != nil {
+		if before, err = readSum(ctx, r.tx, t.Place); err != nil {
 			return err
 		}
-		r.stored[key] = before
+		r.stored[t.Place] = before
 	}
-	after := before.plus(r.delta[key], 1)
-	if after.amount < 0 || after.refunded < 0 || after.cents < 0 || after.refundedCents < 0 {
+	if before.Plus(r.delta[t.Place], 1).Overflows() {
 		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrSighting, next.Account)
 	}
 	return nil
 }
 
-func readSum(ctx context.Context, tx *transaction, key sumKey) (s sum, err error) {
+func readSum(ctx context.Context, tx *transaction, at book.Place) (s book.Sum, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM totals
 		WHERE offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`,
-		key.offer, key.account, key.rail, key.status, key.level, key.own, key.testnet).
-		Scan(&s.count, &s.amount, &s.refunded, &s.cents, &s.refundedCents, &s.unknownUSD)
+		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet).
+		Scan(&s.Count, &s.Amount, &s.Refunded, &s.USDCents, &s.RefundedCents, &s.UnknownUSD)
 	if errors.Is(err, sql.ErrNoRows) {
-		return sum{}, nil
+		return book.Sum{}, nil
 	}
 	if err != nil {
-		return sum{}, fmt.Errorf("reading the totals: %w", err)
+		return book.Sum{}, fmt.Errorf("reading the totals: %w", err)
 	}
 	return s, nil
 }
 
-// apply adds the changes in one statement, and in an order of their own, so
-// that two transactions cannot wait for each other's rows.
-func (s sums) apply(ctx context.Context, tx *transaction) error {
+// addToTotals adds the changes in one statement, and in an order of their own,
+// so that two transactions cannot wait for each other's rows.
+func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error {
 	var rows []string
 	var values []any
-	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
-		d := s[key]
-		if d == (sum{}) {
+	for _, at := range slices.SortedFunc(maps.Keys(changes), book.Place.Compare) {
+		d := changes[at]
+		if d == (book.Sum{}) {
 			continue
 		}
 		row := []any{
-			key.offer, key.account, key.rail, key.status, key.level, key.own, key.testnet,
-			d.count, d.amount, d.refunded, d.cents, d.refundedCents, d.unknownUSD,
+			at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet,
+			d.Count, d.Amount, d.Refunded, d.USDCents, d.RefundedCents, d.UnknownUSD,
 		}
 		rows = append(rows, placeholders(len(values)+1, len(row)))
 		values = append(values, row...)
@@ -194,22 +117,4 @@ func placeholders(first, n int) string {
 		row[i] = "$" + strconv.Itoa(first+i)
 	}
 	return "(" + strings.Join(row, ", ") + ")"
-}
-
-func compareKeys(a, b sumKey) int {
-	return cmp.Or(
-		strings.Compare(a.offer, b.offer), strings.Compare(a.account, b.account), strings.Compare(a.rail, b.rail),
-		strings.Compare(string(a.status), string(b.status)), strings.Compare(string(a.level), string(b.level)),
-		compareBools(a.own, b.own), compareBools(a.testnet, b.testnet))
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }

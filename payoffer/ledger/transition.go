@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // Transition is one change of a receipt.
@@ -58,6 +60,11 @@ func (t Transition) EventID() string {
 		}
 	}
 	return fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
+}
+
+// Standing is that of the receipt after the transition, on today's evidence.
+func (t Transition) Standing() book.Standing {
+	return book.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
 }
 
 // Transitions lists up to limit transitions of an offer's receipts with a Seq

@@ -142,8 +142,8 @@ func (o *Offer) Transfer() *Transfer { return first(railsOf[*Transfer](o)) }
 func (o *Offer) Bitcoin() *Bitcoin { return first(railsOf[*Bitcoin](o)) }
 
 // Test reports whether every chain rail of the offer is on a test network, and
-// whether any is. Test money counts only when all of it is.
-func (o *Offer) Test() (all, some bool) {
+// there is one. Test money counts only then.
+func (o *Offer) Test() bool {
 	var tests []bool
 	for _, u := range o.USDC() {
 		tests = append(tests, u.Test())
@@ -151,7 +151,7 @@ func (o *Offer) Test() (all, some bool) {
 	if b := o.Bitcoin(); b != nil {
 		tests = append(tests, b.Test())
 	}
-	return len(tests) > 0 && !slices.Contains(tests, false), slices.Contains(tests, true)
+	return len(tests) > 0 && !slices.Contains(tests, false)
 }
 
 func railsOf[R Rail](o *Offer) []R {

@@ -145,22 +145,42 @@ func TestOfferRefusesTwoRailsOfOneName(t *testing.T) {
 
 func TestTestMoneyIsToldFromMoney(t *testing.T) {
 	for _, c := range []struct {
-		account   string
-		chains    []string
-		all, some bool
+		account string
+		chains  []string
+		test    bool
 	}{
-		{"", nil, false, false},
-		{"", []string{"base"}, false, false},
-		{zpub, []string{"base"}, false, false},
-		{"", []string{"base-sepolia"}, true, true},
-		{vpub, []string{"base-sepolia", "arbitrum-sepolia"}, true, true},
-		{"", []string{"base", "base-sepolia"}, false, true},
-		{vpub, []string{"base"}, false, true},
-		{zpub, []string{"base-sepolia"}, false, true},
+		{"", nil, false},
+		{"", []string{"base"}, false},
+		{zpub, []string{"base"}, false},
+		{"", []string{"base-sepolia"}, true},
+		{vpub, []string{"base-sepolia", "arbitrum-sepolia"}, true},
+		{"", []string{"base", "base-sepolia"}, false},
+		{vpub, []string{"base"}, false},
+		{zpub, []string{"base-sepolia"}, false},
 	} {
-		all, some := newOffer(t, c.account, c.chains...).Test()
-		require.Equal(t, [2]bool{c.all, c.some}, [2]bool{all, some}, "%v", c)
+		require.Equal(t, c.test, newOffer(t, c.account, c.chains...).Test(), "%v", c)
 	}
+}
+
+func TestRailsSayWhereMoneyArrivesAndWhetherItIsATest(t *testing.T) {
+	told := func(o *Offer) map[string]bool {
+		o.ID = "pay.example"
+		found := make(map[string]bool)
+		for _, r := range o.Rails {
+			found[o.AccountOf(r)] = r.Test()
+		}
+		return found
+	}
+	o := newOffer(t, vpub, "base", "base-sepolia")
+	require.Equal(t, map[string]bool{
+		"operator/pay.example/card": false, o.USDC()[0].Account(): false, o.USDC()[1].Account(): true, o.Bitcoin().Account(): true,
+		"operator/pay.example/wire": false, "operator/pay.example/tip-jar": false,
+	}, told(o))
+
+	observed := newOffer(t, "")
+	observed.Card.TestMode, observed.Card.PaymentLink = true, "plink_1"
+	observed.Rails[2].(*Storefront).Product = "p1"
+	require.Equal(t, map[string]bool{"stripe/plink_1": true, "operator/pay.example/wire": false, "gumroad/p1": false}, told(observed))
 }
 
 func TestRailNames(t *testing.T) {

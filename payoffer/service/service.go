@@ -59,9 +59,8 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	if svc.payments, err = newPayments(s, p, i, svc.logger); err != nil {
 		return nil, err
 	}
-	allTest, _ := s.Offer.Test()
 	svc.announcer, err = announce.New(announce.Config{
-		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestnetCounts: allTest, Sinks: s.Announce, Owner: rand.Text(),
+		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestnetCounts: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
 		Emit:   func(name string, data map[string]any) { hosts.Current().Emit(name, data) },
 		Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
 	})

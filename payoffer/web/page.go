@@ -106,7 +106,7 @@ type railView struct {
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	view := railView{
-		Method: m, Href: template.URL(m.Link()), First: m.Rail == offer.RailCard, Test: onTestnet(rail),
+		Method: m, Href: template.URL(m.Link()), First: m.Rail == offer.RailCard, Test: rail.Test(),
 		Wallet: m.Scheme == "eip681" || m.Scheme == "bip21",
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -93,16 +94,16 @@ func (r receipt) Day() string {
 
 // Words are the receipt's status in plain words.
 func (r receipt) Words() string {
-	status, unproven := ledger.Status(r.Status), !ledger.EvidenceLevel(r.Evidence).Counted()
+	at := book.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence)}
 	words := r.Status
 	switch {
-	case status == ledger.StatusConfirmed && !unproven && r.RefundedAtomic != "0":
+	case at.Held() && r.RefundedAtomic != "0":
 		words = "confirmed, refunded in part"
-	case status == ledger.StatusDropped:
+	case at.Status == ledger.StatusDropped:
 		words = "never became money"
-	case status == ledger.StatusReversed:
+	case at.Status == ledger.StatusReversed:
 		words = "taken back"
-	case status == ledger.StatusSeen || unproven && status == ledger.StatusConfirmed:
+	case at.Seen():
 		words = "seen, not sure yet"
 	}
 	if r.Own {

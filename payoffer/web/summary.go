@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -89,27 +90,15 @@ type tally struct {
 // summarize makes the report at now from the ledger's sums and from how well
 // each rail is observed. It is a pure function.
 func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, now time.Time) summary {
-	allTest, _ := o.Test()
+	testCounts := o.Test()
+	counted := book.Count(totals, testCounts)
 	s := summary{
 		Offer: o.ID, Status: statusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition,
-		GoalUSD: o.Amount, TestnetMoneyCounts: allTest, Rails: []railSummary{},
+		GoalUSD: o.Amount, ReceivedUSD: offer.USD(counted.Received), ExternalUSD: offer.USD(counted.External),
+		TestnetUSD: offer.USD(counted.Test), TestnetMoneyCounts: testCounts, Rails: []railSummary{},
 	}
-	for _, t := range totals {
-		if !counted(t) {
-			continue
-		}
-		net := offer.USD(t.USDCents - t.RefundedCents)
-		if !valued(t) {
-			s.Status = statusPartial
-		}
-		if t.Testnet && !(allTest && t.EvidenceLevel == ledger.LevelChain) {
-			s.TestnetUSD += net
-			continue
-		}
-		s.ReceivedUSD += net
-		if !t.Own {
-			s.ExternalUSD += net
-		}
+	if counted.Partial {
+		s.Status = statusPartial
 	}
 	for _, key := range railKeys(o, totals) {
 		rail := summarizeRail(o, key, totals, health, now)
@@ -124,24 +113,6 @@ func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, n
 	return s
 }
 
-// counted reports whether a sum is money received.
-func counted(t ledger.Total) bool {
-	return t.Status == ledger.StatusConfirmed && t.EvidenceLevel.Counted()
-}
-
-// seen reports whether a sum is money that is not sure yet.
-func seen(t ledger.Total) bool { return t.Status == ledger.StatusSeen || asserted(t) }
-
-// asserted reports whether a sum is money that unsigned messages alone tell of.
-func asserted(t ledger.Total) bool {
-	return (t.Status == ledger.StatusSeen || t.Status == ledger.StatusConfirmed) && !t.EvidenceLevel.Counted()
-}
-
-// valued reports whether all of a sum is known in dollars.
-func valued(t ledger.Total) bool {
-	return t.UnknownUSD == 0 && (t.Refunded == 0 || t.RefundedCents > 0)
-}
-
 // railKey tells a rail's test money from its real money: a rail may have had
 // both in the course of time.
 type railKey struct {
@@ -154,7 +125,7 @@ type railKey struct {
 func railKeys(o *offer.Offer, totals []ledger.Total) []railKey {
 	var keys []railKey
 	for _, rail := range o.Rails {
-		keys = append(keys, railKey{rail.Name(), onTestnet(rail)})
+		keys = append(keys, railKey{rail.Name(), rail.Test()})
 	}
 	for _, t := range totals {
 		if key := (railKey{t.Rail, t.Testnet}); !slices.Contains(keys, key) {
@@ -164,37 +135,31 @@ func railKeys(o *offer.Offer, totals []ledger.Total) []railKey {
 	return keys
 }
 
-// onTestnet reports whether money on the rail is worth nothing.
-func onTestnet(rail offer.Rail) bool {
-	switch rail := rail.(type) {
-	case *offer.USDC:
-		return rail.Network.Test
-	case *offer.Bitcoin:
-		return rail.Test()
-	case *offer.Card:
-		return rail.TestMode
-	default:
-		return false
-	}
-}
-
 func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, health []observe.Health, now time.Time) railSummary {
 	out := railSummary{Rail: key.rail, Testnet: key.testnet, State: stateRemoved}
-	if rail, configured := o.Rail(key.rail); configured && onTestnet(rail) == key.testnet {
+	if rail, configured := o.Rail(key.rail); configured && rail.Test() == key.testnet {
 		out.observe(health, now)
 	}
-	of := func(choose func(ledger.Total) bool) *tally {
-		return sum(totals, func(t ledger.Total) bool { return t.Rail == key.rail && t.Testnet == key.testnet && choose(t) })
+	sum := func(part func(ledger.Total) book.Money, which func(ledger.Total) bool) *tally {
+		var m book.Money
+		for _, t := range totals {
+			if t.Rail == key.rail && t.Testnet == key.testnet && which(t) {
+				m = m.Plus(part(t))
+			}
+		}
+		return newTally(m)
 	}
+	net := func(which func(ledger.Total) bool) *tally { return sum(ledger.Total.Net, which) }
 	is := func(status ledger.Status) func(ledger.Total) bool {
 		return func(t ledger.Total) bool { return t.Status == status }
 	}
-	out.Claimed, out.Settling = of(is(ledger.StatusClaimed)), of(is(ledger.StatusSettling))
+	out.Claimed, out.Settling = net(is(ledger.StatusClaimed)), net(is(ledger.StatusSettling))
 	if out.State == stateUnknown {
 		return out
 	}
-	out.Confirmed, out.Seen, out.Asserted, out.Reversed = of(counted), of(seen), of(asserted), of(is(ledger.StatusReversed))
-	out.Refunded = sumRefunds(totals, key)
+	out.Confirmed, out.Seen, out.Asserted = net(ledger.Total.Held), net(ledger.Total.Seen), net(ledger.Total.Asserted)
+	out.Reversed = net(is(ledger.StatusReversed))
+	out.Refunded = sum(ledger.Total.Returned, func(ledger.Total) bool { return true })
 	return out
 }
 
@@ -231,41 +196,10 @@ func known(s string) *string {
 	return &s
 }
 
-// sum adds up what was paid and not refunded.
-func sum(totals []ledger.Total, choose func(ledger.Total) bool) *tally {
-	var count, amount, cents int64
-	known := true
-	for _, t := range totals {
-		if choose(t) {
-			count, amount, cents = count+t.Count, amount+t.Amount-t.Refunded, cents+t.USDCents-t.RefundedCents
-			known = known && valued(t)
-		}
-	}
-	return newTally(count, amount, cents, known)
-}
-
-// sumRefunds is what went back, in whole or in part. Only whole refunds are
-// counted, for the sums do not tell how many went back in part.
-func sumRefunds(totals []ledger.Total, key railKey) *tally {
-	var count, amount, cents int64
-	known := true
-	for _, t := range totals {
-		if t.Rail != key.rail || t.Testnet != key.testnet || t.Refunded == 0 {
-			continue
-		}
-		if t.Status == ledger.StatusRefunded {
-			count += t.Count
-		}
-		amount, cents = amount+t.Refunded, cents+t.RefundedCents
-		known = known && t.RefundedCents > 0
-	}
-	return newTally(count, amount, cents, known)
-}
-
-func newTally(count, amount, cents int64, valued bool) *tally {
-	t := &tally{Count: count, AmountAtomic: strconv.FormatInt(amount, 10)}
-	if valued {
-		t.AmountUSD, t.AmountUSDDecimal = dollars(&cents)
+func newTally(m book.Money) *tally {
+	t := &tally{Count: m.Count, AmountAtomic: strconv.FormatInt(m.Amount, 10)}
+	if !m.Partial {
+		t.AmountUSD, t.AmountUSDDecimal = dollars(&m.USDCents)
 	}
 	return t
 }

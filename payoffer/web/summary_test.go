@@ -6,13 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // confirmed is one sum of money received on a rail.
 func confirmed(rail string, level ledger.EvidenceLevel, cents int64) ledger.Total {
-	return ledger.Total{Rail: rail, Status: ledger.StatusConfirmed, EvidenceLevel: level, Count: 1, Amount: cents * 10_000, USDCents: cents}
+	return ledger.Total{
+		Place: book.Place{Rail: rail, Standing: book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: level}},
+		Sum:   book.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
+	}
 }
 
 func with(t ledger.Total, change func(*ledger.Total)) ledger.Total {

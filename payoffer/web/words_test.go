@@ -73,13 +73,13 @@ func TestEveryKindOfProblemIsDescribed(t *testing.T) {
 }
 
 func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
-	levels := literals(t, "../ledger/sighting.go", "Level")
+	levels := literals(t, "../ledger/book/standing.go", "Level")
 	require.ElementsMatch(t, levels, enum(t, "Receipt", "evidence"))
 	for _, level := range levels {
 		require.NotEmpty(t, receipt{Evidence: level.(string)}.Proof(), level)
 	}
 	var statuses []any
-	for _, status := range literals(t, "../ledger/sighting.go", "Status") {
+	for _, status := range literals(t, "../ledger/book/standing.go", "Status") {
 		if status != "settling" && status != "claimed" { // sums, and of no receipt
 			statuses = append(statuses, status)
 		}

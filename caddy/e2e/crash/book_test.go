@@ -110,7 +110,7 @@ func checkTotals(t *testing.T, book *ledger.Ledger) {
 	want := map[ledger.Status]ledger.Total{}
 	for _, receipt := range receipts {
 		total := want[receipt.Status]
-		total.Account, total.Rail, total.Own, total.Testnet = receipt.Account, receipt.Rail, receipt.Own, receipt.Testnet
+		total.Offer, total.Account, total.Rail, total.Own, total.Testnet = receipt.Offer, receipt.Account, receipt.Rail, receipt.Own, receipt.Testnet
 		total.Status, total.EvidenceLevel = receipt.Status, receipt.EvidenceLevel
 		total.Count++
 		total.Amount += receipt.Amount

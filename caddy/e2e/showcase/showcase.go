@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
@@ -88,17 +89,27 @@ func health() []observe.Health {
 type receipts struct{}
 
 func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
-	confirmed, chain, signed := ledger.StatusConfirmed, ledger.LevelChain, ledger.LevelSigned
+	sum := func(rail string, standing book.Standing, count, amount, cents, refunded int64) ledger.Total {
+		return ledger.Total{
+			Place: book.Place{Rail: rail, Standing: standing},
+			Sum:   book.Sum{Count: count, Amount: amount, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
+		}
+	}
+	card, chain := book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}, book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain}
+	refunded, reversed, manual, asserted, own, test := card, card, card, card, chain, chain
+	refunded.Status, reversed.Status = ledger.StatusRefunded, ledger.StatusReversed
+	manual.EvidenceLevel, asserted.EvidenceLevel = ledger.LevelManual, ledger.LevelAsserted
+	own.Own, test.Testnet = true, true
 	return []ledger.Total{
-		{Rail: "card", Status: confirmed, EvidenceLevel: signed, Count: 2, Amount: 84_00, USDCents: 84_00, Refunded: 10_00, RefundedCents: 10_00},
-		{Rail: "card", Status: ledger.StatusRefunded, EvidenceLevel: signed, Count: 1, Amount: 42_00, Refunded: 42_00, USDCents: 42_00, RefundedCents: 42_00},
-		{Rail: "card", Status: ledger.StatusReversed, EvidenceLevel: signed, Count: 1, Amount: 42_00, USDCents: 42_00},
-		{Rail: "usdc", Status: confirmed, EvidenceLevel: chain, Count: 2, Amount: 84_000_000, USDCents: 84_00},
-		{Rail: "usdc", Status: confirmed, EvidenceLevel: chain, Own: true, Count: 1, Amount: 1_000_000, USDCents: 1_00},
-		{Rail: "usdc", Status: ledger.StatusSettling, Count: 1, Amount: 42_000_000, USDCents: 42_00},
-		{Rail: "transfer", Status: confirmed, EvidenceLevel: ledger.LevelManual, Count: 1, Amount: 42_00, USDCents: 42_00},
-		{Rail: "tip-jar", Status: confirmed, EvidenceLevel: ledger.LevelAsserted, Count: 1, Amount: 42_00, USDCents: 42_00},
-		{Rail: "usdc", Testnet: true, Status: confirmed, EvidenceLevel: chain, Count: 3, Amount: 126_000_000, USDCents: 126_00},
+		sum("card", card, 2, 84_00, 84_00, 10_00),
+		sum("card", refunded, 1, 42_00, 42_00, 42_00),
+		sum("card", reversed, 1, 42_00, 42_00, 0),
+		sum("usdc", chain, 2, 84_000_000, 84_00, 0),
+		sum("usdc", own, 1, 1_000_000, 1_00, 0),
+		sum("usdc", book.Standing{Status: ledger.StatusSettling}, 1, 42_000_000, 42_00, 0),
+		sum("transfer", manual, 1, 42_00, 42_00, 0),
+		sum("tip-jar", asserted, 1, 42_00, 42_00, 0),
+		sum("usdc", test, 3, 126_000_000, 126_00, 0),
 	}, nil
 }
 

@@ -170,7 +170,7 @@ func (f *fixture) held() (cents int64) {
 	totals, err := f.book.Totals(f.t.Context(), testOffer)
 	require.NoError(f.t, err)
 	for _, total := range totals {
-		if total.Status == ledger.StatusConfirmed && total.EvidenceLevel.Counted() {
+		if total.Held() {
 			cents += total.USDCents - total.RefundedCents
 		}
 	}

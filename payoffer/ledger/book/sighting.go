@@ -1,4 +1,4 @@
-package ledger
+package book
 
 import (
 	"cmp"
@@ -8,48 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 )
-
-// Status is what a receipt amounts to. Only StatusConfirmed is money held.
-type Status string
-
-// The statuses.
-const (
-	// StatusSeen is announced by the truth source and not sure yet.
-	StatusSeen Status = "seen"
-	// StatusConfirmed is money received.
-	StatusConfirmed Status = "confirmed"
-	// StatusDropped never became money: it left the chain or failed.
-	StatusDropped Status = "dropped"
-	// StatusRefunded went back to the payer in full.
-	StatusRefunded Status = "refunded"
-	// StatusReversed was taken back, by a dispute or by the operator's entry.
-	StatusReversed Status = "reversed"
-	// StatusSettling and StatusClaimed are sums of x402 intents that have no
-	// receipt: of unknown outcome, and settled by a facilitator's word alone.
-	StatusSettling Status = "settling"
-	StatusClaimed  Status = "claimed"
-)
-
-// EvidenceLevel says what a receipt rests on.
-type EvidenceLevel string
-
-// The levels of evidence.
-const (
-	// LevelAsserted is an unsigned message: it counts nowhere.
-	LevelAsserted EvidenceLevel = "asserted"
-	// LevelSigned is a message with a verified signature.
-	LevelSigned EvidenceLevel = "signed"
-	// LevelProvider was read from the provider.
-	LevelProvider EvidenceLevel = "provider"
-	// LevelChain was read from the chain.
-	LevelChain EvidenceLevel = "chain"
-	// LevelManual is an operator's entry.
-	LevelManual EvidenceLevel = "manual"
-)
-
-// Counted reports whether confirmed money with this evidence counts as
-// received.
-func (e EvidenceLevel) Counted() bool { return e.trust() >= trustProven }
 
 // Bounds of what a sighting brings, in bytes. The external id is part of a
 // header of each announcement.
@@ -121,10 +79,27 @@ type Sighting struct {
 	Cause string
 }
 
-// ErrSighting is returned by Record for a sighting that can be no row.
+// IntentKey identifies an EIP-3009 authorization: the token contract accepts
+// a nonce of a payer once.
+type IntentKey struct {
+	// Network is the CAIP-2 chain id, as in "eip155:8453".
+	Network string
+	// Asset is the token contract, From the payer, Nonce the 32 bytes of the
+	// authorization; hex with 0x. The ledger compares them in lower case.
+	Asset, From, Nonce string
+}
+
+// Canonical makes one key of all spellings of the same authorization: two of
+// them in the ledger would be two charges.
+func (k IntentKey) Canonical() IntentKey {
+	return IntentKey{k.Network, strings.ToLower(k.Asset), strings.ToLower(k.From), strings.ToLower(k.Nonce)}
+}
+
+// ErrSighting is returned for a sighting that can be no row.
 var ErrSighting = errors.New("invalid sighting")
 
-func (s *Sighting) validate() error {
+// Validate returns ErrSighting, with the reason, for what cannot be stored.
+func (s *Sighting) Validate() error {
 	problem := s.problem()
 	if problem == "" && !s.Addendum {
 		problem = s.paymentProblem()
@@ -151,7 +126,7 @@ func (s *Sighting) problem() string {
 		return "an addendum brings returns"
 	case len(s.Note) > maxNote:
 		return fmt.Sprintf("a note of %d bytes is above %d", len(s.Note), maxNote)
-	case !storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
+	case !Storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
 		return "a text is not UTF-8 or holds U+0000"
 	default:
 		return ""
@@ -175,15 +150,15 @@ func (s *Sighting) paymentProblem() string {
 		return fmt.Sprintf("evidence of %d bytes is above %d", len(s.Evidence), maxEvidence)
 	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):
 		return "evidence is not JSON"
-	case !storable(s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer):
+	case !Storable(s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer):
 		return "a text is not UTF-8 or holds U+0000"
 	default:
 		return ""
 	}
 }
 
-// storable reports whether every database keeps the texts as they are.
-func storable(texts ...string) bool {
+// Storable reports whether every database keeps the texts as they are.
+func Storable(texts ...string) bool {
 	for _, text := range texts {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 			return false

@@ -1,4 +1,4 @@
-package ledger
+package book
 
 import (
 	"cmp"
@@ -6,36 +6,12 @@ import (
 	"strings"
 )
 
-// trust orders the levels of evidence: a sighting is not moved by a less
-// trusted one and replaced by a more trusted one.
-type trust int
-
-const (
-	trustNone     trust = iota
-	trustAsserted       // anybody may say it
-	trustProven         // signed, read from the provider, or entered by the operator
-	trustChain          // the chain itself
-)
-
-func (e EvidenceLevel) trust() trust {
-	switch e {
-	case LevelAsserted:
-		return trustAsserted
-	case LevelSigned, LevelProvider, LevelManual:
-		return trustProven
-	case LevelChain:
-		return trustChain
-	default:
-		return trustNone
-	}
-}
-
-// merge adds a sighting to what is known of a payment and of its returns; a
+// Merge adds a sighting to what is known of a payment and of its returns; a
 // Receipt of version 0 is not known yet. For everything but chains it is
 // commutative, associative and idempotent, so that webhooks may arrive in any
 // order and number. A chain may change its mind: there the latest sighting
 // holds until one is final.
-func merge(old Receipt, known words, s Sighting) (Receipt, words) {
+func Merge(old Receipt, known Words, s Sighting) (Receipt, Words) {
 	told := known.join(s)
 	if s.Addendum && old.Version == 0 {
 		return old, told
@@ -72,7 +48,7 @@ func (r *Receipt) add(s Sighting) {
 
 // replace takes over what the sighting says of the payment itself.
 func (r *Receipt) replace(s Sighting) {
-	r.state, r.Final = s.State, s.Final
+	r.State, r.Final = s.State, s.Final
 	r.EvidenceLevel, r.Evidence = s.EvidenceLevel, s.Evidence
 	r.Transaction, r.Asset, r.Amount, r.USDCents = s.Transaction, s.Asset, s.Amount, s.USDCents
 	r.Payer, r.OccurredAt, r.Revision = s.Payer, s.OccurredAt, s.Revision
@@ -96,11 +72,11 @@ func (r *Receipt) follow(s Sighting) {
 // join is the least upper bound of what two sources of equal trust say.
 func (r *Receipt) join(s Sighting) {
 	if cmp.Or(
-		cmp.Compare(stateRank(s.State), stateRank(r.state)),
+		cmp.Compare(stateRank(s.State), stateRank(r.State)),
 		cmp.Compare(levelRank(s.EvidenceLevel), levelRank(r.EvidenceLevel)),
 		strings.Compare(string(s.Evidence), string(r.Evidence)),
 	) > 0 {
-		r.state, r.EvidenceLevel, r.Evidence = s.State, s.EvidenceLevel, s.Evidence
+		r.State, r.EvidenceLevel, r.Evidence = s.State, s.EvidenceLevel, s.Evidence
 	}
 	r.Final = r.Final || s.Final
 	r.Transaction = max(r.Transaction, s.Transaction)
@@ -114,21 +90,21 @@ func (r *Receipt) join(s Sighting) {
 }
 
 // derive computes the refund, its value and the status from the facts.
-func (r *Receipt) derive(told words) {
-	refunded, reversed := told.total(r.EvidenceLevel.Counted())
+func (r *Receipt) derive(told Words) {
+	refunded, reversed := told.total(r.EvidenceLevel.proven())
 	if r.Amount > 0 {
 		refunded = min(refunded, r.Amount)
 	}
 	r.Refunded = refunded
 	switch {
-	case r.state == StatusDropped:
+	case r.State == StatusDropped:
 		r.Status = StatusDropped
 	case reversed:
 		r.Status = StatusReversed
 	case r.Refunded > 0 && r.Refunded >= r.Amount && r.Amount > 0:
 		r.Status = StatusRefunded
 	default:
-		r.Status = r.state
+		r.Status = r.State
 	}
 	r.RefundedCents = 0
 	if r.USDCents != nil && r.Amount > 0 {

@@ -1,7 +1,8 @@
-package ledger
+package book
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"strings"
 )
@@ -49,42 +50,40 @@ func (r Return) problem() string {
 		return "a return is a refund, a refund_total or a reversal"
 	case r.Amount < 0:
 		return "negative amount of a return"
-	case !storable(r.ID):
+	case !Storable(r.ID):
 		return "a return's id is not UTF-8 or holds U+0000"
 	default:
 		return ""
 	}
 }
 
-// word is what was said of a return. One that is not proven moves only a
+// Word is what was said of a return. One that is not proven moves only a
 // receipt that is not proven either.
-type word struct {
+type Word struct {
 	Return
-	proven bool
+	Proven bool
 }
 
 // compare orders all words on one return, so that the greatest of them does
 // not depend on the order in which they come.
-func (w word) compare(other word) int {
+func (w Word) compare(other Word) int {
 	return cmp.Or(
-		compareBools(w.proven, other.proven), cmp.Compare(w.At, other.At), cmp.Compare(w.Rank, other.Rank),
+		compareBools(w.Proven, other.Proven), cmp.Compare(w.At, other.At), cmp.Compare(w.Rank, other.Rank),
 		compareBools(w.Gone, other.Gone), cmp.Compare(w.Amount, other.Amount), strings.Compare(string(w.Kind), string(other.Kind)))
 }
 
-// words are the latest words on the returns of one payment, by their ids.
-type words map[string]word
+// Words are the latest words on the returns of one payment, by their ids.
+type Words map[string]Word
 
 // join returns the words that hold after a sighting, and leaves w as it is.
-func (w words) join(s Sighting) words {
+func (w Words) join(s Sighting) Words {
 	if len(s.Returns) == 0 {
 		return w
 	}
-	next := make(words, len(w)+len(s.Returns))
-	for id, known := range w {
-		next[id] = known
-	}
+	next := make(Words, len(w)+len(s.Returns))
+	maps.Copy(next, w)
 	for _, r := range s.Returns {
-		told := word{r, s.EvidenceLevel.trust() >= trustProven}
+		told := Word{r, s.EvidenceLevel.proven()}
 		if known, found := next[r.ID]; !found || told.compare(known) > 0 {
 			next[r.ID] = told
 		}
@@ -94,12 +93,12 @@ func (w words) join(s Sighting) words {
 
 // total is what went back, in atomic units, and whether the whole payment was
 // taken back. Of a proven receipt it hears proven words alone.
-func (w words) total(proven bool) (refunded int64, reversed bool) {
+func (w Words) total(proven bool) (refunded int64, reversed bool) {
 	var kept int64
-	var stated word
+	var stated Word
 	for _, told := range w {
 		switch {
-		case proven && !told.proven:
+		case proven && !told.Proven:
 		case told.Kind == ReturnReversal:
 			reversed = reversed || told.Gone
 		case told.Kind == ReturnTotal:

@@ -1,0 +1,98 @@
+// Package book holds the rules of the books: what sightings of a payment
+// amount to, and whether money counts, for whom and how much. It does no I/O,
+// knows no clock, and does not say where anything is kept.
+package book
+
+// Status is what a receipt amounts to. Only StatusConfirmed is money held.
+type Status string
+
+// The statuses.
+const (
+	// StatusSeen is announced by the truth source and not sure yet.
+	StatusSeen Status = "seen"
+	// StatusConfirmed is money received.
+	StatusConfirmed Status = "confirmed"
+	// StatusDropped never became money: it left the chain or failed.
+	StatusDropped Status = "dropped"
+	// StatusRefunded went back to the payer in full.
+	StatusRefunded Status = "refunded"
+	// StatusReversed was taken back, by a dispute or by the operator's entry.
+	StatusReversed Status = "reversed"
+	// StatusSettling and StatusClaimed are sums of x402 intents that have no
+	// receipt: of unknown outcome, and settled by a facilitator's word alone.
+	StatusSettling Status = "settling"
+	StatusClaimed  Status = "claimed"
+)
+
+// EvidenceLevel says what a receipt rests on.
+type EvidenceLevel string
+
+// The levels of evidence.
+const (
+	// LevelAsserted is an unsigned message: it counts nowhere.
+	LevelAsserted EvidenceLevel = "asserted"
+	// LevelSigned is a message with a verified signature.
+	LevelSigned EvidenceLevel = "signed"
+	// LevelProvider was read from the provider.
+	LevelProvider EvidenceLevel = "provider"
+	// LevelChain was read from the chain.
+	LevelChain EvidenceLevel = "chain"
+	// LevelManual is an operator's entry.
+	LevelManual EvidenceLevel = "manual"
+)
+
+// trust orders the levels of evidence: a sighting is not moved by a less
+// trusted one and replaced by a more trusted one.
+type trust int
+
+const (
+	trustNone     trust = iota
+	trustAsserted       // anybody may say it
+	trustProven         // signed, read from the provider, or entered by the operator
+	trustChain          // the chain itself
+)
+
+func (e EvidenceLevel) trust() trust {
+	switch e {
+	case LevelAsserted:
+		return trustAsserted
+	case LevelSigned, LevelProvider, LevelManual:
+		return trustProven
+	case LevelChain:
+		return trustChain
+	default:
+		return trustNone
+	}
+}
+
+// proven reports whether it takes more than anybody's word to get here.
+func (e EvidenceLevel) proven() bool { return e.trust() >= trustProven }
+
+// Standing is what decides whether money counts, and for whom.
+type Standing struct {
+	Status        Status
+	EvidenceLevel EvidenceLevel
+	// Own says that the payer is the operator, Testnet that the money is worth
+	// nothing.
+	Own, Testnet bool
+}
+
+// Held reports whether the money arrived and that is proven, whatever it is
+// worth.
+func (s Standing) Held() bool { return s.Status == StatusConfirmed && s.EvidenceLevel.proven() }
+
+// Seen reports whether the money is not sure yet.
+func (s Standing) Seen() bool { return s.Status == StatusSeen || s.Asserted() }
+
+// Asserted reports whether unsigned messages alone tell of the money.
+func (s Standing) Asserted() bool {
+	return (s.Status == StatusSeen || s.Status == StatusConfirmed) && !s.EvidenceLevel.proven()
+}
+
+// Counts reports whether the money is received. Of test money only a chain's
+// ever is, never that of a checkout in test mode, and only where testCounts:
+// where all chain rails of the offer are on test networks, so that it never
+// stands in one sum with real money.
+func (s Standing) Counts(testCounts bool) bool {
+	return s.Held() && (!s.Testnet || testCounts && s.EvidenceLevel == LevelChain)
+}

@@ -1,0 +1,39 @@
+package ledger
+
+import "github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+
+// The words of package book in which the ledger is spoken to.
+type (
+	Status        = book.Status
+	EvidenceLevel = book.EvidenceLevel
+	ReturnKind    = book.ReturnKind
+	Return        = book.Return
+	Sighting      = book.Sighting
+	IntentKey     = book.IntentKey
+	Receipt       = book.Receipt
+	Total         = book.Total
+)
+
+// As in package book.
+const (
+	StatusSeen      = book.StatusSeen
+	StatusConfirmed = book.StatusConfirmed
+	StatusDropped   = book.StatusDropped
+	StatusRefunded  = book.StatusRefunded
+	StatusReversed  = book.StatusReversed
+	StatusSettling  = book.StatusSettling
+	StatusClaimed   = book.StatusClaimed
+
+	LevelAsserted = book.LevelAsserted
+	LevelSigned   = book.LevelSigned
+	LevelProvider = book.LevelProvider
+	LevelChain    = book.LevelChain
+	LevelManual   = book.LevelManual
+
+	ReturnRefund   = book.ReturnRefund
+	ReturnTotal    = book.ReturnTotal
+	ReturnReversal = book.ReturnReversal
+)
+
+// ErrSighting is returned by Record for a sighting that can be no row.
+var ErrSighting = book.ErrSighting

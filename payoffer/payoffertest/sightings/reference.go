@@ -1,0 +1,156 @@
+package sightings
+
+import (
+	"slices"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+)
+
+// Facts are what the reference model computes.
+type Facts struct {
+	Status           book.Status
+	Level            book.EvidenceLevel
+	Amount, Refunded int64
+	USD              *int64
+	Final            bool
+	Revision         int64
+}
+
+// FactsOf are those of a receipt.
+func FactsOf(r book.Receipt) Facts {
+	return Facts{r.Status, r.EvidenceLevel, r.Amount, r.Refunded, r.USDCents, r.Final, r.Revision}
+}
+
+// Reference looks at the whole history at once, where book.Merge goes step by step.
+func Reference(history []book.Sighting) (f Facts) {
+	payments := slices.DeleteFunc(slices.Clone(history), func(s book.Sighting) bool { return s.Addendum })
+	if len(payments) == 0 {
+		return f
+	}
+	on := func(levels ...book.EvidenceLevel) (told []book.Sighting) {
+		for _, s := range payments {
+			if slices.Contains(levels, s.EvidenceLevel) {
+				told = append(told, s)
+			}
+		}
+		return told
+	}
+	var state book.Status
+	if told := on(book.LevelChain); len(told) > 0 {
+		state = f.ofChain(told)
+	} else {
+		if told = on(book.LevelSigned, book.LevelProvider, book.LevelManual); len(told) == 0 {
+			told = on(book.LevelAsserted)
+		}
+		state = f.ofOthers(told)
+	}
+	refunded, reversed := referenceReturns(history, f.Level != book.LevelAsserted)
+	if f.Refunded = refunded; f.Amount > 0 && refunded > f.Amount {
+		f.Refunded = f.Amount
+	}
+	f.Status = state
+	if state != book.StatusDropped && reversed {
+		f.Status = book.StatusReversed
+	} else if state != book.StatusDropped && f.Amount > 0 && refunded >= f.Amount {
+		f.Status = book.StatusRefunded
+	}
+	return f
+}
+
+// ofChain takes the first final word, or else the last.
+func (f *Facts) ofChain(told []book.Sighting) book.Status {
+	last := slices.IndexFunc(told, func(s book.Sighting) bool { return s.Final })
+	if last < 0 {
+		last = len(told) - 1
+	}
+	f.Level, f.Amount, f.Final = book.LevelChain, told[last].Amount, told[last].Final
+	run := last
+	for run > 0 && told[run-1].Amount == f.Amount {
+		run--
+	}
+	for _, s := range told[run:] {
+		if f.USD == nil && s.Amount == f.Amount {
+			f.USD = s.USDCents
+		}
+	}
+	return told[last].State
+}
+
+// ofOthers takes the most that those of the highest revision say.
+func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
+	for _, s := range told {
+		f.Revision = max(f.Revision, s.Revision)
+	}
+	told = slices.DeleteFunc(slices.Clone(told), func(s book.Sighting) bool { return s.Revision < f.Revision })
+	for _, want := range []book.Status{book.StatusSeen, book.StatusDropped, book.StatusConfirmed} {
+		for _, level := range []book.EvidenceLevel{book.LevelAsserted, book.LevelSigned, book.LevelProvider, book.LevelManual} {
+			if slices.ContainsFunc(told, func(s book.Sighting) bool { return s.State == want && s.EvidenceLevel == level }) {
+				state, f.Level = want, level
+			}
+		}
+	}
+	for _, s := range told {
+		f.Amount, f.Final = max(f.Amount, s.Amount), f.Final || s.Final
+		if s.USDCents != nil && (f.USD == nil || *s.USDCents > *f.USD) {
+			f.USD = s.USDCents
+		}
+	}
+	return state
+}
+
+// referenceReturns asks of each word on a return whether a later one undoes it.
+func referenceReturns(history []book.Sighting, proven bool) (refunded int64, reversed bool) {
+	type said struct {
+		book.Return
+		proven bool
+	}
+	var all []said
+	for _, s := range history {
+		for _, r := range s.Returns {
+			if s.EvidenceLevel != book.LevelAsserted || !proven {
+				all = append(all, said{r, s.EvidenceLevel != book.LevelAsserted})
+			}
+		}
+	}
+	later := func(a, b said) bool {
+		switch {
+		case a.proven != b.proven:
+			return a.proven
+		case a.At != b.At:
+			return a.At > b.At
+		case a.Rank != b.Rank:
+			return a.Rank > b.Rank
+		case a.Gone != b.Gone:
+			return a.Gone
+		case a.Amount != b.Amount:
+			return a.Amount > b.Amount
+		default:
+			return a.Kind > b.Kind
+		}
+	}
+	held := map[string]book.Return{}
+	var total *said
+	var kept int64
+	for _, a := range all {
+		if slices.ContainsFunc(all, func(b said) bool { return a.ID == b.ID && later(b, a) }) {
+			continue
+		}
+		held[a.ID] = a.Return
+		if a.Kind == book.ReturnTotal && a.Gone && (total == nil || later(a, *total)) {
+			total = &a
+		}
+	}
+	for _, r := range held {
+		reversed = reversed || r.Kind == book.ReturnReversal && r.Gone
+		if r.Kind == book.ReturnRefund && r.Gone {
+			refunded += r.Amount
+		}
+		if r.Kind == book.ReturnRefund && !r.Gone {
+			kept += r.Amount
+		}
+	}
+	if total != nil && total.Amount > kept+refunded {
+		refunded = total.Amount - kept
+	}
+	return refunded, reversed
+}
