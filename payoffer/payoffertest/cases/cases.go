@@ -23,12 +23,3 @@ func Count(t testing.TB) int {
 	t.Logf("%d random cases", count)
 	return count
 }
-
-// Every is the step with which a test goes through all cases that there are: 1,
-// and n under the race detector.
-func Every(n int) int {
-	if raceDetector {
-		return n
-	}
-	return 1
-}
