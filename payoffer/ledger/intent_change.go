@@ -40,7 +40,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 		if err := claimPaymentID(ctx, tx, i); err != nil {
 			return err
 		}
-		return addToTotals(ctx, tx, book.Sums{}.Change(Intent{}, i))
+		return addToTotals(ctx, tx, book.Sums{}.Change(Total{}, i.total()))
 	})
 }
 
@@ -233,6 +233,6 @@ func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, ne
 	if err != nil {
 		return fmt.Errorf("updating the intent: %w", err)
 	}
-	delta.Change(old, next)
+	delta.Change(old.total(), next.total())
 	return nil
 }

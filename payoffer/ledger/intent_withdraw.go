@@ -27,7 +27,7 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		if _, err := tx.ExecContext(ctx, `DELETE FROM intents WHERE id = $1`, i.ID); err != nil {
 			return fmt.Errorf("withdrawing the intent: %w", err)
 		}
-		return addToTotals(ctx, tx, book.Sums{}.Change(i, Intent{}))
+		return addToTotals(ctx, tx, book.Sums{}.Change(i.total(), Total{}))
 	})
 }
 

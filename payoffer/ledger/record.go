@@ -139,7 +139,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionRow)
-	r.delta.Change(old, *next)
+	r.delta.Change(old.Total(), next.Total())
 	if err := r.fits(ctx, *next); err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func scanTotal(row scanner) (t Total, err error) {
 	return t, err
 }
 
-// Total is what an intent without a receipt adds to the sums.
-func (i Intent) Total() (Total, bool) {
+// total is what stands in the sums of an intent without a receipt.
+func (i Intent) total() Total {
 	place := book.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: book.Standing{Own: i.Own, Testnet: i.Testnet}}
 	switch {
 	case i.State == IntentSettling:
@@ -38,23 +38,23 @@ func (i Intent) Total() (Total, bool) {
 	case i.State == IntentSettled && i.Evidence == EvidenceFacilitator:
 		place.Status, place.EvidenceLevel = StatusClaimed, LevelAsserted
 	default:
-		return Total{}, false
+		return Total{}
 	}
-	return Total{Place: place, Sum: book.NewSum(i.Amount, i.USDCents)}, true
+	return Total{Place: place, Sum: book.NewSum(i.Amount, i.USDCents)}
 }
 
 // fits refuses a sighting with which a sum would pass 2^63-1.
 func (r *recorder) fits(ctx context.Context, next Receipt) error {
-	t, _ := next.Total()
-	before, known := r.stored[t.Place]
+	place := next.Total().Place
+	before, known := r.stored[place]
 	if !known {
 		var err error
-		if before, err = readSum(ctx, r.tx, t.Place); err != nil {
+		if before, err = readSum(ctx, r.tx, place); err != nil {
 			return err
 		}
-		r.stored[t.Place] = before
+		r.stored[place] = before
 	}
-	if before.Plus(r.delta[t.Place], 1).Overflows() {
+	if before.Plus(r.delta[place], 1).Overflows() {
 		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrSighting, next.Account)
 	}
 	return nil

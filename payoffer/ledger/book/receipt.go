@@ -48,10 +48,13 @@ func (r *Receipt) Moved(old Receipt) bool {
 		r.Revision != old.Revision || !reflect.DeepEqual(r.USDCents, old.USDCents)
 }
 
-// Total is what stands in the sums of the receipt; false while it is not known.
-func (r Receipt) Total() (Total, bool) {
+// Total is what stands in the sums of the receipt; none while it is not known.
+func (r Receipt) Total() Total {
+	if r.Version == 0 {
+		return Total{}
+	}
 	place := Place{r.Offer, r.Account, r.Rail, Standing{r.Status, r.EvidenceLevel, r.Own, r.Testnet}}
 	s := NewSum(r.Amount, r.USDCents)
 	s.Refunded, s.RefundedCents = min(r.Refunded, r.Amount), r.RefundedCents
-	return Total{place, s}, r.Version > 0
+	return Total{place, s}
 }

@@ -157,7 +157,8 @@ func (s *Sighting) paymentProblem() string {
 	}
 }
 
-// Storable reports whether every database keeps the texts as they are.
+// Storable reports whether every database keeps the texts as they are: in UTF-8,
+// without U+0000.
 func Storable(texts ...string) bool {
 	for _, text := range texts {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {

@@ -61,7 +61,7 @@ func (s Sum) Overflows() bool {
 	return s.Amount < 0 || s.Refunded < 0 || s.USDCents < 0 || s.RefundedCents < 0
 }
 
-// Total is the sum of everything in one place.
+// Total is the sum of everything in one place; the zero Total is none.
 type Total struct {
 	Place
 	Sum
@@ -70,20 +70,10 @@ type Total struct {
 // Sums are sums, or what is to be added to them.
 type Sums map[Place]Sum
 
-// Entry is what stands in a sum: a receipt, or an intent without one.
-type Entry interface {
-	// Total says where the entry counts and how much; false for nowhere.
-	Total() (Total, bool)
-}
-
 // Change takes old out of the sums, puts next in, and returns the sums.
-func (s Sums) Change(old, next Entry) Sums {
-	if t, counts := old.Total(); counts {
-		s[t.Place] = s[t.Place].Plus(t.Sum, -1)
-	}
-	if t, counts := next.Total(); counts {
-		s[t.Place] = s[t.Place].Plus(t.Sum, 1)
-	}
+func (s Sums) Change(old, next Total) Sums {
+	s[old.Place] = s[old.Place].Plus(old.Sum, -1)
+	s[next.Place] = s[next.Place].Plus(next.Sum, 1)
 	return s
 }
 
