@@ -14,11 +14,11 @@ export CGO_ENABLED ?= 0
 help: ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' xcaddy.mk
 
+# xcaddy asks for this module by its name before it takes the folder; whatever the proxy says, nobody else is asked then.
 build: ## Build bin/caddy: through xcaddy where it is installed, else by go build with the same flags.
 	@mkdir -p bin
 	@if command -v xcaddy >/dev/null 2>&1; then \
-		go mod download && \
-		GOPROXY=off xcaddy build $$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2) \
+		GOPROXY="$$(go env GOPROXY | cut -d, -f1)|off" xcaddy build $$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2) \
 			--with $(MODULE)/payoffer --replace $(MODULE)=. --output bin/caddy; \
 	else \
 		go build $(FLAGS) -o bin/caddy ./caddy; \
