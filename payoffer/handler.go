@@ -1,3 +1,7 @@
+// Package payoffer puts payment offers into Caddy: the directive and its
+// options, the app behind it, and what Caddy asks of them. Its modules and
+// their JSON are the interface for others; the packages below it serve this
+// repository alone.
 package payoffer
 
 import (
