@@ -1,3 +1,4 @@
+// Package agents tests that clients nobody here wrote discover, understand and pay the offer of the built server.
 package agents
 
 import (

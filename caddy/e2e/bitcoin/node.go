@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,37 +26,17 @@ const startDeadline = 30 * time.Second
 // The node's own user of its JSON-RPC, on loopback.
 const user, password = "tests", "tests"
 
-// btcd is the node, built once a test run from the module that go.mod pins.
-var btcd struct {
-	sync.Once
-	folder string
-	output []byte
-	err    error
-}
+// btcd is the node, of the version that go.mod pins.
+var btcd = lab.Program{Name: "btcd", Folder: "caddy/e2e", Package: "github.com/btcsuite/btcd"}
 
 // binary builds the node, and skips the test where that is not possible.
 func binary(t testing.TB) string {
 	t.Helper()
-	btcd.Do(func() {
-		if btcd.folder, btcd.err = os.MkdirTemp("", "pay-offer-btcd-"); btcd.err != nil {
-			return
-		}
-		command := exec.Command("go", "build", "-o", btcd.folder, "github.com/btcsuite/btcd")
-		command.Dir = lab.Path(t, "caddy/e2e")
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		btcd.output, btcd.err = command.CombinedOutput()
-	})
-	if btcd.err != nil {
-		lab.Skip(t, fmt.Sprintf("btcd cannot be built: %v\n%s", btcd.err, btcd.output))
+	path, output, err := btcd.Path(t)
+	if err != nil {
+		lab.Skip(t, fmt.Sprintf("btcd cannot be built: %v\n%s", err, output))
 	}
-	return filepath.Join(btcd.folder, "btcd")
-}
-
-// RemoveBinary clears the node's program away, after the last test.
-func RemoveBinary() {
-	if btcd.folder != "" {
-		_ = os.RemoveAll(btcd.folder)
-	}
+	return path
 }
 
 // start runs the program until the test ends.

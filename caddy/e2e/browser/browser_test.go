@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,12 +13,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	server.RemoveBinary()
-	os.Exit(code)
-}
 
 // visit is a browser and what it can look at: the hosts of the shipped Caddyfile, and one with every rail and receipts.
 type visit struct {

@@ -63,7 +63,6 @@ func TestAWalletsTransferIsReceived(t *testing.T) {
 func TestABitcoinPaymentIsReceived(t *testing.T) {
 	const payee = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080" // BIP-173's example
 	node := bitcoin.Start(t)
-	t.Cleanup(bitcoin.RemoveBinary)
 	endpoint := esplora.Start(t, node, bitcoin.Params, bitcoin.Params)
 	s := openChainShop(t, fmt.Sprintf("bitcoin %s {\n esplora %s\n confirmations 1\n }", payee, endpoint))
 	require.Eventually(t, func() bool { return s.confirmed("btc") == 0 }, patience, again)

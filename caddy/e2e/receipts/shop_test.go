@@ -1,3 +1,4 @@
+// Package receipts tests what the built binary takes for received money, and what it says when it cannot know.
 package receipts
 
 import (

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -43,7 +42,7 @@ func Start(t testing.TB, url, caddyfile string, env ...string) *Process {
 	require.NoError(t, os.WriteFile(config, []byte(caddyfile), 0o600))
 
 	p := &Process{ended: make(chan error, 1)}
-	command := exec.Command(released.binary(t), "run", "--config", config, "--adapter", "caddyfile")
+	command := exec.Command(Released(t), "run", "--config", config, "--adapter", "caddyfile")
 	command.Dir = home
 	command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+home,
 		"XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
@@ -121,46 +120,21 @@ func FreePort(t testing.TB) string {
 	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// build is one build of a test run. Its folder outlives the single test, so RemoveBinary clears it away.
-type build struct {
-	tags   string
-	once   sync.Once
-	folder string
-	output []byte
-	err    error
-}
-
 // The command as it is released, and with the points at which a test can crash it.
 var (
-	released build
-	crashing = build{tags: "failpoints"}
+	released = lab.Program{Name: "caddy", Package: "./caddy"}
+	crashing = lab.Program{Name: "caddy-failpoints", Package: "./caddy", Tags: "failpoints"}
 )
-
-// binary returns the path of the command built from this repository, the way releases are built: without cgo.
-func (b *build) binary(t testing.TB) string {
-	t.Helper()
-	root := lab.Path(t, "")
-	b.once.Do(func() {
-		if b.folder, b.err = os.MkdirTemp("", "pay-offer-e2e-"); b.err != nil {
-			return
-		}
-		command := exec.Command("go", "build", "-tags", b.tags, "-o", b.folder, "./caddy")
-		command.Dir = root
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		b.output, b.err = command.CombinedOutput()
-	})
-	require.NoError(t, b.err, "%s", b.output)
-	return filepath.Join(b.folder, "caddy")
-}
 
 // Released returns the path of the command as it is released.
 func Released(t testing.TB) string {
 	t.Helper()
-	return released.binary(t)
+	return built(t, &released)
 }
 
-// RemoveBinary deletes what the test run built. Call it at the end of TestMain.
-func RemoveBinary() {
-	_ = os.RemoveAll(released.folder)
-	_ = os.RemoveAll(crashing.folder)
+func built(t testing.TB, program *lab.Program) string {
+	t.Helper()
+	path, output, err := program.Path(t)
+	require.NoError(t, err, "%s", output)
+	return path
 }

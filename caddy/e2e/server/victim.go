@@ -28,7 +28,7 @@ func NewVictim(t testing.TB, url, caddyfile string) *Victim {
 	t.Helper()
 	v := &Victim{url: url, home: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(v.home, "Caddyfile"), []byte(caddyfile), 0o600))
-	crashing.binary(t)
+	built(t, &crashing)
 	t.Cleanup(func() {
 		v.Kill()
 		if t.Failed() {
@@ -42,7 +42,7 @@ func NewVictim(t testing.TB, url, caddyfile string) *Victim {
 // have ended.
 func (v *Victim) Launch(t testing.TB, env ...string) {
 	t.Helper()
-	v.command = exec.Command(crashing.binary(t), "run", "--config", "Caddyfile", "--adapter", "caddyfile")
+	v.command = exec.Command(built(t, &crashing), "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	v.command.Dir = v.home
 	v.command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+v.home,
 		"XDG_CONFIG_HOME="+filepath.Join(v.home, "config"), "XDG_DATA_HOME="+filepath.Join(v.home, "data"))

@@ -1,3 +1,5 @@
+// Package signature tests that what the server signs is verified by others: the official verifier and the command of
+// this repository, with nothing but what the domain publishes.
 package signature
 
 import (

@@ -1,3 +1,5 @@
+// Package standards holds the documents of the built server against validators, resolvers, parsers and generators that
+// others wrote, over TLS as in production.
 package standards
 
 import (
