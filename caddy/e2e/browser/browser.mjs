@@ -50,12 +50,19 @@ async function open({ url, width = 1280, dark = false, noScript = false }) {
   return { context, page, seen };
 }
 
+// stopClock lets nothing on the page happen by time alone: an installed clock goes on until it is paused.
+async function stopClock(page) {
+  await page.clock.install({ time: 0 });
+  await page.clock.pauseAt(1);
+}
+
 async function look(view) {
   const { context, page, seen } = await open(view);
-  await page.clock.install(); // nothing on the page happens by time alone
+  await stopClock(page);
   await page.goto(view.url);
   if (view.screenshot) await page.screenshot({ path: view.screenshot, fullPage: true });
   const found = await page.evaluate(inPage.describe);
+  await page.clock.resume(); // the audit waits for itself
   const violations = view.audit ? await violationsOf(page) : [];
   await context.close();
   return { ...seen, ...found, violations };
@@ -106,7 +113,7 @@ const deeds = {
 
 async function wait({ url, does }) {
   const { context, page } = await open({ url });
-  await page.clock.install();
+  await stopClock(page);
   await page.goto(url);
   const before = await page.locator("body").innerText();
   await page.clock.runFor(3_000);
