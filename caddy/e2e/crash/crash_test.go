@@ -64,6 +64,7 @@ func (p *purses) take() *ecdsa.PrivateKey {
 }
 
 func TestKilledAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	count := kills()
 	m := openMarket(t, waiting+count*fresh/purse)
 	s := openShop(t, m)

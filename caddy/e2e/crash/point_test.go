@@ -22,6 +22,7 @@ func at(point failpoint.Point, hit int) string {
 }
 
 func TestKilledAtEachNamedPoint(t *testing.T) {
+	t.Parallel()
 	points := failpoint.Points()
 	m := openMarket(t, len(points))
 	var deaths, payments atomic.Int64

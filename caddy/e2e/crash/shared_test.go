@@ -23,6 +23,7 @@ const (
 )
 
 func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
+	t.Parallel()
 	dsn := postgres.Start(t).DSN(t)
 	m := openMarket(t, 1)
 	s := &shop{market: m, payee: newAddress(t), client: &http.Client{Timeout: time.Minute}}
