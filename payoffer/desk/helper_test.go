@@ -98,7 +98,7 @@ func (o *office) received() (cents int64) {
 	totals, err := o.book.Totals(o.t.Context(), testOffer)
 	require.NoError(o.t, err)
 	for _, total := range totals {
-		if total.Status == ledger.StatusConfirmed && total.EvidenceLevel.Counted() {
+		if total.Held() {
 			cents += total.USDCents - total.RefundedCents
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 func TestReceivedIsTheReportAndTheSumsBehindIt(t *testing.T) {
@@ -27,11 +28,11 @@ func TestReceivedIsTheReportAndTheSumsBehindIt(t *testing.T) {
 
 func TestTestMoneyIsCalledCountedWhereItCounts(t *testing.T) {
 	confirmed := func(level ledger.EvidenceLevel, testnet bool) ledger.Total {
-		return ledger.Total{Status: ledger.StatusConfirmed, EvidenceLevel: level, Testnet: testnet}
+		return ledger.Total{Place: book.Place{Standing: book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: level, Testnet: testnet}}}
 	}
 	totals := []ledger.Total{
 		confirmed(ledger.LevelChain, true), confirmed(ledger.LevelSigned, true), confirmed(ledger.LevelSigned, false),
-		confirmed(ledger.LevelAsserted, false), {Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain},
+		confirmed(ledger.LevelAsserted, false), {Place: book.Place{Standing: book.Standing{Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain}}},
 	}
 	for allTest, want := range map[bool][]bool{
 		true:  {true, false, true, false, false},
