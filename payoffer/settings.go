@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/certmagic"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
@@ -91,6 +93,7 @@ func (h *Handler) build(today time.Time) (*service.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.KeysPath = "pay_offer/signing/" + certmagic.StorageKeys.Safe(offer.Host(terms.BaseURL)) + ".json"
 	s.Offer, err = offer.New(terms, card, rails...)
 	return s, err
 }

@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/caddyserver/certmagic"
-
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
@@ -18,12 +16,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-const (
-	// signingPrefix is where the signing keys of each domain are stored, and
-	// qrKey where the key of QR addresses is.
-	signingPrefix = "pay_offer/signing"
-	qrKey         = "pay_offer/qr.key"
-)
+// qrKey is where the key of QR addresses is stored.
+const qrKey = "pay_offer/qr.key"
 
 // Share is what the offers of one configuration are put to work in: its use of
 // the pool, and what they all stand on.
@@ -124,10 +118,8 @@ func facilitatorKey(c x402.FacilitatorConfig) pool.Key {
 }
 
 func (a *acquisition) newKeys(hosts *pool.Hosts[Host]) (*signature.Keys, error) {
-	host := offer.Host(a.settings.Offer.BaseURL)
 	return signature.NewKeys(signature.KeysConfig{
-		DID: a.settings.Offer.DID(), Path: signingPrefix + "/" + certmagic.StorageKeys.Safe(host) + ".json",
-		Storage: storage(hosts), Now: time.Now, Logger: logger(hosts).With("host", host),
+		DID: a.settings.Offer.DID(), Path: a.settings.KeysPath, Storage: storage(hosts), Now: time.Now, Logger: logger(hosts),
 	}), nil
 }
 

@@ -28,6 +28,8 @@ type Settings struct {
 	Storefronts []Storefront
 	Announce    []announce.Sink
 	Limit       x402.Limit
+	// KeysPath is where the signing keys of the domain stand in the storage.
+	KeysPath string
 	// OwnPayers are the operator's own addresses in EIP-55 form.
 	OwnPayers []string
 }
