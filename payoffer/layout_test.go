@@ -65,7 +65,7 @@ var inProcess = map[string]struct {
 	reason string
 	rooms  []string
 }{
-	"caddy/e2e":            {"documents of many offers before published schemas and parsers", []string{"document"}},
+	"caddy/e2e":            {"documents of many offers before published schemas and parsers", []string{"document", "web"}},
 	"caddy/e2e/agents":     {"the MCP conformance suite calls tools that no offer has", []string{"agent", "document", "ledger", "observe", "web", "x402"}},
 	"caddy/e2e/announce":   {"webhooks before the library of their receivers", []string{"announce", "ledger"}},
 	"caddy/e2e/bitcoin":    {"the observer on a Bitcoin node", []string{"ledger", "observe", "observe/bitcoin", "rate"}},
@@ -73,7 +73,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e/crash":      {"the ledger that a killed server left is read, and payments are known by their headers", []string{"ledger", "x402"}},
 	"caddy/e2e/qr":         {"images of every rail before another decoder", []string{"web"}},
 	"caddy/e2e/settlement": {"settlement and its observer on a simulated chain", []string{"ledger", "observe/evm", "x402"}},
-	"caddy/e2e/showcase":   {"every page, with receipts that no test machine has", []string{"ledger", "observe", "web", "x402"}},
+	"caddy/e2e/showcase":   {"every page, with receipts that no test machine has", []string{"ledger", "ledger/book", "observe", "web", "x402"}},
 	"caddy/e2e/transfers":  {"the observer on a simulated chain that is reorganized", []string{"ledger", "observe/evm"}},
 }
 
