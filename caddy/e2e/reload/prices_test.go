@@ -1,0 +1,88 @@
+package reload
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// priceHost is where the price source "mempool" is asked.
+const priceHost = "mempool.space"
+
+// startPrices gives the server a price of Bitcoin: the variables that it returns name a proxy that leads to a stand-in, and
+// the authority of the stand-in's certificate.
+func startPrices(t testing.TB) (env []string) {
+	t.Helper()
+	prices, err := url.Parse(payoffertest.NewPrices(t, time.Now).Endpoints()["mempool"])
+	require.NoError(t, err)
+	certificate, authority := newCertificate(t, priceHost)
+	site := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(prices))
+	site.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	site.StartTLS()
+	t.Cleanup(site.Close)
+
+	proxy := httptest.NewServer(tunnel(site.Listener.Addr().String()))
+	t.Cleanup(proxy.Close)
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	require.NoError(t, os.WriteFile(file, authority, 0o600))
+	return []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + file}
+}
+
+// tunnel is the address that a proxy connects everybody to, whom they ask for.
+type tunnel string
+
+func (to tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	site, err := net.Dial("tcp4", string(to))
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = site.Close()
+		return
+	}
+	go func() {
+		_, _ = io.Copy(site, buffered) // until the client leaves
+		_ = site.Close()
+	}()
+	_, _ = io.Copy(client, site)
+	_ = client.Close()
+}
+
+// newCertificate makes one for a host that is its own authority, and that authority as PEM.
+func newCertificate(t testing.TB, host string) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
