@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/big"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -35,18 +36,22 @@ func newAddress(t testing.TB) common.Address {
 	return chain.Address(newKey(t))
 }
 
-// newBuyers returns new accounts that hold the price of one payment each, moved to them in one block.
+// newBuyers returns new accounts that hold the price of one payment each. Few blocks move it to them: each is dated a second
+// after the one before, and the chain must not run ahead of the clock.
 func (s *shop) newBuyers(count int) (buyers []*ecdsa.PrivateKey) {
 	s.Helper()
 	rich := []*ecdsa.PrivateKey{s.chain.Buyers[0], s.chain.Buyers[1], s.chain.Payer}
+	var gifts [][]byte
 	for i := range count {
 		key, from := newKey(s), rich[i%len(rich)]
 		gift := chain.NewAuthorization(s, chain.Address(from), chain.Address(key), price)
-		_, err := s.chain.Send(s.chain.USDC, gift.Call(s, gift.Sign(s, from)))
-		require.NoError(s, err)
-		buyers = append(buyers, key)
+		gifts, buyers = append(gifts, gift.Call(s, gift.Sign(s, from))), append(buyers, key)
 	}
-	s.chain.Mine(s, 1)
+	for some := range slices.Chunk(gifts, 5) {
+		_, err := s.chain.Send(chain.Multicall3, s.chain.Batch(s, some...))
+		require.NoError(s, err)
+		s.chain.Mine(s, 1)
+	}
 	for _, buyer := range buyers {
 		require.Equal(s, big.NewInt(price), s.chain.BalanceOf(s, chain.Address(buyer)))
 	}

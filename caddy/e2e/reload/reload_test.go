@@ -1,9 +1,9 @@
 package reload
 
 import (
+	"crypto/ecdsa"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,56 +15,34 @@ import (
 // descriptions are those of the changed configurations, in turn.
 var descriptions = []string{"First words.", "Other words."}
 
-// slow is how long the facilitator takes at most while traffic goes on: else as long as the reload that happens meanwhile.
+// slow is how long the facilitator takes at most while traffic goes on.
 const slow = time.Second
 
 // While configurations change, no request gets another answer than the offer's, whatever it asks for; each payment is
-// charged once; and what the offer has learnt of its clients and of the world stays known.
+// charged once; what the offer has learnt of its clients and of the world stays known; and a reload leaves nothing behind.
 func TestReloadsUnderTrafficInterruptNothing(t *testing.T) {
 	t.Parallel()
 	const warm, times = 5, 30 // reloads before the resources are counted, and of either kind after that
 	s := openShop(t, "")
-	limited := s.exhaust()
-	buyers := s.newBuyers(times)
+	limited, buyers := s.exhaust(), s.newBuyers(times)
 	s.awaitHealth()
-	found, reload := newFindings(), new(atomic.Int64)
-	before := s.state(limited)
-	crowd := traffic{shop: s, requests: s.requests(), states: withoutPlace(before.shop), found: found, reload: reload}
+	before, found := s.state(limited).withoutPlace(), newFindings()
+	crowd := traffic{shop: s, requests: s.requests(), states: before.shop, found: found}
 	var transactions []string
 	turn := func(config string, pays bool) {
-		n := int(reload.Add(1))
-		paid := make(chan answer, 1)
-		release := s.hold()
+		n := int(crowd.reload.Add(1))
 		if pays {
-			payment, client := s.sign(buyers[len(transactions)]), newClient(fmt.Sprintf("127.0.1.%d", 1+len(transactions)), n%4 == 0)
-			settled := len(s.facilitator.Calls(payoffertest.CallSettle))
-			go func() {
-				defer client.CloseIdleConnections()
-				paid <- s.pay(client, payment)
-			}()
-			s.eventually("the facilitator is asked to settle", func() bool {
-				return len(paid) > 0 || len(s.facilitator.Calls(payoffertest.CallSettle)) > settled
-			})
-			timer := time.AfterFunc(slow, release)
-			s.reload(config)
-			if timer.Stop() {
-				release()
-			}
-			a := <-paid
-			transactions = append(transactions, a.transaction())
-			if a.status != http.StatusOK {
-				found.add(fmt.Sprintf("a payment: status %d", a.status), fmt.Sprintf("during reload %d: %s", n, a.body))
+			paid := s.payDuring(func() { s.reload(config) }, len(transactions), buyers[len(transactions)])
+			transactions = append(transactions, paid.transaction())
+			if paid.status != http.StatusOK {
+				found.add(fmt.Sprintf("a payment: status %d", paid.status), fmt.Sprintf("during reload %d: %s", n, paid.body))
 			}
 		} else {
-			release()
 			s.reload(config)
 		}
-		now := s.state(limited)
-		now.shop, now.troubled = withoutPlace(now.shop), withoutPlace(now.troubled)
-		found.compare(n, before, now)
+		found.compare(n, before, s.state(limited).withoutPlace())
 		crowd.awaitAnswers()
 	}
-	before.shop, before.troubled = withoutPlace(before.shop), withoutPlace(before.troubled)
 
 	crowd.begin()
 	for range warm {
@@ -83,14 +61,33 @@ func TestReloadsUnderTrafficInterruptNothing(t *testing.T) {
 
 	found.report(s)
 	s.requireCharged(transactions)
-	t.Logf("%d answers", crowd.answers.Load())
-	// Idle connections to upstreams come and go; what a reload leaves behind would stand here 60 times.
+	// Idle connections to upstreams come and go; what each reload leaves behind would stand here 60 times.
 	var atLast resources
-	s.eventually(fmt.Sprintf("goroutines and files are back at %+v", atFirst), func() bool {
+	s.eventually(fmt.Sprintf("goroutines and files are back at about %+v", atFirst), func() bool {
 		atLast = s.resources()
 		return atLast.goroutines < atFirst.goroutines+times && atLast.files < atFirst.files+times
 	})
-	t.Logf("%+v after %d reloads, %+v after %d", atFirst, warm, atLast, warm+2*times)
+	t.Logf("%d answers; %+v after %d reloads, %+v after %d", crowd.answers.Load(), atFirst, warm, atLast, warm+2*times)
+}
+
+// payDuring pays while a reload happens: the facilitator is asked to settle before it, and has done so after it, if that
+// does not take too long. The client's address is its own, as nobody's attempts to pay are without limit.
+func (s *shop) payDuring(reload func(), number int, buyer *ecdsa.PrivateKey) answer {
+	s.Helper()
+	client := newClient(fmt.Sprintf("127.0.1.%d", 1+number), number%2 == 0)
+	defer client.CloseIdleConnections()
+	payment, paid := s.sign(buyer), make(chan answer, 1)
+	settled, release := len(s.facilitator.Calls(payoffertest.CallSettle)), s.hold()
+	go func() { paid <- s.pay(client, payment) }()
+	s.eventually("the facilitator is asked to settle", func() bool {
+		return len(paid) > 0 || len(s.facilitator.Calls(payoffertest.CallSettle)) > settled
+	})
+	late := time.AfterFunc(slow, release)
+	reload()
+	if late.Stop() {
+		release()
+	}
+	return <-paid
 }
 
 // Right after a reload in which nothing else happens, all that was known is known.
@@ -109,7 +106,8 @@ func TestAReloadKeepsLimitsCircuitsAndHealth(t *testing.T) {
 	found.report(s)
 }
 
-// A settlement goes on while the configuration is replaced, and the new one does not wait for it.
+// A settlement goes on while the configuration is replaced, and the new one does not wait for it: the facilitator takes
+// longer than the reload, and might take a minute.
 func TestAReloadWaitsForNoSettlement(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, "")

@@ -55,7 +55,9 @@ http://localhost:{PORT} {
 			webhook_secret {env.CARD_SECRET}
 		}
 		usdc base-sepolia {PAYEE} {
-			facilitator {FACILITATOR}
+			facilitator {FACILITATOR} {
+				timeout 1m
+			}
 			rpc {RPC}
 			confirm latest
 		}

@@ -29,7 +29,7 @@ func rails(report string) (states []railState) {
 	return read.Rails
 }
 
-// withoutPlace leaves out what every block changes.
+// withoutPlace leaves out how far each source is read.
 func withoutPlace(states []railState) []railState {
 	out := make([]railState, len(states))
 	for i, state := range states {
@@ -97,6 +97,12 @@ type state struct {
 	facilitators   map[string]string // whether they are asked, by address
 	shop, troubled []railState
 	bitcoin        string // the address of the extended key
+}
+
+// withoutPlace leaves out what every block changes.
+func (s state) withoutPlace() state {
+	s.shop, s.troubled = withoutPlace(s.shop), withoutPlace(s.troubled)
+	return s
 }
 
 var bitcoinAddress = regexp.MustCompile(`bitcoin:(\w+)`)

@@ -164,8 +164,8 @@ type traffic struct {
 	requests []request
 	states   []railState // of every report
 	found    *findings
-	reload   *atomic.Int64 // the number of the reload
 
+	reload  atomic.Int64 // the number of the last one that began
 	stop    atomic.Bool
 	answers atomic.Int64
 	clients sync.WaitGroup
