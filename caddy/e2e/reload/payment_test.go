@@ -47,7 +47,7 @@ func (s *shop) newBuyers(count int) (buyers []*ecdsa.PrivateKey) {
 		gift := chain.NewAuthorization(s, chain.Address(from), chain.Address(key), price)
 		gifts, buyers = append(gifts, gift.Call(s, gift.Sign(s, from))), append(buyers, key)
 	}
-	for some := range slices.Chunk(gifts, 5) {
+	for some := range slices.Chunk(gifts, 2) {
 		_, err := s.chain.Send(chain.Multicall3, s.chain.Batch(s, some...))
 		require.NoError(s, err)
 		s.chain.Mine(s, 1)
