@@ -1,3 +1,6 @@
+// Package reload proves that a reload of the configuration interrupts nothing:
+// the built binary is reloaded through the admin API while people, programs and
+// payers use every path of its offer.
 package reload
 
 import (
