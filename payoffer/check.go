@@ -76,6 +76,9 @@ func checkEVMAddress(s string) error {
 }
 
 func checkNetwork(s string) error {
+	if strings.HasPrefix(s, "0x") {
+		return errors.New("the network comes first, then the address; write 'usdc <network> <address>'")
+	}
 	_, err := offer.LookupNetwork(s)
 	return err
 }

@@ -29,6 +29,7 @@ type instance struct {
 
 func newInstance(t *testing.T) *instance {
 	t.Helper()
+	require.NoError(t, outliving.Wait(t.Context())) // for what the test before left to end
 	i := &instance{t: t, folder: t.TempDir(), service: freeOrigin(t), other: freeOrigin(t), held: outliving.Len()}
 	transport := &http.Transport{}
 	i.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {

@@ -127,16 +127,37 @@ func hasPlaceholder(s string) bool {
 	return strings.Contains(s, "{env.") || strings.Contains(s, "{file.")
 }
 
+// argument is one argument of an option, with its check.
+type argument struct {
+	into  *string
+	check func(string) error
+}
+
+// parseArguments reads exactly these arguments of the option name. Those that are empty
+// or known only later are not checked.
+func parseArguments(d *caddyfile.Dispenser, name string, arguments ...argument) error {
+	var into []*string
+	for _, a := range arguments {
+		into = append(into, a.into)
+	}
+	if !d.AllArgs(into...) {
+		return wrongArgs(d, name)
+	}
+	for _, a := range arguments {
+		if err := checkArg(d, name, *a.into, a.check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anything is no check.
+func anything(string) error { return nil }
+
 // text is an option with one argument.
 func text(into *string, check func(string) error) option {
 	return option{
-		parse: func(d *caddyfile.Dispenser) error {
-			name := d.Val()
-			if !d.AllArgs(into) {
-				return wrongArgs(d, name)
-			}
-			return checkArg(d, name, *into, check)
-		},
+		parse:   func(d *caddyfile.Dispenser) error { return parseArguments(d, d.Val(), argument{into, check}) },
 		resolve: func(r *resolver, name string) { r.text(name, into, check) },
 	}
 }
@@ -147,13 +168,11 @@ func secret(into *string) option {
 	return option{
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
-			if !d.AllArgs(into) {
-				return wrongArgs(d, name)
+			err := parseArguments(d, name, argument{into, anything})
+			if err == nil && *into == "" {
+				err = d.Errf("%s is empty; write {env.NAME} or {file.PATH}, or leave the option out", name)
 			}
-			if *into == "" {
-				return d.Errf("%s is empty; write {env.NAME} or {file.PATH}, or leave the option out", name)
-			}
-			return nil
+			return err
 		},
 		resolve: func(r *resolver, name string) { r.secret(name, into) },
 	}
@@ -228,13 +247,10 @@ func number[N int | uint64](into *N, low, high N, want string) option {
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
 			var value string
-			if !d.AllArgs(&value) {
-				return wrongArgs(d, name)
+			if err := parseArguments(d, name, argument{&value, anything}); err != nil {
+				return err
 			}
-			if err := set(value); err != nil {
-				return d.Errf("%s: %v", name, err)
-			}
-			return nil
+			return checkArg(d, name, value, set)
 		},
 		resolve: func(r *resolver, name string) {
 			if *into == 0 {
@@ -253,8 +269,8 @@ func duration(into *caddy.Duration) option {
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
 			var value string
-			if !d.AllArgs(&value) {
-				return wrongArgs(d, name)
+			if err := parseArguments(d, name, argument{&value, anything}); err != nil {
+				return err
 			}
 			return parseDuration(d, name, value, into)
 		},

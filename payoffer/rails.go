@@ -143,19 +143,11 @@ func (b *BankTransferConfig) options() block { return block{"memo": text(&b.Memo
 func (h *Handler) parseBankTransfer(d *caddyfile.Dispenser) error {
 	b := new(BankTransferConfig)
 	h.BankTransfer = b
-	args := d.RemainingArgs()
-	switch len(args) {
-	case 1:
-		b.Inbox = args[0]
-	case 2:
-		b.Name, b.Inbox = args[0], args[1]
-	default:
-		return wrongArgs(d, "bank_transfer")
+	arguments := []argument{{&b.Name, offer.CheckRailName}, {&b.Inbox, checkMailbox}}
+	if d.CountRemainingArgs() == 1 {
+		arguments = arguments[1:]
 	}
-	if err := checkArg(d, "bank_transfer", b.Name, offer.CheckRailName); err != nil {
-		return err
-	}
-	if err := checkArg(d, "bank_transfer", b.Inbox, checkMailbox); err != nil {
+	if err := parseArguments(d, "bank_transfer", arguments...); err != nil {
 		return err
 	}
 	if err := h.checkUniqueName(d, b.name(), nil); err != nil {
@@ -188,17 +180,11 @@ func (s *StorefrontConfig) options() block {
 
 func (h *Handler) parseStorefront(d *caddyfile.Dispenser) error {
 	s := new(StorefrontConfig)
-	if !d.AllArgs(&s.Name, &s.URL) {
-		return wrongArgs(d, "storefront")
+	if err := parseArguments(d, "storefront", argument{&s.Name, offer.CheckRailName}, argument{&s.URL, checkURL}); err != nil {
+		return err
 	}
 	if s.Name == "" {
 		return d.Err("storefront: the name is empty; write 'storefront <name> <url>'")
-	}
-	if err := checkArg(d, "storefront", s.Name, offer.CheckRailName); err != nil {
-		return err
-	}
-	if err := checkArg(d, "storefront", s.URL, checkURL); err != nil {
-		return err
 	}
 	if err := h.checkUniqueName(d, s.Name, h.BankTransfer); err != nil {
 		return err
@@ -278,25 +264,18 @@ func (f *FundingConfig) options() block {
 func (h *Handler) parseFunding(d *caddyfile.Dispenser) error {
 	f := new(FundingConfig)
 	h.Funding = f
-	if !d.AllArgs(&f.EntityType, &f.EntityRole) {
-		return wrongArgs(d, "funding")
+	if err := parseArguments(d, "funding", argument{&f.EntityType, anything}, argument{&f.EntityRole, anything}); err != nil {
+		return err
 	}
 	return f.options().parse(d, "funding")
 }
 
 func (f *FundingConfig) parseRepository(d *caddyfile.Dispenser) error {
-	switch args := d.RemainingArgs(); len(args) {
-	case 1:
-		f.Repository = args[0]
-	case 2:
-		f.Repository, f.WellKnown = args[0], args[1]
-	default:
-		return wrongArgs(d, "repository")
+	arguments := []argument{{&f.Repository, checkURL}}
+	if d.CountRemainingArgs() > 1 {
+		arguments = append(arguments, argument{&f.WellKnown, checkURL})
 	}
-	if err := checkArg(d, "repository", f.Repository, checkURL); err != nil {
-		return err
-	}
-	return checkArg(d, "repository", f.WellKnown, checkURL)
+	return parseArguments(d, "repository", arguments...)
 }
 
 func (f *FundingConfig) resolveRepository(r *resolver, name string) {

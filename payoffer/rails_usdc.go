@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -22,16 +21,7 @@ func (u *USDCConfig) options() block {
 
 func (h *Handler) parseUSDC(d *caddyfile.Dispenser) error {
 	u := new(USDCConfig)
-	if !d.AllArgs(&u.Network, &u.Address) {
-		return wrongArgs(d, "usdc")
-	}
-	if strings.HasPrefix(u.Network, "0x") {
-		return d.Err("usdc: the network comes first, then the address; write 'usdc <network> <address>'")
-	}
-	if err := checkArg(d, "usdc", u.Network, checkNetwork); err != nil {
-		return err
-	}
-	if err := checkArg(d, "usdc", u.Address, checkEVMAddress); err != nil {
+	if err := parseArguments(d, "usdc", argument{&u.Network, checkNetwork}, argument{&u.Address, checkEVMAddress}); err != nil {
 		return err
 	}
 	for _, other := range h.USDC {
