@@ -50,10 +50,10 @@ async function open({ url, width = 1280, dark = false, noScript = false }) {
   return { context, page, seen };
 }
 
-// stopClock lets nothing on the page happen by time alone: an installed clock goes on until it is paused.
+// stopClock lets nothing on the page happen by time alone. An installed clock goes on until it is paused, at a time to come.
 async function stopClock(page) {
   await page.clock.install({ time: 0 });
-  await page.clock.pauseAt(1);
+  await page.clock.pauseAt(3_600_000);
 }
 
 async function look(view) {
