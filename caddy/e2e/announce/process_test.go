@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -76,7 +77,13 @@ func TestAReceiverMissesNothingWhileItAndTheServerAreAway(t *testing.T) {
 	receiver.Up()
 	s.start()
 	s.record("--reference", "INV-1", "--restore", "--reason", "the recall was refused")
-	receiver.Await(4)
+	// An announcement whose answer Down cut off comes again.
+	for count := 4; ; count++ {
+		receiver.Await(count)
+		if receiver.Requests()[count-1].Header.Get("webhook-id") == "transfer:INV-1:3" {
+			break
+		}
+	}
 
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
@@ -95,5 +102,5 @@ func TestAReceiverMissesNothingWhileItAndTheServerAreAway(t *testing.T) {
 	require.Equal(t, []string{
 		"payment_confirmed transfer:INV-1:1 42.00", "payment_reversed transfer:INV-1:2 42.00",
 		"payment_confirmed transfer:INV-2:1 42.50", "payment_confirmed transfer:INV-1:3 42.00",
-	}, got)
+	}, slices.Compact(got))
 }
