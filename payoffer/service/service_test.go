@@ -1,0 +1,254 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// zpub is an extended public key whose addresses nobody asked for.
+const zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+
+// house is where offers are put to work without a server.
+type house struct {
+	t       *testing.T
+	pool    *pool.Pool[Host]
+	folder  string
+	down    string // an upstream that refuses everything
+	counted []string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(down.Close)
+	return &house{t: t, pool: pool.New[Host](), folder: t.TempDir(), down: down.URL}
+}
+
+// settings are those of an offer with every kind of rail.
+func (h *house) settings(description string) *Settings {
+	h.t.Helper()
+	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
+	require.NoError(h.t, err)
+	card.PaymentLink = "plink_1"
+	network, err := offer.LookupNetwork("base-sepolia")
+	require.NoError(h.t, err)
+	usdc, err := offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
+	require.NoError(h.t, err)
+	celo, err := offer.LookupNetwork("celo")
+	require.NoError(h.t, err)
+	unread, err := offer.NewUSDC("usdc-42220", celo, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
+	require.NoError(h.t, err)
+	bitcoin, err := offer.NewBitcoin(zpub, "An offer", 42_00)
+	require.NoError(h.t, err)
+	transfer, err := offer.NewTransfer("transfer", "pay@example.com", "memo", "An operator", 42_00)
+	require.NoError(h.t, err)
+	shop, err := offer.NewStorefront("pack", "https://pack.example/42", 42_00)
+	require.NoError(h.t, err)
+	shop.Product = "p"
+	o, err := offer.New(offer.Terms{
+		ID: "pay.example", BaseURL: "https://pay.example", SiteURL: "https://example", Name: "An offer", Operator: "An operator",
+		Description: description, Account: "pay", SourceURL: "https://example/source", Amount: 42_00, Updated: "2026-11-21",
+	}, card, usdc, unread, bitcoin, transfer, shop)
+	require.NoError(h.t, err)
+	facilitator := x402.FacilitatorConfig{URL: h.down, Timeout: time.Second}
+	return &Settings{
+		Key: pool.KeyOf("test", description), Offer: o, KeysPath: "pay_offer/signing/pay.example.json",
+		USDC: []USDC{
+			{Rail: usdc, Facilitators: []x402.FacilitatorConfig{facilitator}, RPC: []string{h.down}, Confirm: evm.Safe},
+			{Rail: unread, Facilitators: []x402.FacilitatorConfig{facilitator}},
+		},
+		Rates: []string{"mempool"}, Bitcoin: Bitcoin{Esplora: []string{h.down}, Confirmations: 2},
+		Card:        Card{WebhookSecret: "whsec_x"},
+		Storefronts: []Storefront{{Rail: shop, HookSecret: "0123456789abcdef"}},
+		Announce:    []announce.Sink{{URL: h.down}},
+		Limit:       x402.Limit{Attempts: 10, Period: time.Minute},
+	}
+}
+
+// share is one configuration's.
+func (h *house) share(log *bytes.Buffer) *Share {
+	h.t.Helper()
+	use := h.pool.Use(Host{
+		Logger: slog.NewTextHandler(log, nil), Storage: &certmagic.FileStorage{Path: h.folder}, Emit: func(string, map[string]any) {},
+	})
+	share, err := NewShare(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), func() (*ledger.Ledger, error) {
+		return ledger.NewSQLite(filepath.Join(h.folder, "ledger.db"), time.Now), nil
+	}, &Instruments{
+		Transport: func(string) http.RoundTripper { return nil },
+		Attempt:   func(offerID string, status x402.Status) { h.counted = append(h.counted, offerID+" "+string(status)) },
+		Delivery: func(offerID, rail string, v observe.Verdict) {
+			h.counted = append(h.counted, offerID+" "+rail+" "+string(v))
+		},
+		ClientIP: func(*http.Request) string { return "192.0.2.1" },
+	})
+	require.NoError(h.t, err)
+	return share
+}
+
+// acquire puts an offer to work.
+func (h *house) acquire(share *Share, description string) *Service {
+	h.t.Helper()
+	svc, err := Acquire(share, h.settings(description))
+	require.NoError(h.t, err)
+	return svc
+}
+
+// open starts a configuration but for its work in the background.
+func (h *house) open(share *Share, svc *Service) {
+	h.t.Helper()
+	share.Attach()
+	require.NoError(h.t, share.Ledger.Open(h.t.Context()))
+	require.NoError(h.t, share.Ledger.Register(h.t.Context(), svc.Accounts()...))
+	require.NoError(h.t, svc.Open(h.t.Context()))
+}
+
+// release ends a configuration and waits for what ends with it.
+func (h *house) release(share *Share) {
+	h.t.Helper()
+	share.Release(func(err error) { h.t.Error(err) })
+	require.NoError(h.t, h.pool.Wait(context.WithoutCancel(h.t.Context())))
+}
+
+func (h *house) ask(svc *Service, method, path string, header http.Header, body string) *httptest.ResponseRecorder {
+	h.t.Helper()
+	request := httptest.NewRequest(method, path, strings.NewReader(body))
+	request.Header = header
+	recorder := httptest.NewRecorder()
+	require.True(h.t, svc.Server.Serve(recorder, request))
+	return recorder
+}
+
+func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
+	h := newHouse(t)
+	var log bytes.Buffer
+	first := h.share(&log)
+	svc := h.acquire(first, "one")
+	h.open(first, svc)
+	first.Run()
+	held := h.pool.Len()
+
+	second := h.share(&log)
+	require.Same(t, svc, h.acquire(second, "one"))
+	require.Same(t, first.Ledger, second.Ledger)
+	second.Attach()
+	second.Run()
+	h.release(first)
+	require.Equal(t, held, h.pool.Len())
+
+	third := h.share(&log)
+	changed := h.acquire(third, "another description")
+	require.NotSame(t, svc, changed)
+	require.Equal(t, held+1, h.pool.Len(), "its parts are the same")
+	require.Same(t, svc.parts.chains["usdc"], changed.parts.chains["usdc"])
+	require.Same(t, svc.parts.limiter, changed.parts.limiter)
+	quote := h.ask(changed, http.MethodGet, offer.PathQuote, nil, "")
+	require.NotEmpty(t, x402.FindSigned([]byte(quote.Header().Get(x402.HeaderRequired))), "it signs before it has started")
+	h.release(third)
+	h.release(second)
+	require.Zero(t, h.pool.Len())
+	_, err := first.Ledger.Totals(t.Context(), "pay.example")
+	require.ErrorIs(t, err, ledger.ErrNotOpen)
+}
+
+func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
+	h := newHouse(t)
+	share := h.share(new(bytes.Buffer))
+	svc := h.acquire(share, "one")
+	defer h.release(share)
+	require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodGet, offer.PNGPath("usdc"), nil, "").Code)
+	require.NotContains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "publicKeyJwk")
+
+	h.open(share, svc)
+	require.NoError(t, svc.Open(t.Context()), "once is enough")
+
+	image := h.ask(svc, http.MethodGet, offer.PNGPath("usdc"), nil, "").Header().Get("Location")
+	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, image, nil, "").Code)
+	did := h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String()
+	require.Contains(t, did, "publicKeyJwk")
+	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code)
+
+	key, err := svc.Desk.RotateKey(t.Context(), true)
+	require.NoError(t, err)
+	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), key.KeyID)
+	require.NotEqual(t, did, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "the document follows at once")
+}
+
+func TestWhatHappensIsCounted(t *testing.T) {
+	h := newHouse(t)
+	share := h.share(new(bytes.Buffer))
+	svc := h.acquire(share, "one")
+	defer h.release(share)
+	h.open(share, svc)
+
+	require.Equal(t, http.StatusBadRequest, h.ask(svc, http.MethodPost, offer.PathSponsor, http.Header{http.CanonicalHeaderKey(x402.HeaderSignature): {"e30="}}, "").Code)
+	require.Equal(t, http.StatusForbidden, h.ask(svc, http.MethodPost, offer.PathHookCard, http.Header{}, "{}").Code)
+
+	require.Equal(t, []string{"pay.example malformed", "pay.example card unverified"}, h.counted)
+	require.Equal(t, []string{"card", "pack"}, svc.HookedRails())
+}
+
+func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
+	h := newHouse(t)
+	share := h.share(new(bytes.Buffer))
+	svc := h.acquire(share, "one")
+	defer h.release(share)
+	sources := make(map[string]string)
+	for _, health := range svc.Health() {
+		sources[health.Rail] = health.Source
+	}
+	require.Equal(t, map[string]string{
+		"usdc": "chain", "usdc-42220": "facilitator", "btc": "chain", "card": "webhook", "pack": "webhook", "transfer": "operator",
+	}, sources)
+	require.Len(t, svc.Announcements(), 2, "the events of the server, and one address")
+	require.Len(t, svc.Facilitators(), 2, "one for each rail")
+}
+
+func TestTwoRailsOfOneAccountAreRefused(t *testing.T) {
+	h := newHouse(t)
+	s := h.settings("one")
+	require.NoError(t, s.Check())
+	twin, err := offer.NewStorefront("tip-jar", "https://tip-jar.example/42", 42_00)
+	require.NoError(t, err)
+	twin.Product = "p"
+	s.Offer.Rails = append(s.Offer.Rails, twin)
+	require.ErrorContains(t, s.Check(), `"pack" and "tip-jar" both take money at the account gumroad/p`)
+}
+
+// What outlives a configuration writes to the log of the one that started last.
+func TestLogFollowsTheConfigurations(t *testing.T) {
+	h := newHouse(t)
+	var one, two bytes.Buffer
+	first, second := h.share(&one), h.share(&two)
+	svc := h.acquire(first, "one")
+	h.acquire(second, "one")
+	first.Attach()
+	log := svc.logger.WithGroup("payment").With("nonce", 7)
+	log.Info("first")
+	second.Attach()
+	log.Info("second")
+	h.release(second)
+	log.Info("third")
+	h.release(first)
+	require.Contains(t, one.String(), "msg=first offer=pay.example payment.nonce=7")
+	require.Contains(t, one.String(), "msg=third")
+	require.NotContains(t, one.String(), "msg=second")
+	require.Contains(t, two.String(), "msg=second offer=pay.example payment.nonce=7")
+}
