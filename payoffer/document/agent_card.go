@@ -87,8 +87,7 @@ func agentExtensions(o *offer.Offer) []agentExtension {
 		return nil
 	}
 	return []agentExtension{{
-		URI:         A2APayments,
-		Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
+		URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
 	}}
 }
 
@@ -99,11 +98,14 @@ func paySkill(o *offer.Offer) agentSkill {
 	if len(o.USDC()) > 0 {
 		tags = append(tags, "x402", "usdc")
 	}
+	var ways []string
+	for _, r := range o.Rails {
+		ways = append(ways, fixed(o, r).Title)
+	}
 	return agentSkill{
-		ID: skillID, Name: "Pay " + price(o),
+		ID: skillID, Name: "Pay " + price(o), Tags: tags,
 		Description: "Answers with every way to make one fixed payment of " + price(o) + " to " + o.Operator + ": " +
-			strings.Join(titles(o), "; ") + ". The answer is a quote, not a payment.",
-		Tags: tags,
+			strings.Join(ways, "; ") + ". The answer is a quote, not a payment.",
 		Examples: []string{
 			"How can I pay " + price(o) + " to " + o.Operator + "?",
 			"Show me the payment addresses of " + o.Name + ".",

@@ -9,7 +9,7 @@ const nodeInfoSchema = "http://nodeinfo.diaspora.software/ns/schema/2.1"
 // NodeInfoIndex is the NodeInfo discovery document, which links to the one
 // document in version 2.1.
 func NodeInfoIndex(o *offer.Offer) Document {
-	return JSON(typeJSON, jrd{Links: []link{{Rel: nodeInfoSchema, Href: o.URL(offer.PathNodeInfo21)}}})
+	return JSON(typeJSON, descriptor{Links: []link{{Rel: nodeInfoSchema, Href: o.URL(offer.PathNodeInfo21)}}})
 }
 
 // nodeInfo is a NodeInfo 2.1 document. Its schema is closed but for the

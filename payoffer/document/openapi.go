@@ -2,7 +2,6 @@ package document
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -63,57 +62,23 @@ func OpenAPI(o *offer.Offer, served Served) Document {
 		{"tags", tags},
 		{"paths", paths(o, served.Hooks)},
 		{"components", append(object{
-			{"responses", object{{"Quote", quoteResponse(o)}, {"Later", laterResponse()}, {"Problem", problemResponse()}}},
+			{"responses", sharedResponses(o)},
 			{"schemas", schemas(o, served)},
 		}, securitySchemes(served.Hooks)...)},
 	})
 }
 
-// paths groups the operations by their path, in order.
+// paths groups the operations, of which those of one path follow each other.
 func paths(o *offer.Offer, hooks []string) object {
 	var items object
-	index := make(map[string]int)
 	for _, op := range operations(o, hooks) {
-		i, known := index[op.path]
-		if !known {
-			i = len(items)
-			index[op.path] = i
+		if len(items) == 0 || items[len(items)-1].name != op.path {
 			items = append(items, member{op.path, object(nil)})
 		}
-		items[i].value = append(items[i].value.(object), member{strings.ToLower(op.method), operationObject(o, op)})
+		item := &items[len(items)-1]
+		item.value = append(item.value.(object), member{op.method, op})
 	}
 	return items
-}
-
-// operationObject is the Operation Object of an operation.
-func operationObject(o *offer.Offer, op operation) object {
-	out := object{
-		{"operationId", op.id},
-		{"summary", op.summary},
-		{"tags", []string{op.tag}},
-	}
-	if op.description != "" {
-		out = append(out, member{"description", op.description})
-	}
-	if len(op.parameters) > 0 {
-		out = append(out, member{"parameters", op.parameters})
-	}
-	if op.body != nil {
-		out = append(out, member{"requestBody", op.body})
-	}
-	// Directories want it said of every operation that it is public.
-	security := []object{}
-	if op.security != "" {
-		security = append(security, object{{op.security, []string{}}})
-	}
-	out = append(out, member{"security", security})
-	if op.payment {
-		out = append(out, member{"x-payment", payment(o)})
-	}
-	if op.payable {
-		out = append(out, member{"x-payment-info", paymentInfo(o)})
-	}
-	return append(out, member{"responses", op.responses})
 }
 
 // contact is who answers for the interface; directories verify the owner of an

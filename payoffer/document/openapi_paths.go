@@ -1,153 +1,244 @@
 package document
 
 import (
-	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// operation is one row of the API description.
+// operation is an Operation Object and where it stands.
 type operation struct {
-	method, path, id, tag string
-	summary, description  string
-	parameters            []object
-	// body describes the request's body; nil for none.
-	body any
-	// security is the scheme that a request must satisfy, empty for none.
-	security string
-	// payment marks an operation that leads to the payment (x-payment), payable
-	// the one that takes it (x-payment-info).
-	payment, payable bool
+	method, path string
 
-	responses object
+	ID          string   `json:"operationId"`
+	Summary     string   `json:"summary"`
+	Tags        []string `json:"tags"`
+	Description string   `json:"description,omitempty"`
+	Parameters  []object `json:"parameters,omitempty"`
+	Body        object   `json:"requestBody,omitempty"`
+	// Security is empty and never null: directories want it said of every
+	// operation that it is public.
+	Security []object `json:"security"`
+	// Payment marks an operation that leads to the payment, PaymentInfo the one
+	// that takes it.
+	Payment     object `json:"x-payment,omitempty"`
+	PaymentInfo object `json:"x-payment-info,omitempty"`
+	Responses   object `json:"responses"`
+}
+
+func get(tag, id, path, summary string, responses object) operation {
+	return operation{
+		method: "get", path: path, ID: id, Summary: summary, Tags: []string{tag}, Security: []object{}, Responses: responses,
+	}
+}
+
+func post(tag, id, path, summary string, body, responses object) operation {
+	op := get(tag, id, path, summary, responses)
+	op.method, op.Body = "post", body
+	return op
 }
 
 // operations are all rows: what is not configured has none.
 func operations(o *offer.Offer, hooks []string) []operation {
-	all := append(paymentOperations(o), receivedOperation())
-	all = append(all, railOperations(o)...)
-	all = append(all, hookOperations(hooks)...)
-	all = append(all, agentOperations()...)
-	return append(all, discoveryOperations(o)...)
+	return slices.Concat(paymentOperations(o), []operation{receivedOperation()}, railOperations(o), hookOperations(hooks),
+		[]operation{agentOperation()}, discoveryOperations(o))
 }
 
 func paymentOperations(o *offer.Offer) []operation {
-	html := redirect("The client prefers HTML: the card checkout.")
-	quoteGET := answers(on("302", html), on("402", quoteRef))
-	quotePOST := answers(on("402", quoteRef))
-	return []operation{
-		{
-			method: http.MethodGet, path: offer.PathPay, id: "pay", tag: tagPayment, payment: true,
-			summary:   "Open the card checkout",
-			responses: answers(on("302", redirect("The card checkout."))),
-		},
-		{
-			method: http.MethodGet, path: offer.PathOffer, id: "getOffer", tag: tagPayment, payment: true,
-			summary: "Quote the payment", responses: quoteGET,
-		},
-		{
-			method: http.MethodPost, path: offer.PathOffer, id: "postOffer", tag: tagPayment, payment: true,
-			summary: "Quote the payment; the body is ignored", body: ignoredBody(), responses: quotePOST,
-		},
-		{
-			method: http.MethodGet, path: offer.PathQuote, id: "getQuote", tag: tagPayment, payment: true,
-			summary: "Quote the payment, alias of " + offer.PathOffer, responses: quoteGET,
-		},
-		{
-			method: http.MethodPost, path: offer.PathQuote, id: "postQuote", tag: tagPayment, payment: true,
-			summary: "Quote the payment, alias of " + offer.PathOffer + "; the body is ignored",
-			body:    ignoredBody(), responses: quotePOST,
-		},
-		{
-			method: http.MethodGet, path: offer.PathSponsor, id: "getSponsor", tag: tagPayment,
-			summary:   "How to pay",
-			responses: answers(on("200", content("The terms, without a demand to pay.", typeJSON, ref("Terms")))),
-		},
+	quoteGET := answers(redirect("The client prefers HTML: the card checkout."), member{"402", quoteRef})
+	quotePOST, alias := answers(member{"402", quoteRef}), ", alias of "+offer.PathOffer
+	leading := []operation{
+		get(tagPayment, "pay", offer.PathPay, "Open the card checkout", answers(redirect("The card checkout."))),
+		get(tagPayment, "getOffer", offer.PathOffer, "Quote the payment", quoteGET),
+		post(tagPayment, "postOffer", offer.PathOffer, "Quote the payment; the body is ignored", ignoredBody, quotePOST),
+		get(tagPayment, "getQuote", offer.PathQuote, "Quote the payment"+alias, quoteGET),
+		post(tagPayment, "postQuote", offer.PathQuote, "Quote the payment"+alias+"; the body is ignored", ignoredBody, quotePOST),
 		sponsorOperation(o),
-		{
-			method: http.MethodGet, path: offer.PathInvoice, id: "getInvoice", tag: tagPayment,
-			summary: "Every way to pay now", description: "An invoice is a quote, not a payment.",
-			responses: answers(on("200", contents("The invoice.",
-				media(typeJSON, ref("Invoice")), media(typeURIList, text()), media(typeHTML, text())))),
-		},
 	}
+	for i := range leading {
+		leading[i].Payment = payment(o)
+	}
+	terms := get(tagPayment, "getSponsor", offer.PathSponsor, "How to pay",
+		answers(ok("The terms, without a demand to pay.", media(typeJSON, ref("Terms")))))
+	invoice := get(tagPayment, "getInvoice", offer.PathInvoice, "Every way to pay now",
+		answers(ok("The invoice.", media(typeJSON, ref("Invoice")), media(typeURIList, text), page)))
+	invoice.Description = "An invoice is a quote, not a payment."
+	return append(slices.Insert(leading, len(leading)-1, terms), invoice)
 }
 
 // sponsorOperation is the one operation that takes a payment by a program.
 // Without a USDC rail it can only quote.
 func sponsorOperation(o *offer.Offer) operation {
-	op := operation{
-		method: http.MethodPost, path: offer.PathSponsor, id: "postSponsor", tag: tagPayment, payment: true,
-		summary: "Quote the payment; the body is ignored", body: ignoredBody(),
-		responses: answers(on("402", quoteRef)),
-	}
+	op := post(tagPayment, "postSponsor", offer.PathSponsor, "Quote the payment; the body is ignored", ignoredBody,
+		answers(member{"402", quoteRef}))
 	if len(o.USDC()) == 0 {
 		return op
 	}
-	op.payable = true
-	op.summary = "Pay by the x402 protocol; the body is ignored"
-	op.description = "Without a payment header the answer is the quote. " +
+	op.PaymentInfo = paymentInfo(o)
+	op.Summary = "Pay by the x402 protocol; the body is ignored"
+	op.Description = "Without a payment header the answer is the quote. " +
 		"After a 503 send the identical payment again later: a new signature could pay twice."
-	op.parameters = []object{
-		parameter("header", "PAYMENT-SIGNATURE", "The payment, x402 version 2: base64 of the JSON payload.", text()),
-		parameter("header", "X-PAYMENT", "The payment, x402 version 1: base64 of the JSON payload.", text()),
+	op.Parameters = []object{
+		parameter("header", "PAYMENT-SIGNATURE", "The payment, x402 version 2: base64 of the JSON payload.", text),
+		parameter("header", "X-PAYMENT", "The payment, x402 version 1: base64 of the JSON payload.", text),
 	}
-	op.responses = answers(
-		on("200", content("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.", typeJSON, ref("Settlement"))),
-		on("402", quoteRef),
-		on("429", laterRef),
-		on("503", laterRef),
-	)
+	op.Responses = answers(
+		ok("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.", media(typeJSON, ref("Settlement"))),
+		member{"402", quoteRef}, member{"429", laterRef}, later)
 	return op
 }
 
-func railOperations(o *offer.Offer) []operation {
-	ops := []operation{{
-		method: http.MethodGet, path: offer.PathMethods, id: "getMethods", tag: tagRails,
-		summary: "Every way to pay: a page with QR codes, or the invoice for programs",
-		responses: answers(on("200", contents("All rails.",
-			media(typeHTML, text()), media(typeJSON, ref("Invoice"))))),
-	}}
-	for _, r := range o.Rails {
-		ops = append(ops, railPair(o, r)...)
+// receivedOperation is the report and the feed, which differ by parameters.
+func receivedOperation() operation {
+	from := func(minimum int) object {
+		return object{{"type", "integer"}, {"format", "int64"}, {"minimum", minimum}}
 	}
-	if t := o.Transfer(); t != nil {
-		ops = append(ops, operation{
-			method: http.MethodGet, path: offer.PagePath(t.Name()), id: "page_" + idPart(t.Name()), tag: tagRails,
-			summary: "Payee, amount and memo: " + fixed(o, t).Title,
-			responses: answers(on("200", contents("The terms.",
-				media(typeHTML, text()), media(typeJSON, ref("Transfer"))))),
-		})
+	op := get(tagReceipts, "getReceived", offer.PathReceived,
+		"Received payments and the evidence for them, or every change of them in order",
+		answers(ok("The report, or the feed.", media(typeJSON, object{{"oneOf", []any{ref("Received"), ref("Feed")}}}), page), later))
+	op.Description = "Without `after`: the report. Receipts come newest first, and a rail that cannot be observed reads null, never 0. " +
+		"With `after`: the feed. Changes come in the order in which they were recorded; a reader that keeps `last` together with what it did, " +
+		"and asks for `next` again and again, misses none and sees none twice."
+	op.Parameters = []object{
+		parameter("query", "before", "Receipts older than the one with this number. Not together with after.", from(1)),
+		parameter("query", "after", "Changes recorded after the one with this seq; 0 begins at the start.", from(0)),
+		parameter("query", "limit", "How many to list: 20 receipts or 100 changes if left out.",
+			object{{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}),
 	}
-	return append(ops, operation{
-		method: http.MethodGet, path: offer.PathQR + "/{rail}/{image}", id: "getQR", tag: tagRails,
-		summary:     "A QR image",
-		description: "Addresses of images come from the redirects of the .png paths; any other is refused.",
-		parameters: []object{
-			required(parameter("path", "rail", "The rail's name.", object{{"type", "string"}, {"enum", railNames(o)}})),
-			required(parameter("path", "image", "What rebuilds the URI, and its authentication code.", text())),
-		},
-		responses: answers(on("200", content("The image.", "image/png", object{{"type", "string"}, {"contentMediaType", "image/png"}}))),
-	})
+	return op
 }
 
-// railPair are the two operations that every rail has. A rail without a fixed
-// address depends on the exchange rate, which may be missing.
-func railPair(o *offer.Offer, r offer.Rail) []operation {
-	m, name := fixed(o, r), r.Name()
-	list := answers(on("200", content("One URI.", typeURIList, text())))
-	if m.Link() == "" {
-		list = append(list, on("503", laterRef))
+// railOperations are two for every rail, the page of the bank transfer and the
+// images. A rail without a fixed address depends on the exchange rate, which
+// may be missing.
+func railOperations(o *offer.Offer) []operation {
+	ops := []operation{get(tagRails, "getMethods", offer.PathMethods, "Every way to pay: a page with QR codes, or the invoice for programs",
+		answers(ok("All rails.", page, media(typeJSON, ref("Invoice")))))}
+	// Rail names hold no underscore, so no two ids meet.
+	id := func(prefix string, r offer.Rail) string { return prefix + strings.ReplaceAll(r.Name(), "-", "_") }
+	for _, r := range o.Rails {
+		m, list := fixed(o, r), answers(ok("One URI.", media(typeURIList, text)))
+		if m.Link() == "" {
+			list = append(list, later)
+		}
+		ops = append(ops,
+			get(tagRails, id("uri_", r), offer.URIPath(r.Name()), "Payment URI: "+m.Title, list),
+			get(tagRails, id("png_", r), offer.PNGPath(r.Name()), "QR code: "+m.Title, answers(redirect("The QR image."), later)))
 	}
-	return []operation{
-		{
-			method: http.MethodGet, path: offer.URIPath(name), id: "uri_" + idPart(name), tag: tagRails,
-			summary: "Payment URI: " + m.Title, responses: list,
-		},
-		{
-			method: http.MethodGet, path: offer.PNGPath(name), id: "png_" + idPart(name), tag: tagRails,
-			summary:   "QR code: " + m.Title,
-			responses: answers(on("302", redirect("The QR image.")), on("503", laterRef)),
-		},
+	if t := o.Transfer(); t != nil {
+		ops = append(ops, get(tagRails, id("page_", t), offer.PagePath(t.Name()), "Payee, amount and memo: "+fixed(o, t).Title,
+			answers(ok("The terms.", page, media(typeJSON, ref("Transfer"))))))
 	}
+	image := get(tagRails, "getQR", offer.PathQR+"/{rail}/{image}", "A QR image",
+		answers(ok("The image.", media("image/png", object{{"type", "string"}, {"contentMediaType", "image/png"}}))))
+	image.Description = "Addresses of images come from the redirects of the .png paths; any other is refused."
+	image.Parameters = []object{
+		required(parameter("path", "rail", "The rail's name.", object{{"type", "string"}, {"enum", railNames(o)}})),
+		required(parameter("path", "image", "What rebuilds the URI, and its authentication code.", text)),
+	}
+	return append(ops, image)
+}
+
+// securitySignature is the name of the security scheme of signed webhooks.
+const securitySignature = "StripeSignature"
+
+// securitySchemes are those of the hooks; the rest of the service is public.
+// The specification has none for a secret in a path, which is a parameter.
+func securitySchemes(hooks []string) []member {
+	if !slices.Contains(hooks, offer.RailCard) {
+		return nil
+	}
+	return []member{{"securitySchemes", object{{securitySignature, object{
+		{"type", "apiKey"}, {"in", "header"}, {"name", "Stripe-Signature"},
+		{"description", "t=<Unix seconds>,v1=<hexadecimal HMAC-SHA256 of \"<t>.<body>\" with the webhook's secret>, not older than 5 minutes."},
+	}}}}}
+}
+
+// hookOperations are the webhooks of the rails that take them.
+func hookOperations(hooks []string) (ops []operation) {
+	body := func(types ...member) object {
+		return object{{"description", "The delivery, at most 256 KiB."}, {"required", true}, {"content", object(types)}}
+	}
+	recorded := answers(ok("The delivery was recorded, or is none of this offer's.", media(typeJSON, ref("Delivery"))), later)
+	isCard := func(rail string) bool { return rail == offer.RailCard }
+	if slices.ContainsFunc(hooks, isCard) {
+		card := post(tagHooks, "postHookCard", offer.PathHookCard, "Take an event of the card processor", body(anyJSON), recorded)
+		card.Description = "A snapshot event as the processor signs and sends it. Events of other payments are accepted and ignored."
+		card.Security = []object{{{securitySignature, []string{}}}}
+		ops = append(ops, card)
+	}
+	storefronts := slices.DeleteFunc(slices.Clone(hooks), isCard)
+	if len(storefronts) == 0 {
+		return ops
+	}
+	shop := post(tagHooks, "postHookStorefront", offer.PathHook+"/{storefront}/{secret}", "Take a notice of a storefront",
+		body(media("application/x-www-form-urlencoded", object{{"type", "object"}}), anyJSON), recorded)
+	shop.Description = "A notice is not signed. It is asserted until the sale was read from the storefront."
+	shop.Parameters = []object{
+		required(parameter("path", "storefront", "The rail's name.", object{{"type", "string"}, {"enum", storefronts}})),
+		required(parameter("path", "secret", "What the operator and the storefront alone know; one segment.",
+			object{{"type", "string"}, {"format", "password"}, {"minLength", 1}})),
+	}
+	return append(ops, shop)
+}
+
+func agentOperation() operation {
+	answer := media(typeJSON, ref("JSONRPCResponse"))
+	op := post(tagAgents, "postMCP", offer.PathMCP, "Agent endpoint: MCP and A2A by JSON-RPC 2.0",
+		object{{"required", true}, {"content", object{media(typeJSON, ref("JSONRPCRequest"))}}},
+		object{
+			ok("The JSON-RPC response.", answer),
+			{"202", object{{"description", "A notification was accepted."}}},
+			{"4XX", contents("Refused, with the JSON-RPC error.", answer)},
+			{"5XX", contents("Failed, with the JSON-RPC error.", answer)},
+		})
+	op.Description = "Call the method tools/call with the tool `" + ToolName + "` for every way to pay. Where the result demands a " +
+		"payment, the same call with the signed payment in its _meta settles it. A2A clients send message/send or SendMessage."
+	return op
+}
+
+// discoveryOperations are the documents of this package.
+func discoveryOperations(o *offer.Offer) []operation {
+	document := func(id, path, summary string, types ...member) operation {
+		return get(tagDiscovery, id, path, summary, answers(ok("The document.", types...)))
+	}
+	jrd, plain := media(typeJRD, ref("JRD")), media(typeText, text)
+	did, agentCard := media("application/did+json", ref("DIDDocument")), media(typeJSON, ref("AgentCard"))
+	finger := document("getWebFinger", offer.PathWebFinger, "WebFinger of the pay account (RFC 7033)", jrd)
+	finger.Parameters = []object{
+		required(parameter("query", "resource", "The account, as in "+o.Acct()+".", text)),
+		parameter("query", "rel", "Relations to list; may be repeated.", object{{"type", "array"}, {"items", text}}),
+	}
+	ops := []operation{
+		document("getHostMeta", offer.PathHostMeta, "Host metadata as XRD, or as JSON on request (RFC 6415)",
+			media("application/xrd+xml", text), jrd),
+		document("getHostMetaJSON", offer.PathHostMetaJSON, "Host metadata as JSON (RFC 6415)", jrd),
+		finger,
+		document("getDID", offer.PathDID, "DID document (did:web)", did),
+		document("getDIDRoot", offer.PathDIDRoot, "DID document, second address", did),
+		document("getNodeInfoIndex", offer.PathNodeInfo, "NodeInfo discovery", media(typeJSON, ref("JRD"))),
+		document("getNodeInfo", offer.PathNodeInfo21, "NodeInfo 2.1 with payment metadata", media(typeJSON, ref("NodeInfo"))),
+		document("getHumans", offer.PathHumans, "The operator and every rail (humans.txt)", plain),
+		document("getSecurity", offer.PathSecurity, "Contacts (security.txt, RFC 9116)", plain),
+		get(tagDiscovery, "getSecurityRoot", offer.PathSecurityRoot, "Leads to security.txt", answers(redirect("The address of security.txt."))),
+		document("getPackage", offer.PathPackage, "Package document with funding addresses (npm)", media(typeJSON, ref("PackageDocument"))),
+		document("getSkill", offer.PathSkill, "Agent skill: how to pay", media("text/markdown", text)),
+		document("getAgentCard", offer.PathAgentCard, "Agent card (A2A 0.3.0)", agentCard),
+		document("getAgentCardOld", offer.PathAgentCardOld, "Agent card, older address", agentCard),
+		document("getOpenAPI", offer.PathOpenAPI, "This description", anyJSON),
+		document("getLLMs", offer.PathLLMs, "Summary for language models (llms.txt)", plain),
+		document("getAPICatalog", offer.PathAPICatalog, "API catalog (RFC 9727)", media("application/linkset+json", ref("Linkset"))),
+		document("getIcon", offer.PathIcon, "The icon", media("image/svg+xml", text)),
+	}
+	if len(o.USDC()) > 0 {
+		resources := media(typeJSON, ref("X402Resources"))
+		ops = append(ops,
+			document("getX402", offer.PathX402, "Payable resources for x402 directories", resources),
+			document("getX402JSON", offer.PathX402JSON, "Payable resources for x402 directories, second address", resources))
+	}
+	if o.Funding != nil {
+		ops = append(ops, document("getFunding", offer.PathFunding, "Funding manifest (FLOSS/fund)", media(typeJSON, ref("FundingManifest"))))
+	}
+	return ops
 }

@@ -3,16 +3,8 @@ package document
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-)
-
-// References to the responses that many operations share.
-var (
-	quoteRef   = object{{"$ref", "#/components/responses/Quote"}}
-	laterRef   = object{{"$ref", "#/components/responses/Later"}}
-	problemRef = object{{"$ref", "#/components/responses/Problem"}}
 )
 
 // Media types of answers that are no documents.
@@ -22,7 +14,20 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-func text() object { return object{{"type", "string"}} }
+// What many operations share.
+var (
+	text    = object{{"type", "string"}}
+	page    = media(typeHTML, text)
+	anyJSON = media(typeJSON, object{{"type", "object"}})
+
+	quoteRef   = object{{"$ref", "#/components/responses/Quote"}}
+	laterRef   = object{{"$ref", "#/components/responses/Later"}}
+	problemRef = object{{"$ref", "#/components/responses/Problem"}}
+	later      = member{"503", laterRef}
+
+	// ignoredBody describes a request's body that is not read, whatever its type.
+	ignoredBody = object{{"description", "Ignored."}, {"content", object{anyJSON}}}
+)
 
 func media(mediaType string, schema any) member {
 	return member{mediaType, object{{"schema", schema}}}
@@ -32,34 +37,29 @@ func contents(description string, types ...member) object {
 	return object{{"description", description}, {"content", object(types)}}
 }
 
-func content(description, mediaType string, schema any) object {
-	return contents(description, media(mediaType, schema))
+// answers are the responses of an operation. Every other refusal of a client is
+// a problem document.
+func answers(responses ...member) object {
+	return append(object(responses), member{"4XX", problemRef})
 }
 
-// with adds headers that the response always has.
-func with(response object, headers ...member) object {
-	return append(response, member{"headers", object(headers)})
-}
-
-func headerOf(name, description string, schema object) member {
-	return member{name, object{{"description", description}, {"required", true}, {"schema", schema}}}
+func ok(description string, types ...member) member {
+	return member{"200", contents(description, types...)}
 }
 
 // redirect is a response that leads to another address; its body is a page with
 // the link.
-func redirect(description string) object {
-	return with(content(description, typeHTML, text()),
-		headerOf("Location", "The address.", object{{"type", "string"}, {"format", "uri-reference"}}))
+func redirect(description string) member {
+	return member{"302", with(contents(description, page),
+		"Location", "The address.", object{{"type", "string"}, {"format", "uri-reference"}})}
 }
 
-// answers are the responses of an operation. Every other refusal of a client is
-// a problem document.
-func answers(responses ...member) object {
-	return append(object(responses), on("4XX", problemRef))
+// with adds a header that the response always has.
+func with(response object, name, description string, schema object) object {
+	return append(response, member{"headers", object{
+		{name, object{{"description", description}, {"required", true}, {"schema", schema}}},
+	}})
 }
-
-// on is the response to a status or a range of statuses.
-func on(status string, response object) member { return member{status, response} }
 
 func parameter(in, name, description string, schema object) object {
 	return object{{"name", name}, {"in", in}, {"description", description}, {"schema", schema}}
@@ -67,15 +67,6 @@ func parameter(in, name, description string, schema object) object {
 
 // required marks a parameter that must be sent.
 func required(parameter object) object { return append(parameter, member{"required", true}) }
-
-// ignoredBody describes a request's body that is not read, whatever its type.
-func ignoredBody() object {
-	return object{{"description", "Ignored."}, {"content", object{media(typeJSON, object{{"type", "object"}})}}}
-}
-
-// idPart is a rail's name as a part of an operationId. Rail names hold no
-// underscore, so two names cannot meet.
-func idPart(rail string) string { return strings.ReplaceAll(rail, "-", "_") }
 
 func railNames(o *offer.Offer) []string {
 	names := make([]string, len(o.Rails))
@@ -85,31 +76,27 @@ func railNames(o *offer.Offer) []string {
 	return names
 }
 
-// quoteResponse is the 402 answer.
-func quoteResponse(o *offer.Offer) object {
-	quote := content("The quote. It is not a payment.", typeJSON, ref("Quote"))
-	if len(o.USDC()) == 0 {
-		return quote
+// sharedResponses are those that the references mean: the 402 answer, that to a
+// request that is to be sent again, and that to every refused request.
+func sharedResponses(o *offer.Offer) object {
+	problem := media(typeProblem, ref("Problem"))
+	quote := contents("The quote. It is not a payment.", media(typeJSON, ref("Quote")))
+	if len(o.USDC()) > 0 {
+		quote = with(quote, "PAYMENT-REQUIRED", "The quote in x402 version 2: base64 of the JSON.", text)
 	}
-	return with(quote, headerOf("PAYMENT-REQUIRED", "The quote in x402 version 2: base64 of the JSON.", text()))
-}
-
-// problemResponse is the answer to every refused request.
-func problemResponse() object {
-	return content("Refused, with what is wrong and what to do (RFC 9457).", typeProblem, ref("Problem"))
-}
-
-// laterResponse is the answer to a request that is to be sent again.
-func laterResponse() object {
-	return with(content("Not now. Send the same again after the time in Retry-After.", typeProblem, ref("Problem")),
-		headerOf("Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}}))
+	return object{
+		{"Quote", quote},
+		{"Later", with(contents("Not now. Send the same again after the time in Retry-After.", problem),
+			"Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}})},
+		{"Problem", contents("Refused, with what is wrong and what to do (RFC 9457).", problem)},
+	}
 }
 
 // schemas are the bodies of answers in JSON.
 func schemas(o *offer.Offer, served Served) object {
 	types := append(slices.Clip(served.Types),
 		Type{"Invoice", invoice{}}, Type{"Method", invoiceMethod{}}, Type{"Fallback", offer.Fallback{}},
-		Type{"JRD", jrd{}}, Type{"DIDDocument", did{}}, Type{"NodeInfo", nodeInfo{}}, Type{"PackageDocument", packageJSON{}},
+		Type{"JRD", descriptor{}}, Type{"DIDDocument", did{}}, Type{"NodeInfo", nodeInfo{}}, Type{"PackageDocument", packageJSON{}},
 		Type{"AgentCard", agentCard{}}, Type{"Linkset", linkset{}})
 	if len(o.USDC()) > 0 {
 		types = append(types, Type{"X402Resources", x402Discovery{}})
@@ -147,4 +134,25 @@ func schemas(o *offer.Offer, served Served) object {
 	}
 	maps.Copy(words, served.Words)
 	return append(goSchemas(types, words), rpcSchemas()...)
+}
+
+// rpcSchemas are the messages of the agent endpoint (JSON-RPC 2.0 sections 4
+// and 5), which no Go type of ours describes: the MCP SDK writes some of them.
+func rpcSchemas() []member {
+	record := func(required []string, properties ...member) object {
+		return object{{"type", "object"}, {"required", required}, {"properties", object(properties)}}
+	}
+	version := member{"jsonrpc", object{{"type", "string"}, {"const", "2.0"}}}
+	id := member{"id", object{{"description", "A string or an integer; the response repeats it, or has null where it could not be read."}}}
+	return []member{
+		{"JSONRPCRequest", record([]string{"jsonrpc", "method"}, version, id,
+			member{"method", text},
+			member{"params", object{{"type", "object"}}})},
+		{"JSONRPCResponse", record([]string{"jsonrpc"}, version, id,
+			member{"result", object{{"type", "object"}}},
+			member{"error", record([]string{"code", "message"},
+				member{"code", object{{"type", "integer"}}},
+				member{"message", text},
+				member{"data", object{{"description", "What else is known of the error."}}})})},
+	}
 }
