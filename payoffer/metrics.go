@@ -72,7 +72,7 @@ var verdicts = []observe.Verdict{
 // countFromZero shows the counters of an offer's webhooks before the first
 // delivery: Prometheus sees no increase in a counter that appears with it.
 func countFromZero(svc *service.Service) {
-	for _, rail := range svc.HookedRails() {
+	for rail := range svc.Server.Hooks {
 		for _, verdict := range verdicts {
 			deliveries.WithLabelValues(svc.Offer.ID, rail, string(verdict))
 		}

@@ -141,30 +141,17 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 }
 
 // hooks take the webhooks of the rails that have a secret for them.
-func (svc *Service) hooks() web.Hooks {
-	hooks := web.Hooks{Storefronts: make(map[string]observe.Hook)}
+func (svc *Service) hooks() map[string]observe.Hook {
+	hooks := make(map[string]observe.Hook)
 	if svc.Card.WebhookSecret != "" {
-		hooks.Card = svc.card
+		hooks[svc.Offer.Card.Name()] = svc.card
 	}
 	for _, shop := range svc.Storefronts {
 		if shop.HookSecret != "" {
-			hooks.Storefronts[shop.Rail.Name()] = svc.storefronts[shop.Rail.Name()]
+			hooks[shop.Rail.Name()] = svc.storefronts[shop.Rail.Name()]
 		}
 	}
 	return hooks
-}
-
-// HookedRails are the names of the rails that take webhooks.
-func (svc *Service) HookedRails() (names []string) {
-	if svc.Card.WebhookSecret != "" {
-		names = append(names, svc.Offer.Card.Name())
-	}
-	for _, shop := range svc.Storefronts {
-		if shop.HookSecret != "" {
-			names = append(names, shop.Rail.Name())
-		}
-	}
-	return names
 }
 
 // Facilitators says how those are that settle. It never blocks.

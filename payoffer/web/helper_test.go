@@ -76,7 +76,7 @@ type world struct {
 	changes  []ledger.Transition
 	err      error
 	health   []observe.Health
-	hooks    Hooks
+	hooks    map[string]observe.Hook
 	// delivered is what Config.OnDelivery was told.
 	delivered []string
 }
@@ -187,10 +187,12 @@ func served(s *Server) (all []path) {
 	for _, row := range s.table() {
 		all = append(all, path{row.method, row.path})
 	}
-	if s.Hooks.Card != nil {
+	storefronts := len(s.Hooks)
+	if s.Hooks[offer.RailCard] != nil {
 		all = append(all, path{http.MethodPost, offer.PathHookCard})
+		storefronts--
 	}
-	if len(s.Hooks.Storefronts) > 0 {
+	if storefronts > 0 {
 		all = append(all, path{http.MethodPost, offer.PathHook + "/{storefront}/{secret}"})
 	}
 	return all

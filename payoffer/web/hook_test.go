@@ -39,8 +39,8 @@ func (r *receiver) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	return r.verdict, r.detail
 }
 
-func allHooks(r *receiver) Hooks {
-	return Hooks{Card: r, Storefronts: map[string]observe.Hook{"tip-jar": r, "pack": r}}
+func allHooks(r *receiver) map[string]observe.Hook {
+	return map[string]observe.Hook{"card": r, "tip-jar": r, "pack": r}
 }
 
 // hookTargets are the addresses of webhooks by rail.
@@ -92,7 +92,7 @@ func TestAVerdictWithoutAReasonIsStillASentence(t *testing.T) {
 
 func TestAWebhookIsServedAtItsOwnAddressOnly(t *testing.T) {
 	w, r := newWorld(t), new(receiver)
-	w.hooks = Hooks{Card: r, Storefronts: map[string]observe.Hook{"tip-jar": r}}
+	w.hooks = map[string]observe.Hook{"card": r, "tip-jar": r}
 	s := w.server(t)
 	for _, path := range []string{
 		"/v1/hook", "/v1/hook/", "/v1/hook/card/", "/v1/hook/card/" + hookSecret, "/v1/hook%2Fcard", "/v1%2fhook/card",

@@ -70,11 +70,6 @@ func (s *Server) pageData(title, path string) pageData {
 	}
 }
 
-// icon is the icon of the pages.
-func (s *Server) icon() *response {
-	return s.render(http.StatusOK, "image/svg+xml", cacheDocument, []byte(readPage("icon.svg")))
-}
-
 // page is an answer with a page for people.
 func (s *Server) page(cache string, body []byte, headers ...header) *response {
 	return s.render(http.StatusOK, typeHTML, cache, body, append(headers, contentSecurity, header{"Referrer-Policy", "no-referrer"})...)

@@ -23,29 +23,33 @@ type problem struct {
 // same on every server.
 const problemType = "urn:pay-offer:problem:"
 
-// problemKind is a kind of problem: the end of its type, and its title.
-type problemKind struct{ name, title string }
+// problemKind is a kind of problem: its HTTP status, the end of its type, and
+// its title.
+type problemKind struct {
+	status      int
+	name, title string
+}
 
 // Kinds of problems.
 var (
-	problemMethod       = problemKind{"method-not-allowed", "The method is not allowed here"}
-	problemTooLarge     = problemKind{"body-too-large", "The body is too large"}
-	problemBody         = problemKind{"bad-body", "The body cannot be read"}
-	problemNotFound     = problemKind{"not-found", "There is nothing at this address"}
-	problemNotStarted   = problemKind{"not-started", "The service is starting"}
-	problemNoRate       = problemKind{"no-rate", "The rail cannot quote a price now"}
-	problemResource     = problemKind{"bad-resource", "The resource parameter cannot be read"}
-	problemUnknown      = problemKind{"unknown-resource", "The resource is not known here"}
-	problemPage         = problemKind{"bad-page", "The page parameters cannot be read"}
-	problemLedger       = problemKind{"ledger-unavailable", "The receipts cannot be read now"}
-	problemMalformed    = problemKind{"malformed-payment", "The payment cannot be read"}
-	problemOpen         = problemKind{"open-settlement", "The outcome of the payment is not known yet"}
-	problemSettlement   = problemKind{"settlement-unavailable", "The payment cannot be taken now"}
-	problemConflict     = problemKind{"payment-conflict", "The payment is in use by another one"}
-	problemTooManyTries = problemKind{"too-many-attempts", "Too many payment attempts"}
-	problemUnverified   = problemKind{"unverified-delivery", "The delivery is not proven to come from the provider"}
-	problemDelivery     = problemKind{"malformed-delivery", "The delivery cannot be read"}
-	problemNotRecorded  = problemKind{"delivery-unavailable", "The delivery cannot be recorded now"}
+	problemMethod       = problemKind{http.StatusMethodNotAllowed, "method-not-allowed", "The method is not allowed here"}
+	problemTooLarge     = problemKind{http.StatusRequestEntityTooLarge, "body-too-large", "The body is too large"}
+	problemBody         = problemKind{http.StatusBadRequest, "bad-body", "The body cannot be read"}
+	problemNotFound     = problemKind{http.StatusNotFound, "not-found", "There is nothing at this address"}
+	problemNotStarted   = problemKind{http.StatusServiceUnavailable, "not-started", "The service is starting"}
+	problemNoRate       = problemKind{http.StatusServiceUnavailable, "no-rate", "The rail cannot quote a price now"}
+	problemResource     = problemKind{http.StatusBadRequest, "bad-resource", "The resource parameter cannot be read"}
+	problemUnknown      = problemKind{http.StatusNotFound, "unknown-resource", "The resource is not known here"}
+	problemPage         = problemKind{http.StatusBadRequest, "bad-page", "The page parameters cannot be read"}
+	problemLedger       = problemKind{http.StatusServiceUnavailable, "ledger-unavailable", "The receipts cannot be read now"}
+	problemMalformed    = problemKind{http.StatusBadRequest, "malformed-payment", "The payment cannot be read"}
+	problemOpen         = problemKind{http.StatusServiceUnavailable, "open-settlement", "The outcome of the payment is not known yet"}
+	problemSettlement   = problemKind{http.StatusServiceUnavailable, "settlement-unavailable", "The payment cannot be taken now"}
+	problemConflict     = problemKind{http.StatusConflict, "payment-conflict", "The payment is in use by another one"}
+	problemTooManyTries = problemKind{http.StatusTooManyRequests, "too-many-attempts", "Too many payment attempts"}
+	problemUnverified   = problemKind{http.StatusForbidden, "unverified-delivery", "The delivery is not proven to come from the provider"}
+	problemDelivery     = problemKind{http.StatusBadRequest, "malformed-delivery", "The delivery cannot be read"}
+	problemNotRecorded  = problemKind{http.StatusServiceUnavailable, "delivery-unavailable", "The delivery cannot be recorded now"}
 )
 
 // Kinds of problems that every offer has, that one has with a rail for programs,
@@ -60,11 +64,13 @@ var (
 )
 
 // problem is an answer with problem details. It is never stored.
-func (re responder) problem(status int, kind problemKind, detail string, headers ...header) *response {
-	return re.problemOf(problem{Type: problemType + kind.name, Title: kind.title, Status: status, Detail: detail}, headers...)
+func (re responder) problem(kind problemKind, detail string, headers ...header) *response {
+	return re.explain(kind, problem{Detail: detail}, headers...)
 }
 
-func (re responder) problemOf(p problem, headers ...header) *response {
+// explain is a problem whose kind is still to be written into it.
+func (re responder) explain(kind problemKind, p problem, headers ...header) *response {
+	p.Type, p.Title, p.Status = problemType+kind.name, kind.title, kind.status
 	return re.render(p.Status, typeProblem, cacheNever, encode(p), headers...)
 }
 
@@ -77,8 +83,7 @@ func retryAfter(d time.Duration) header {
 
 // notAllowed answers a method that a resource does not have.
 func (re responder) notAllowed(allow string) *response {
-	return re.problem(http.StatusMethodNotAllowed, problemMethod,
-		"This address answers "+allow+" only; send one of these.", header{"Allow", allow})
+	return re.problem(problemMethod, "This address answers "+allow+" only; send one of these.", header{"Allow", allow})
 }
 
 // sentence gives a message the form of a sentence.

@@ -62,36 +62,27 @@ func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
 	return rail, string(decoded), true
 }
 
-// qrImage is GET /v1/qr/….
-func (s *Server) qrImage(w http.ResponseWriter, r *http.Request) {
-	s.qrResponse(r.URL.Path).ServeHTTP(w, r)
-}
-
-func (s *Server) qrResponse(path string) *response {
-	key := s.QRKey()
+// qrImage is GET /v1/qr/…. An image has 15 % error correction (level M), its
+// modules a whole number of pixels wide, and the quiet zone of ISO/IEC 18004.
+func (s *Server) qrImage(r *http.Request) *response {
+	path, key := r.URL.Path, s.QRKey()
 	if key == nil {
 		return s.notStarted()
 	}
 	rail, uri, ok := parseQRPath(key, path)
 	if _, configured := s.Offer.Rail(rail); !ok || !configured {
-		return s.problem(http.StatusNotFound, problemNotFound,
+		return s.problem(problemNotFound,
 			"This is no QR code of this offer. The current ones are at "+s.Offer.URL(offer.PathMethods)+".")
 	}
 	return s.images.get(path, func() *response {
-		image, err := drawQR(uri)
+		image, err := qrcode.Encode(uri, qrcode.Medium, -modulePixels)
 		if err != nil {
 			// New has checked every rail's link; only a later rate could make one too long.
 			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
-			return s.problem(http.StatusNotFound, problemNotFound, "The payment address is too long for a QR code; use the link.")
+			return s.problem(problemNotFound, "The payment address is too long for a QR code; use the link.")
 		}
 		return s.render(http.StatusOK, typePNG, cacheForever, image)
 	})
-}
-
-// drawQR is the PNG of a QR code with 15 % error correction (level M), its
-// modules a whole number of pixels wide, with the quiet zone of ISO/IEC 18004.
-func drawQR(uri string) ([]byte, error) {
-	return qrcode.Encode(uri, qrcode.Medium, -modulePixels)
 }
 
 // checkImages checks that every rail's link fits into a QR code.
@@ -109,7 +100,7 @@ func (s *Server) checkImages() error {
 
 // notStarted is the answer of what needs the running service.
 func (s *Server) notStarted() *response {
-	return s.problem(http.StatusServiceUnavailable, problemNotStarted,
+	return s.problem(problemNotStarted,
 		"The service has not finished its start. Ask again in a moment.", retryAfter(startRetry))
 }
 

@@ -45,18 +45,17 @@ func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 // getQuote is GET /v1/offer: the card checkout for a browser, else 402.
 func (s *Server) getQuote() http.HandlerFunc {
 	return negotiate(
-		variant{asksJSON, http.HandlerFunc(s.postQuote)},
+		variant{asksJSON, answer(s.postQuote)},
 		variant{asksHTML, s.redirect(s.Offer.Card.URL, varyAccept)})
 }
 
 // postQuote always answers 402. A payment sent here is neither read nor kept.
-func (s *Server) postQuote(w http.ResponseWriter, r *http.Request) {
+func (s *Server) postQuote(r *http.Request) *response {
 	if hasPayment(r.Header) {
-		s.paymentRequired(s.Payments.Refusal("nothing was charged: this address only quotes; send the payment to POST "+
-			s.Offer.URL(offer.PathSponsor))).ServeHTTP(w, r)
-		return
+		return s.paymentRequired(s.Payments.Refusal("nothing was charged: this address only quotes; send the payment to POST " +
+			s.Offer.URL(offer.PathSponsor)))
 	}
-	s.standing().ServeHTTP(w, r)
+	return s.standing()
 }
 
 // Header names in the form under which net/http keeps them.
@@ -71,25 +70,22 @@ func hasPayment(h http.Header) bool {
 
 // drained reads the body away, so that the connection can be used again, and
 // answers 413 for one that is too large.
-func (s *Server) drained(next http.HandlerFunc) http.HandlerFunc {
-	tooLarge := s.problem(http.StatusRequestEntityTooLarge, problemTooLarge,
-		"A body of more than 64 KiB is not read, and nothing was charged. Send a smaller one or none.")
-	unread := s.problem(http.StatusBadRequest, problemBody,
+func (s *Server) drained(next answer) http.HandlerFunc {
+	tooLarge := s.problem(problemTooLarge, "A body of more than 64 KiB is not read, and nothing was charged. Send a smaller one or none.")
+	unread := s.problem(problemBody,
 		"The body ended early or is not framed as HTTP wants it, and nothing was charged. Send the request again.")
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
-			next(w, r)
-			return
+		var err error
+		if r.ContentLength != 0 {
+			_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
 		}
-		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
-		if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
+		switch tooMuch := (*http.MaxBytesError)(nil); {
+		case errors.As(err, &tooMuch):
 			tooLarge.ServeHTTP(w, r)
-			return
-		}
-		if err != nil {
+		case err != nil:
 			unread.ServeHTTP(w, r)
-			return
+		default:
+			next(r).ServeHTTP(w, r)
 		}
-		next(w, r)
 	}
 }

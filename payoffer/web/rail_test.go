@@ -3,6 +3,8 @@ package web
 import (
 	"bytes"
 	"image/png"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -99,7 +101,7 @@ func TestAForgedQRAddressDrawsNothing(t *testing.T) {
 		"the template itself": pathImage,
 	} {
 		require.NotEqual(t, good, path, name)
-		require.Equal(t, 404, s.qrResponse(path).status, name)
+		require.Equal(t, 404, s.qrImage(&http.Request{URL: &url.URL{Path: path}}).status, name)
 	}
 	require.Empty(t, s.images.images, "what is forged is not kept")
 	require.Equal(t, "no-store", send(t, s, "GET", "/v1/qr/x", "").Header.Get("Cache-Control"))

@@ -62,14 +62,10 @@ type receipt struct {
 
 // received is GET /v1/received: the report, the page of it for people, or the
 // feed.
-func (s *Server) received(w http.ResponseWriter, r *http.Request) {
-	s.receivedResponse(r).ServeHTTP(w, r)
-}
-
-func (s *Server) receivedResponse(r *http.Request) *response {
+func (s *Server) received(r *http.Request) *response {
 	at, ok := parsePlace(r.URL.RawQuery)
 	if !ok {
-		return s.problem(http.StatusBadRequest, problemPage,
+		return s.problem(problemPage,
 			"before must be the number of a receipt, or after a seq or 0, and limit 1 to 100; leave all out for the newest receipts.", varyAccept)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
@@ -81,7 +77,7 @@ func (s *Server) receivedResponse(r *http.Request) *response {
 	found, err := read(ctx, at, r.Header["Accept"])
 	if err != nil {
 		s.Logger.Warn("cannot read the receipts", "error", err)
-		return s.problem(http.StatusServiceUnavailable, problemLedger,
+		return s.problem(problemLedger,
 			"Nothing is lost. Ask again after the time in Retry-After.", retryAfter(ledgerRetry), varyAccept)
 	}
 	return found

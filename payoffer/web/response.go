@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"html"
 	"net/http"
 	"slices"
 	"strconv"
@@ -136,6 +137,12 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// answer chooses the response to a request.
+type answer func(r *http.Request) *response
+
+// ServeHTTP writes the response.
+func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) { a(r).ServeHTTP(w, r) }
+
 // matches reports whether an If-None-Match header lists etag (RFC 9110 section
 // 13.1.2: the comparison is weak).
 func matches(lines []string, etag string) bool {
@@ -161,3 +168,11 @@ func (re responder) json(status int, cache string, v any, headers ...header) *re
 }
 
 func encode(v any) []byte { return document.JSON(typeJSON, v).Body }
+
+// redirect is a 302 with a small page for a client that does not follow it
+// (RFC 9110 section 15.4.3). It is never stored, for the target may change.
+func (re responder) redirect(target string, headers ...header) *response {
+	link := html.EscapeString(target)
+	body := `<!doctype html><html lang="en"><title>Redirect</title><p><a href="` + link + `">` + link + "</a></p></html>\n"
+	return re.render(http.StatusFound, typeHTML, cacheNever, []byte(body), append(headers, header{"Location", target})...)
+}

@@ -115,7 +115,7 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 func TestProblemsSayWhatToDo(t *testing.T) {
 	s := newWorld(t).server(t)
 	w := httptest.NewRecorder()
-	s.problem(503, problemNoRate, "Try the card.", retryAfter(1500*1e6)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	s.problem(problemNoRate, "Try the card.", retryAfter(1500*1e6)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
 	require.JSONEq(t, `{"type":"urn:pay-offer:problem:no-rate","title":"The rail cannot quote a price now","status":503,"detail":"Try the card."}`, w.Body.String())
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,38 +28,40 @@ func (s *Server) table() []route {
 	o := s.Offer
 	const get, post = http.MethodGet, http.MethodPost
 	agentCard := s.document(document.AgentCard(o))
+	invoice := variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.invoice })}
+	page := variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.page })}
 	did := s.shown(func(l *liveResponses) *response { return l.did })
 	routes := []route{
 		{get, offer.PathHostMetaJSON, s.document(document.HostMetaJSON(o))},
 		{get, offer.PathDID, did},
 		{get, offer.PathNodeInfo, s.document(document.NodeInfoIndex(o))},
-		{get, offer.PathWebFinger, http.HandlerFunc(s.webFinger)},
+		{get, offer.PathWebFinger, answer(s.webFinger)},
 		{get, offer.PathHumans, s.document(document.Humans(o))},
-		{get, offer.PathSecurity, http.HandlerFunc(s.securityTxt)},
+		{get, offer.PathSecurity, answer(func(*http.Request) *response { return s.security.Load() })},
 		{get, offer.PathPackage, s.document(document.Package(o))},
 		{get, offer.PathPay, s.redirect(o.Card.URL)},
 		{get, offer.PathOffer, s.getQuote()},
 		{post, offer.PathOffer, s.drained(s.postQuote)},
 		{get, offer.PathQuote, s.getQuote()},
 		{post, offer.PathQuote, s.drained(s.postQuote)},
-		{get, offer.PathInvoice, s.invoice()},
+		{get, offer.PathInvoice, negotiate(invoice, page, variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})},
 		{get, offer.PathSkill, s.document(document.Skill(o))},
 		{get, offer.PathSponsor, s.howToSponsor()},
 		{post, offer.PathSponsor, s.drained(s.sponsor)},
 		{post, offer.PathMCP, s.agent()},
-		{get, offer.PathReceived, http.HandlerFunc(s.received)},
+		{get, offer.PathReceived, answer(s.received)},
 
-		{get, offer.PathMethods, s.methods()},
+		{get, offer.PathMethods, negotiate(invoice, page)},
 		{get, offer.PathHostMeta, s.hostMeta()},
 		{get, offer.PathDIDRoot, did},
 		{get, offer.PathNodeInfo21, s.document(document.NodeInfo(o))},
 		{get, offer.PathSecurityRoot, s.redirect(o.URL(offer.PathSecurity))},
 		{get, offer.PathAgentCard, agentCard},
 		{get, offer.PathAgentCardOld, agentCard},
-		{get, offer.PathOpenAPI, s.document(OpenAPI(o, s.Hooks.rails()...))},
+		{get, offer.PathOpenAPI, s.document(OpenAPI(o, slices.Sorted(maps.Keys(s.Hooks))...))},
 		{get, offer.PathLLMs, s.document(document.LLMs(o))},
 		{get, offer.PathAPICatalog, s.apiCatalog()},
-		{get, offer.PathIcon, s.icon()},
+		{get, offer.PathIcon, s.render(http.StatusOK, "image/svg+xml", cacheDocument, []byte(readPage("icon.svg")))},
 	}
 	if o.Funding != nil {
 		routes = append(routes, route{get, offer.PathFunding, s.document(document.Funding(o))})
@@ -68,14 +71,15 @@ func (s *Server) table() []route {
 		routes = append(routes, route{get, offer.PathX402, x402JSON}, route{get, offer.PathX402JSON, x402JSON})
 	}
 	for _, rail := range o.Rails {
+		name := rail.Name()
 		routes = append(routes,
-			route{get, offer.URIPath(rail.Name()), s.railURI(rail.Name())},
-			route{get, offer.PNGPath(rail.Name()), s.railPNG(rail.Name())})
+			route{get, offer.URIPath(name), s.shown(func(l *liveResponses) *response { return l.uri[name] })},
+			route{get, offer.PNGPath(name), s.shown(func(l *liveResponses) *response { return l.png[name] })})
 	}
 	if transfer := o.Transfer(); transfer != nil {
-		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.transferPage(transfer)})
+		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.bankTransfer(transfer)})
 	}
-	return append(routes, route{get, pathImage, http.HandlerFunc(s.qrImage)})
+	return append(routes, route{get, pathImage, answer(s.qrImage)})
 }
 
 // resource is everything that one path answers.

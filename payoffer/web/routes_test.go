@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -167,12 +168,15 @@ func TestRouteTableEqualsTheAPIDescription(t *testing.T) {
 	cardAlone, err := offer.New(terms(), card)
 	require.NoError(t, err)
 	for name, change := range map[string]func(*world) (hooks []string){
-		"every rail":      func(*world) []string { return nil },
-		"the card alone":  func(w *world) []string { w.offer, w.accepts = cardAlone, nil; return nil },
-		"every hook":      func(w *world) []string { w.hooks = allHooks(new(receiver)); return []string{"card", "pack", "tip-jar"} },
-		"the card's hook": func(w *world) []string { w.hooks.Card = new(receiver); return []string{"card"} },
-		"a storefront's one": func(w *world) []string {
-			w.hooks.Storefronts = allHooks(new(receiver)).Storefronts
+		"every rail":     func(*world) []string { return nil },
+		"the card alone": func(w *world) []string { w.offer, w.accepts = cardAlone, nil; return nil },
+		"every hook":     func(w *world) []string { w.hooks = allHooks(new(receiver)); return []string{"card", "pack", "tip-jar"} },
+		"the card's hook": func(w *world) []string {
+			w.hooks = map[string]observe.Hook{"card": new(receiver)}
+			return []string{"card"}
+		},
+		"the storefronts' hooks": func(w *world) []string {
+			w.hooks = map[string]observe.Hook{"tip-jar": new(receiver), "pack": new(receiver)}
 			return []string{"pack", "tip-jar"}
 		},
 	} {

@@ -45,8 +45,9 @@ type Config struct {
 	Receipts Receipts
 	// Health says how well each rail is observed; it never blocks.
 	Health func() []observe.Health
-	// Hooks take the webhooks of providers.
-	Hooks Hooks
+	// Hooks take the webhooks of providers, by the rail's name. Where none is,
+	// the path is left to the next handler.
+	Hooks map[string]observe.Hook
 	// Keys are the keys that sign for the offer; it never blocks. nil means
 	// that there are none.
 	Keys func() []document.VerificationKey
@@ -64,8 +65,10 @@ type Config struct {
 type Server struct {
 	Config
 	responder
+	// private makes the answers to providers, which no script of another origin
+	// may read.
+	private   responder
 	resources map[string]http.Handler
-	hooks     map[string]*hook // of storefronts, by rail
 	images    *imageCache
 	quote     atomic.Pointer[standingQuote]
 	security  atomic.Pointer[response]
@@ -81,14 +84,15 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("web: a field of Config is not set")
 	}
 	common := commonHeaders(c.Offer.Card.URL, c.Offer.URL(offer.PathOpenAPI))
-	s := &Server{Config: c, responder: responder{append(slices.Clone(common), crossOrigin...)}, images: newImageCache()}
+	s := &Server{
+		Config: c, private: responder{common}, responder: responder{append(slices.Clip(common), crossOrigin...)}, images: newImageCache(),
+	}
 	if err := s.checkImages(); err != nil {
 		return nil, err
 	}
 	s.Renew(c.Now())
 	s.Refresh()
 	s.resources = s.index(s.table())
-	s.listen(responder{common})
 	return s, nil
 }
 

@@ -48,42 +48,43 @@ func (s *Server) howToSponsor() *response {
 
 // sponsor is POST /v1/sponsor: the quote for a request without a payment, else
 // the outcome of its payment.
-func (s *Server) sponsor(w http.ResponseWriter, r *http.Request) {
+func (s *Server) sponsor(r *http.Request) *response {
 	payload, present, err := x402.PayloadFromHeader(r.Header)
 	switch {
 	case !present:
-		s.standing().ServeHTTP(w, r)
+		return s.standing()
 	case err != nil:
-		s.malformed("", err.Error()).ServeHTTP(w, r)
-	default:
-		outcome := s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)})
-		s.outcome(outcome).ServeHTTP(w, r)
+		return s.outcome(x402.Outcome{Status: x402.Malformed, Detail: err.Error()})
 	}
+	return s.outcome(s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)}))
 }
 
 // outcome is what a payment attempt came to as HTTP. Only a definite no is a
 // 402, for a client answers a 402 by signing again.
 func (s *Server) outcome(o x402.Outcome) *response {
+	const again = "Send the same payload again after the time in Retry-After"
 	switch o.Status {
 	case x402.Settled:
 		return s.settled(o)
 	case x402.Refused:
-		return s.refused(o)
+		reason := o.Reason
+		if o.Detail != "" {
+			reason += ": " + o.Detail
+		}
+		return s.paymentRequired(s.Payments.Refusal(reason), paymentResponse(o)...)
 	case x402.Malformed:
-		return s.malformed(o.Reason, o.Detail)
+		return s.failed(problemMalformed, o,
+			"Nothing was charged. Send "+x402.HeaderSignature+" as the base64 of a PaymentPayload, as the quote describes it.")
 	case x402.Conflict:
-		return s.failed(http.StatusConflict, problemConflict, o,
+		return s.failed(problemConflict, o,
 			"This payload was not sent; another one before it may have been charged. Send that first one again, and sign no new one.")
 	case x402.Limited:
-		return s.failed(http.StatusTooManyRequests, problemTooManyTries, o,
-			"Nothing was charged. Send the same payload again after the time in Retry-After.")
+		return s.failed(problemTooManyTries, o, "Nothing was charged. "+again+".")
 	case x402.Unavailable:
-		return s.failed(http.StatusServiceUnavailable, problemSettlement, o,
-			"Nothing was charged. Send the same payload again after the time in Retry-After.")
+		return s.failed(problemSettlement, o, "Nothing was charged. "+again+".")
 	default:
 		// Open, and whatever is not known to be something else.
-		return s.failed(http.StatusServiceUnavailable, problemOpen, o,
-			"You may have been charged. Send the same payload again after the time in Retry-After; do not sign a new one.")
+		return s.failed(problemOpen, o, "You may have been charged. "+again+"; do not sign a new one.")
 	}
 }
 
@@ -115,14 +116,6 @@ func (s *Server) settled(o x402.Outcome) *response {
 	return s.json(http.StatusOK, "private, no-store", body, paymentResponse(o)...)
 }
 
-func (s *Server) refused(o x402.Outcome) *response {
-	reason := o.Reason
-	if o.Detail != "" {
-		reason += ": " + o.Detail
-	}
-	return s.paymentRequired(s.Payments.Refusal(reason), paymentResponse(o)...)
-}
-
 // paymentResponse is the settlement's header in the dialect of the attempt.
 func paymentResponse(o x402.Outcome) []header {
 	if o.Response == nil {
@@ -135,23 +128,14 @@ func paymentResponse(o x402.Outcome) []header {
 	return []header{{http.CanonicalHeaderKey(name), x402.EncodeHeader(o.Response)}}
 }
 
-// malformed is a payment that cannot be read.
-func (s *Server) malformed(reason, detail string) *response {
-	return s.failed(http.StatusBadRequest, problemMalformed, x402.Outcome{Reason: reason, Detail: detail},
-		"Nothing was charged. Send "+x402.HeaderSignature+" as the base64 of a PaymentPayload, as the quote describes it.")
-}
-
 // failed is a problem with the outcome's own sentence before what to do.
-func (s *Server) failed(status int, kind problemKind, o x402.Outcome, remedy string) *response {
+func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *response {
 	var headers []header
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+	if kind.status == http.StatusServiceUnavailable || kind.status == http.StatusTooManyRequests {
 		headers = append(headers, retryAfter(o.RetryAfter))
 	}
-	detail := remedy
 	if o.Detail != "" {
-		detail = sentence(o.Detail) + " " + remedy
+		remedy = sentence(o.Detail) + " " + remedy
 	}
-	return s.problemOf(problem{
-		Type: problemType + kind.name, Title: kind.title, Status: status, Detail: detail, Reason: o.Reason, Intent: o.Intent,
-	}, headers...)
+	return s.explain(kind, problem{Detail: remedy, Reason: o.Reason, Intent: o.Intent}, headers...)
 }

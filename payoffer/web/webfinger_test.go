@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func FuzzWebFinger(f *testing.F) {
 	f.Add("resource=https://pay.example.org:99999/%2e")
 	s := newWorld(f).server(f)
 	f.Fuzz(func(t *testing.T, query string) {
-		a := s.webFingerResponse(query)
+		a := s.webFinger(&http.Request{URL: &url.URL{RawQuery: query}})
 		require.Contains(t, []int{200, 400, 404}, a.status)
 	})
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -43,4 +44,15 @@ func (s *Server) preflight(allow string) *response {
 		header{"Access-Control-Allow-Methods", allow},
 		header{"Access-Control-Allow-Headers", sent},
 		header{"Access-Control-Max-Age", "86400"})
+}
+
+// agent is POST /mcp with the headers that every response has. The endpoint
+// sets its own headers after them.
+func (s *Server) agent() http.HandlerFunc {
+	common := new(response)
+	common.header(append(slices.Clip(s.common), header{"Cache-Control", cacheNever}))
+	return func(w http.ResponseWriter, r *http.Request) {
+		common.setHeaders(w.Header())
+		s.Agent.ServeHTTP(w, r)
+	}
 }

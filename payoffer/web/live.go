@@ -1,0 +1,111 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// noRateRetry is when to ask a rail without a rate again.
+const noRateRetry = 60 * time.Second
+
+// liveResponses are those that follow from what may change while the
+// configuration stays: the rate, the published address, the keys.
+type liveResponses struct {
+	invoice, list, page *response
+	// did is the DID document, which lists the keys that sign.
+	did *response
+	// transfer is the bank-transfer page, nil without the rail.
+	transfer *response
+	// uri and png are by rail.
+	uri, png map[string]*response
+}
+
+func (s *Server) renderLive() *liveResponses {
+	o, now, key := s.Offer, s.Live(), s.QRKey()
+	invoice, page := document.Invoice(o, now), s.payPage(now, key)
+	var keys []document.VerificationKey
+	if s.Keys != nil {
+		keys = s.Keys()
+	}
+	live := &liveResponses{
+		did:     s.document(document.DID(o, keys...)),
+		invoice: s.render(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
+		page:    s.page(cacheLive, page, varyAccept),
+		uri:     make(map[string]*response), png: make(map[string]*response),
+	}
+	var links []string
+	for _, rail := range o.Rails {
+		methods := rail.Methods(o, now)
+		live.uri[rail.Name()], live.png[rail.Name()] = s.railResponses(methods[0], key)
+		for _, m := range methods {
+			if m.Available {
+				links = append(links, m.Link())
+			}
+		}
+	}
+	if t := o.Transfer(); t != nil {
+		live.transfer = s.page(cacheLive, s.transferPage(t, key), varyAccept)
+	}
+	list := document.URIList(links...)
+	live.list = s.render(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
+	return live
+}
+
+// railResponses are <rail>.uri and <rail>.png of a method. Without a price there
+// is neither, for an amount is never guessed.
+func (s *Server) railResponses(m offer.Method, key []byte) (uri, png *response) {
+	if !m.Available {
+		no := s.problem(problemNoRate,
+			sentence(m.Reason)+" Every other rail stands at "+s.Offer.URL(offer.PathInvoice)+".", retryAfter(noRateRetry))
+		return no, no
+	}
+	list := document.URIList(m.Link())
+	uri = s.render(http.StatusOK, list.Type, cacheLive, list.Body)
+	if key == nil {
+		return uri, s.notStarted()
+	}
+	return uri, s.redirect(qrPath(key, m.Rail, m.Link()))
+}
+
+// shown serves one of the live responses.
+func (s *Server) shown(choose func(*liveResponses) *response) answer {
+	return func(*http.Request) *response { return choose(s.live.Load()) }
+}
+
+// transferTerms are the terms of the bank transfer for programs.
+type transferTerms struct {
+	Rail      string    `json:"rail"`
+	Title     string    `json:"title"`
+	Payee     string    `json:"payee"`
+	AmountUSD offer.USD `json:"amountUsd"`
+	Amount    string    `json:"amount"`
+	Currency  string    `json:"currency"`
+	Memo      string    `json:"memo" jsonschema:"The text that identifies the offer on the bank statement."`
+	Inbox     string    `json:"inbox" jsonschema:"The e-mail address that answers with the bank details."`
+	URI       string    `json:"uri" jsonschema:"The mail that asks for the invoice."`
+}
+
+// bankTransfer is the bank-transfer rail: a page for people, JSON for
+// programs.
+func (s *Server) bankTransfer(t *offer.Transfer) http.HandlerFunc {
+	m := t.Methods(s.Offer, offer.Live{})[0]
+	terms := s.json(http.StatusOK, cacheDocument, transferTerms{
+		Rail: m.Rail, Title: m.Title, Payee: s.Offer.Operator, AmountUSD: m.AmountUSD, Amount: m.AmountUSD.Decimal(),
+		Currency: "USD", Memo: m.Memo, Inbox: m.PayTo, URI: m.URI,
+	}, varyAccept)
+	return negotiate(
+		variant{asksJSON, terms},
+		variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.transfer })})
+}
+
+// transferPage is the page; it has a QR code once there is a key.
+func (s *Server) transferPage(t *offer.Transfer, key []byte) []byte {
+	view := newRailView(t, t.Methods(s.Offer, offer.Live{})[0], key)
+	return execute(transferTemplate, struct {
+		pageData
+		Rail railView
+	}{s.pageData(view.Title+": "+s.Offer.Name, offer.PagePath(t.Name())), view})
+}
