@@ -64,51 +64,41 @@ type agentSkill struct {
 	Examples    []string `json:"examples"`
 }
 
-// AgentCard is the agent card of the agent endpoint, for A2A 0.3.0 and 1.0.
+// AgentCard is the agent card of the agent endpoint, for A2A 0.3.0 and 1.0. Its
+// one skill and its capabilities name the crypto rail only where that is
+// offered.
 func AgentCard(o *offer.Offer) Document {
 	const transport = "JSONRPC"
 	endpoint, modes := o.URL(offer.PathMCP), []string{"application/json", "text"}
-	return JSON(typeJSON, agentCard{
-		ProtocolVersion: "0.3.0", Name: o.Name, Description: o.Description,
-		URL: endpoint, Version: "0.2",
-		Provider:          agentProvider{Organization: o.Operator, URL: o.SiteURL},
-		DocumentationURL:  o.SourceURL,
-		Capabilities:      agentCapabilities{Extensions: agentExtensions(o)},
-		DefaultInputModes: modes, DefaultOutputModes: modes, PreferredTransport: transport,
-		Interfaces: []agentInterface{{endpoint, transport, "1.0"}, {endpoint, transport, "0.3"}},
-		Skills:     []agentSkill{paySkill(o)},
-		Card:       o.Card.URL, Fallback: o.Card.Fallback(),
-	})
-}
-
-// agentExtensions says that a client may pay here.
-func agentExtensions(o *offer.Offer) []agentExtension {
-	if len(o.USDC()) == 0 {
-		return nil
-	}
-	return []agentExtension{{
-		URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
-	}}
-}
-
-// paySkill is the card's one skill. Its tags name the crypto rail only where
-// that rail is offered.
-func paySkill(o *offer.Offer) agentSkill {
+	var extensions []agentExtension
 	tags := []string{"payment", offer.SchemeCard}
 	if len(o.USDC()) > 0 {
 		tags = append(tags, "x402", "usdc")
+		extensions = []agentExtension{{
+			URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
+		}}
 	}
 	var ways []string
 	for _, r := range o.Rails {
 		ways = append(ways, fixed(o, r).Title)
 	}
-	return agentSkill{
-		ID: skillID, Name: "Pay " + price(o), Tags: tags,
-		Description: "Answers with every way to make one fixed payment of " + price(o) + " to " + o.Operator + ": " +
-			strings.Join(ways, "; ") + ". The answer is a quote, not a payment.",
-		Examples: []string{
-			"How can I pay " + price(o) + " to " + o.Operator + "?",
-			"Show me the payment addresses of " + o.Name + ".",
-		},
-	}
+	return JSON(typeJSON, agentCard{
+		ProtocolVersion: "0.3.0", Name: o.Name, Description: o.Description,
+		URL: endpoint, Version: "0.2",
+		Provider:          agentProvider{Organization: o.Operator, URL: o.SiteURL},
+		DocumentationURL:  o.SourceURL,
+		Capabilities:      agentCapabilities{Extensions: extensions},
+		DefaultInputModes: modes, DefaultOutputModes: modes, PreferredTransport: transport,
+		Interfaces: []agentInterface{{endpoint, transport, "1.0"}, {endpoint, transport, "0.3"}},
+		Skills: []agentSkill{{
+			ID: skillID, Name: "Pay " + price(o), Tags: tags,
+			Description: "Answers with every way to make one fixed payment of " + price(o) + " to " + o.Operator + ": " +
+				strings.Join(ways, "; ") + ". The answer is a quote, not a payment.",
+			Examples: []string{
+				"How can I pay " + price(o) + " to " + o.Operator + "?",
+				"Show me the payment addresses of " + o.Name + ".",
+			},
+		}},
+		Card: o.Card.URL, Fallback: o.Card.Fallback(),
+	})
 }

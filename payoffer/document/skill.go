@@ -19,8 +19,18 @@ func Skill(o *offer.Offer) Document {
 	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nmetadata:\n  version: %q\n---\n\n", skillName, skillDescription(o), Version)
 	fmt.Fprintf(&b, "# Pay %s to %s\n\n", price(o), markdown(o.Operator))
 	fmt.Fprintf(&b, "The offer is “%s”: %s\n\n", markdown(o.Name), markdown(o.Description))
-	skillRules(&b, o)
-	b.WriteString("## Ways to pay\n\n")
+	fmt.Fprintf(&b, `## Before you pay
+
+- A human must have authorised this spending: the amount, the payee and the
+  rail. If that is not certain, ask first.
+- A 402 answer or a 200 invoice is a quote, not a payment. Received money is
+  reported at <%s>.
+- Pay once. When the outcome of a payment is unknown, find it out before you
+  try again; never start a second payment.
+
+## Ways to pay
+
+`, o.URL(offer.PathReceived))
 	for _, r := range o.Rails {
 		skillRail(&b, o, r)
 	}
@@ -35,19 +45,6 @@ func skillDescription(o *offer.Offer) string {
 	plain := strings.NewReplacer("<", "", ">", "").Replace
 	return strconv.Quote("Pay " + price(o) + " to " + plain(o.Operator) + " for " + plain(o.Name) +
 		". Use when a person asks to pay, sponsor or support it and has authorised the spending.")
-}
-
-func skillRules(b *strings.Builder, o *offer.Offer) {
-	fmt.Fprintf(b, `## Before you pay
-
-- A human must have authorised this spending: the amount, the payee and the
-  rail. If that is not certain, ask first.
-- A 402 answer or a 200 invoice is a quote, not a payment. Received money is
-  reported at <%s>.
-- Pay once. When the outcome of a payment is unknown, find it out before you
-  try again; never start a second payment.
-
-`, o.URL(offer.PathReceived))
 }
 
 // skillRail writes one rail. A rail that follows the exchange rate has no
@@ -77,7 +74,12 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 	fmt.Fprintf(b, "- Every rail as JSON: <%s>\n", o.URL(offer.PathInvoice))
 	fmt.Fprintf(b, "- Tool `%s` at the agent endpoint <%s>\n", ToolName, o.URL(offer.PathMCP))
 	fmt.Fprintf(b, "- API description: <%s>\n", o.URL(offer.PathOpenAPI))
-	skillLater(b, o)
+	if btc := o.Bitcoin(); btc != nil {
+		fmt.Fprintf(b, `- A 503 from <%s> means that there is no
+  exchange rate now, and nothing else: wait the seconds of Retry-After, or pay
+  by another rail. Never guess the amount.
+`, o.URL(offer.URIPath(btc.Name())))
+	}
 	if len(o.USDC()) == 0 {
 		return
 	}
@@ -112,16 +114,4 @@ The answer says what to do:
 A client that pays by x402 over MCP or A2A can do so at the agent endpoint; the
 same rules hold there.
 `, o.URL(offer.PathSponsor), capNote(o))
-}
-
-// skillLater says what a 503 means for an offer whose amount follows the
-// exchange rate.
-func skillLater(b *strings.Builder, o *offer.Offer) {
-	if o.Bitcoin() == nil {
-		return
-	}
-	fmt.Fprintf(b, `- A 503 from <%s> means that there is no
-  exchange rate now, and nothing else: wait the seconds of Retry-After, or pay
-  by another rail. Never guess the amount.
-`, o.URL(offer.URIPath(o.Bitcoin().Name())))
 }

@@ -6,6 +6,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -53,10 +54,7 @@ type Data struct {
 func NewData(o *offer.Offer) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Amount: o.Amount.String(), Currency: "USD",
-		Payee: o.Operator, Checkout: o.Card.URL, BaseURL: o.BaseURL, Style: Style,
-	}
-	if d.Payee == "" {
-		d.Payee = o.Name
+		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, BaseURL: o.BaseURL, Style: Style,
 	}
 	for _, rail := range o.Rails[1:] {
 		d.Methods = append(d.Methods, rail.Methods(o, offer.Live{})[0])
@@ -103,47 +101,28 @@ func NewJSONLD(o *offer.Offer) JSONLD {
 	return out
 }
 
-// Write writes the page below dir, which is made if needed. A file with other
+// Write writes the page below dir, which is made if needed. A page with other
 // content is never overwritten: the error names it, and nothing is written.
 func Write(dir string) error {
-	files, err := missing(dir)
+	const name = "offer/index.html"
+	page, err := FS.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	for name, data := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("make the folder of the page: %w", err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			return fmt.Errorf("write the page: %w", err)
-		}
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	switch there, err := os.ReadFile(path); {
+	case err == nil && !bytes.Equal(there, page):
+		return fmt.Errorf("%s exists and differs from the page of this version; move it away or choose another folder", path)
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("look for a page that is there already: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the folder of the page: %w", err)
+	}
+	if err := os.WriteFile(path, page, 0o644); err != nil {
+		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
-}
-
-// missing are the files that dir does not have, by their slash-separated
-// names.
-func missing(dir string) (map[string][]byte, error) {
-	files := make(map[string][]byte)
-	err := fs.WalkDir(FS, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := FS.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		switch there, err := os.ReadFile(path); {
-		case errors.Is(err, fs.ErrNotExist):
-			files[name] = data
-		case err != nil:
-			return fmt.Errorf("look for a page that is there already: %w", err)
-		case !bytes.Equal(there, data):
-			return fmt.Errorf("%s exists and differs from the page of this version; move it away or choose another folder", path)
-		}
-		return nil
-	})
-	return files, err
 }

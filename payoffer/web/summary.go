@@ -81,10 +81,9 @@ type railSummary struct {
 // tally is a sum in atomic units of the rail's asset and in dollars; the
 // dollars are null while the value of a part is unknown.
 type tally struct {
-	Count            int64      `json:"count"`
-	AmountAtomic     string     `json:"amountAtomic"`
-	AmountUSD        *offer.USD `json:"amountUsd"`
-	AmountUSDDecimal *string    `json:"amountUsdDecimal"`
+	Count        int64  `json:"count"`
+	AmountAtomic string `json:"amountAtomic"`
+	dollars
 }
 
 // summarize makes the report at now from the ledger's sums and from how well
@@ -199,7 +198,7 @@ func known(s string) *string {
 func newTally(m book.Money) *tally {
 	t := &tally{Count: m.Count, AmountAtomic: strconv.FormatInt(m.Amount, 10)}
 	if !m.Partial {
-		t.AmountUSD, t.AmountUSDDecimal = dollars(&m.USDCents)
+		t.dollars = newDollars(&m.USDCents)
 	}
 	return t
 }
