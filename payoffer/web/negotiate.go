@@ -46,28 +46,14 @@ func prefer(accept []string, variants [][]string) int {
 	if len(accept) == 0 {
 		return 0
 	}
-	chosen, best := 0, 0
-	for i, types := range variants {
-		if i == 0 {
-			best = quality(accept, types, true)
-			continue
-		}
+	chosen, best := 0, quality(accept, variants[0], true)
+	for i, types := range variants[1:] {
 		q := quality(accept, types, false)
 		if q > best || (q == best && q > 0 && chosen == 0) {
-			chosen, best = i, q
+			chosen, best = i+1, q
 		}
 	}
 	return chosen
-}
-
-// quality is the highest quality in thousandths that the Accept lines give to
-// one of types, 0 for refused or not listed. Wildcards count on request.
-func quality(accept, types []string, wildcards bool) int {
-	best := 0
-	for _, t := range types {
-		best = max(best, qualityOf(accept, t, wildcards))
-	}
-	return best
 }
 
 // Precedence of a media range that matches a type. A range with parameters of
@@ -81,19 +67,24 @@ const (
 	matchExact
 )
 
-func qualityOf(accept []string, mediaType string, wildcards bool) int {
-	match, q := matchNone, 0
-	for _, line := range accept {
-		for line != "" {
-			var item string
-			item, line = cut(line, ',')
-			m, itemQ := weigh(item, mediaType)
-			if m > match && (wildcards || m >= matchParameters) {
-				match, q = m, itemQ
+// quality is the highest quality in thousandths that the Accept lines give to
+// one of types, 0 for refused or not listed. Wildcards count on request.
+func quality(accept, types []string, wildcards bool) (best int) {
+	for _, mediaType := range types {
+		match, q := matchNone, 0
+		for _, line := range accept {
+			for line != "" {
+				var item string
+				item, line = cut(line, ',')
+				m, itemQ := weigh(item, mediaType)
+				if m > match && (wildcards || m >= matchParameters) {
+					match, q = m, itemQ
+				}
 			}
 		}
+		best = max(best, q)
 	}
-	return q
+	return best
 }
 
 // weigh says how precisely one media range matches a type, and its quality in

@@ -17,9 +17,9 @@ var pages embed.FS
 
 // Templates of the pages, and what is inlined in each.
 var (
-	payTemplate      = parsePage("pay.html")
-	transferTemplate = parsePage("pay.html", "transfer.html")
-	receivedTemplate = parsePage("received.html")
+	payTemplate      = template.Must(template.ParseFS(pages, "pages/layout.html", "pages/pay.html"))
+	transferTemplate = template.Must(template.ParseFS(pages, "pages/layout.html", "pages/pay.html", "pages/transfer.html"))
+	receivedTemplate = template.Must(template.ParseFS(pages, "pages/layout.html", "pages/received.html"))
 
 	pageStyle  = site.Style + readPage("page.css")
 	pageScript = readPage("copy.js")
@@ -31,14 +31,6 @@ var (
 var contentSecurity = header{"Content-Security-Policy", "default-src 'none'; img-src 'self'; style-src '" +
 	sourceHash(pageStyle) + "'; script-src '" + sourceHash(pageScript) +
 	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
-
-func parsePage(files ...string) *template.Template {
-	paths := []string{"pages/layout.html"}
-	for _, file := range files {
-		paths = append(paths, "pages/"+file)
-	}
-	return template.Must(template.ParseFS(pages, paths...))
-}
 
 func readPage(file string) string {
 	data, err := pages.ReadFile("pages/" + file)

@@ -82,61 +82,43 @@ func (s *Server) table() []route {
 	return append(routes, route{get, pathImage, answer(s.qrImage)})
 }
 
-// resource is everything that one path answers.
-type resource struct {
-	get, post             http.Handler
-	preflight, notAllowed *response
-}
+// resource is everything that one path answers, by method; all methods that it
+// does not have are the empty one.
+type resource map[string]http.Handler
 
 // ServeHTTP dispatches by method.
-func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var handler http.Handler
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		handler = res.get
-	case http.MethodPost:
-		handler = res.post
-	case http.MethodOptions:
-		handler = res.preflight
-	}
+func (res resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	handler := res[r.Method]
 	if handler == nil {
-		handler = res.notAllowed
+		handler = res[""]
 	}
 	handler.ServeHTTP(w, r)
 }
 
 func (s *Server) index(table []route) map[string]http.Handler {
-	resources := make(map[string]*resource)
+	handlers := make(map[string]http.Handler)
 	for _, row := range table {
-		res := resources[row.path]
-		if res == nil {
-			res = new(resource)
-			resources[row.path] = res
+		res, known := handlers[row.path].(resource)
+		if !known {
+			res = make(resource)
+			handlers[row.path] = res
 		}
-		if row.method == http.MethodPost {
-			res.post = row.handler
-		} else {
-			res.get = row.handler
-		}
+		res[row.method] = row.handler
 	}
-	handlers := make(map[string]http.Handler, len(resources))
-	for path, res := range resources {
-		allow := strings.Join(res.allowed(), ", ")
-		res.preflight, res.notAllowed = s.preflight(allow), s.notAllowed(allow)
-		handlers[path] = res
+	for _, handler := range handlers {
+		res := handler.(resource)
+		var allowed []string
+		if res[http.MethodGet] != nil {
+			res[http.MethodHead] = res[http.MethodGet]
+			allowed = append(allowed, http.MethodGet, http.MethodHead)
+		}
+		if res[http.MethodPost] != nil {
+			allowed = append(allowed, http.MethodPost)
+		}
+		allow := strings.Join(append(allowed, http.MethodOptions), ", ")
+		res[http.MethodOptions], res[""] = s.preflight(allow), s.notAllowed(allow)
 	}
 	return handlers
-}
-
-func (res *resource) allowed() []string {
-	var methods []string
-	if res.get != nil {
-		methods = append(methods, http.MethodGet, http.MethodHead)
-	}
-	if res.post != nil {
-		methods = append(methods, http.MethodPost)
-	}
-	return append(slices.Clip(methods), http.MethodOptions)
 }
 
 // find is what answers at an address, or nil.
