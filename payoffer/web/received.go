@@ -123,9 +123,22 @@ func parsePlace(rawQuery string) (at place, ok bool) {
 
 // readReport is the report as the request's Accept header prefers it.
 func (s *Server) readReport(ctx context.Context, at place, accept []string) (*response, error) {
-	rep, err := s.report(ctx, at.before, at.limit)
+	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
 	if err != nil {
 		return nil, err
+	}
+	rows, err := s.Receipts.Receipts(ctx, s.Offer.ID, at.before, at.limit+1) // one more tells whether there is a next page
+	if err != nil {
+		return nil, err
+	}
+	rep := report{summary: summarize(s.Offer, totals, s.Health(), s.Now()), Receipts: []receipt{}}
+	if len(rows) > at.limit {
+		rows = rows[:at.limit]
+		next := s.pageURL("before", rows[at.limit-1].ID, at.limit)
+		rep.Next = &next
+	}
+	for _, row := range rows {
+		rep.Receipts = append(rep.Receipts, newReceipt(row))
 	}
 	if prefer(accept, [][]string{asksJSON, asksHTML}) == 1 {
 		return s.page(cacheNever, s.receivedPage(rep, at), varyAccept), nil
@@ -140,27 +153,6 @@ func (s *Server) Summary(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	return encode(summarize(s.Offer, totals, s.Health(), s.Now())), nil
-}
-
-func (s *Server) report(ctx context.Context, before int64, limit int) (report, error) {
-	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
-	if err != nil {
-		return report{}, err
-	}
-	rows, err := s.Receipts.Receipts(ctx, s.Offer.ID, before, limit+1) // one more tells whether there is a next page
-	if err != nil {
-		return report{}, err
-	}
-	rep := report{summary: summarize(s.Offer, totals, s.Health(), s.Now()), Receipts: []receipt{}}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next := s.pageURL("before", rows[limit-1].ID, limit)
-		rep.Next = &next
-	}
-	for _, row := range rows {
-		rep.Receipts = append(rep.Receipts, newReceipt(row))
-	}
-	return rep, nil
 }
 
 // pageURL is the address of the receipts before or the changes after a number.
