@@ -84,7 +84,8 @@ func sponsorOperation(o *offer.Offer) operation {
 		parameter("header", "X-PAYMENT", "The payment, x402 version 1: base64 of the JSON payload.", text),
 	}
 	op.Responses = answers(
-		ok("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.", media(typeJSON, ref("Settlement"))),
+		ok("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.",
+			media(typeJSON, ref("Settlement"))),
 		member{"402", quoteRef}, member{"429", laterRef}, later)
 	return op
 }
@@ -113,8 +114,8 @@ func receivedOperation() operation {
 // images. A rail without a fixed address depends on the exchange rate, which
 // may be missing.
 func railOperations(o *offer.Offer) []operation {
-	ops := []operation{get(tagRails, "getMethods", offer.PathMethods, "Every way to pay: a page with QR codes, or the invoice for programs",
-		answers(ok("All rails.", page, media(typeJSON, ref("Invoice")))))}
+	ops := []operation{get(tagRails, "getMethods", offer.PathMethods,
+		"Every way to pay: a page with QR codes, or the invoice for programs", answers(ok("All rails.", page, media(typeJSON, ref("Invoice")))))}
 	// Rail names hold no underscore, so no two ids meet.
 	id := func(prefix string, r offer.Rail) string { return prefix + strings.ReplaceAll(r.Name(), "-", "_") }
 	for _, r := range o.Rails {
@@ -221,7 +222,8 @@ func discoveryOperations(o *offer.Offer) []operation {
 		document("getNodeInfo", offer.PathNodeInfo21, "NodeInfo 2.1 with payment metadata", media(typeJSON, ref("NodeInfo"))),
 		document("getHumans", offer.PathHumans, "The operator and every rail (humans.txt)", plain),
 		document("getSecurity", offer.PathSecurity, "Contacts (security.txt, RFC 9116)", plain),
-		get(tagDiscovery, "getSecurityRoot", offer.PathSecurityRoot, "Leads to security.txt", answers(redirect("The address of security.txt."))),
+		get(tagDiscovery, "getSecurityRoot", offer.PathSecurityRoot, "Leads to security.txt",
+			answers(redirect("The address of security.txt."))),
 		document("getPackage", offer.PathPackage, "Package document with funding addresses (npm)", media(typeJSON, ref("PackageDocument"))),
 		document("getSkill", offer.PathSkill, "Agent skill: how to pay", media("text/markdown", text)),
 		document("getAgentCard", offer.PathAgentCard, "Agent card (A2A 0.3.0)", agentCard),

@@ -63,7 +63,8 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret strin
 	tooMuch := (*http.MaxBytesError)(nil)
 	switch {
 	case errors.As(err, &tooMuch):
-		return observe.Malformed, s.private.problem(problemTooLarge, "A delivery of more than 256 KiB is not read, and nothing was recorded.")
+		return observe.Malformed, s.private.problem(problemTooLarge,
+			"A delivery of more than 256 KiB is not read, and nothing was recorded.")
 	case err != nil && ctx.Err() != nil:
 		return observe.Unavailable, s.judged(observe.Unavailable, "the body did not arrive in time")
 	case err != nil:
