@@ -114,8 +114,8 @@ func receivedOperation() operation {
 // images. A rail without a fixed address depends on the exchange rate, which
 // may be missing.
 func railOperations(o *offer.Offer) []operation {
-	ops := []operation{get(tagRails, "getMethods", offer.PathMethods,
-		"Every way to pay: a page with QR codes, or the invoice for programs", answers(ok("All rails.", page, media(typeJSON, ref("Invoice")))))}
+	all := answers(ok("All rails.", page, media(typeJSON, ref("Invoice"))))
+	ops := []operation{get(tagRails, "getMethods", offer.PathMethods, "Every way to pay: a page with QR codes, or the invoice for programs", all)}
 	// Rail names hold no underscore, so no two ids meet.
 	id := func(prefix string, r offer.Rail) string { return prefix + strings.ReplaceAll(r.Name(), "-", "_") }
 	for _, r := range o.Rails {
