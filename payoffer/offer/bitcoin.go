@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/btcsuite/btcd/chaincfg/v2"
 )
 
-// RailBitcoin is the name of the Bitcoin rail.
-const RailBitcoin = "btc"
+// railBitcoin is the name of the Bitcoin rail.
+const railBitcoin = "btc"
 
 // bitcoinNetwork is a Bitcoin network: its parameters, its CAIP-2 id
 // (bip122:<first 32 digits of the genesis hash>) and its name for people.
@@ -119,7 +120,7 @@ func parseExtendedKey(account string) (*Bitcoin, error) {
 }
 
 // Name is "btc".
-func (b *Bitcoin) Name() string { return RailBitcoin }
+func (b *Bitcoin) Name() string { return railBitcoin }
 
 // Test reports whether the rail's money is worth nothing.
 func (b *Bitcoin) Test() bool { return b.network.test }
@@ -136,11 +137,61 @@ func (b *Bitcoin) CAIP2() string { return b.network.caip2 }
 // address for each index, in place of a single one.
 func (b *Bitcoin) Extended() bool { return b.key != nil }
 
+// Address is the address at an index of the external chain, or the one
+// address of a rail without an extended key.
+func (b *Bitcoin) Address(index uint32) (string, error) {
+	a, err := b.address(index)
+	if err != nil {
+		return "", err
+	}
+	return a.EncodeAddress(), nil
+}
+
+// ScriptPubKey is the output script of Address(index). It names the payee
+// where an address may be written in several ways.
+func (b *Bitcoin) ScriptPubKey(index uint32) ([]byte, error) {
+	a, err := b.address(index)
+	if err != nil {
+		return nil, err
+	}
+	program := a.ScriptAddress()
+	push := append([]byte{byte(len(program))}, program...)
+	switch a.(type) {
+	case *address.AddressPubKeyHash: // OP_DUP OP_HASH160 <hash> OP_EQUALVERIFY OP_CHECKSIG
+		return slices.Concat([]byte{0x76, 0xa9}, push, []byte{0x88, 0xac}), nil
+	case *address.AddressScriptHash: // BIP-16: OP_HASH160 <hash> OP_EQUAL
+		return slices.Concat([]byte{0xa9}, push, []byte{0x87}), nil
+	case *address.AddressTaproot: // BIP-341: OP_1 <key>
+		return append([]byte{0x51}, push...), nil
+	default: // BIP-141: OP_0 and a hash of a key or of a script, told apart by its length
+		return append([]byte{0x00}, push...), nil
+	}
+}
+
+func (b *Bitcoin) address(index uint32) (address.Address, error) {
+	if b.key == nil {
+		return b.single, nil
+	}
+	child, err := b.key.Derive(index)
+	if err != nil {
+		return nil, fmt.Errorf("derive address %d: %w", index, err)
+	}
+	public, err := child.ECPubKey()
+	if err != nil {
+		return nil, fmt.Errorf("derive address %d: %w", index, err)
+	}
+	a, err := address.NewAddressWitnessPubKeyHash(address.Hash160(public.SerializeCompressed()), b.network.params)
+	if err != nil {
+		return nil, fmt.Errorf("derive address %d: %w", index, err)
+	}
+	return a, nil
+}
+
 // Methods is the BIP-21 payment, or one that is not available while there is
 // no rate: an amount is never guessed and never left out.
 func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m := Method{
-		Rail: RailBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
+		Rail: railBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
 		AmountUSD: b.amount, Network: b.network.caip2, Asset: "BTC", Symbol: "BTC",
 	}
 	payTo := b.account

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// CardMethods are the seven methods of the hosted checkout (specification
+// cardMethods are the seven methods of the hosted checkout (specification
 // section 1.7).
-var CardMethods = []string{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"}
+var cardMethods = []string{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"}
 
 // RailCard is the name of the card rail, which every offer has.
 const RailCard = "card"
@@ -17,26 +17,21 @@ const SchemeCard = "stripe"
 
 // Card is the hosted card checkout.
 type Card struct {
-	// URL is the address of the checkout.
-	URL string
-	// PaymentMethods are the methods that the checkout offers.
-	PaymentMethods []string
-	// TestMode says that the checkout takes test payments, which are worth
-	// nothing.
-	TestMode bool
-	// PaymentLink is the processor's id of the checkout, or empty.
-	PaymentLink string
-	amount      USD
+	URL            string   // the address of the checkout
+	PaymentMethods []string // what the checkout takes
+	TestMode       bool     // the checkout takes test payments, which are worth nothing
+	PaymentLink    string   // the processor's id of the checkout, or empty
+	amount         USD
 }
 
-// NewCard makes the card rail. No methods means CardMethods.
+// NewCard makes the card rail. No methods means cardMethods.
 func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 	u, err := ParseURL(checkout)
 	if err != nil {
 		return nil, err
 	}
 	if len(methods) == 0 {
-		methods = CardMethods
+		methods = cardMethods
 	}
 	return &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), amount: amount}, nil
 }

@@ -18,7 +18,7 @@ var (
 
 // ParseEVMAddress reads an account address and returns it in EIP-55 form. A
 // mixed-case address must carry the right EIP-55 checksum; one in a single case
-// carries XX
+// carries none.
 func ParseEVMAddress(s string) (string, error) {
 	if evmKey.MatchString(s) {
 		return "", errors.New("this is a private key or a hash, not an address; never put a private key here (if it was one, move its money: it may be in your shell history)")

@@ -14,28 +14,23 @@ import (
 type Funding struct {
 	// EntityType is one of EntityTypes, EntityRole one of EntityRoles.
 	EntityType, EntityRole string
-	// Repository is the address of the project's source code.
-	Repository string
+	Repository             string // the address of the project's source code
 	// WellKnown is the address of the list of manifests which shows that the
-	// repository's owner knows of this one. It ends in FundingManifestURLs and
+	// repository's owner knows of this one. It ends in fundingManifestURLs and
 	// stands on the repository's host; empty for a repository on the service's
 	// own host.
 	WellKnown string
-	// Licenses are 1 to 5 licenses of the project; SPDX identifiers begin with
-	// "spdx:".
-	Licenses []string
-	// Tags are 1 to 10 words for what the project is.
-	Tags []string
+	Licenses  []string // 1 to 5 licenses of the project; SPDX identifiers begin with "spdx:"
+	Tags      []string // 1 to 10 words for what the project is
 }
 
-// FundingManifestURLs ends the address of a list of manifests.
-const FundingManifestURLs = "/.well-known/funding-manifest-urls"
+// fundingManifestURLs ends the address of a list of manifests.
+const fundingManifestURLs = "/.well-known/funding-manifest-urls"
 
-// MaxFundingID is the longest identifier of a channel in a manifest;
-// FundingID is that of a rail's channel.
-const MaxFundingID = 32
+// maxFundingID is the longest identifier of a channel in a manifest, in bytes.
+const maxFundingID = 32
 
-// FundingID is the identifier of a rail in a manifest.
+// FundingID is the identifier of a rail's channel in a manifest.
 func FundingID(rail string) string { return "rail-" + rail }
 
 // The words that a manifest may use.
@@ -90,8 +85,8 @@ func (f *Funding) checkTerms(o *Offer) error {
 		return errors.New("the description must have 5 to 2000 bytes; set description")
 	}
 	for _, r := range o.Rails {
-		if len(FundingID(r.Name())) > MaxFundingID {
-			return fmt.Errorf("the rail name %q is too long for a manifest; use at most %d characters", r.Name(), MaxFundingID-len(FundingID("")))
+		if len(FundingID(r.Name())) > maxFundingID {
+			return fmt.Errorf("the rail name %q is too long for a manifest; use at most %d characters", r.Name(), maxFundingID-len(FundingID("")))
 		}
 	}
 	return nil
@@ -110,14 +105,14 @@ func (f *Funding) checkRepository(baseURL string) error {
 		return nil
 	}
 	if f.WellKnown == "" {
-		return fmt.Errorf("the repository is on another host; add the address of its list of manifests, which ends in %s", FundingManifestURLs)
+		return fmt.Errorf("the repository is on another host; add the address of its list of manifests, which ends in %s", fundingManifestURLs)
 	}
 	list, err := ParseURL(f.WellKnown)
 	if err != nil {
 		return fmt.Errorf("list of manifests: %w", err)
 	}
 	if !lists(list, repository) {
-		return fmt.Errorf("the list of manifests must be on the repository's host and end in %s, at the host's root or below the repository's path", FundingManifestURLs)
+		return fmt.Errorf("the list of manifests must be on the repository's host and end in %s, at the host's root or below the repository's path", fundingManifestURLs)
 	}
 	return nil
 }
@@ -125,7 +120,7 @@ func (f *Funding) checkRepository(baseURL string) error {
 // lists reports whether a list of manifests is the word of a repository's
 // owner.
 func lists(list, repository *url.URL) bool {
-	below, found := strings.CutSuffix(list.Path, FundingManifestURLs)
+	below, found := strings.CutSuffix(list.Path, fundingManifestURLs)
 	return found && list.RawQuery == "" && strings.EqualFold(list.Host, repository.Host) &&
 		(below == "" || strings.HasPrefix(below+"/", strings.TrimSuffix(repository.Path, "/")+"/"))
 }

@@ -11,9 +11,9 @@ import (
 // (42 or 42.50), written without floating point.
 type USD int64
 
-// MaxUSD bounds an offer's amount, so that no atomic amount derived from it
+// maxUSD bounds an offer's amount, so that no atomic amount derived from it
 // overflows 63 bits: one million dollars in cents.
-const MaxUSD USD = 1_000_000_00
+const maxUSD USD = 1_000_000_00
 
 // decimal is a plain decimal number. A leading zero is refused, for "042" is as
 // likely a mistyped 0.42.
@@ -33,16 +33,16 @@ func ParseDecimal(s string, digits int) (units int64, cut, ok bool) {
 }
 
 // ParseUSD reads a plain decimal number of dollars with at most two digits
-// after the point, more than zero and at most MaxUSD.
+// after the point, more than zero and at most maxUSD.
 func ParseUSD(s string) (USD, error) {
 	cents, cut, ok := ParseDecimal(s, 2)
 	if !ok || cut {
 		return 0, fmt.Errorf("%q is not an amount of US dollars; write for example 42 or 42.50", s)
 	}
-	if amount := USD(cents); amount > 0 && amount <= MaxUSD {
+	if amount := USD(cents); amount > 0 && amount <= maxUSD {
 		return amount, nil
 	}
-	return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, MaxUSD)
+	return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, maxUSD)
 }
 
 // String is the number of dollars, with cents where it has some: "42", "42.50".

@@ -63,7 +63,7 @@ func TestUSDIsWrittenForPeopleAndPrograms(t *testing.T) {
 }
 
 func TestUSDIsAJSONNumberOfDollars(t *testing.T) {
-	out, err := json.Marshal(map[string]USD{"a": 4200, "b": 4210, "c": MaxUSD})
+	out, err := json.Marshal(map[string]USD{"a": 4200, "b": 4210, "c": maxUSD})
 	require.NoError(t, err)
 	var got map[string]json.Number
 	require.NoError(t, json.Unmarshal(out, &got))
@@ -74,7 +74,7 @@ func TestUSDIsAJSONNumberOfDollars(t *testing.T) {
 
 // An atomic amount is exact and fits 63 bits up to the largest offer.
 func TestAtomicAmountIsExact(t *testing.T) {
-	for amount, atomic := range map[USD]string{1: "10000", 4200: "42000000", 4250: "42500000", MaxUSD: "1000000000000"} {
+	for amount, atomic := range map[USD]string{1: "10000", 4200: "42000000", 4250: "42500000", maxUSD: "1000000000000"} {
 		require.Equal(t, atomic, (&USDC{amount: amount}).AmountAtomic())
 	}
 }

@@ -9,25 +9,20 @@ import (
 
 // Network is an EVM chain on which Circle's USDC is paid.
 type Network struct {
-	// ChainID is the EIP-155 chain id.
-	ChainID int64
+	ChainID int64 // EIP-155
 	// Name is the chain's name in the Caddyfile and, where version 1 of x402
 	// knows the chain, there.
-	Name string
-	// Title is the chain's name for people.
-	Title string
-	// USDC is the address of the token contract in EIP-55 form.
-	USDC string
+	Name  string
+	Title string // for people
+	USDC  string // the address of the token contract in EIP-55 form
 	// TokenName and TokenVersion are the token's EIP-712 domain; a wrong name
 	// makes every signature invalid.
 	TokenName, TokenVersion string
 	// V1 says that x402 version 1 clients know the name. Those of the reference
 	// client refuse a whole quote for one name that they do not know.
-	V1 bool
-	// Test says that the chain's money is worth nothing.
-	Test bool
-	// RPC is a public JSON-RPC endpoint, used where none is configured.
-	RPC string
+	V1   bool
+	Test bool   // its money is worth nothing
+	RPC  string // a public JSON-RPC endpoint, used where none is configured
 }
 
 // atomicPerCent is the number of atomic units (10^-6 USDC) of one cent: USDC has

@@ -15,34 +15,21 @@ import (
 // after New.
 type Offer struct {
 	Terms
-	// Card is the card checkout, which every offer has.
-	Card *Card
-	// Rails are all rails in the order of publication, the card first.
-	Rails []Rail
+	Card  *Card  // the card checkout, which every offer has
+	Rails []Rail // all of them in the order of publication, the card first
 }
 
 // Terms are what the operator says of the offer.
 type Terms struct {
-	// ID names the offer in the ledger.
-	ID string
-	// BaseURL and SiteURL are the origins of the service and of the site.
-	BaseURL, SiteURL string
-	// Name, Operator and Description are text for people.
-	Name, Operator, Description string
-	// Contact is an e-mail address, or empty.
-	Contact string
-	// SourceURL is the page of the source code.
-	SourceURL string
-	// Account is the local part of acct:<account>@<host> (RFC 7565).
-	Account string
-	// Amount is the price.
-	Amount USD
-	// Updated is the day of the configuration, as in "2026-11-21", for
-	// documents that carry a date.
-	Updated string
-	// Funding is what the FLOSS/fund manifest says beyond these terms; nil for
-	// none.
-	Funding *Funding
+	ID                          string   // names the offer in the ledger
+	BaseURL, SiteURL            string   // the origins of the service and of the site
+	Name, Operator, Description string   // text for people
+	Contact                     string   // an e-mail address, or empty
+	SourceURL                   string   // the page of the source code
+	Account                     string   // the local part of acct:<account>@<host> (RFC 7565)
+	Amount                      USD      // the price
+	Updated                     string   // the day of the configuration, as in "2026-11-21", for documents that carry a date
+	Funding                     *Funding // what the FLOSS/fund manifest says beyond these terms; nil for none
 }
 
 // railName is the form of a rail's path segment.
@@ -55,7 +42,7 @@ var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 // reserved are the rail names that an operator cannot choose: those of our own
 // rails and paths, and the schemes of other rails, for a bank transfer's name is
 // its scheme.
-var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402"}
+var reserved = []string{RailCard, "usdc", railBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402"}
 
 // CheckRailName checks a name that an operator chose for a rail.
 func CheckRailName(name string) error {
@@ -133,13 +120,20 @@ func (o *Offer) Rail(name string) (Rail, bool) {
 func (o *Offer) AccountOf(r Rail) string { return cmp.Or(r.Account(), "operator/"+o.ID+"/"+r.Name()) }
 
 // USDC are the rails that take USDC, in order.
-func (o *Offer) USDC() []*USDC { return railsOf[*USDC](o) }
+func (o *Offer) USDC() (found []*USDC) {
+	for _, r := range o.Rails {
+		if rail, ok := r.(*USDC); ok {
+			found = append(found, rail)
+		}
+	}
+	return found
+}
 
 // Transfer is the bank-transfer rail, or nil.
-func (o *Offer) Transfer() *Transfer { return first(railsOf[*Transfer](o)) }
+func (o *Offer) Transfer() *Transfer { return railOf[*Transfer](o) }
 
 // Bitcoin is the Bitcoin rail, or nil.
-func (o *Offer) Bitcoin() *Bitcoin { return first(railsOf[*Bitcoin](o)) }
+func (o *Offer) Bitcoin() *Bitcoin { return railOf[*Bitcoin](o) }
 
 // Test reports whether every chain rail of the offer is on a test network, and
 // there is one. Test money counts only then.
@@ -154,19 +148,11 @@ func (o *Offer) Test() bool {
 	return len(tests) > 0 && !slices.Contains(tests, false)
 }
 
-func railsOf[R Rail](o *Offer) []R {
-	var found []R
+func railOf[R Rail](o *Offer) (none R) {
 	for _, r := range o.Rails {
 		if rail, ok := r.(R); ok {
-			found = append(found, rail)
+			return rail
 		}
 	}
-	return found
-}
-
-func first[R any](found []*R) *R {
-	if len(found) == 0 {
-		return nil
-	}
-	return found[0]
+	return none
 }

@@ -3,75 +3,41 @@ package offer
 // Paths of the service host (specification section 4, DESIGN section 2). The
 // route table in package web and the OpenAPI document hold exactly these.
 const (
-	// PathPay redirects to the card checkout.
-	PathPay = "/pay"
-	// PathOffer is the machine-readable quote (HTTP 402).
-	PathOffer = "/v1/offer"
-	// PathQuote is an alias of PathOffer.
-	PathQuote = "/v1/quote"
-	// PathSponsor is the one URL that takes an x402 payment.
-	PathSponsor = "/v1/sponsor"
-	// PathInvoice lists every rail as JSON, HTTP 200.
-	PathInvoice = "/v1/invoice"
-	// PathMethods is the page for people: every rail with its QR code. Below
-	// it stand <rail>.uri, <rail>.png and the page of the bank-transfer rail.
-	PathMethods = "/v1/pay"
-	// PathQR holds the QR images; the rest of the path rebuilds the URI.
-	PathQR = "/v1/qr"
-	// PathReceived reports received money, and changes of receipts in order.
-	PathReceived = "/v1/received"
-	// PathHook holds the inbound webhooks. Below it stand <storefront>/<secret>.
-	PathHook = "/v1/hook"
-	// PathHookCard takes the webhooks of the card processor.
-	PathHookCard = "/v1/hook/card"
-	// PathMCP is the agent endpoint (JSON-RPC).
-	PathMCP = "/mcp"
+	PathPay      = "/pay"          // redirects to the card checkout
+	PathOffer    = "/v1/offer"     // the machine-readable quote (HTTP 402)
+	PathQuote    = "/v1/quote"     // an alias of PathOffer
+	PathSponsor  = "/v1/sponsor"   // the one URL that takes an x402 payment
+	PathInvoice  = "/v1/invoice"   // lists every rail as JSON, HTTP 200
+	PathMethods  = "/v1/pay"       // the page for people; below it <rail>.uri, <rail>.png and the page of the bank transfer
+	PathQR       = "/v1/qr"        // the QR images; the rest of the path rebuilds the URI
+	PathReceived = "/v1/received"  // reports received money, and changes of receipts in order
+	PathHook     = "/v1/hook"      // the inbound webhooks; below it <storefront>/<secret>
+	PathHookCard = "/v1/hook/card" // takes the webhooks of the card processor
+	PathMCP      = "/mcp"          // the agent endpoint (JSON-RPC)
 
-	// PathHostMeta is RFC 6415 host metadata as XRD.
-	PathHostMeta = "/.well-known/host-meta"
-	// PathHostMetaJSON is RFC 6415 host metadata as JSON.
-	PathHostMetaJSON = "/.well-known/host-meta.json"
-	// PathDID is the did:web document.
-	PathDID = "/.well-known/did.json"
-	// PathDIDRoot is where some clients look for the did:web document.
-	PathDIDRoot = "/did.json"
-	// PathNodeInfo is the NodeInfo discovery document.
-	PathNodeInfo = "/.well-known/nodeinfo"
-	// PathNodeInfo21 is the NodeInfo 2.1 document.
-	PathNodeInfo21 = "/nodeinfo/2.1"
-	// PathWebFinger is RFC 7033 discovery of the pay account.
-	PathWebFinger = "/.well-known/webfinger"
-	// PathHumans is humans.txt.
-	PathHumans = "/humans.txt"
-	// PathSecurity is RFC 9116 security.txt.
-	PathSecurity = "/.well-known/security.txt"
-	// PathSecurityRoot redirects to PathSecurity (RFC 9116 section 3).
-	PathSecurityRoot = "/security.txt"
-	// PathPackage is the package document with funding URLs.
-	PathPackage = "/package.json"
-	// PathSkill is the agent skill (Agent Skills format).
-	PathSkill = "/skills/pay/SKILL.md"
-	// PathAgentCard is the A2A agent card.
-	PathAgentCard = "/.well-known/agent-card.json"
-	// PathAgentCardOld is where A2A 0.2 clients look for the agent card.
-	PathAgentCardOld = "/.well-known/agent.json"
-	// PathOpenAPI is the OpenAPI 3.1.0 document.
-	PathOpenAPI = "/openapi.json"
-	// PathX402 lists the x402 resources for payment directories.
-	PathX402 = "/.well-known/x402"
-	// PathX402JSON is the same document under its other name in use.
-	PathX402JSON = "/.well-known/x402.json"
-	// PathLLMs is llms.txt.
-	PathLLMs = "/llms.txt"
-	// PathAPICatalog is the RFC 9727 API catalog.
-	PathAPICatalog = "/.well-known/api-catalog"
-	// PathFunding is the FLOSS/fund manifest.
-	PathFunding = "/funding.json"
-	// PathIcon is the icon of the pages, where payment directories look for it.
-	PathIcon = "/favicon.svg"
+	PathHostMeta     = "/.well-known/host-meta"       // RFC 6415 host metadata as XRD
+	PathHostMetaJSON = "/.well-known/host-meta.json"  // RFC 6415 host metadata as JSON
+	PathDID          = "/.well-known/did.json"        // the did:web document
+	PathDIDRoot      = "/did.json"                    // where some clients look for the did:web document
+	PathNodeInfo     = "/.well-known/nodeinfo"        // the NodeInfo discovery document
+	PathNodeInfo21   = "/nodeinfo/2.1"                // the NodeInfo 2.1 document
+	PathWebFinger    = "/.well-known/webfinger"       // RFC 7033 discovery of the pay account
+	PathHumans       = "/humans.txt"                  // who is behind the offer (humanstxt.org)
+	PathSecurity     = "/.well-known/security.txt"    // RFC 9116 security.txt
+	PathSecurityRoot = "/security.txt"                // redirects to PathSecurity (RFC 9116 section 3)
+	PathPackage      = "/package.json"                // the package document with funding URLs
+	PathSkill        = "/skills/pay/SKILL.md"         // the agent skill (Agent Skills format)
+	PathAgentCard    = "/.well-known/agent-card.json" // the A2A agent card
+	PathAgentCardOld = "/.well-known/agent.json"      // where A2A 0.2 clients look for the agent card
+	PathOpenAPI      = "/openapi.json"                // the OpenAPI 3.1.0 document
+	PathX402         = "/.well-known/x402"            // lists the x402 resources for payment directories
+	PathX402JSON     = "/.well-known/x402.json"       // the same document under its other name in use
+	PathLLMs         = "/llms.txt"                    // the offer for language models (llmstxt.org)
+	PathAPICatalog   = "/.well-known/api-catalog"     // the RFC 9727 API catalog
+	PathFunding      = "/funding.json"                // the FLOSS/fund manifest
+	PathIcon         = "/favicon.svg"                 // the icon of the pages, where payment directories look for it
 
-	// PathSite is the page for people on the site host.
-	PathSite = "/offer/"
+	PathSite = "/offer/" // the page for people on the site host
 )
 
 // URIPath is the path of a rail's text/uri-list document.

@@ -19,11 +19,8 @@ type Rail interface {
 
 // Live is what may change while the configuration stays the same.
 type Live struct {
-	// Satoshis is the price in satoshis at the current rate; 0 when there is
-	// no current rate.
-	Satoshis int64
-	// RateAt is when that rate was observed.
-	RateAt time.Time
+	Satoshis int64     // the price at the current rate; 0 without one
+	RateAt   time.Time // when that rate was observed
 	// Address is the one that a rail with an extended public key publishes now;
 	// empty while it is not known.
 	Address string
@@ -55,8 +52,7 @@ type Method struct {
 // Fact is one line of a method's terms for people.
 type Fact struct {
 	Label, Value string
-	// Copy says that people will want to copy the value.
-	Copy bool
+	Copy         bool // people will want to copy the value
 }
 
 // Link is the method's URL or URI, empty while it is not available.

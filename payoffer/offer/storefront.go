@@ -4,11 +4,9 @@ import "strings"
 
 // Storefront is a checkout at a shop, priced at the offer's amount.
 type Storefront struct {
-	// Product is the shop's id of what is sold, or empty.
-	Product string
-	name    string
-	url     string
-	amount  USD
+	Product   string // the shop's id of what is sold, or empty
+	name, url string
+	amount    USD
 }
 
 // NewStorefront makes the rail name for a shop's checkout address.
