@@ -144,10 +144,7 @@ func (a *Announcer) Notify() {
 func (a *Announcer) Sinks() []SinkHealth {
 	all := make([]SinkHealth, len(a.sinks))
 	for i, s := range a.sinks {
-		all[i] = s.state.health()
-		if trouble, _ := s.loop.Last(); trouble != "" {
-			all[i].LastError = codeLedger
-		}
+		all[i] = s.reached()
 	}
 	return all
 }

@@ -32,6 +32,7 @@ func TestEveryTransitionIsAnnouncedOnceAndInOrder(t *testing.T) {
 }
 
 func TestMoreThanABatchIsAnnouncedWhole(t *testing.T) {
+	t.Parallel()
 	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	for range batch + 3 {
@@ -60,6 +61,7 @@ func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
 // Whatever a receiver does but to answer 2xx, the announcement waits and comes
 // before the next one.
 func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		reply reply
 		code  string
@@ -96,7 +98,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 			d.clock.pass(pauseFirst)
 			a.rounds(t.Context())
 			require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
-			require.Equal(t, SinkHealth{Host: receiver.Host(), DeliveredAt: d.clock.now().Unix()}, a.Sinks()[0])
+			require.Equal(t, SinkHealth{Host: receiver.Host()}, a.Sinks()[0])
 			d.requireLogged(1, "level=WARN")
 			d.requireLogged(1, "level=INFO")
 			d.requireLogged(2, receiver.Host())
@@ -165,4 +167,17 @@ func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 	a.rounds(t.Context())
 	require.Equal(t, taken(t, good), taken(t, bad))
 	require.Len(t, events, 2)
+}
+
+func TestPausesDoubleUpToFiveMinutes(t *testing.T) {
+	var got []time.Duration
+	for failures := 1; failures <= 9; failures++ {
+		got = append(got, pause(failures, failure{code: codeRefused}, 0)/time.Second)
+	}
+	require.Equal(t, []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300}, got)
+	require.Equal(t, pauseMost, pause(1_000_000, failure{code: codeRefused}, 0), "for good")
+	require.Equal(t, 4*time.Second, pause(1, failure{code: codeRefused}, 1), "spread over a fifth")
+	require.Equal(t, time.Hour, pause(1, failure{code: codeGone}, 0))
+	require.Equal(t, time.Minute, pause(1, failure{code: codeLimited, wait: time.Minute}, 1))
+	require.Equal(t, 10*time.Second, pause(2, failure{code: codeLimited, wait: time.Second}, 0))
 }

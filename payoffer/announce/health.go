@@ -1,11 +1,5 @@
 package announce
 
-import (
-	"log/slog"
-	"sync"
-	"time"
-)
-
 // SinkHealth says how well a receiver is reached.
 type SinkHealth struct {
 	// Host is the receiver's host, with its port where the URL has one, or
@@ -18,64 +12,53 @@ type SinkHealth struct {
 	// gone, rate_limited, refused, server_error or ledger_unavailable; empty
 	// while it takes them.
 	LastError string
-	// DeliveredAt is when it took the last one from this instance, in Unix
-	// seconds; 0 for never since the start.
-	DeliveredAt int64
 }
 
-// state is what is known of a receiver, for the log and for others to read.
-type state struct {
-	host string
-	log  *slog.Logger
-
-	mu          sync.Mutex
-	waiting     int64
-	code        string // of the receiver
-	deliveredAt int64
-}
-
-func newState(host string, log *slog.Logger) *state { return &state{host: host, log: log} }
-
-func (s *state) health() SinkHealth {
+// reached says how well the receiver is reached. It never blocks on it.
+func (s *sink) reached() SinkHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return SinkHealth{Host: s.host, Behind: s.waiting, LastError: s.code, DeliveredAt: s.deliveredAt}
+	h := s.health
+	if trouble, _ := s.loop.Last(); trouble != "" {
+		h.LastError = codeLedger
+	}
+	return h
 }
 
-func (s *state) behind(count int) {
+func (s *sink) behind(count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = int64(count)
+	s.health.Behind = int64(count)
 }
 
 // delivered notes that the receiver took an event.
-func (s *state) delivered(now time.Time) {
+func (s *sink) delivered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.code != "" {
-		s.log.Info("receipts are announced again", "host", s.host)
+	if s.health.LastError != "" {
+		s.log.Info("receipts are announced again")
 	}
-	s.code, s.deliveredAt = "", now.Unix()
+	s.health.LastError = ""
 }
 
 // failed notes that it did not. One that is gone is told of even when it
 // failed otherwise before: that does not heal by itself.
-func (s *state) failed(f failure) {
+func (s *sink) failed(f failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case f.code == codeGone && s.code != codeGone:
+	switch before := s.health.LastError; {
+	case f.code == codeGone && before != codeGone:
 		s.log.Warn("a receiver of announcements says that it is gone for good; it is asked once an hour, and announcements wait for it until it is taken out of the configuration",
-			"host", s.host, "status", f.status)
-	case s.code == "":
-		s.log.Warn("receipts cannot be announced; announcements wait and are tried again", "host", s.host, "reason", f.code, "status", f.status)
+			"status", f.status)
+	case before == "":
+		s.log.Warn("receipts cannot be announced; announcements wait and are tried again", "reason", f.code, "status", f.status)
 	}
-	s.code = f.code
+	s.health.LastError = f.code
 }
 
 // left notes that another instance announces to the receiver.
-func (s *state) left() {
+func (s *sink) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting, s.code = 0, ""
+	s.health.Behind, s.health.LastError = 0, ""
 }

@@ -29,6 +29,7 @@ func newInstances(t *testing.T) [2]*desk {
 }
 
 func TestPostgresInstancesAnnounceEachTransitionOnceAndInOrder(t *testing.T) {
+	t.Parallel() // it waits for the server, and instances for each other
 	const payments = 60
 	desks, receiver := newInstances(t), payoffertest.NewReceiver(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,6 +63,7 @@ func TestPostgresInstancesAnnounceEachTransitionOnceAndInOrder(t *testing.T) {
 }
 
 func TestAPostgresInstanceTakesOverFromOneThatDied(t *testing.T) {
+	t.Parallel()
 	desks, receiver := newInstances(t), payoffertest.NewReceiver(t)
 	first, second := desks[0].announcer(receiver), desks[1].announcer(receiver)
 	desks[0].pay()

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,28 +72,31 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 // The reference is the ledger's own history.
 func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 	for seed := range uint64(8) {
-		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-		random := newRandom(seed)
-		a := d.announcer(receiver)
-		crashes := 0
-		for range 60 {
-			d.seen++
-			d.record(randomSighting(random))
-			receiver.Script(randomReply(random))
-			d.book.unwritable.Store(random.IntN(4) == 0)
-			a.rounds(t.Context())
-			d.book.unwritable.Store(false)
-			d.clock.pass(time.Duration(random.IntN(400)) * time.Second)
-			if random.IntN(6) == 0 {
-				crashes++
-				d.clock.pass((leaseFor + 1) * time.Second)
-				a = d.announcer(receiver)
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+			random := newRandom(seed)
+			a := d.announcer(receiver)
+			crashes := 0
+			for range 60 {
+				d.seen++
+				d.record(randomSighting(random))
+				receiver.Script(randomReply(random))
+				d.book.unwritable.Store(random.IntN(4) == 0)
+				a.rounds(t.Context())
+				d.book.unwritable.Store(false)
+				d.clock.pass(time.Duration(random.IntN(400)) * time.Second)
+				if random.IntN(6) == 0 {
+					crashes++
+					d.clock.pass((leaseFor + 1) * time.Second)
+					a = d.announcer(receiver)
+				}
 			}
-		}
-		receiver.Script()
-		d.clock.pass(time.Hour)
-		a.rounds(t.Context())
-		requireWholeHistory(t, d, receiver, crashes)
+			receiver.Script()
+			d.clock.pass(time.Hour)
+			a.rounds(t.Context())
+			requireWholeHistory(t, d, receiver, crashes)
+		})
 	}
 }
 

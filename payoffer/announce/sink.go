@@ -3,6 +3,8 @@ package announce
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -21,9 +23,15 @@ const (
 	// writeTimeout bounds a write after an announcement was taken, which is
 	// tried also while Run ends.
 	writeTimeout = 5 * time.Second
+	// pauseFirst and pauseMost bound the pause after a failure, which doubles
+	// each time.
+	pauseFirst, pauseMost = 5 * time.Second, 5 * time.Minute
+	// pauseGone is the pause after a receiver said that it is gone for good:
+	// only the operator can know.
+	pauseGone = time.Hour
 )
 
-// sink is a receiver, and how far it has got. All but its state belongs to the
+// sink is a receiver, and how far it has got. All but its health belongs to the
 // goroutine of its rounds.
 type sink struct {
 	config *Config
@@ -31,27 +39,27 @@ type sink struct {
 	target target
 	kick   chan struct{}
 	loop   source.Loop
-	state  *state
+	log    *slog.Logger
 
-	// after is the ledger's position when it was last read; known says that it
-	// was.
-	after int64
-	known bool
-	// leaseUntil is when the lease ends, in Unix seconds; 0 without one.
-	leaseUntil int64
+	mu     sync.Mutex
+	health SinkHealth // but for trouble with the ledger
+
+	after      int64 // the ledger's position when it was last read
+	known      bool  // it was
+	leaseUntil int64 // when the lease ends, in Unix seconds; 0 without one
 	// sent is the last transition that was taken. It may be ahead of the
 	// position while the ledger cannot be written.
-	sent int64
-	// failures are those in a row, and retryAt is when the next try is due.
-	failures int
-	retryAt  time.Time
+	sent     int64
+	failures int       // in a row
+	retryAt  time.Time // when the next try is due
 }
 
 func newSink(c *Config, name, host string, t target) *sink {
-	s := &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), state: newState(host, c.Logger)}
+	s := &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
+	s.health.Host = host
 	s.loop = source.Loop{
 		Round: s.round, Wake: s.kick,
-		Turned: source.Log(c.Logger.With("host", host), "the ledger cannot be used; announcements wait",
+		Turned: source.Log(s.log, "the ledger cannot be used; announcements wait",
 			"announcements go on, the ledger can be used again"),
 	}
 	return s
@@ -83,7 +91,7 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 		if t.Seq <= s.after {
 			continue // another instance has announced it since
 		}
-		s.state.behind(len(waiting) - i)
+		s.behind(len(waiting) - i)
 		if due := s.retryAt.Sub(s.config.Now()); due > 0 {
 			return min(due, pollEvery), nil
 		}
@@ -97,7 +105,7 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	if len(waiting) == batch {
 		return 0, nil
 	}
-	s.state.behind(0)
+	s.behind(0)
 	s.release(ctx)
 	return pollEvery, nil
 }
@@ -114,15 +122,26 @@ func (s *sink) send(ctx context.Context, t ledger.Transition) bool {
 	f := s.target.deliver(ctx, newEvent(s.config, t))
 	if f.code == "" {
 		s.sent, s.failures, s.retryAt = t.Seq, 0, time.Time{}
-		s.state.delivered(s.config.Now())
+		s.delivered()
 		return true
 	}
 	if ctx.Err() == nil {
 		s.failures++
 		s.retryAt = s.config.Now().Add(pause(s.failures, f, s.config.Random()))
-		s.state.failed(f)
+		s.failed(f)
 	}
 	return false
+}
+
+// pause is the time to the next try after so many failures in a row: never less
+// than the receiver asked for, and of everything else up to a fifth less by
+// random, in [0, 1).
+func pause(failures int, f failure, random float64) time.Duration {
+	d := source.Backoff(failures, pauseFirst, pauseMost, random)
+	if f.code == codeGone {
+		d = source.Spread(pauseGone, random)
+	}
+	return max(d, f.wait)
 }
 
 // hold makes sure that the receiver belongs to this instance for as long as a
@@ -147,7 +166,7 @@ func (s *sink) lease(ctx context.Context) (held bool, err error) {
 	}
 	// Whoever holds it knows how it fares.
 	s.leaseUntil, s.failures, s.retryAt = 0, 0, time.Time{}
-	s.state.left()
+	s.left()
 	return false, nil
 }
 

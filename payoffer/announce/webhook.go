@@ -2,12 +2,17 @@ package announce
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -18,6 +23,11 @@ const (
 	deliveryTimeout = 15 * time.Second
 	// stopTimeout bounds a try that is under way when Run is to end.
 	stopTimeout = 3 * time.Second
+
+	secretPrefix = "whsec_"
+	// secretLeast and secretMost bound a secret, in bytes (Standard Webhooks,
+	// signature scheme).
+	secretLeast, secretMost = 24, 64
 )
 
 // Codes of SinkHealth.LastError: nothing that came from a receiver.
@@ -35,11 +45,9 @@ const (
 // failure is why a receiver did not take an event; the zero value says that it
 // did.
 type failure struct {
-	code string
-	// status is that of the answer, 0 without one.
-	status int
-	// wait is how long the receiver asked to be left alone.
-	wait time.Duration
+	code   string
+	status int           // that of the answer, 0 without one
+	wait   time.Duration // how long the receiver asked to be left alone
 }
 
 // target takes events.
@@ -137,4 +145,36 @@ func statusCode(status int) string {
 	default:
 		return codeRefused
 	}
+}
+
+// parseSecret returns the key that signs, nil for an empty secret. Errors do
+// not repeat the secret.
+func parseSecret(secret string) ([]byte, error) {
+	if secret == "" {
+		return nil, nil
+	}
+	encoded, standard := strings.CutPrefix(secret, secretPrefix)
+	if !standard {
+		if n := utf8.RuneCountInString(secret); n < secretLeast {
+			return nil, fmt.Errorf("the secret has %d characters and needs at least %d; make one with: echo whsec_$(openssl rand -base64 32)", n, secretLeast)
+		}
+		return []byte(secret), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, errors.New("what follows whsec_ in the secret is not padded standard base64; make one with: echo whsec_$(openssl rand -base64 32)")
+	}
+	if len(key) < secretLeast || len(key) > secretMost {
+		return nil, fmt.Errorf("the secret after whsec_ is the base64 of %d bytes and must be that of %d to %d; make one with: echo whsec_$(openssl rand -base64 32)", len(key), secretLeast, secretMost)
+	}
+	return key, nil
+}
+
+// sign returns the value of the header webhook-signature; at is in Unix
+// seconds.
+func sign(key []byte, id string, at int64, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%d.", id, at)
+	mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
