@@ -1,21 +1,42 @@
 package rate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-const maxBackoff = 5 * time.Minute
+const (
+	fetchTimeout = 3 * time.Second
+	maxBody      = 64 << 10 // bytes
+	maxBackoff   = 5 * time.Minute
+)
+
+// reason is the code of a source's failure, empty for none. It holds nothing that came from
+// the source or from its address, so it may be logged.
+type reason string
+
+const (
+	reasonTimeout     reason = "timeout"
+	reasonUnreachable reason = "unreachable"
+	reasonTooLarge    reason = "too_large"
+	reasonMalformed   reason = "malformed"
+	reasonRefused     reason = "refused"
+	reasonStale       reason = "stale"
+	reasonAbsurd      reason = "absurd"
+	reasonOutlier     reason = "outlier"
+)
 
 // feed is a configured source and how it fared. The Watcher's round lock guards it.
 type feed struct {
 	provider
-	url  string
-	host string
+	url, host string
 
 	failures  int       // in a row, of those that call for a pause
 	due       time.Time // not to be asked before
@@ -34,6 +55,31 @@ func newFeed(s provider, endpoint string) (*feed, error) {
 	address := base.JoinPath(s.path)
 	address.RawQuery = s.query
 	return &feed{provider: s, url: address.String(), host: base.Host}, nil
+}
+
+// fetch asks one source once; the reason is empty if it got a price.
+func (w *Watcher) fetch(ctx context.Context, f *feed, now time.Time) (int64, reason) {
+	body, _, err := w.client.Do(ctx, source.Request{
+		URL: f.url, Header: http.Header{"Accept": {"application/json"}}, Limit: maxBody,
+	})
+	if err != nil {
+		return 0, reasonOf(err)
+	}
+	return f.decode(body, now)
+}
+
+func reasonOf(err error) reason {
+	var failed *source.Error
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return reasonTooLarge
+	case errors.As(err, &failed) && failed.Timeout():
+		return reasonTimeout
+	case failed != nil && failed.Status != 0:
+		return reason(fmt.Sprintf("status_%d", failed.Status))
+	default:
+		return reasonUnreachable
+	}
 }
 
 // schedule decides when a feed may be asked again. Only failures that asking

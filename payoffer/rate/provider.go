@@ -21,30 +21,18 @@ const (
 
 // provider is a public price source: where it is asked, and how its answer is read.
 type provider struct {
-	name   string
-	base   string // base URL of the public service
-	path   string // below the base
-	query  string
-	decode func(body []byte, now time.Time) (microUSD int64, bad reason)
+	name        string
+	base        string // base URL of the public service
+	path, query string // below the base
+	decode      func(body []byte, now time.Time) (microUSD int64, bad reason)
 }
 
 // known lists every price source. None needs a key.
-func known() []provider {
-	return []provider{
-		{name: "mempool", base: "https://mempool.space", path: "api/v1/prices", decode: decodeMempool},
-		{name: "coinbase", base: "https://api.coinbase.com", path: "v2/prices/BTC-USD/spot", decode: decodeCoinbase},
-		{name: "kraken", base: "https://api.kraken.com", path: "0/public/Ticker", query: "pair=XBTUSD", decode: decodeKraken},
-		{name: "bitstamp", base: "https://www.bitstamp.net", path: "api/v2/ticker/btcusd/", decode: decodeBitstamp},
-	}
-}
-
-// knownNames lists the names of all price sources.
-func knownNames() []string {
-	var names []string
-	for _, s := range known() {
-		names = append(names, s.name)
-	}
-	return names
+var known = []provider{
+	{name: "mempool", base: "https://mempool.space", path: "api/v1/prices", decode: decodeMempool},
+	{name: "coinbase", base: "https://api.coinbase.com", path: "v2/prices/BTC-USD/spot", decode: decodeCoinbase},
+	{name: "kraken", base: "https://api.kraken.com", path: "0/public/Ticker", query: "pair=XBTUSD", decode: decodeKraken},
+	{name: "bitstamp", base: "https://www.bitstamp.net", path: "api/v2/ticker/btcusd/", decode: decodeBitstamp},
 }
 
 // decodeMempool reads https://mempool.space/docs/api/rest#get-price:

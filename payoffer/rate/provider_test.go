@@ -90,7 +90,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"timestamp":"1795250000","last":"-1e999999999"}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, s := range known() {
+		for _, s := range known {
 			price, bad := s.decode(body, sampleTime)
 			if bad != "" {
 				require.Zero(t, price, s.name)

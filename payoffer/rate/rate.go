@@ -26,13 +26,8 @@ const (
 
 // Rate is a price of one bitcoin, with its age and its origin.
 type Rate struct {
-	// MicroUSD is the price of one bitcoin in millionths of a US dollar,
-	// more than 0.
-	MicroUSD int64
-
-	// At is when the sources were asked for it, without a monotonic reading.
-	At time.Time
-
+	MicroUSD int64     // the price of one bitcoin in millionths of a US dollar, more than 0
+	At       time.Time // when the sources were asked for it, without a monotonic reading
 	// Sources names, in alphabetical order, the sources that agreed and whose
 	// median the price is. A single name means that only one source is configured.
 	Sources []string

@@ -14,7 +14,9 @@ func (w *Watcher) Refresh(ctx context.Context) {
 	w.round.Lock()
 	defer w.round.Unlock()
 	w.announce() // the rate may have expired since
-	start := w.wallClock()
+	// Without its monotonic reading, which stands still while a computer sleeps
+	// and would let an old rate look new after it.
+	start := w.now().Round(0)
 	answers := w.ask(ctx, start)
 	if ctx.Err() != nil {
 		return
@@ -22,10 +24,6 @@ func (w *Watcher) Refresh(ctx context.Context) {
 	w.settle(answers, start)
 	w.announce()
 }
-
-// wallClock is the time without its monotonic reading, which stands still
-// while a computer sleeps and would let an old rate look new after it.
-func (w *Watcher) wallClock() time.Time { return w.now().Round(0) }
 
 // answer is how one feed fared in a round.
 type answer struct {
@@ -67,7 +65,11 @@ func (w *Watcher) settle(answers []answer, start time.Time) {
 	}
 	switch {
 	case agreed.microUSD == 0:
-		w.hurry(len(quotes))
+		if len(quotes) > 0 { // the network is there, and one answer is worth nothing without another
+			for _, f := range w.feeds {
+				f.due = time.Time{}
+			}
+		}
 		w.refuse(len(quotes) > 1, "bitcoin price sources disagree")
 	case w.jumps(agreed, start):
 		w.refuse(true, "bitcoin price jumped by more than a fifth and too few sources agree on it")
@@ -91,17 +93,6 @@ func verdict(a answer, agreed agreement) reason {
 	return ""
 }
 
-// hurry ends every pause if some sources answered, but too few to agree: the
-// network is there, and the answer of one is worth nothing without another.
-func (w *Watcher) hurry(answered int) {
-	if answered == 0 {
-		return
-	}
-	for _, f := range w.feeds {
-		f.due = time.Time{}
-	}
-}
-
 // jumps reports whether the agreed price is too far from a rate that is still
 // good to be believed on the word of so few sources.
 func (w *Watcher) jumps(agreed agreement, now time.Time) bool {
@@ -122,20 +113,16 @@ func (w *Watcher) refuse(worthLogging bool, why string) {
 // announce tells the listeners if the current rate is another than the one that was
 // announced last. A confirmed rate is the same: only its age changed.
 func (w *Watcher) announce() {
-	var now *Rate
-	if rate, ok := w.Current(); ok {
-		now = &rate
-	}
 	before := w.announced
-	if before == nil && now == nil || before != nil && now != nil &&
-		before.MicroUSD == now.MicroUSD && slices.Equal(before.Sources, now.Sources) {
+	now, available := w.Current()
+	if before.MicroUSD == now.MicroUSD && slices.Equal(before.Sources, now.Sources) {
 		return
 	}
 	w.announced = now
-	if now == nil {
+	if !available {
 		w.log.Warn("bitcoin price expired; amounts in bitcoin are unavailable until price sources agree again")
-	} else if before == nil {
+	} else if before.MicroUSD == 0 {
 		w.log.Info("bitcoin price is available", "sources", now.Sources)
 	}
-	w.changes.Tell()
+	w.Tell()
 }

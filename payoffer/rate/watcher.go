@@ -36,21 +36,24 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Watcher keeps the current rate. Its methods may be used concurrently.
+// Watcher keeps the current rate. Its methods may be used concurrently. Who
+// listens is told after the price or its sources changed, after a rate expired,
+// and after one came back; not after a round that only confirmed the rate. A
+// listener may call Current but not Refresh.
 type Watcher struct {
-	client  source.Client
-	now     func() time.Time
-	random  func() float64
-	log     *slog.Logger
-	loop    source.Loop
-	changes source.Listeners
+	source.Listeners
+	client source.Client
+	now    func() time.Time
+	random func() float64
+	log    *slog.Logger
+	loop   source.Loop
 
-	current atomic.Pointer[Rate]
+	current atomic.Pointer[Rate] // nil for none
 
 	round     sync.Mutex // held for a round; guards what follows
 	feeds     []*feed
-	announced *Rate // what was told last; nil is no rate
-	refusing  bool  // a disagreement or jump was logged and lasts
+	announced Rate // what was told last; zero is no rate
+	refusing  bool // a disagreement or jump was logged and lasts
 }
 
 // New checks the configuration and returns a Watcher that has no rate yet. It
@@ -68,38 +71,39 @@ func New(cfg Config) (*Watcher, error) {
 	}
 	w.loop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
 		w.Refresh(ctx)
-		return min(roundInterval, w.untilExpiry()), nil
+		pause := roundInterval
+		if rate, ok := w.Current(); ok {
+			pause = min(pause, maxAge-w.now().Sub(rate.At)+time.Nanosecond)
+		}
+		return pause, nil
 	}}
 	return w, nil
 }
 
-// Listen has changed called after the price or its sources changed, after a
-// rate expired, and after one came back, until stop; not after a round that only
-// confirmed the rate. Calls never overlap. They may call Current but not Refresh.
-func (w *Watcher) Listen(changed func()) (stop func()) { return w.changes.Listen(changed) }
-
 // configure resolves names to feeds, in the order given; no name means all.
 func configure(selected []string, endpoints map[string]string) ([]*feed, error) {
 	all := map[string]provider{}
-	for _, s := range known() {
-		all[s.name] = s
+	var names []string
+	for _, s := range known {
+		all[s.name], names = s, append(names, s.name)
 	}
+	list := strings.Join(names, ", ")
 	for name := range endpoints {
 		if _, ok := all[name]; !ok {
-			return nil, fmt.Errorf("there is an endpoint for the unknown bitcoin price source %q; known are: %s", name, strings.Join(knownNames(), ", "))
+			return nil, fmt.Errorf("there is an endpoint for the unknown bitcoin price source %q; known are: %s", name, list)
 		}
 	}
 	if len(selected) == 0 {
-		selected = knownNames()
+		selected = names
 	}
 	var feeds []*feed
 	for i, name := range selected {
 		s, ok := all[name]
 		if !ok {
-			return nil, fmt.Errorf("unknown bitcoin price source %q; known are: %s", name, strings.Join(knownNames(), ", "))
+			return nil, fmt.Errorf("unknown bitcoin price source %q; known are: %s", name, list)
 		}
 		if slices.Contains(selected[:i], name) {
-			return nil, fmt.Errorf("bitcoin price source %q is named twice; name each of %s at most once", name, strings.Join(knownNames(), ", "))
+			return nil, fmt.Errorf("bitcoin price source %q is named twice; name each of %s at most once", name, list)
 		}
 		f, err := newFeed(s, endpoints[name])
 		if err != nil {
@@ -126,17 +130,3 @@ func (w *Watcher) Current() (Rate, bool) {
 // Run refreshes the rate at once and then every minute until ctx ends, and when
 // it expires. It may be called again afterwards.
 func (w *Watcher) Run(ctx context.Context) { w.loop.Run(ctx) }
-
-// untilExpiry is the time until the current rate is too old, and a whole
-// round if there is none.
-func (w *Watcher) untilExpiry() time.Duration {
-	rate := w.current.Load()
-	if rate == nil {
-		return roundInterval
-	}
-	left := maxAge - w.now().Sub(rate.At)
-	if left < 0 {
-		return roundInterval
-	}
-	return left + time.Nanosecond
-}
