@@ -1,8 +1,7 @@
 package command
 
 import (
-	"crypto/rand"
-	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/certmagic"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
@@ -23,14 +23,13 @@ import (
 type domain struct {
 	t            *testing.T
 	origin, host string
-	key          signature.Key
+	storage      signature.Storage
 }
 
 func newDomain(t *testing.T) *domain {
 	t.Helper()
-	ring, err := signature.NewRing(rand.Reader, time.Now())
-	require.NoError(t, err)
-	d := &domain{t: t, key: ring.Current(time.Now())}
+	d := &domain{t: t, storage: &certmagic.FileStorage{Path: t.TempDir()}}
+	key := d.keys("did:web:localhost").Published()[0]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
 		if err != nil || r.URL.Path != offer.PathDID {
@@ -39,7 +38,7 @@ func newDomain(t *testing.T) *domain {
 		}
 		o, err := offer.New(offer.Terms{ID: "pay", BaseURL: d.origin, Amount: 4200}, card)
 		if err == nil {
-			_, _ = w.Write(document.DID(o, document.VerificationKey{ID: d.key.ID, Public: d.key.Public}).Body)
+			_, _ = w.Write(document.DID(o, document.VerificationKey{ID: key.ID, Public: key.Public}).Body)
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -47,16 +46,22 @@ func newDomain(t *testing.T) *domain {
 	return d
 }
 
+// keys are those of the domain, in the name of a DID.
+func (d *domain) keys(did string) *signature.Keys {
+	d.t.Helper()
+	keys := signature.NewKeys(signature.KeysConfig{
+		DID: did, Path: "keys.json", Storage: func() signature.Storage { return d.storage }, Now: time.Now, Logger: slog.Default(),
+	})
+	require.NoError(d.t, keys.Load(d.t.Context()))
+	return keys
+}
+
 func (d *domain) sign(payload any) string { return d.signAs(d.origin, payload) }
 
 // signAs signs in the name of an origin.
 func (d *domain) signAs(origin string, payload any) string {
 	d.t.Helper()
-	text, err := json.Marshal(payload)
-	require.NoError(d.t, err)
-	text, err = signature.Canonical(text)
-	require.NoError(d.t, err)
-	return d.key.Sign(offer.DIDWeb(origin), text)
+	return d.keys(offer.DIDWeb(origin)).Sign(payload)
 }
 
 // receipt is one of now.

@@ -26,16 +26,12 @@ type JWS struct {
 	embedded  ed25519.PublicKey // the header's jwk, nil without one
 }
 
-// header is the protected header of a JWS. The members stand in canonical
-// order.
-type header struct {
-	Algorithm string `json:"alg"`
-	KeyID     string `json:"kid,omitempty"`
-}
-
 // sign makes a JWS in compact serialization (RFC 7515 section 3.1).
-func sign(h header, payload []byte, key ed25519.PrivateKey) string {
-	encoded, err := json.Marshal(h)
+func sign(keyID string, payload []byte, key ed25519.PrivateKey) string {
+	encoded, err := json.Marshal(struct { // in canonical order
+		Algorithm string `json:"alg"`
+		KeyID     string `json:"kid,omitempty"`
+	}{algorithm, keyID})
 	if err != nil {
 		panic("signature: encode a header: " + err.Error()) // two strings always marshal
 	}

@@ -2,7 +2,6 @@ package signature
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -28,10 +27,8 @@ const (
 
 // KeysConfig says whose keys are kept where. Every field is required.
 type KeysConfig struct {
-	// DID is who signs, as in "did:web:pay.example.org".
-	DID string
-	// Path is where the keys stand in the Storage that is in use now.
-	Path    string
+	DID     string // who signs, as in "did:web:pay.example.org"
+	Path    string // where the keys stand in the Storage that is in use now
 	Storage func() Storage
 	Now     func() time.Time
 	Logger  *slog.Logger
@@ -44,7 +41,7 @@ type Keys struct {
 	KeysConfig
 	source.Listeners
 	stored  stored
-	ring    atomic.Pointer[Ring] // nil until it is loaded
+	ring    atomic.Pointer[ring] // nil until it is loaded
 	loading sync.Mutex
 }
 
@@ -56,8 +53,8 @@ func NewKeys(c KeysConfig) *Keys {
 // Sign signs a payload, which is encoded as canonical JSON, as a JWS; it is
 // empty until the keys are loaded.
 func (k *Keys) Sign(payload any) string {
-	ring := k.ring.Load()
-	if ring == nil {
+	key := k.keys().current(k.Now())
+	if key.private == nil {
 		return ""
 	}
 	text, err := json.Marshal(payload)
@@ -67,14 +64,17 @@ func (k *Keys) Sign(payload any) string {
 	if err != nil {
 		panic("signature: sign a payload: " + err.Error()) // the payloads are ours and always marshal
 	}
-	return ring.Current(k.Now()).Sign(k.DID, text)
+	return sign(k.DID+"#"+key.ID, text, key.private)
 }
 
 // Published are the keys that the DID document lists, none until they are
 // loaded.
-func (k *Keys) Published() []Key {
-	if ring := k.ring.Load(); ring != nil {
-		return ring.Keys()
+func (k *Keys) Published() []Key { return slices.Clone(k.keys()) }
+
+// keys are those in use, nil until they are loaded.
+func (k *Keys) keys() ring {
+	if loaded := k.ring.Load(); loaded != nil {
+		return *loaded
 	}
 	return nil
 }
@@ -85,34 +85,39 @@ func (k *Keys) Load(ctx context.Context) error {
 	k.loading.Lock()
 	defer k.loading.Unlock()
 	text, err := k.stored.load(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case text == nil:
-		return k.change(ctx, func(before *Ring) (*Ring, error) {
-			if before != nil {
-				return before, nil // another instance was quicker
+	}
+	if text == nil {
+		return k.change(ctx, func(before ring) ring {
+			switch inUse := k.keys(); {
+			case before != nil:
+				return before // another instance was quicker
+			case inUse != nil:
+				return inUse // the storage lost them; what they signed must stay verifiable
+			default:
+				return ring{newKey(k.Now())}
 			}
-			if inUse := k.ring.Load(); inUse != nil {
-				return inUse, nil // the storage lost them; what they signed must stay verifiable
-			}
-			return NewRing(rand.Reader, k.Now())
 		})
 	}
-	ring, err := k.parse(text)
+	loaded, err := k.parse(text)
 	if err == nil {
-		k.ring.Store(ring)
+		k.ring.Store(&loaded)
 	}
 	return err
 }
 
-func (k *Keys) parse(text []byte) (*Ring, error) {
-	ring, err := ParseRing(text)
+// parse reads stored keys; nil are none.
+func (k *Keys) parse(text []byte) (ring, error) {
+	if text == nil {
+		return nil, nil
+	}
+	keys, err := parseRing(text)
 	if err != nil {
 		return nil, fmt.Errorf("the signing keys in Caddy's storage (%s) cannot be used: %w; restore the file, "+
 			"or delete it: a new key is made, and what the old ones signed cannot be checked any more", k.Path, err)
 	}
-	return ring, nil
+	return keys, nil
 }
 
 // Rotate makes a new key and says which and from when it signs. Former keys
@@ -120,39 +125,35 @@ func (k *Keys) parse(text []byte) (*Ring, error) {
 // nothing that they signed can be checked any more.
 func (k *Keys) Rotate(ctx context.Context, revoke bool) (next Key, err error) {
 	k.loading.Lock()
-	err = k.change(ctx, func(before *Ring) (*Ring, error) {
+	err = k.change(ctx, func(before ring) ring {
 		if before == nil || revoke {
-			return NewRing(rand.Reader, k.Now())
+			return ring{newKey(k.Now())}
 		}
-		return before.Rotated(rand.Reader, k.Now(), k.Now().Add(keyLead))
+		return before.rotated(k.Now(), k.Now().Add(keyLead))
 	})
 	k.loading.Unlock()
 	if err != nil {
 		return Key{}, err
 	}
 	k.Tell()
-	keys := k.Published()
+	keys := k.keys()
 	return keys[len(keys)-1], nil
 }
 
 // change replaces the stored keys while no other instance does. It is given nil
 // where none are stored.
-func (k *Keys) change(ctx context.Context, next func(before *Ring) (*Ring, error)) error {
-	var ring *Ring
-	err := k.stored.change(ctx, func(text []byte) (_ []byte, err error) {
-		var before *Ring
-		if text != nil {
-			if before, err = k.parse(text); err != nil {
-				return nil, err
-			}
-		}
-		if ring, err = next(before); err != nil {
+func (k *Keys) change(ctx context.Context, next func(before ring) ring) error {
+	var after ring
+	err := k.stored.change(ctx, func(text []byte) ([]byte, error) {
+		before, err := k.parse(text)
+		if err != nil {
 			return nil, err
 		}
-		return ring.Encode(), nil
+		after = next(before)
+		return after.encode(), nil
 	})
 	if err == nil {
-		k.ring.Store(ring)
+		k.ring.Store(&after)
 	}
 	return err
 }
@@ -160,12 +161,9 @@ func (k *Keys) change(ctx context.Context, next func(before *Ring) (*Ring, error
 // state is what the published documents and quotes follow from: the ids of the
 // key that signs and of all that are published.
 func (k *Keys) state() []string {
-	ring := k.ring.Load()
-	if ring == nil {
-		return nil
-	}
-	ids := []string{ring.Current(k.Now()).ID}
-	for _, key := range ring.Keys() {
+	keys := k.keys()
+	ids := []string{keys.current(k.Now()).ID}
+	for _, key := range keys {
 		ids = append(ids, key.ID)
 	}
 	return ids

@@ -2,51 +2,34 @@ package signature
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 )
 
-// Key is a key of a Ring.
+// Key is a key of a domain.
 type Key struct {
 	// ID is the fragment of the key's id: its thumbprint (RFC 7638), so that
 	// no other key ever has it, even when all keys were lost and made anew.
-	ID string
-	// Public is the key that others check signatures with.
-	Public ed25519.PublicKey
-	// From is when it begins to sign.
-	From time.Time
+	ID     string
+	Public ed25519.PublicKey // others check signatures with it
+	From   time.Time         // when it begins to sign
 
 	private ed25519.PrivateKey // nil for a former key
 }
 
-// Sign signs a payload as a JWS whose kid is did#ID.
-func (k Key) Sign(did string, payload []byte) string {
-	return sign(header{algorithm, did + "#" + k.ID}, payload, k.private)
-}
-
-// Ring is the keys of one domain, oldest first. It does not change.
-type Ring struct{ keys []Key }
-
-// NewRing is a ring with one new key.
-func NewRing(random io.Reader, now time.Time) (*Ring, error) {
-	key, err := newKey(random, now)
-	return &Ring{[]Key{key}}, err
-}
-
-func newKey(random io.Reader, from time.Time) (Key, error) {
+// newKey makes a key that signs from a time on.
+func newKey(from time.Time) Key {
 	seed := make([]byte, ed25519.SeedSize)
-	if _, err := io.ReadFull(random, seed); err != nil {
-		return Key{}, fmt.Errorf("making a signing key: %w", err)
-	}
+	rand.Read(seed) // never fails
 	private := ed25519.NewKeyFromSeed(seed)
 	public := private.Public().(ed25519.PublicKey)
-	return Key{thumbprint(public), public, time.Unix(from.Unix(), 0), private}, nil
+	return Key{thumbprint(public), public, time.Unix(from.Unix(), 0), private}
 }
 
 // thumbprint is the SHA-256 thumbprint of a public key (RFC 7638, RFC 8037
@@ -56,14 +39,14 @@ func thumbprint(key ed25519.PublicKey) string {
 	return encode(sum[:])
 }
 
-// Keys are all keys, which the domain publishes so that what they signed can be
-// checked.
-func (r *Ring) Keys() []Key { return slices.Clone(r.keys) }
+// ring is the keys of one domain, oldest first. The domain publishes all, so
+// that what they signed can be checked. It does not change.
+type ring []Key
 
-// Current is the key that signs: the newest whose time has come.
-func (r *Ring) Current(now time.Time) Key {
+// current is the key that signs: the newest whose time has come.
+func (r ring) current(now time.Time) Key {
 	var current Key
-	for _, key := range r.keys {
+	for _, key := range r {
 		if key.private != nil && (current.private == nil || !key.From.After(now)) {
 			current = key
 		}
@@ -71,21 +54,17 @@ func (r *Ring) Current(now time.Time) Key {
 	return current
 }
 
-// Rotated is the ring with a new key that signs from a later time on, by which
+// rotated is the ring with a new key that signs from a later time on, by which
 // everyone has seen it published. Keys that do not sign any more stay
 // published and lose their private half.
-func (r *Ring) Rotated(random io.Reader, now, from time.Time) (*Ring, error) {
-	next, err := newKey(random, from)
-	if err != nil {
-		return nil, err
-	}
-	current, keys := r.Current(now), r.Keys()
+func (r ring) rotated(now, from time.Time) ring {
+	current, keys := r.current(now), slices.Clone(r)
 	for n := range keys {
 		if keys[n].ID != current.ID {
 			keys[n].private = nil
 		}
 	}
-	return &Ring{append(keys, next)}, nil
+	return append(keys, newKey(from))
 }
 
 // jwk is a key as JSON (RFC 7517, RFC 8037 section 2). nbf is a member of ours:
@@ -104,10 +83,10 @@ type jwkSet struct {
 	Keys []jwk `json:"keys"`
 }
 
-// Encode is the ring as a JWK Set with the private keys: it is secret.
-func (r *Ring) Encode() []byte {
+// encode is the ring as a JWK Set with the private keys: it is secret.
+func (r ring) encode() []byte {
 	var set jwkSet
-	for _, key := range r.keys {
+	for _, key := range r {
 		encoded := jwk{Type: "OKP", Curve: "Ed25519", ID: key.ID, X: encode(key.Public), From: key.From.Unix()}
 		if key.private != nil {
 			encoded.Private = encode(key.private.Seed())
@@ -121,21 +100,21 @@ func (r *Ring) Encode() []byte {
 	return append(text, '\n')
 }
 
-// ParseRing reads what Encode wrote. Errors never repeat a key.
-func ParseRing(text []byte) (*Ring, error) {
+// parseRing reads what encode wrote. Errors never repeat a key.
+func parseRing(text []byte) (ring, error) {
 	var set jwkSet
 	if json.Unmarshal(text, &set) != nil {
 		return nil, errors.New("it is not a JWK Set")
 	}
-	r := new(Ring)
+	var r ring
 	for n, encoded := range set.Keys {
 		key, err := encoded.key()
 		if err != nil {
 			return nil, fmt.Errorf("its key %d %w", n+1, err)
 		}
-		r.keys = append(r.keys, key)
+		r = append(r, key)
 	}
-	if r.Current(time.Time{}).private == nil {
+	if r.current(time.Time{}).private == nil {
 		return nil, errors.New("it has no private key")
 	}
 	return r, nil
