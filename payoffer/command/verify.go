@@ -180,8 +180,7 @@ func price(o *x402.OfferPayload) string {
 	if err != nil || notNumber != nil || !strings.EqualFold(known.USDC, o.Asset) {
 		return o.Amount + " atomic units of " + o.Asset
 	}
-	decimal := fmt.Sprintf("%d.%06d", units/1_000_000, units%1_000_000)
-	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".") + " USDC"
+	return offer.FormatDecimal(int64(units), 6) + " USDC"
 }
 
 // network is the name of a network with its CAIP-2 id, where it is known.

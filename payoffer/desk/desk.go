@@ -30,12 +30,10 @@ const MaxPage = 100
 
 // Desk serves the operator of one offer.
 type Desk struct {
-	Offer *offer.Offer
-	// Accounts are where the money of the offer's rails arrives.
-	Accounts []ledger.Account
+	Offer    *offer.Offer
+	Accounts []ledger.Account // where the money of the offer's rails arrives
 	Ledger   *ledger.Ledger
-	// Health says how well each rail is observed.
-	Health func() []observe.Health
+	Health   func() []observe.Health // how well each rail is observed
 	// Summary is what the offer answers at /v1/received, without receipts.
 	Summary func(context.Context) (json.RawMessage, error)
 	// Rotate makes and publishes a new signing key, and says its whole id and
@@ -44,32 +42,25 @@ type Desk struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	// acting lets one thing be done at a time: what stands decides.
-	acting sync.Mutex
+	acting sync.Mutex // one thing is done at a time: what stands decides
 }
 
 // Kind says why something was not done.
 type Kind int
 
 const (
-	// Invalid: what was asked is wrong in itself.
-	Invalid Kind = iota + 1
-	// Unknown: there is no such rail, receipt or payment.
-	Unknown
-	// Conflict: what stands in the ledger, or may still come, does not allow it.
-	Conflict
-	// Unavailable: the ledger or the storage cannot be used now.
-	Unavailable
+	Invalid     Kind = iota + 1 // what was asked is wrong in itself
+	Unknown                     // there is no such rail, receipt or payment
+	Conflict                    // what stands in the ledger, or may still come, does not allow it
+	Unavailable                 // the ledger or the storage cannot be used now
 )
 
 // Error is something that was not done. Every error of a desk is one. Nothing
 // was changed, unless its sentence says so.
 type Error struct {
-	Kind Kind
-	// Sentence tells the operator what is wrong and what to do.
-	Sentence string
-
-	cause error // for the log; nil where the sentence says it all
+	Kind     Kind
+	Sentence string // tells the operator what is wrong and what to do
+	cause    error  // for the log; nil where the sentence says it all
 }
 
 func (e *Error) Error() string {

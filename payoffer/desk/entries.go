@@ -16,17 +16,13 @@ import (
 
 // ReceiptEntry is what an operator enters or changes.
 type ReceiptEntry struct {
-	// Action is enter, correct, reverse or restore.
-	Action string `json:"action"`
-	// Offer is the offer's id; it may be left out where there is one alone.
-	Offer     string `json:"offer,omitempty"`
-	Rail      string `json:"rail"`
-	Reference string `json:"reference"`
-	// Amount is in US dollars, as in 42 or "42.50".
-	Amount json.Number `json:"amount,omitempty"`
-	// Date is a day or a moment, as in 2026-11-20 or 2026-11-20T15:04:05Z.
-	Date   string `json:"date,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Action    string      `json:"action"`          // enter, correct, reverse or restore
+	Offer     string      `json:"offer,omitempty"` // its id; it may be left out where there is one alone
+	Rail      string      `json:"rail"`
+	Reference string      `json:"reference"`
+	Amount    json.Number `json:"amount,omitempty"` // in US dollars, as in 42 or "42.50"
+	Date      string      `json:"date,omitempty"`   // a day or a moment, as in 2026-11-20 or 2026-11-20T15:04:05Z
+	Reason    string      `json:"reason,omitempty"`
 }
 
 // Enter enters, corrects, reverses or restores a receipt, and returns it as it

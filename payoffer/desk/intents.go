@@ -23,16 +23,12 @@ var transactionHash = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 
 // IntentOutcome is what an operator says became of an x402 payment.
 type IntentOutcome struct {
-	// Network is a CAIP-2 id or a chain's name.
-	Network string `json:"network"`
-	// Asset is the token contract. Default: USDC on the network.
-	Asset string `json:"asset,omitempty"`
-	From  string `json:"from"`
-	Nonce string `json:"nonce"`
-	// Outcome is paid or not_paid.
-	Outcome string `json:"outcome"`
-	// Transaction is the hash of the transfer; with paid alone.
-	Transaction string `json:"transaction,omitempty"`
+	Network     string `json:"network"`         // a CAIP-2 id or a chain's name
+	Asset       string `json:"asset,omitempty"` // the token contract; default: USDC on the network
+	From        string `json:"from"`
+	Nonce       string `json:"nonce"`
+	Outcome     string `json:"outcome"`               // paid or not_paid
+	Transaction string `json:"transaction,omitempty"` // the hash of the transfer; with paid alone
 	Reason      string `json:"reason"`
 }
 
@@ -55,15 +51,13 @@ type Intent struct {
 	ValidBefore string       `json:"valid_before"`
 	CreatedAt   string       `json:"created_at"`
 	UpdatedAt   string       `json:"updated_at"`
-	// Waiting says what the outcome waits for; empty when it is known.
-	Waiting string `json:"waiting,omitempty"`
+	Waiting     string       `json:"waiting,omitempty"` // what the outcome waits for; empty when it is known
 }
 
 // Intents is a page of x402 payments whose outcome is unknown, oldest first.
 type Intents struct {
 	Intents []Intent `json:"intents"`
-	// Next is the number above which the list goes on; nil at its end.
-	Next *int64 `json:"next"`
+	Next    *int64   `json:"next"` // the number above which the list goes on; nil at its end
 }
 
 // Intents lists open payments numbered above after, and what each waits for.

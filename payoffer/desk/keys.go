@@ -4,19 +4,15 @@ import "context"
 
 // KeyRotation asks for a new signing key.
 type KeyRotation struct {
-	// Offer is the id of the offer; empty where there is one alone.
-	Offer string `json:"offer,omitempty"`
-	// Revoke withdraws all former keys.
-	Revoke bool `json:"revoke,omitempty"`
+	Offer  string `json:"offer,omitempty"`  // its id; empty where there is one alone
+	Revoke bool   `json:"revoke,omitempty"` // withdraw all former keys
 }
 
 // RotatedKey is the answer.
 type RotatedKey struct {
-	Offer string `json:"offer"`
-	// KeyID is the whole id, as in "did:web:pay.example.org#key".
-	KeyID string `json:"key_id"`
-	// SignsFrom is when it begins to sign (RFC 3339).
-	SignsFrom string `json:"signs_from"`
+	Offer     string `json:"offer"`
+	KeyID     string `json:"key_id"`     // the whole id, as in "did:web:pay.example.org#key"
+	SignsFrom string `json:"signs_from"` // when it begins to sign (RFC 3339)
 	Revoked   bool   `json:"revoked"`
 }
 

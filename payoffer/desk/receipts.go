@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Receipt is a receipt for its operator. Amounts are in atomic units of the
@@ -31,11 +32,9 @@ type Receipt struct {
 	OccurredAt  string          `json:"occurred_at"`
 	ObservedAt  string          `json:"observed_at"`
 	UpdatedAt   string          `json:"updated_at"`
-	// Version counts the changes, Revision the operator's corrections.
-	Version  int64 `json:"version"`
-	Revision int64 `json:"revision"`
-	// History is what happened to it; the answer to an entry leaves it out.
-	History []change `json:"history,omitempty"`
+	Version     int64           `json:"version"`           // counts the changes
+	Revision    int64           `json:"revision"`          // counts the operator's corrections
+	History     []change        `json:"history,omitempty"` // what happened to it; the answer to an entry leaves it out
 }
 
 // change is one change of a receipt. Amounts are those after it.
@@ -51,8 +50,7 @@ type change struct {
 
 // Receipts is a page of an offer's receipts, newest first.
 type Receipts struct {
-	// Next is the number below which the list goes on; nil at its end.
-	Next     *int64    `json:"next"`
+	Next     *int64    `json:"next"` // the number below which the list goes on; nil at its end
 	Receipts []Receipt `json:"receipts"`
 }
 
@@ -95,4 +93,58 @@ func newReceipt(r ledger.Receipt) Receipt {
 		Final: r.Final, Own: r.Own, Testnet: r.Testnet, Version: r.Version, Revision: r.Revision,
 		OccurredAt: moment(r.OccurredAt), ObservedAt: moment(r.ObservedAt), UpdatedAt: moment(r.UpdatedAt),
 	}
+}
+
+// Received is what was received of one offer.
+type Received struct {
+	ID      string `json:"id"`
+	BaseURL string `json:"base_url"`
+	// Report is what the offer itself answers at /v1/received: the goal, the
+	// sums, and how well each rail is observed.
+	Report json.RawMessage `json:"report"`
+	Totals []sum           `json:"totals"` // the ledger's sums behind it
+}
+
+// sum is one sum of the ledger. Amount is in atomic units of the rail's
+// asset, USD in dollars over the receipts whose value is known.
+type sum struct {
+	Rail        string    `json:"rail"`
+	Account     string    `json:"account"`
+	Status      string    `json:"status"`
+	Evidence    string    `json:"evidence"`
+	Counted     bool      `json:"counted"`
+	Own         bool      `json:"own,omitempty"`
+	Testnet     bool      `json:"testnet,omitempty"`
+	Count       int64     `json:"count"`
+	Amount      int64     `json:"amount_atomic"`
+	Refunded    int64     `json:"refunded_atomic,omitempty"`
+	USD         offer.USD `json:"usd"`
+	RefundedUSD offer.USD `json:"refunded_usd,omitempty"` // the part of USD that went back
+	UnknownUSD  int64     `json:"unknown_usd,omitempty"`  // how many receipts USD leaves out
+}
+
+// Received is what was received of the offer.
+func (d *Desk) Received(ctx context.Context) (Received, error) {
+	totals, err := d.Ledger.Totals(ctx, d.Offer.ID)
+	if err != nil {
+		return Received{}, noLedger(err)
+	}
+	report, err := d.Summary(ctx)
+	if err != nil {
+		return Received{}, noLedger(err)
+	}
+	return Received{ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report, Totals: sums(totals, d.Offer.Test())}, nil
+}
+
+// sums says of each sum whether it is money received.
+func sums(totals []ledger.Total, testCounts bool) []sum {
+	all := []sum{}
+	for _, t := range totals {
+		all = append(all, sum{
+			Rail: t.Rail, Account: t.Account, Status: string(t.Status), Evidence: string(t.EvidenceLevel),
+			Counted: t.Counts(testCounts), Own: t.Own, Testnet: t.Testnet, Count: t.Count, Amount: t.Amount, Refunded: t.Refunded,
+			USD: offer.USD(t.USDCents), RefundedUSD: offer.USD(t.RefundedCents), UnknownUSD: t.UnknownUSD,
+		})
+	}
+	return all
 }

@@ -204,7 +204,7 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	case live.Satoshis <= 0:
 		m.Reason = "no current BTC/USD rate; try again in a minute"
 	default:
-		coins := decimalUnits(live.Satoshis, 8)
+		coins := FormatDecimal(live.Satoshis, 8)
 		m.Available, m.PayTo = true, payTo
 		m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
 		m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)

@@ -72,26 +72,22 @@ func (u *USDC) AmountAtomic() string { return strconv.FormatInt(int64(u.amount)*
 
 // Account names where this rail's money arrives, in lower case:
 // "eip155:<chain>/erc20:<token>/<payTo>" (CAIP-19 and the address).
-func (u *USDC) Account() string {
-	return strings.ToLower(u.Network.CAIP2() + "/erc20:" + u.Network.USDC + "/" + u.PayTo)
-}
+func (u *USDC) Account() string { return usdcAccount(u.Network, u.PayTo) }
 
 // ParseUSDCAccount reads what Account wrote: the network, and the receiving
 // address in EIP-55 form.
 func ParseUSDCAccount(account string) (Network, string, error) {
-	parts := strings.Split(account, "/")
-	if len(parts) != 3 {
-		return Network{}, "", fmt.Errorf("%q is not the account of a USDC rail", account)
+	for _, network := range networks {
+		if address, found := strings.CutPrefix(account, usdcAccount(network, "")); found {
+			payTo, err := ParseEVMAddress(address)
+			return network, payTo, err
+		}
 	}
-	network, err := LookupNetwork(parts[0])
-	if err != nil {
-		return Network{}, "", err
-	}
-	if !strings.EqualFold(parts[1], "erc20:"+network.USDC) {
-		return Network{}, "", fmt.Errorf("%q is not the account of a USDC rail", account)
-	}
-	payTo, err := ParseEVMAddress(parts[2])
-	return network, payTo, err
+	return Network{}, "", fmt.Errorf("%q is not the account of a USDC rail", account)
+}
+
+func usdcAccount(network Network, payTo string) string {
+	return strings.ToLower(network.CAIP2() + "/erc20:" + network.USDC + "/" + payTo)
 }
 
 // URI is the EIP-681 transfer. The amount is a plain integer, for wallets

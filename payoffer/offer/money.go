@@ -65,10 +65,10 @@ func (u USD) Decimal() string {
 // MarshalJSON writes a number of dollars.
 func (u USD) MarshalJSON() ([]byte, error) { return []byte(u.String()), nil }
 
-// decimalUnits writes an integer amount of atomic units as a plain decimal
+// FormatDecimal writes an integer amount in units of 10^-digits as a plain decimal
 // number without exponent or trailing zeros, as BIP-21 wants it.
-func decimalUnits(units int64, decimals int) string {
-	s := fmt.Sprintf("%0*d", decimals+1, units)
-	point := len(s) - decimals
+func FormatDecimal(units int64, digits int) string {
+	s := fmt.Sprintf("%0*d", digits+1, units)
+	point := len(s) - digits
 	return strings.TrimSuffix(strings.TrimRight(s[:point]+"."+s[point:], "0"), ".")
 }

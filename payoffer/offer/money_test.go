@@ -84,7 +84,7 @@ func TestSatoshisAreWrittenAsPlainBitcoin(t *testing.T) {
 		1: "0.00000001", 10: "0.0000001", 42_001: "0.00042001", 100_000_000: "1", 150_000_000: "1.5",
 		1_000_000_000: "10", 2_100_000_000_000_000: "21000000",
 	} {
-		require.Equal(t, coins, decimalUnits(satoshis, 8))
+		require.Equal(t, coins, FormatDecimal(satoshis, 8))
 	}
 }
 

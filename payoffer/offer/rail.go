@@ -1,6 +1,9 @@
 package offer
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Rail is one way for money to arrive. Documents, invoice, pages, QR codes and
 // the MCP result follow from it.
@@ -56,9 +59,4 @@ type Fact struct {
 }
 
 // Link is the method's URL or URI, empty while it is not available.
-func (m Method) Link() string {
-	if m.URL != "" {
-		return m.URL
-	}
-	return m.URI
-}
+func (m Method) Link() string { return cmp.Or(m.URL, m.URI) }
