@@ -48,17 +48,15 @@ type Sink struct {
 
 // Config says what is announced, and to whom.
 type Config struct {
-	// OfferID is the offer's id in the ledger, and BaseURL the origin of its
-	// service or empty.
-	OfferID, BaseURL string
+	OfferID string // in the ledger
+	BaseURL string // the origin of the offer's service, or empty
 	// TestnetCounts says that money on a test network counts as received, as
 	// it does where all chain rails of the offer are test networks.
 	TestnetCounts bool
 	// Emit raises an event of the server and returns when it was handled; nil
 	// for none.
-	Emit func(name string, data map[string]any)
-	// Sinks are the receivers of webhooks.
-	Sinks []Sink
+	Emit  func(name string, data map[string]any)
+	Sinks []Sink // the receivers of webhooks
 	// Owner tells this announcer from all others on the ledger, also from
 	// those before and after it in the same process. Required.
 	Owner string
@@ -118,13 +116,16 @@ func (a *Announcer) Load(ctx context.Context) error {
 	return nil
 }
 
-// Run announces until ctx ends; it may be called again afterwards. What is being sent then is given a moment to
-// be taken, so that it is not sent again after a restart. One receiver never
-// waits for another.
+// Run announces until ctx ends; it may be called again afterwards. What is being
+// sent then is given a moment to be taken, so that it is not sent again after a
+// restart. One receiver never waits for another.
 func (a *Announcer) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	for _, s := range a.sinks {
-		work.Go(func() { s.run(ctx) })
+		work.Go(func() {
+			defer s.release(ctx)
+			s.loop.Run(ctx)
+		})
 	}
 	work.Wait()
 }
@@ -140,11 +141,28 @@ func (a *Announcer) Notify() {
 	}
 }
 
+// SinkHealth says how well a receiver is reached.
+type SinkHealth struct {
+	// Host is the receiver's host, with its port where the URL has one, or
+	// "events" for the events of the server. Two receivers may share a host.
+	Host string
+	// Behind is how many transitions the receiver has not taken yet, counted
+	// up to 100; 0 while another instance announces to it.
+	Behind int64
+	// LastError is why it takes none now: unreachable, timeout, redirected,
+	// gone, rate_limited, refused, server_error or ledger_unavailable; empty
+	// while it takes them.
+	LastError string
+}
+
 // Sinks says how well each receiver is reached. It never blocks on one.
 func (a *Announcer) Sinks() []SinkHealth {
 	all := make([]SinkHealth, len(a.sinks))
 	for i, s := range a.sinks {
-		all[i] = s.reached()
+		all[i] = *s.health.Load()
+		if trouble, _ := s.loop.Last(); trouble != "" {
+			all[i].LastError = codeLedger
+		}
 	}
 	return all
 }

@@ -15,10 +15,8 @@ type event struct {
 	// payment_confirmed, payment_refunded (in part, while its status is still
 	// confirmed), payment_reversed or payment_dropped.
 	kind string
-	// id names the transition for good.
-	id string
-	// at is when the transition was recorded.
-	at time.Time
+	id   string    // names the transition for good
+	at   time.Time // when the transition was recorded
 	// data are the facts, without anything about the payer and without what an
 	// operator noted.
 	data map[string]any

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -40,9 +40,7 @@ type sink struct {
 	kick   chan struct{}
 	loop   source.Loop
 	log    *slog.Logger
-
-	mu     sync.Mutex
-	health SinkHealth // but for trouble with the ledger
+	health atomic.Pointer[SinkHealth] // but for trouble with the ledger
 
 	after      int64 // the ledger's position when it was last read
 	known      bool  // it was
@@ -56,19 +54,13 @@ type sink struct {
 
 func newSink(c *Config, name, host string, t target) *sink {
 	s := &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
-	s.health.Host = host
+	s.health.Store(&SinkHealth{Host: host})
 	s.loop = source.Loop{
 		Round: s.round, Wake: s.kick,
 		Turned: source.Log(s.log, "the ledger cannot be used; announcements wait",
 			"announcements go on, the ledger can be used again"),
 	}
 	return s
-}
-
-// run makes rounds until ctx ends.
-func (s *sink) run(ctx context.Context) {
-	defer s.release(ctx)
-	s.loop.Run(ctx)
 }
 
 // round announces what is due and returns the time to the next round. The
@@ -91,7 +83,7 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 		if t.Seq <= s.after {
 			continue // another instance has announced it since
 		}
-		s.behind(len(waiting) - i)
+		s.reached(int64(len(waiting)-i), s.health.Load().LastError)
 		if due := s.retryAt.Sub(s.config.Now()); due > 0 {
 			return min(due, pollEvery), nil
 		}
@@ -105,7 +97,7 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	if len(waiting) == batch {
 		return 0, nil
 	}
-	s.behind(0)
+	s.reached(0, s.health.Load().LastError)
 	s.release(ctx)
 	return pollEvery, nil
 }
@@ -122,7 +114,10 @@ func (s *sink) send(ctx context.Context, t ledger.Transition) bool {
 	f := s.target.deliver(ctx, newEvent(s.config, t))
 	if f.code == "" {
 		s.sent, s.failures, s.retryAt = t.Seq, 0, time.Time{}
-		s.delivered()
+		if s.health.Load().LastError != "" {
+			s.log.Info("receipts are announced again")
+		}
+		s.reached(s.health.Load().Behind, "")
 		return true
 	}
 	if ctx.Err() == nil {
@@ -131,6 +126,25 @@ func (s *sink) send(ctx context.Context, t ledger.Transition) bool {
 		s.failed(f)
 	}
 	return false
+}
+
+// failed notes that a try failed. A receiver that is gone is told of even when
+// it failed otherwise before: that does not heal by itself.
+func (s *sink) failed(f failure) {
+	before := s.health.Load()
+	switch {
+	case f.code == codeGone && before.LastError != codeGone:
+		s.log.Warn("a receiver of announcements says that it is gone for good; it is asked once an hour, and announcements wait for it until it is taken out of the configuration",
+			"status", f.status)
+	case before.LastError == "":
+		s.log.Warn("receipts cannot be announced; announcements wait and are tried again", "reason", f.code, "status", f.status)
+	}
+	s.reached(before.Behind, f.code)
+}
+
+// reached notes how well the receiver is reached, for others to read.
+func (s *sink) reached(behind int64, lastError string) {
+	s.health.Store(&SinkHealth{s.health.Load().Host, behind, lastError})
 }
 
 // pause is the time to the next try after so many failures in a row: never less
@@ -166,7 +180,7 @@ func (s *sink) lease(ctx context.Context) (held bool, err error) {
 	}
 	// Whoever holds it knows how it fares.
 	s.leaseUntil, s.failures, s.retryAt = 0, 0, time.Time{}
-	s.left()
+	s.reached(0, "")
 	return false, nil
 }
 
