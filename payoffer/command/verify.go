@@ -108,10 +108,11 @@ func (v *verifier) verify(ctx context.Context, compact string) error {
 	if err != nil {
 		return fmt.Errorf("NOT VALID: it %w", err)
 	}
-	origin, err := originOf(statement.ResourceURL())
+	resource, err := offer.ParseURL(statement.ResourceURL())
 	if err != nil {
 		return fmt.Errorf("NOT VALID: its resourceUrl names no domain: %s", printable(err.Error()))
 	}
+	origin := offer.Origin(resource)
 	key, err := v.keys.Key(ctx, origin, jws.KeyID)
 	if err != nil {
 		return fmt.Errorf("NOT VERIFIED: %s", printable(err.Error()))
@@ -124,15 +125,6 @@ func (v *verifier) verify(ctx context.Context, compact string) error {
 		return v.offer(offer.Host(origin), jws.KeyID, statement.Offer)
 	}
 	return v.receipt(offer.Host(origin), jws.KeyID, statement.Receipt)
-}
-
-// originOf is the origin of a URL.
-func originOf(address string) (string, error) {
-	u, err := offer.ParseURL(address)
-	if err != nil {
-		return "", err
-	}
-	return offer.ParseOrigin(u.Scheme + "://" + u.Host)
 }
 
 // receipt prints what a receipt proves.

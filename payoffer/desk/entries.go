@@ -190,10 +190,8 @@ func (d *Desk) takes(name string) (ledger.Account, error) {
 	case *offer.USDC, *offer.Bitcoin:
 		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain, which decides what arrived; there is nothing to enter", name)
 	}
-	for _, account := range d.Accounts {
-		if account.Rail == name {
-			return account, nil
-		}
+	if i := slices.IndexFunc(d.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {
+		return d.Accounts[i], nil
 	}
 	return ledger.Account{}, d.noRail(name)
 }

@@ -77,11 +77,16 @@ func ParseOrigin(s string) (string, error) {
 	if (u.Path != "" && u.Path != "/") || strings.ContainsAny(s, "?#") {
 		return "", fmt.Errorf("%q is more than an origin; leave scheme, host and port only, as in https://pay.example.org", s)
 	}
+	return Origin(u), nil
+}
+
+// Origin is the origin of an http or https URL.
+func Origin(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	if (u.Scheme == "https" && u.Port() == "443") || (u.Scheme == "http" && u.Port() == "80") {
 		host = strings.TrimSuffix(host, ":"+u.Port())
 	}
-	return u.Scheme + "://" + host, nil
+	return u.Scheme + "://" + host
 }
 
 // IsLoopback reports whether a host name or address means this machine

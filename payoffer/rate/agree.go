@@ -30,15 +30,12 @@ type agreement struct {
 // size the cheapest wins, so that the payee does not get less. One quote is
 // enough only if lone is set; otherwise it takes two.
 func agree(quotes []quote, lone bool) agreement {
-	if lone && len(quotes) == 1 {
-		return agreement{microUSD: quotes[0].microUSD, sources: []string{quotes[0].source}}
-	}
 	sorted := slices.SortedFunc(slices.Values(quotes), func(a, b quote) int {
 		return cmp.Compare(a.microUSD, b.microUSD)
 	})
 	near, outliers := split(sorted)
 	group := largestGroup(near)
-	if len(group) < 2 {
+	if len(group) == 0 || len(group) == 1 && !lone {
 		return agreement{}
 	}
 	return agreement{microUSD: median(group), sources: names(group), outliers: names(outliers)}

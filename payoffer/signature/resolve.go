@@ -106,17 +106,16 @@ func findKey(text []byte, did, keyID string) (ed25519.PublicKey, error) {
 			found = append(found, method.JWK)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return nil, errors.New("does not list the key: it was withdrawn, or the domain never had it")
-	case 1:
-	default:
-		return nil, errors.New("lists the key twice")
-	}
-	if !slices.ContainsFunc(document.Assertion, func(entry json.RawMessage) bool {
+	asserts := func(entry json.RawMessage) bool {
 		var id string
 		return json.Unmarshal(entry, &id) == nil && id == keyID
-	}) {
+	}
+	switch {
+	case len(found) == 0:
+		return nil, errors.New("does not list the key: it was withdrawn, or the domain never had it")
+	case len(found) > 1:
+		return nil, errors.New("lists the key twice")
+	case !slices.ContainsFunc(document.Assertion, asserts):
 		return nil, errors.New("lists the key, but not for statements (assertionMethod)")
 	}
 	key, err := parseJWK(found[0])
