@@ -23,16 +23,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// Ledger is the outbox; *ledger.Ledger is one.
+// Ledger is the outbox; *ledger.Ledger is one, and says what each method does.
 type Ledger interface {
-	// Transitions lists up to limit transitions of an offer above a position.
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
-	// LeaseSink reads the position of a receiver and makes the owner the only
-	// one who announces to it until a time; until now gives it up (both times
-	// in Unix seconds). A receiver that is not known begins with the next
-	// transition. While another one holds it, the position is not told.
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
-	// AdvanceSink moves the position. Error: ledger.ErrSinkTaken.
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
 }
 
@@ -77,7 +71,10 @@ func New(c Config) (*Announcer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	a := new(Announcer)
 	if c.Emit != nil {
-		a.sinks = append(a.sinks, newSink(&c, "events", "events", emitter(c.Emit)))
+		a.sinks = append(a.sinks, newSink(&c, "events", "events", func(_ context.Context, e event) failure {
+			c.Emit(e.kind, e.data)
+			return failure{}
+		}))
 	}
 	client := source.Client{Transport: c.Transport, Timeout: deliveryTimeout}
 	places := make(map[string]int)
@@ -86,21 +83,15 @@ func New(c Config) (*Announcer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("receiver %d of announcements: %w", i+1, err)
 		}
-		name := sinkName(s.URL)
+		sum := sha256.Sum256([]byte(s.URL)) // the URL may hold a key, which is not for the ledger
+		name := "webhook:" + hex.EncodeToString(sum[:16])
 		if first, twice := places[name]; twice {
 			return nil, fmt.Errorf("receivers %d and %d of announcements have the same URL (host %q); leave one out", first, i+1, hook.host)
 		}
 		places[name] = i + 1
-		a.sinks = append(a.sinks, newSink(&c, name, hook.host, hook))
+		a.sinks = append(a.sinks, newSink(&c, name, hook.host, hook.deliver))
 	}
 	return a, nil
-}
-
-// sinkName names a receiver in the ledger without its URL, which may hold a
-// key.
-func sinkName(url string) string {
-	sum := sha256.Sum256([]byte(url))
-	return "webhook:" + hex.EncodeToString(sum[:16])
 }
 
 // Load gives each receiver that is new its place after the newest transition.

@@ -35,12 +35,13 @@ const (
 // goroutine of its rounds.
 type sink struct {
 	config *Config
-	name   string
-	target target
-	kick   chan struct{}
-	loop   source.Loop
-	log    *slog.Logger
-	health atomic.Pointer[SinkHealth] // but for trouble with the ledger
+	name   string // in the ledger
+	// deliver tries once to make the receiver take an event.
+	deliver func(context.Context, event) failure
+	kick    chan struct{}
+	loop    source.Loop
+	log     *slog.Logger
+	health  atomic.Pointer[SinkHealth] // but for trouble with the ledger
 
 	after      int64 // the ledger's position when it was last read
 	known      bool  // it was
@@ -52,8 +53,8 @@ type sink struct {
 	retryAt  time.Time // when the next try is due
 }
 
-func newSink(c *Config, name, host string, t target) *sink {
-	s := &sink{config: c, name: name, target: t, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
+func newSink(c *Config, name, host string, deliver func(context.Context, event) failure) *sink {
+	s := &sink{config: c, name: name, deliver: deliver, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
 	s.health.Store(&SinkHealth{Host: host})
 	s.loop = source.Loop{
 		Round: s.round, Wake: s.kick,
@@ -111,7 +112,7 @@ func (s *sink) send(ctx context.Context, t ledger.Transition) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	f := s.target.deliver(ctx, newEvent(s.config, t))
+	f := s.deliver(ctx, newEvent(s.config, t))
 	if f.code == "" {
 		s.sent, s.failures, s.retryAt = t.Seq, 0, time.Time{}
 		if s.health.Load().LastError != "" {

@@ -50,19 +50,6 @@ type failure struct {
 	wait   time.Duration // how long the receiver asked to be left alone
 }
 
-// target takes events.
-type target interface {
-	deliver(ctx context.Context, e event) failure
-}
-
-// emitter raises events of the server.
-type emitter func(name string, data map[string]any)
-
-func (emit emitter) deliver(_ context.Context, e event) failure {
-	emit(e.kind, e.data)
-	return failure{}
-}
-
 // webhook sends events to one address.
 type webhook struct {
 	url, host string

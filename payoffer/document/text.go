@@ -97,7 +97,7 @@ func Security(o *offer.Offer, now time.Time) Document {
 	var body strings.Builder
 	mailbox := o.Contact
 	if t := o.Transfer(); t != nil {
-		mailbox = t.Inbox()
+		mailbox = t.Inbox
 	}
 	if mailbox != "" { // a mailbox holds no space and one at sign (offer.ParseMailbox)
 		body.WriteString("Contact: mailto:" + strings.ReplaceAll(url.QueryEscape(mailbox), "%40", "@") + "\n")

@@ -125,7 +125,7 @@ func TestRailsAreFoundByNameAndKind(t *testing.T) {
 	_, found := o.Rail("transfer")
 	require.False(t, found)
 	require.Len(t, o.USDC(), 2)
-	require.Equal(t, "pay@example.com", o.Transfer().Inbox())
+	require.Equal(t, "pay@example.com", o.Transfer().Inbox)
 	require.Equal(t, "btc", o.Bitcoin().Name())
 	require.Nil(t, newOffer(t, "").Bitcoin())
 	require.Nil(t, must[*Offer](t)(New(Terms{}, o.Card)).Transfer())

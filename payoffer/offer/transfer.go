@@ -9,8 +9,9 @@ import (
 
 // Transfer is the bank-transfer rail: the payer asks for the invoice by e-mail.
 type Transfer struct {
-	name, inbox, memo, payee string
-	amount                   USD
+	Inbox             string // the e-mail address that answers with the bank details
+	name, memo, payee string
+	amount            USD
 }
 
 // NewTransfer makes the rail under the path segment name with the inbox of the
@@ -25,7 +26,7 @@ func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error)
 	if strings.ContainsFunc(memo+payee, unicode.IsControl) {
 		return nil, errors.New("the memo or the payee's name holds a line break or another control character; leave it out")
 	}
-	return &Transfer{name: name, inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
+	return &Transfer{name: name, Inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
 }
 
 // Name is the path segment that the operator chose.
@@ -37,9 +38,6 @@ func (t *Transfer) Test() bool { return false }
 // Account is empty: of transfers the operator alone tells.
 func (t *Transfer) Account() string { return "" }
 
-// Inbox is the e-mail address that answers with the bank details.
-func (t *Transfer) Inbox() string { return t.inbox }
-
 // Methods is the mailto URI (RFC 6068) that asks for the invoice.
 func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	subject := t.amount.String() + " USD bank transfer: " + t.memo
@@ -47,12 +45,12 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 		t.amount.Decimal(), t.payee, t.memo)
 	return []Method{{
 		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
-		URI:       "mailto:" + mailboxURI(t.inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
-		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.inbox, Memo: t.memo, Available: true,
+		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
+		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Available: true,
 		Facts: []Fact{
 			{Label: "Amount", Value: t.amount.Decimal() + " USD"},
 			{Label: "Payee", Value: t.payee},
-			{Label: "Ask for the invoice at", Value: t.inbox, Copy: true},
+			{Label: "Ask for the invoice at", Value: t.Inbox, Copy: true},
 			{Label: "Memo", Value: t.memo, Copy: true},
 		},
 	}}
