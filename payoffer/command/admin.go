@@ -2,10 +2,13 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,38 +22,65 @@ func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err 
 	if err != nil {
 		return answer, err
 	}
-	var sent io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return answer, err
-		}
-		sent = bytes.NewReader(text)
-	}
-	response, err := caddycmd.AdminAPIRequest(address, method, uri, nil, sent)
+	response, err := send(address, method, uri, body)
 	if err != nil {
-		return answer, refusal(err)
+		return answer, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err == nil {
-		err = json.Unmarshal(text, &answer)
-	}
 	if err != nil {
+		return answer, err
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		var refusal caddy.APIError
+		if json.Unmarshal(text, &refusal) != nil || refusal.Message == "" {
+			return answer, fmt.Errorf("caddy responded with error: HTTP %d: %s", response.StatusCode, text)
+		}
+		return answer, errors.New(printable(refusal.Message))
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
 		return answer, fmt.Errorf("the admin API's answer cannot be read: %w", err)
 	}
 	return answer, nil
 }
 
-// refusal is the server's sentence, which Caddy's error ends in as JSON; or that
-// error.
-func refusal(err error) error {
-	var answer caddy.APIError
-	_, text, _ := strings.Cut(err.Error(), "{")
-	if json.Unmarshal([]byte("{"+text), &answer) != nil || answer.Message == "" {
-		return err
+// send asks as caddycmd.AdminAPIRequest does, which puts the status and the body
+// of a refusal into one string.
+func send(address, method, uri string, body any) (*http.Response, error) {
+	var sent bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
+			return nil, err
+		}
 	}
-	return errors.New(printable(answer.Message))
+	listener, err := caddy.ParseNetworkAddress(address)
+	if err != nil || listener.PortRangeSize() > 1 {
+		return nil, fmt.Errorf("invalid admin address %s: %v", address, err)
+	}
+	where := listener.JoinHostPort(0)
+	origin := "http://" + where
+	if listener.IsUnixNetwork() {
+		origin = "http://127.0.0.1"           // a socket has no host, but a request needs one
+		where, _, _ = strings.Cut(where, "|") // the rest is its permissions
+	}
+	request, err := http.NewRequest(method, origin+uri, &sent)
+	if err != nil {
+		return nil, fmt.Errorf("making request: %v", err)
+	}
+	if !listener.IsUnixNetwork() {
+		request.Header.Set("Origin", origin)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial(listener.Network, where)
+	}}}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("performing request: %v", err)
+	}
+	return response, nil
 }
 
 // adminAddress is where the admin API of the running server listens: as given,
