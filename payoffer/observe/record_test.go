@@ -3,13 +3,13 @@ package observe
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 
 func openLedger(t *testing.T) *ledger.Ledger {
 	t.Helper()
-	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+	book := ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now)
 	require.NoError(t, book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, book.Close()) })
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "card"}))

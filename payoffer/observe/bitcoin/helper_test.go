@@ -3,7 +3,6 @@ package bitcoin
 import (
 	"encoding/hex"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
@@ -69,7 +69,7 @@ type bench struct {
 func newBench(t testing.TB, account string) *bench {
 	t.Helper()
 	b := &bench{TB: t, clock: &clock{now: start}, rate: rate.Rate{MicroUSD: 90_000_000_000, At: start}}
-	b.book = ledger.NewSQLite(filepath.Join(t.TempDir(), "book.db"), b.clock.Now)
+	b.book = ledger.NewSQLite(payoffertest.LedgerFile(t), b.clock.Now)
 	require.NoError(t, b.book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, b.book.Close()) })
 	rail, err := offer.NewBitcoin(account, "Shop", 4200)

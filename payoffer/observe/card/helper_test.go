@@ -3,7 +3,6 @@ package card
 import (
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -56,7 +55,7 @@ func openLedger(t testing.TB, path string, now func() time.Time) *ledger.Ledger 
 
 func tempLedger(t testing.TB) *ledger.Ledger {
 	t.Helper()
-	return openLedger(t, filepath.Join(t.TempDir(), "ledger.db"), newClock().Now)
+	return openLedger(t, payoffertest.LedgerFile(t), newClock().Now)
 }
 
 // rig is an observer between a processor and a ledger, on one clock.
@@ -71,7 +70,7 @@ type rig struct {
 // newRig makes an observer with webhooks and API, which change may alter.
 func newRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{clock: newClock(), path: filepath.Join(t.TempDir(), "ledger.db")}
+	r := &rig{clock: newClock(), path: payoffertest.LedgerFile(t)}
 	r.processor = payoffertest.NewProcessor(testKey, r.clock.Now)
 	r.book = openLedger(t, r.path, r.clock.Now)
 	r.Observer = r.observer(t, change)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 const (
@@ -52,7 +52,7 @@ func open(t *testing.T, endpoints int) *till {
 	require.NoError(t, err)
 	s.config.USDC, err = offer.NewUSDC("usdc", network, payee, 42_00)
 	require.NoError(t, err)
-	s.book = &book{Ledger: ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), s.clock)}
+	s.book = &book{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(t), s.clock)}
 	require.NoError(t, s.book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, s.book.Close()) })
 	require.NoError(t, s.book.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true}))

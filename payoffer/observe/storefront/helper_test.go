@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +75,7 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 		t: t, shop: payoffertest.NewStorefront(t, testToken), log: new(bytes.Buffer),
 		time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 	}
-	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), f.now)
+	book := ledger.NewSQLite(payoffertest.LedgerFile(t), f.now)
 	require.NoError(t, book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, book.Close()) })
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar"}))
