@@ -47,11 +47,7 @@ func (o *Observer) watch(index uint32) (watched, error) {
 // readAddresses reads what was paid to the addresses that are due.
 func (o *Observer) readAddresses(ctx context.Context, r *reading) error {
 	if !o.config.Rail.Extended() {
-		w, err := o.watch(0)
-		if err != nil {
-			return err
-		}
-		_, err = o.readAddress(ctx, r, w, max(r.origin, r.Height))
+		_, err := o.readAddress(ctx, r, 0, max(r.origin, r.Height))
 		return err
 	}
 	oldest, err := o.advance(ctx, r)
@@ -61,9 +57,13 @@ func (o *Observer) readAddresses(ctx context.Context, r *reading) error {
 	return o.readSlowly(ctx, r, oldest)
 }
 
-// readAddress reads the payments to an address above a height, if anything has
+// readAddress reads the payments to the address at an index above a height, if anything has
 // changed there since it was read last.
-func (o *Observer) readAddress(ctx context.Context, r *reading, w watched, above int64) (stats, error) {
+func (o *Observer) readAddress(ctx context.Context, r *reading, index uint32, above int64) (stats, error) {
+	w, err := o.watch(index)
+	if err != nil {
+		return stats{}, err
+	}
 	s, err := r.stats(ctx, w.address)
 	if err != nil {
 		return s, err
@@ -129,11 +129,7 @@ func (o *Observer) readSlowly(ctx context.Context, r *reading, oldest uint32) er
 	}
 	end := min(int64(m.walking)+max(slowAtOnce, int64(oldest)/int64(slowEvery/pollEvery)+1), int64(oldest))
 	for ; int64(m.walking) < end; m.walking++ {
-		w, err := o.watch(m.walking)
-		if err != nil {
-			return err
-		}
-		if _, err := o.readAddress(ctx, r, w, r.origin); err != nil {
+		if _, err := o.readAddress(ctx, r, m.walking, r.origin); err != nil {
 			return err
 		}
 	}

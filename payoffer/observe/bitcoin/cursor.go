@@ -25,7 +25,7 @@ func parsePosition(c ledger.Cursor) (position, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(c.Position)))
 	d.DisallowUnknownFields()
 	p := position{anchor: c.Anchor}
-	if d.Decode(&p) != nil || ended(d) != nil || !within(&p.Height, maxHeight) || p.Index != nil && *p.Index > maxIndex {
+	if d.Decode(&p) != nil || ended(d) != nil || !within(p.Height, maxHeight) || p.Index != nil && *p.Index > maxIndex {
 		return position{}, errMalformed
 	}
 	if !hash256.MatchString(c.Anchor) {
@@ -58,9 +58,9 @@ func (o *Observer) position(ctx context.Context) (p position, found bool, err er
 	return p, true, nil
 }
 
-func (o *Observer) cursor(p position) (ledger.Cursor, error) {
-	text, err := json.Marshal(p)
+func (o *Observer) cursor(p position) ledger.Cursor {
+	text, _ := json.Marshal(p) // it is two numbers
 	return ledger.Cursor{
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Position: string(text), Anchor: p.anchor, OKAt: o.config.Now().Unix(),
-	}, err
+	}
 }

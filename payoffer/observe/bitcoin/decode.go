@@ -32,10 +32,17 @@ var (
 )
 
 // stats are an address's transactions, counted, and its outputs.
-type stats struct{ Chain, Mempool counts }
+type stats struct {
+	Chain   counts `json:"chain_stats"`
+	Mempool counts `json:"mempool_stats"`
+}
 
 // counts is one half of an address's statistics.
-type counts struct{ Transactions, Funded, Spent int64 }
+type counts struct {
+	Transactions int64 `json:"tx_count"`
+	Funded       int64 `json:"funded_txo_count"`
+	Spent        int64 `json:"spent_txo_count"`
+}
 
 // outpoint names an output.
 type outpoint struct {
@@ -57,8 +64,8 @@ type input struct {
 
 // output is an amount in satoshis and its script in hexadecimal.
 type output struct {
-	Script string
-	Value  int64
+	Script string `json:"scriptpubkey"`
+	Value  int64  `json:"value"`
 }
 
 // status is where a transaction stands; Time is the block's, in Unix seconds.
@@ -71,10 +78,10 @@ type status struct {
 
 // transaction is the part of a transaction that a receipt needs.
 type transaction struct {
-	ID      string
-	Inputs  []input
-	Outputs []output
-	Status  status
+	ID      string   `json:"txid"`
+	Inputs  []input  `json:"vin"`
+	Outputs []output `json:"vout"`
+	Status  status   `json:"status"`
 }
 
 // spending is the transaction that spends an output, if any.
@@ -86,8 +93,111 @@ type spending struct {
 
 // block is a block's own hash and time.
 type block struct {
-	ID        string
-	Timestamp int64
+	ID        string `json:"id"`
+	Timestamp int64  `json:"timestamp"`
+}
+
+// A member that is missing is no zero: what is read is set to missing before.
+const missing = -1
+
+func (b *block) UnmarshalJSON(text []byte) error {
+	type plain block
+	*b = block{Timestamp: missing}
+	if json.Unmarshal(text, (*plain)(b)) != nil || !hash256.MatchString(b.ID) || !within(b.Timestamp, maxTime) {
+		return errMalformed
+	}
+	return nil
+}
+
+func (s *stats) UnmarshalJSON(text []byte) error {
+	type plain stats
+	none := counts{missing, missing, missing}
+	*s = stats{none, none}
+	if json.Unmarshal(text, (*plain)(s)) != nil {
+		return errMalformed
+	}
+	for _, c := range []counts{s.Chain, s.Mempool} {
+		if !within(c.Transactions, maxSatoshis) || !within(c.Funded, maxSatoshis) || !within(c.Spent, maxSatoshis) {
+			return errMalformed
+		}
+	}
+	return nil
+}
+
+func (s *spending) UnmarshalJSON(text []byte) error {
+	var wire struct {
+		Spent       *bool   `json:"spent"`
+		Transaction string  `json:"txid"`
+		Status      *status `json:"status"`
+	}
+	switch {
+	case json.Unmarshal(text, &wire) != nil || wire.Spent == nil:
+		return errMalformed
+	case !*wire.Spent:
+		*s = spending{}
+	case wire.Status == nil || !hash256.MatchString(wire.Transaction):
+		return errMalformed
+	default:
+		*s = spending{true, wire.Transaction, *wire.Status}
+	}
+	return nil
+}
+
+func (t *transaction) UnmarshalJSON(text []byte) error {
+	type plain transaction
+	*t = transaction{Status: status{Height: missing}}
+	if json.Unmarshal(text, (*plain)(t)) != nil || !hash256.MatchString(t.ID) ||
+		len(t.Inputs) == 0 || len(t.Outputs) == 0 || t.Status.Height == missing {
+		return errMalformed
+	}
+	return nil
+}
+
+func (in *input) UnmarshalJSON(text []byte) error {
+	var wire struct {
+		Transaction string  `json:"txid"`
+		Index       *uint32 `json:"vout"`
+		Prevout     *output `json:"prevout"`
+	}
+	if json.Unmarshal(text, &wire) != nil || !hash256.MatchString(wire.Transaction) || wire.Index == nil {
+		return errMalformed
+	}
+	*in = input{outpoint: outpoint{wire.Transaction, *wire.Index}}
+	if wire.Prevout != nil {
+		in.Script = wire.Prevout.Script
+	}
+	return nil
+}
+
+func (o *output) UnmarshalJSON(text []byte) error {
+	type plain output
+	*o = output{Script: "missing", Value: missing}
+	if json.Unmarshal(text, (*plain)(o)) != nil || !validScript(o.Script) || !within(o.Value, maxSatoshis) {
+		return errMalformed
+	}
+	return nil
+}
+
+// UnmarshalJSON takes a block for a confirmed transaction only: elsewhere it is
+// noise.
+func (s *status) UnmarshalJSON(text []byte) error {
+	wire := struct {
+		Confirmed *bool  `json:"confirmed"`
+		Height    int64  `json:"block_height"`
+		Block     string `json:"block_hash"`
+		Time      int64  `json:"block_time"`
+	}{Height: missing, Time: missing}
+	switch {
+	case json.Unmarshal(text, &wire) != nil || wire.Confirmed == nil:
+		return errMalformed
+	case !*wire.Confirmed:
+		*s = status{}
+	case !within(wire.Height, maxHeight) || !hash256.MatchString(wire.Block) || !within(wire.Time, maxTime):
+		return errMalformed
+	default:
+		*s = status{true, wire.Height, wire.Block, wire.Time}
+	}
+	return nil
 }
 
 func decodeHeight(r io.Reader) (int64, error) {
@@ -116,64 +226,6 @@ func decodeText(r io.Reader, form *regexp.Regexp) (string, error) {
 	return text, nil
 }
 
-func decodeBlock(r io.Reader) (block, error) {
-	var wire struct {
-		ID        string
-		Timestamp *int64
-	}
-	if err := decodeJSON(r, &wire); err != nil {
-		return block{}, err
-	}
-	if !hash256.MatchString(wire.ID) || !within(wire.Timestamp, maxTime) {
-		return block{}, errMalformed
-	}
-	return block{wire.ID, *wire.Timestamp}, nil
-}
-
-func decodeStats(r io.Reader) (stats, error) {
-	type half struct {
-		Transactions *int64 `json:"tx_count"`
-		Funded       *int64 `json:"funded_txo_count"`
-		Spent        *int64 `json:"spent_txo_count"`
-	}
-	var wire struct {
-		Chain   half `json:"chain_stats"`
-		Mempool half `json:"mempool_stats"`
-	}
-	if err := decodeJSON(r, &wire); err != nil {
-		return stats{}, err
-	}
-	for _, h := range []half{wire.Chain, wire.Mempool} {
-		if !within(h.Transactions, maxSatoshis) || !within(h.Funded, maxSatoshis) || !within(h.Spent, maxSatoshis) {
-			return stats{}, errMalformed
-		}
-	}
-	read := func(h half) counts { return counts{*h.Transactions, *h.Funded, *h.Spent} }
-	return stats{read(wire.Chain), read(wire.Mempool)}, nil
-}
-
-func decodeSpending(r io.Reader) (spending, error) {
-	var wire struct {
-		Spent       *bool
-		Transaction string `json:"txid"`
-		Status      *wireStatus
-	}
-	if err := decodeJSON(r, &wire); err != nil {
-		return spending{}, err
-	}
-	if wire.Spent == nil {
-		return spending{}, errMalformed
-	}
-	if !*wire.Spent {
-		return spending{}, nil
-	}
-	if !hash256.MatchString(wire.Transaction) {
-		return spending{}, errMalformed
-	}
-	s, err := wire.Status.read()
-	return spending{true, wire.Transaction, s}, err
-}
-
 // decodeTransactions reads a list, one transaction at a time: only what a
 // receipt needs is kept of them.
 func decodeTransactions(r io.Reader) ([]transaction, error) {
@@ -183,13 +235,9 @@ func decodeTransactions(r io.Reader) ([]transaction, error) {
 	}
 	var txs []transaction
 	for d.More() {
-		var wire wireTransaction
-		if err := d.Decode(&wire); err != nil || len(txs) == maxListed {
+		var tx transaction
+		if d.Decode(&tx) != nil || len(txs) == maxListed {
 			return nil, errMalformed
-		}
-		tx, err := wire.read()
-		if err != nil {
-			return nil, err
 		}
 		txs = append(txs, tx)
 	}
@@ -199,21 +247,13 @@ func decodeTransactions(r io.Reader) ([]transaction, error) {
 	return txs, ended(d)
 }
 
-func decodeTransaction(r io.Reader) (transaction, error) {
-	var wire wireTransaction
-	if err := decodeJSON(r, &wire); err != nil {
-		return transaction{}, err
-	}
-	return wire.read()
-}
-
 // decodeJSON reads one value and nothing after it.
-func decodeJSON(r io.Reader, v any) error {
+func decodeJSON[T any](r io.Reader) (value T, err error) {
 	d := json.NewDecoder(r)
-	if err := d.Decode(v); err != nil {
-		return errMalformed
+	if d.Decode(&value) != nil || ended(d) != nil {
+		return *new(T), errMalformed
 	}
-	return ended(d)
+	return value, nil
 }
 
 func ended(d *json.Decoder) error {
@@ -223,7 +263,7 @@ func ended(d *json.Decoder) error {
 	return nil
 }
 
-func within(n *int64, limit int64) bool { return n != nil && *n >= 0 && *n <= limit }
+func within(n, limit int64) bool { return n >= 0 && n <= limit }
 
 func validScript(s string) bool {
 	_, err := hex.DecodeString(s)

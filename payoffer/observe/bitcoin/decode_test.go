@@ -3,6 +3,8 @@ package bitcoin
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,7 +24,7 @@ const published = `{"txid":"f4184fc596403b9d638783cf57adfe4c75c605f6356fbc913385
 "status":{"confirmed":true,"block_height":170,"block_hash":"00000000d1145790a8694403d4063f323d499e655c83426834d4ce2f8dd4a2ee","block_time":1231731025}}`
 
 func TestATransactionOfThePublicAPIIsRead(t *testing.T) {
-	tx, err := decodeTransaction(strings.NewReader(published))
+	tx, err := decodeJSON[transaction](strings.NewReader(published))
 	require.NoError(t, err)
 	require.Equal(t, "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16", tx.ID)
 	require.Equal(t, status{true, 170, "00000000d1145790a8694403d4063f323d499e655c83426834d4ce2f8dd4a2ee", 1231731025}, tx.Status)
@@ -36,9 +38,40 @@ func TestATransactionOfThePublicAPIIsRead(t *testing.T) {
 }
 
 func TestTheNullInputOfACoinbaseIsRead(t *testing.T) {
-	_, err := decodeTransaction(strings.NewReader(`{"txid":"` + strings.Repeat("a", 64) + `","vin":[{"txid":"` + strings.Repeat("0", 64) +
+	_, err := decodeJSON[transaction](strings.NewReader(`{"txid":"` + strings.Repeat("a", 64) + `","vin":[{"txid":"` + strings.Repeat("0", 64) +
 		`","vout":4294967295,"prevout":null,"is_coinbase":true}],"vout":[{"scriptpubkey":"","value":0}],"status":{"confirmed":false}}`))
 	require.NoError(t, err)
+}
+
+// What every Esplora sends is required: a member that is left out, or null, is no zero.
+func TestAMemberThatIsMissingIsNoZero(t *testing.T) {
+	hash := strings.Repeat("a", 64)
+	half := `{"tx_count":1,"funded_txo_count":1,"spent_txo_count":0}`
+	place := `{"confirmed":true,"block_height":0,"block_hash":"` + hash + `","block_time":0}`
+	decoders := map[string]func(io.Reader) error{
+		published:                             decoded(decodeJSON[transaction]),
+		place:                                 decoded(decodeJSON[status]),
+		`{"id":"` + hash + `","timestamp":0}`: decoded(decodeJSON[block]),
+		`{"chain_stats":` + half + `,"mempool_stats":` + half + `}`:   decoded(decodeJSON[stats]),
+		`{"spent":true,"txid":"` + hash + `","status":` + place + `}`: decoded(decodeJSON[spending]),
+	}
+	members := regexp.MustCompile(`"(txid|vin|vout|scriptpubkey|value|status|confirmed|block_height|block_hash|block_time|id|timestamp|` +
+		`\w+_stats|\w+_count|spent)":`)
+	for text, decode := range decoders {
+		require.NoError(t, decode(strings.NewReader(text)))
+		for _, at := range members.FindAllStringIndex(text, -1) {
+			name := text[at[0]+1 : at[1]-2]
+			left := text[:at[0]+1] + "other" + text[at[1]-2:]
+			require.Equal(t, errMalformed, decode(strings.NewReader(left)), "%s in %s", name, text)
+		}
+	}
+}
+
+func decoded[T any](decode func(io.Reader) (T, error)) func(io.Reader) error {
+	return func(r io.Reader) error {
+		_, err := decode(r)
+		return err
+	}
 }
 
 func requireHash(t *testing.T, s string) {
@@ -95,21 +128,21 @@ func FuzzDecode(f *testing.F) {
 		if err2 == nil {
 			requireHash(t, hash)
 		}
-		b, err3 := decodeBlock(read())
+		b, err3 := decodeJSON[block](read())
 		if err3 == nil {
 			requireHash(t, b.ID)
 			require.True(t, b.Timestamp >= 0 && b.Timestamp <= maxTime)
 		}
-		s, err4 := decodeStats(read())
+		s, err4 := decodeJSON[stats](read())
 		if err4 == nil {
 			require.True(t, s.Chain.Transactions >= 0 && s.Mempool.Transactions >= 0)
 		}
-		sp, err5 := decodeSpending(read())
+		sp, err5 := decodeJSON[spending](read())
 		if err5 == nil && sp.Spent {
 			requireHash(t, sp.Transaction)
 			requireStatus(t, sp.Status)
 		}
-		tx, err6 := decodeTransaction(read())
+		tx, err6 := decodeJSON[transaction](read())
 		if err6 == nil {
 			requireTransaction(t, tx)
 		}

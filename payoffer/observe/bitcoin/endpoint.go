@@ -97,11 +97,8 @@ func (e *endpoint) ready(ctx context.Context, caip2 string) error {
 		return nil
 	}
 	first, err := e.blockAt(ctx, 0)
-	if errors.Is(err, errNotFound) {
-		return e.fail(observe.ErrBadAnswer)
-	}
 	if err != nil {
-		return err
+		return e.required(err)
 	}
 	if !strings.HasPrefix(first, strings.TrimPrefix(caip2, "bip122:")) {
 		return e.fail(observe.ErrWrongChain)

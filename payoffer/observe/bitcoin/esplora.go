@@ -24,7 +24,7 @@ func (e *endpoint) blockAt(ctx context.Context, height int64) (hash string, err 
 
 // blockTime is the time of a block, in Unix seconds.
 func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
-	b, err := get(ctx, e, maxText, decodeBlock, "block", hash)
+	b, err := get(ctx, e, maxText, decodeJSON[block], "block", hash)
 	if err == nil && b.ID != hash {
 		err = e.fail(observe.ErrBadAnswer)
 	}
@@ -33,7 +33,7 @@ func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
 
 // stats counts the transactions of an address.
 func (e *endpoint) stats(ctx context.Context, address string) (stats, error) {
-	s, err := get(ctx, e, maxText, decodeStats, "address", address)
+	s, err := get(ctx, e, maxText, decodeJSON[stats], "address", address)
 	return s, e.required(err)
 }
 
@@ -60,7 +60,7 @@ func (e *endpoint) transactions(ctx context.Context, path ...string) ([]transact
 
 // transaction looks one transaction up.
 func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, error) {
-	tx, err := get(ctx, e, maxAnswer, decodeTransaction, "tx", txid)
+	tx, err := get(ctx, e, maxAnswer, decodeJSON[transaction], "tx", txid)
 	if err == nil && tx.ID != txid {
 		err = e.fail(observe.ErrBadAnswer)
 	}
@@ -70,7 +70,7 @@ func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, e
 // spender says what spends an output. An output that the endpoint does not
 // know is not spent as far as it can tell.
 func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
-	s, err := get(ctx, e, maxText, decodeSpending, "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
+	s, err := get(ctx, e, maxText, decodeJSON[spending], "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
 	if errors.Is(err, errNotFound) {
 		return spending{}, nil
 	}

@@ -21,9 +21,12 @@ type search struct {
 }
 
 // restore raises the index of the current address past every one that was paid
-// to, once a process: the ledger may be new, or restored from an old copy. It
-// reports whether it is done; a long search takes several rounds.
-func (o *Observer) restore(ctx context.Context, r *reading) (done bool, err error) {
+// to, once a process: the ledger may be new, or restored from an old copy. A long
+// search takes several rounds.
+func (o *Observer) restore(ctx context.Context, r *reading) error {
+	if !o.config.Rail.Extended() {
+		return nil
+	}
 	s := r.memory.search
 	if !s.started {
 		s.started = true
@@ -37,25 +40,23 @@ func (o *Observer) restore(ctx context.Context, r *reading) (done bool, err erro
 		}
 		w, err := o.watch(s.at)
 		if err != nil {
-			return false, err
+			return err
 		}
 		found, err := r.stats(ctx, w.address)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if s.at++; found.Chain.Transactions > 0 {
 			s.next = s.at
 		}
 	}
 	r.memory.search = s
-	if !s.done {
+	if r.restoring = !s.done; r.restoring {
 		o.search = s
-		return false, nil
-	}
-	if r.Index == nil || *r.Index < s.next {
+	} else if r.Index == nil || *r.Index < s.next {
 		r.Index = &s.next
 	}
-	return true, nil
+	return nil
 }
 
 // advance reads the current address and the last ones before it, and moves on
@@ -76,11 +77,7 @@ func (o *Observer) advance(ctx context.Context, r *reading) (oldest uint32, err 
 		if i == oldest+searchAtOnce {
 			return 0, r.fail(observe.ErrBadAnswer) // every address cannot be used
 		}
-		w, err := o.watch(i)
-		if err != nil {
-			return 0, err
-		}
-		s, err := o.readAddress(ctx, r, w, r.origin)
+		s, err := o.readAddress(ctx, r, i, r.origin)
 		if err != nil {
 			return 0, err
 		}

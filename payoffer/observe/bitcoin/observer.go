@@ -91,7 +91,7 @@ func New(c Config) (*Observer, error) {
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{
-		config: c, quotes: newQuotes(), memory: newMemory(),
+		config: c, quotes: quotes{wake: make(chan struct{}, 1)}, memory: newMemory(),
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	o.reading = source.Loop{
@@ -206,5 +206,3 @@ func (o *Observer) publish(index uint32) error {
 
 // final is the depth at which a block is final.
 func (o *Observer) final() int64 { return max(minFinal, int64(o.config.Confirmations)+finalMargin) }
-
-func isLedger(err error) bool { return source.Code(err) == observe.ErrLedger }

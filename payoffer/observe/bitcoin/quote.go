@@ -26,7 +26,7 @@ const (
 // quotes are the amounts that were published last, newest at the end.
 type quotes struct {
 	wake chan struct{}
-	mu   *sync.Mutex
+	mu   sync.Mutex
 	last []quote
 }
 
@@ -34,8 +34,6 @@ type quote struct {
 	satoshis, cents int64
 	at, noted       time.Time // noted is zero until the ledger has it
 }
-
-func newQuotes() quotes { return quotes{wake: make(chan struct{}, 1), mu: new(sync.Mutex)} }
 
 // Quoted remembers that an amount in satoshis is published now for one in US
 // cents: who pays exactly that within an hour has paid that value. It never

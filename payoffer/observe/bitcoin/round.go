@@ -10,6 +10,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -126,7 +127,7 @@ func (o *Observer) ask(ctx context.Context, k recalled) (best *reading, last err
 			continue
 		}
 		r, err := o.read(ctx, e, k)
-		if ctx.Err() != nil || isLedger(err) {
+		if ctx.Err() != nil || source.Code(err) == observe.ErrLedger {
 			return nil, err
 		}
 		e.note(err)
@@ -166,33 +167,19 @@ func (o *Observer) attempt(ctx context.Context, e *endpoint, k recalled) (*readi
 		endpoint: e, recalled: k, hashes: make(map[int64]string), sightings: make(map[string]ledger.Sighting),
 		memory: o.memory.clone(),
 	}
-	if err := r.open(ctx, o.config.Now()); err != nil {
-		return nil, err
-	}
-	if err := o.begin(ctx, r); err != nil {
-		return nil, err
-	}
-	if o.config.Rail.Extended() {
-		done, err := o.restore(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		if r.restoring = !done; r.restoring {
-			return r, nil
+	for _, step := range []func(context.Context, *reading) error{
+		o.open, o.begin, o.restore, o.readAddresses, o.recheck, o.close,
+	} {
+		if err := step(ctx, r); err != nil || r.restoring {
+			return r, err
 		}
 	}
-	if err := o.readAddresses(ctx, r); err != nil {
-		return nil, err
-	}
-	if err := o.recheck(ctx, r); err != nil {
-		return nil, err
-	}
-	return r, r.close(ctx, o.final())
+	return r, nil
 }
 
 // open reads the newest block, and checks that the endpoint has the history
 // that was read before.
-func (r *reading) open(ctx context.Context, now time.Time) (err error) {
+func (o *Observer) open(ctx context.Context, r *reading) (err error) {
 	if r.tip.height, err = r.height(ctx); err != nil {
 		return err
 	}
@@ -205,7 +192,7 @@ func (r *reading) open(ctx context.Context, now time.Time) (err error) {
 	if r.tip.time, err = r.memory.blockTime(ctx, r.endpoint, r.tip.hash); err != nil {
 		return err
 	}
-	r.stale = now.Unix()-r.tip.time > int64(staleAfter/time.Second)
+	r.stale = o.config.Now().Unix()-r.tip.time > int64(staleAfter/time.Second)
 	if !r.found {
 		return nil
 	}
@@ -260,7 +247,7 @@ func (r *reading) depth(ctx context.Context, s status) (int64, error) {
 
 // close checks that the tip is still on the best chain, and so that all was
 // read from one history, and moves the position up to the last final block.
-func (r *reading) close(ctx context.Context, final int64) error {
+func (o *Observer) close(ctx context.Context, r *reading) error {
 	hash, err := r.blockAt(ctx, r.tip.height)
 	if errors.Is(err, errNotFound) || err == nil && hash != r.tip.hash {
 		return errMoved
@@ -269,7 +256,7 @@ func (r *reading) close(ctx context.Context, final int64) error {
 		return err
 	}
 	r.memory.tip = r.tip
-	height := max(0, r.tip.height-final+1)
+	height := max(0, r.tip.height-o.final()+1)
 	if r.found && height <= r.Height {
 		r.next.Height, r.next.anchor = r.Height, r.anchor
 		return nil
@@ -296,10 +283,7 @@ func (o *Observer) commit(ctx context.Context, r *reading) error {
 	if found {
 		r.next = r.next.later(stored)
 	}
-	cursor, err := o.cursor(r.next)
-	if err != nil {
-		return err
-	}
+	cursor := o.cursor(r.next)
 	refused, err := observe.Record(ctx, o.config.Ledger, &cursor, r.inOrder()...)
 	if err != nil {
 		return err
