@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -81,4 +82,24 @@ func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (
 		return 0, ErrNoLedger
 	}
 	return origin, nil
+}
+
+// Evidence is what a sighting rests on, as JSON: numbers and texts.
+func Evidence(of any) json.RawMessage {
+	encoded, err := json.Marshal(of)
+	if err != nil {
+		panic("observe: " + err.Error())
+	}
+	return encoded
+}
+
+// Restated is what the chain says of a receipt that it does not show: all as it
+// was read last, but for the state.
+func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sighting {
+	return &ledger.Sighting{
+		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
+		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
+		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Own: row.Own, Testnet: row.Testnet,
+		OccurredAt: row.OccurredAt, Cause: cause,
+	}
 }

@@ -86,7 +86,7 @@ func reorganized(t *testing.T) (*shop, payment) {
 	require.Equal(t, x402.Settled, s.pay(p).Status)
 	s.requireAgreement(1, 0)
 	s.reorganize(p)
-	require.NoError(t, s.evm.Follow(t.Context()))
+	require.NoError(t, s.evm.Round(t.Context()))
 	return s, p
 }
 
@@ -101,7 +101,7 @@ func TestASettlementThatLeftTheChainIsSubmittedAgain(t *testing.T) {
 	s.resolve(soon)
 	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 2)
 	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
-	require.NoError(t, s.evm.Follow(t.Context()))
+	require.NoError(t, s.evm.Round(t.Context()))
 	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
 	s.requireAgreement(1, 0)
 	s.requireDropped(1)
@@ -144,14 +144,14 @@ func TestASettlementThatMovedToAnotherBlockStaysSettled(t *testing.T) {
 	transaction := s.awaitTransfers(1)[0].Tx
 	before := s.receipts()
 	s.chain.Move(t, 1)
-	require.NoError(t, s.evm.Follow(t.Context()))
+	require.NoError(t, s.evm.Round(t.Context()))
 	s.requirePaid(p, transaction)
 	s.requireAgreement(1, 0)
 	after := s.receipts()
 	require.NotEqual(t, string(before[0].Evidence), string(after[0].Evidence), "it is in another block now")
 
 	s.chain.Finalize(t)
-	require.NoError(t, s.evm.Follow(t.Context()))
+	require.NoError(t, s.evm.Round(t.Context()))
 	require.True(t, s.receipts()[0].Final)
 	require.Equal(t, before[0].Version, s.receipts()[0].Version, "nobody is told of a payment twice")
 }
@@ -180,7 +180,7 @@ func TestAnObserverThatStartsAnewMakesReceiptsFinal(t *testing.T) {
 	s.chain.Finalize(t)
 	s.clock.pass(time.Hour)
 	_, evm := s.serve(cents, s.payee, s.chain.URL)
-	require.NoError(t, evm.Follow(t.Context()))
+	require.NoError(t, evm.Round(t.Context()))
 	require.True(t, s.receipts()[0].Final)
 	s.requireAgreement(1, 0)
 }

@@ -53,7 +53,7 @@ func TestTwoChainsAreSettledAndReceiptedApart(t *testing.T) {
 	// A reorganization of one chain is none of the other's business.
 	celo.reorganize(onCelo)
 	for _, s := range []*shop{sepolia, celo} {
-		require.NoError(t, s.evm.Follow(t.Context()))
+		require.NoError(t, s.evm.Round(t.Context()))
 	}
 	celo.requireOpen(onCelo)
 	sepolia.requirePaid(onSepolia, sepolia.awaitTransfers(1)[0].Tx)

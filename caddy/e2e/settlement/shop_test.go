@@ -111,7 +111,7 @@ func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc stri
 	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout, Now: s.clock.Now})
 	require.NoError(s, err)
 	evm, err := evm.New(evm.Config{
-		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, Ledger: s.book, Now: s.clock.Now,
+		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, FollowOnly: true, Ledger: s.book, Now: s.clock.Now,
 	})
 	require.NoError(s, err)
 	return x402.Rail{USDC: usdc, Facilitators: []*x402.Facilitator{facilitator}, Chain: evm}, evm

@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -87,9 +86,9 @@ func (o *Observer) missing(ctx context.Context, r *reading, row ledger.Receipt) 
 		return err
 	}
 	if conflict {
-		s := again(row, ledger.StatusDropped, "replaced")
+		s := observe.Restated(row, ledger.StatusDropped, "replaced")
 		s.Final = final
-		r.sightings[row.ExternalID] = s
+		r.sightings[row.ExternalID] = *s
 		return nil
 	}
 	if row.Status == ledger.StatusDropped {
@@ -101,15 +100,15 @@ func (o *Observer) missing(ctx context.Context, r *reading, row ledger.Receipt) 
 		r.memory.absent[row.ExternalID] = since
 	}
 	if o.config.Now().Sub(since) > evictedAfter && o.absentElsewhere(ctx, r, row.Transaction) {
-		r.sightings[row.ExternalID] = again(row, ledger.StatusDropped, "evicted")
+		r.sightings[row.ExternalID] = *observe.Restated(row, ledger.StatusDropped, "evicted")
 		return nil
 	}
-	s := again(row, ledger.StatusSeen, "reorg")
+	s := observe.Restated(row, ledger.StatusSeen, "reorg")
 	proof := evidenceOf(row)
 	proof.Block, proof.BlockHash = 0, ""
-	s.Evidence, err = json.Marshal(proof)
-	r.sightings[row.ExternalID] = s
-	return err
+	s.Evidence = observe.Evidence(proof)
+	r.sightings[row.ExternalID] = *s
+	return nil
 }
 
 // conflict reports whether another transaction spends what a receipt's

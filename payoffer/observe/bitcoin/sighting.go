@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // asset names the unit of every amount, the satoshi.
@@ -82,8 +83,8 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		// A payment without a value is followed until it has one.
 		s.Final = depth >= o.final() && s.USDCents != nil
 	}
-	s.Evidence, err = json.Marshal(proof)
-	return s, err
+	s.Evidence = observe.Evidence(proof)
+	return s, nil
 }
 
 // own reports whether a transaction spends the rail's own money: then its
@@ -95,14 +96,4 @@ func (o *Observer) own(tx transaction) bool {
 		}
 	}
 	return false
-}
-
-// again is a receipt as it was read last, in another state.
-func again(row ledger.Receipt, state ledger.Status, cause string) ledger.Sighting {
-	return ledger.Sighting{
-		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
-		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
-		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Own: row.Own, Testnet: row.Testnet,
-		OccurredAt: row.OccurredAt, Cause: cause,
-	}
 }

@@ -1,10 +1,10 @@
 package card
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // evidence is what is kept of a payment, to find it at the processor again.
@@ -42,7 +42,7 @@ func (s scope) session(f *fields, failed bool, event string, from way) (ledger.S
 	sighting := ledger.Sighting{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
 		Asset: strings.ToUpper(currency), Amount: amount, State: sessionState(paid, failed),
-		EvidenceLevel: from.level, Evidence: evidence{id, event}.encode(), Testnet: s.test,
+		EvidenceLevel: from.level, Evidence: observe.Evidence(evidence{id, event}), Testnet: s.test,
 		OccurredAt: created, Cause: from.cause,
 	}
 	if currency == "usd" {
@@ -60,12 +60,4 @@ func sessionState(paid string, failed bool) ledger.Status {
 	default:
 		return ledger.StatusSeen
 	}
-}
-
-func (e evidence) encode() json.RawMessage {
-	encoded, err := json.Marshal(e)
-	if err != nil {
-		panic("card: encode two texts: " + err.Error())
-	}
-	return encoded
 }

@@ -74,21 +74,15 @@ func (p *pass) ask(ctx context.Context, reach map[common.Hash]uint64) {
 func (p *pass) again(row ledger.Receipt) *ledger.Sighting {
 	transaction := common.HexToHash(row.Transaction)
 	t := p.tallies[transaction]
-	d := p.decide(p.view, &row, transaction, ordinalOf(row), t)
-	p.decided[row.ExternalID] = d.sure
-	if d.contested {
-		p.contested()
-	}
-	if t.failed != nil {
-		p.view.trouble(t.failed)
-	}
-	if !d.sure {
+	s := p.decide(&row, row.ExternalID, transaction, ordinalOf(row))
+	p.view.trouble(t.failed)
+	if !p.decided[row.ExternalID] {
 		p.partial = true
 		if t.behind > 0 {
 			p.view.trouble(&observe.Error{Code: observe.ErrLagging, Host: p.hosts()})
 		}
 	}
-	return d.sighting
+	return s
 }
 
 // ordinalOf is the last part of a receipt's external id.

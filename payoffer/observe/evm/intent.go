@@ -3,7 +3,6 @@ package evm
 import (
 	"cmp"
 	"context"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -30,10 +29,10 @@ const (
 // none, and an error.
 func (e *Observer) decisive(ctx context.Context) (*view, error) {
 	e.mu.Lock()
-	history := e.history
+	err := e.history
 	e.mu.Unlock()
-	if history != nil {
-		return nil, history
+	if err != nil {
+		return nil, err
 	}
 	v, err := e.look(ctx)
 	if err == nil && !v.quorum() {
@@ -50,9 +49,7 @@ func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction 
 	if err == nil {
 		s, found, err = e.proveIn(ctx, v, key, common.HexToHash(transaction))
 	}
-	if err != nil {
-		e.failed(err)
-	}
+	e.failed(err)
 	return s, found, err
 }
 
@@ -73,27 +70,20 @@ func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) 
 	if err == nil {
 		s, found, err = e.findIn(ctx, v, key, since)
 	}
-	if err != nil {
-		e.failed(err)
-	}
+	e.failed(err)
 	return s, found, err
 }
 
 func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, since int64) (ledger.Sighting, bool, error) {
-	hashes, errs := make([]common.Hash, len(v.readers)), make([]error, len(v.readers))
-	var work sync.WaitGroup
-	for i, r := range v.readers {
-		work.Go(func() {
-			var logs []log
-			if logs, errs[i] = e.search(ctx, r, key, topicUsed, since); len(logs) > 0 {
-				hashes[i] = logs[len(logs)-1].Transaction
-			}
-		})
-	}
-	work.Wait()
+	hashes, errs := each(v.readers, func(r *reader) (hash common.Hash, err error) {
+		logs, err := e.search(ctx, r, key, topicUsed, since)
+		if len(logs) > 0 {
+			hash = logs[len(logs)-1].Transaction
+		}
+		return hash, err
+	})
 	tried := map[common.Hash]bool{{}: true}
 	searched := 0
-	failed := cmp.Or(errs...)
 	for i, hash := range hashes {
 		if errs[i] == nil {
 			searched++
@@ -103,15 +93,12 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 		}
 		tried[hash] = true
 		s, found, err := e.proveIn(ctx, v, key, hash)
-		if found {
-			return s, true, nil
-		}
-		if err != nil {
-			return s, false, err
+		if found || err != nil {
+			return s, found, err
 		}
 	}
 	if searched < v.need {
-		return ledger.Sighting{}, false, failed
+		return ledger.Sighting{}, false, cmp.Or(errs...)
 	}
 	return ledger.Sighting{}, false, nil
 }
@@ -144,7 +131,6 @@ type authorization struct {
 	// canceled in a final block.
 	reason string
 	spent  bool
-	err    error
 }
 
 // Dead gives the reason why an authorization can never pay the rail any more,
@@ -154,21 +140,16 @@ type authorization struct {
 // that it was spent on the rail.
 func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error) {
 	v, err := e.decisive(ctx)
+	defer func() { e.failed(err) }()
 	if err != nil {
-		e.failed(err)
 		return "", err
 	}
-	said := make([]authorization, len(v.readers))
-	var work sync.WaitGroup
-	for i, r := range v.readers {
-		work.Go(func() { said[i] = e.authorization(ctx, r, key, validBefore) })
-	}
-	work.Wait()
+	said, errs := each(v.readers, func(r *reader) (authorization, error) { return e.authorization(ctx, r, key, validBefore) })
 	votes := 0
-	for _, a := range said {
+	for i, a := range said {
 		switch {
-		case a.err != nil:
-			err = a.err
+		case errs[i] != nil:
+			err = errs[i]
 		case a.reason != "":
 			votes++
 			reason = cmp.Or(reason, a.reason)
@@ -179,22 +160,19 @@ func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore i
 	if votes >= v.need {
 		return reason, nil
 	}
-	if err != nil {
-		e.failed(err)
-	}
 	return "", err
 }
 
-func (e *Observer) authorization(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (a authorization) {
-	a.spent, a.err = e.spent(ctx, r, key)
+func (e *Observer) authorization(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (a authorization, err error) {
+	a.spent, err = e.spent(ctx, r, key)
 	switch {
-	case a.err != nil:
+	case err != nil:
 	case a.spent:
-		a.reason, a.err = e.howSpent(ctx, r, key, validBefore)
+		a.reason, err = e.howSpent(ctx, r, key, validBefore)
 	case int64(r.final.Time) > validBefore:
 		a.reason = reasonExpired
 	}
-	return a
+	return a, err
 }
 
 // howSpent tells a canceled authorization and one that paid somebody else from
@@ -213,8 +191,8 @@ func (e *Observer) howSpent(ctx context.Context, r *reader, key ledger.IntentKey
 	if err != nil || len(logs) == 0 {
 		return "", err
 	}
-	receipt, _, err := r.canonical(ctx, logs[len(logs)-1].Transaction)
-	if err != nil || receipt == nil || len(e.used(receipt, key)) > 0 {
+	found, err := r.canonical(ctx, logs[len(logs)-1].Transaction)
+	if err != nil || found == nil || len(e.used(found.receipt, key)) > 0 {
 		return "", err
 	}
 	return reasonElsewhere, nil

@@ -1,8 +1,10 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -10,9 +12,31 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// suspicious is the number of logs from which on an answer may have been cut
-// off without a word.
-const suspicious = 100
+const (
+	// suspicious is the number of logs from which on an answer may have been
+	// cut off without a word.
+	suspicious = 100
+	// spanFirst is how many blocks are asked for at first, and spanMost how
+	// many at most: endpoints bound the blocks, the logs or the time of one
+	// query, each in its own way.
+	spanFirst = 1000
+	spanMost  = 5000
+)
+
+// span is how many blocks one endpoint is asked for at once: half as many
+// after each failure, a quarter more after each success.
+type span struct{ blocks atomic.Uint64 }
+
+func (s *span) size() uint64 { return cmp.Or(s.blocks.Load(), spanFirst) }
+
+func (s *span) grow() { s.blocks.Store(min(s.size()+max(s.size()/4, 1), spanMost)) }
+
+// shrink reports whether there is less to ask for than the size that failed.
+func (s *span) shrink() bool {
+	size := s.size()
+	s.blocks.Store(max(size/2, 1))
+	return size > 1
+}
 
 // filter chooses logs of one contract by their topics; nil means any.
 type filter struct {

@@ -63,20 +63,15 @@ type Config struct {
 	// Own tells the operator's own addresses (lower case) from the world's;
 	// nil means that there are none.
 	Own func(address string) bool
-	// Ledger keeps the receipts; *ledger.Ledger is one.
-	Ledger Ledger
-	// Transport carries the calls; nil means http.DefaultTransport.
+	// The rest is as package source says of all configurations.
+	Ledger    Ledger
 	Transport http.RoundTripper
-	// Now is the clock of the rail's health; nil means time.Now.
-	Now func() time.Time
-	// Random returns a number in [0, 1) and spreads the pauses; nil means
-	// math/rand/v2.
-	Random func() float64
-	// Logger is told when a trouble begins, changes and ends; nil tells nobody.
-	Logger *slog.Logger
+	Now       func() time.Time
+	Random    func() float64
+	Logger    *slog.Logger
 }
 
-// Ledger is what the observer needs of a ledger.
+// Ledger is what the observer needs of a ledger; *ledger.Ledger is one.
 type Ledger interface {
 	observe.Ledger
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
@@ -91,17 +86,16 @@ type Observer struct {
 	endpoints []*endpoint
 
 	// trouble, deepTold and wait are those of Run: what was logged last, and
-	// the time to the next round.
-	trouble  string
-	deepTold bool
-	wait     time.Duration
+	// the time to the next round. deep says that blocks far below the head
+	// stand in for final ones.
+	trouble        string
+	deep, deepTold bool
+	wait           time.Duration
 
 	mu     sync.Mutex
 	health observe.Health
 	// history is set while what was final has changed.
 	history error
-	// deep says that blocks far below the head stand in for final ones.
-	deep bool
 }
 
 // New prepares the observer of a rail and calls nobody.
@@ -138,8 +132,11 @@ func (e *Observer) Health() observe.Health {
 }
 
 // failed keeps the error of a look outside of the rounds, which say how well
-// the rail is observed.
+// the rail is observed; nil is none.
 func (e *Observer) failed(err error) {
+	if err == nil {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.health.LastError = source.Code(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // askBeside is how many transactions are asked for at the same time.
@@ -41,41 +42,36 @@ type tally struct {
 // them, if it is on the chain. One that does not show it and has not reached
 // the block at reach says nothing.
 func (v *view) tally(ctx context.Context, transaction common.Hash, reach uint64, read func(*receipt) []movement) tally {
-	receipts, blocks, errs := make([]*receipt, len(v.readers)), make([]*block, len(v.readers)), make([]error, len(v.readers))
-	var work sync.WaitGroup
-	for i, r := range v.readers {
-		work.Go(func() { receipts[i], blocks[i], errs[i] = r.canonical(ctx, transaction) })
-	}
-	work.Wait()
+	found, errs := each(v.readers, func(r *reader) (*placed, error) { return r.canonical(ctx, transaction) })
 	var t tally
 	for i, r := range v.readers {
 		switch {
 		case errs[i] != nil:
 			t.failed = errs[i]
-		case receipts[i] == nil && uint64(r.latest.Number) < reach:
+		case found[i] == nil && uint64(r.latest.Number) < reach:
 			t.behind++
 		default:
 			t.spoke++
-			t.count(receipts[i], blocks[i], read)
+			t.count(found[i], read)
 		}
 	}
 	return t
 }
 
 // count adds what one endpoint shows.
-func (t *tally) count(r *receipt, b *block, read func(*receipt) []movement) {
-	if r == nil || r.Status != 1 {
+func (t *tally) count(found *placed, read func(*receipt) []movement) {
+	if found == nil || found.Status != 1 {
 		return
 	}
 next:
-	for _, m := range read(r) {
+	for _, m := range read(found.receipt) {
 		for i := range t.candidates {
-			if t.candidates[i].is(b, m) {
+			if t.candidates[i].is(found.block, m) {
 				t.candidates[i].votes++
 				continue next
 			}
 		}
-		t.candidates = append(t.candidates, candidate{m, *b, 1})
+		t.candidates = append(t.candidates, candidate{m, *found.block, 1})
 	}
 }
 
@@ -116,50 +112,45 @@ func (v *view) tallies(ctx context.Context, reach map[common.Hash]uint64, read f
 	return found
 }
 
-// decision is what a tally makes of a movement.
-type decision struct {
-	// sighting is to be recorded, nil to leave the row as it is.
-	sighting *ledger.Sighting
-	// sure says that enough endpoints agree.
-	sure bool
-	// contested says that they contradict each other.
-	contested bool
-}
-
-// decide on a movement of a transaction. row is its receipt so far, nil for a
-// new one.
+// decide on a movement of a transaction by its tally. row is its receipt so far,
+// nil for a new one. The sighting is to be recorded, nil leaves the row as it is;
+// p.decided says whether enough endpoints agree.
 //
 // Enough endpoints confirm, and as many deny. Between these a movement is
 // seen: it is not counted, and not forgotten. A confirmed one stays while no
 // endpoint speaks against it and one shows it where it was; where the chain
 // does not reach so far any more, nothing stands for it.
-func (e *Observer) decide(v *view, row *ledger.Receipt, transaction common.Hash, ordinal int, t tally) decision {
+func (p *pass) decide(row *ledger.Receipt, id string, transaction common.Hash, ordinal int) (s *ledger.Sighting) {
+	v, t := p.view, p.tallies[transaction]
 	best, denied, contested := t.of(ordinal)
+	if contested {
+		p.contested()
+	}
 	held := row != nil && row.Status != ledger.StatusSeen && row.Status != ledger.StatusDropped
 	same := held && evidenceOf(*row).BlockHash == best.block.Hash
-	d := decision{contested: contested}
+	p.decided[id] = false
 	switch {
 	case best.votes >= v.need:
-		d.sure = true
+		p.decided[id] = true
 		// A head that goes back a little takes nothing back.
 		state := v.stateOf(best)
 		if same {
 			state = ledger.StatusConfirmed
 		}
-		d.sighting = e.sighting(transaction, best, state, v.final)
+		s = p.sighting(transaction, best, state, v.final)
 	case best.votes > 0:
 		if contested || !same {
-			d.sighting = e.sighting(transaction, best, ledger.StatusSeen, 0)
+			s = p.sighting(transaction, best, ledger.StatusSeen, 0)
 		}
 	case row == nil:
 	case denied >= v.need:
-		d.sure = true
-		d.sighting = restated(*row, ledger.StatusDropped, causeReorg)
-		d.sighting.Final = v.finalTime > row.OccurredAt+forgetAfter
+		p.decided[id] = true
+		s = observe.Restated(*row, ledger.StatusDropped, causeReorg)
+		s.Final = v.finalTime > row.OccurredAt+forgetAfter
 	case held && (denied > 0 || t.behind > 0 && t.failed == nil):
-		d.sighting = restated(*row, ledger.StatusSeen, causeUnproven)
+		s = observe.Restated(*row, ledger.StatusSeen, causeUnproven)
 	}
-	return d
+	return s
 }
 
 // stateOf is what a movement amounts to that enough endpoints show.

@@ -66,17 +66,10 @@ func (e *Observer) report(err error) {
 	default:
 		log.Warn("the chain can be read in part", "error", e.trouble)
 	}
-	if !e.deepTold && e.standsDeep() {
+	if e.deep && !e.deepTold {
 		e.deepTold = true
 		log.Warn("an RPC endpoint has no safe or finalized blocks; those far below its head count as such", "blocks", deepBlocks)
 	}
-}
-
-// standsDeep says whether an endpoint lacked the tags of finality.
-func (e *Observer) standsDeep() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.deep
 }
 
 // Round reads the chain once: the receipts that are not final, and every
@@ -86,20 +79,12 @@ func (e *Observer) standsDeep() bool {
 // concurrent use.
 func (e *Observer) Round(ctx context.Context) error {
 	for from := uint64(0); ; {
-		next, err := e.pass(ctx, from, !e.config.FollowOnly)
+		next, err := e.pass(ctx, from)
 		if next == 0 {
 			return err
 		}
 		from = next
 	}
-}
-
-// Follow is the part of a Round about receipts that are known: confirmed at
-// the configured level, dropped when their transaction left the chain, seen
-// again when it came back. It is not for concurrent use.
-func (e *Observer) Follow(ctx context.Context) error {
-	_, err := e.pass(ctx, 0, false)
-	return err
 }
 
 // pass is one look at the chain.
@@ -121,7 +106,7 @@ type pass struct {
 
 // pass follows what is known and scans from a block; 0 means after the cursor.
 // next is where to go on, 0 when the head was reached.
-func (e *Observer) pass(ctx context.Context, from uint64, scan bool) (next uint64, err error) {
+func (e *Observer) pass(ctx context.Context, from uint64) (next uint64, err error) {
 	p := &pass{Observer: e, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 	p.view, err = e.look(ctx)
 	if err == nil {
@@ -130,7 +115,7 @@ func (e *Observer) pass(ctx context.Context, from uint64, scan bool) (next uint6
 	if err == nil {
 		err = p.follow(ctx)
 	}
-	if err == nil && scan {
+	if err == nil && !e.config.FollowOnly {
 		next, err = p.scan(ctx, from)
 	}
 	if ctx.Err() != nil {

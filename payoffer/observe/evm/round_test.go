@@ -179,7 +179,7 @@ func TestAnEndpointWithoutFinalBlocksUsesDeepOnes(t *testing.T) {
 			s.requireRight()
 			require.True(t, s.row(payment).Final)
 			require.Equal(t, s.chain.head()-deepBlocks, s.cursor())
-			require.True(t, s.standsDeep())
+			require.True(t, s.deep)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
 			s := openRead(t, 1)
 			s.nodes[0].withoutTags(instead)
 			s.requireTrouble("bad_answer (one.example)", true)
-			require.False(t, s.standsDeep())
+			require.False(t, s.deep)
 		})
 	}
 	s := open(t, 1)
@@ -215,7 +215,7 @@ func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
 	s.requireTrouble("rate_limited (one.example)", true)
 	s.nodes[0].withoutTags(fault{status: 500})
 	s.requireTrouble("unreachable (one.example)", true)
-	require.False(t, s.standsDeep(), "to be limited is not to lack a tag")
+	require.False(t, s.deep, "to be limited is not to lack a tag")
 }
 
 // A chain that shows no new block for minutes hides what was paid since: the rail does not claim to know all.

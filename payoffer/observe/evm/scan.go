@@ -5,7 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -16,6 +16,77 @@ import (
 // stepsAtOnce is how many ranges of spanMost blocks are scanned before the
 // receipts that are known are followed again.
 const stepsAtOnce = 16
+
+// anchor reads the cursor, which stands at a final block, and requires that
+// the endpoints still show that block. While they show another one, nothing
+// they say is recorded: history has changed, or this is another chain.
+func (p *pass) anchor(ctx context.Context) error {
+	cursor, found, err := observe.Cursor(ctx, p.config.Ledger, p.config.OfferID, p.account)
+	if err != nil || !found || cursor.Position == "" {
+		return err
+	}
+	if p.covered, err = strconv.ParseUint(cursor.Position, 10, 64); err != nil {
+		return observe.ErrNoLedger
+	}
+	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
+	for _, r := range p.view.readers {
+		b, err := r.blockOnce(ctx, p.covered)
+		switch {
+		case err != nil:
+			behind[r] = err
+		case b == nil:
+			behind[r] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
+		case b.Hash == common.HexToHash(cursor.Anchor):
+			same++
+		default:
+			other[r] = &observe.Error{Code: observe.ErrDisagree, Host: r.host}
+		}
+	}
+	if len(other) >= p.view.need || same == 0 && len(other) > 0 {
+		return &observe.Error{Code: observe.ErrHistory, Host: p.hosts()}
+	}
+	p.view.leaveOut(other)
+	p.view.leaveOut(behind)
+	return p.view.usable()
+}
+
+// origin is the last block whose money is not counted. The first time it is
+// the head on which enough endpoints agree, unless one was configured.
+func (p *pass) origin(ctx context.Context) (uint64, error) {
+	first := int64(-1)
+	switch {
+	case p.config.FromBlock > 0:
+		first = int64(p.config.FromBlock - 1)
+	case p.view.quorum():
+		first = int64(p.view.head)
+	}
+	origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, first)
+	if err == nil && origin < 0 {
+		err = p.view.problem
+	}
+	return uint64(origin), err
+}
+
+// cursorAt makes the cursor at a final block, or none when that is no news or
+// the endpoints do not agree on its hash.
+func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
+	if number <= p.covered {
+		return nil
+	}
+	votes := make(map[common.Hash]int)
+	for _, r := range p.view.readers {
+		b, err := r.blockOnce(ctx, number)
+		if err != nil || b == nil {
+			continue
+		}
+		if votes[b.Hash]++; votes[b.Hash] >= p.view.need {
+			return &ledger.Cursor{
+				Offer: p.config.OfferID, Account: p.account, Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: p.config.Now().Unix(),
+			}
+		}
+	}
+	return nil
+}
 
 // scan reads every Transfer log after what the ledger holds for good, and from
 // a block, up to the head. It returns where to go on, or 0.
@@ -84,9 +155,7 @@ func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (whole b
 // It is sure when all are, also those that were decided on before.
 func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, sure bool) {
 	t := p.tallies[transaction]
-	if t.failed != nil {
-		p.view.trouble(t.failed)
-	}
+	p.view.trouble(t.failed)
 	sure = len(t.candidates) > 0
 	if !sure && t.failed == nil && t.behind == 0 {
 		p.contested() // a log without a transaction
@@ -94,13 +163,8 @@ func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, s
 	for _, c := range t.candidates {
 		id := p.externalID(transaction, c.ordinal)
 		if _, before := p.decided[id]; !before {
-			d := p.decide(p.view, nil, transaction, c.ordinal, t)
-			p.decided[id] = d.sure
-			if d.contested {
-				p.contested()
-			}
-			if d.sighting != nil {
-				sightings = append(sightings, *d.sighting)
+			if s := p.decide(nil, id, transaction, c.ordinal); s != nil {
+				sightings = append(sightings, *s)
 			}
 		}
 		sure = sure && p.decided[id]
@@ -128,16 +192,12 @@ func (p payments) sorted() []common.Hash {
 func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 	to := wordOf(p.payTo)
 	wanted := filter{p.token, []*common.Hash{&topicTransfer, nil, &to}}
-	logs, errs := make([][]log, len(p.view.readers)), make([]error, len(p.view.readers))
-	var work sync.WaitGroup
-	for i, r := range p.view.readers {
+	logs, errs := each(p.view.readers, func(r *reader) ([]log, error) {
 		if uint64(r.latest.Number) < high {
-			errs[i] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
-			continue
+			return nil, &observe.Error{Code: observe.ErrLagging, Host: r.host}
 		}
-		work.Go(func() { logs[i], errs[i] = r.logs(ctx, wanted, low, high) })
-	}
-	work.Wait()
+		return r.logs(ctx, wanted, low, high)
+	})
 	paid := payments{transactions: make(map[common.Hash]uint64)}
 	read := 0
 	for i := range logs {

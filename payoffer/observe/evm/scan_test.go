@@ -386,19 +386,6 @@ func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
 	require.Empty(t, s.Health().ObservedThrough)
 }
 
-// Follow is the part of a round about known receipts, also where the rail is scanned.
-func TestFollowScansNothing(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	known := s.chain.pay(price)
-	s.round()
-	s.chain.pay(price)
-	s.chain.finalize()
-	require.NoError(t, s.Follow(t.Context()))
-	require.Len(t, s.rows(), 1)
-	require.True(t, s.row(known).Final)
-}
-
 // A row that others wrote, and whose name is no movement's, is dropped as one that the chain does not show.
 func TestARowThatTheChainCannotShowIsDropped(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 const (
@@ -133,28 +134,14 @@ func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
 // confirmed in a block up to the final one.
 func (e *Observer) sighting(transaction common.Hash, c candidate, state ledger.Status, final uint64) *ledger.Sighting {
 	number := uint64(c.block.Number)
-	proof, err := json.Marshal(evidence{number, c.block.Hash, c.logIndex})
-	if err != nil {
-		panic("observe: " + err.Error()) // numbers and a hash
-	}
 	cents := c.amount / atomicPerCent
 	payer := strings.ToLower(c.from.Hex())
 	return &ledger.Sighting{
 		Offer: e.config.OfferID, Account: e.account, Rail: e.config.USDC.Name(),
 		ExternalID:  e.externalID(transaction, c.ordinal),
 		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents,
-		State: state, Final: state == ledger.StatusConfirmed && number <= final, EvidenceLevel: ledger.LevelChain, Evidence: proof,
-		Payer: payer, Own: e.config.Own(payer), Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
-	}
-}
-
-// restated is a sighting of a row that the chain does not show: all as it was,
-// but for the state.
-func restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sighting {
-	return &ledger.Sighting{
-		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
-		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
-		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Testnet: row.Testnet,
-		OccurredAt: row.OccurredAt, Cause: cause,
+		State: state, Final: state == ledger.StatusConfirmed && number <= final, EvidenceLevel: ledger.LevelChain,
+		Evidence: observe.Evidence(evidence{number, c.block.Hash, c.logIndex}),
+		Payer:    payer, Own: e.config.Own(payer), Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
 	}
 }

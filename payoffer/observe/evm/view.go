@@ -23,29 +23,31 @@ type reader struct {
 	latest, confirm, final *block
 	// deep says that a tag is missing and blocks far below the head stand in.
 	deep bool
+	// blocks are those read in this look: *block by number.
+	blocks sync.Map
+}
 
-	reading sync.Mutex
-	// blocks are those read in this look.
-	blocks map[uint64]*block
+// each asks all of them at the same time.
+func each[S, R any](of []S, ask func(S) (R, error)) ([]R, []error) {
+	answers, errs := make([]R, len(of)), make([]error, len(of))
+	var work sync.WaitGroup
+	for i, one := range of {
+		work.Go(func() { answers[i], errs[i] = ask(one) })
+	}
+	work.Wait()
+	return answers, errs
 }
 
 // heads reads the endpoint's heads, before anything else is read of it.
 func (e *endpoint) heads(ctx context.Context, confirm Level) (*reader, error) {
-	r := &reader{endpoint: e, blocks: make(map[uint64]*block)}
-	levels := []Level{Latest, confirm, Finalized}
-	blocks, errs := make([]*block, len(levels)), make([]error, len(levels))
-	var work sync.WaitGroup
-	for i, level := range levels {
-		work.Go(func() { blocks[i], errs[i] = e.tag(ctx, level) })
-	}
-	work.Wait()
+	blocks, errs := each([]Level{Latest, confirm, Finalized}, func(level Level) (*block, error) { return e.tag(ctx, level) })
 	if err := cmp.Or(errs...); err != nil {
 		return nil, err
 	}
 	if blocks[0] == nil {
 		return nil, e.bad()
 	}
-	r.latest, r.confirm, r.final = blocks[0], blocks[1], blocks[2]
+	r := &reader{endpoint: e, latest: blocks[0], confirm: blocks[1], final: blocks[2]}
 	if confirm == Latest {
 		r.confirm = r.latest
 	}
@@ -88,41 +90,41 @@ func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 
 // blockOnce reads a block once in a look.
 func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
-	r.reading.Lock()
-	b, known := r.blocks[number]
-	r.reading.Unlock()
-	if known {
-		return b, nil
+	if b, known := r.blocks.Load(number); known {
+		return b.(*block), nil
 	}
 	return r.blockAnew(ctx, number)
 }
 
 func (r *reader) blockAnew(ctx context.Context, number uint64) (*block, error) {
 	b, err := r.block(ctx, number)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		r.blocks.Store(number, b)
 	}
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	r.blocks[number] = b
-	return b, nil
+	return b, err
 }
 
-// canonical reads a transaction's receipt if its block is on the chain now. A
-// receipt alone may belong to a block that was left behind.
-func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*receipt, *block, error) {
+// placed is a receipt, and the block on the chain in which it stands.
+type placed struct {
+	*receipt
+	block *block
+}
+
+// canonical reads a transaction's receipt if its block is on the chain now; nil
+// for none. A receipt alone may belong to a block that was left behind.
+func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*placed, error) {
 	if known := r.remembered(transaction); known != nil {
 		b, err := r.blockOnce(ctx, uint64(known.BlockNumber))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if b != nil && b.Hash == known.BlockHash {
-			return known, b, nil
+			return &placed{known, b}, nil
 		}
 	}
 	got, err := r.receipt(ctx, transaction)
 	if err != nil || got == nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b, err := r.blockOnce(ctx, uint64(got.BlockNumber))
 	if err == nil && (b == nil || b.Hash != got.BlockHash) {
@@ -130,10 +132,10 @@ func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*recei
 		b, err = r.blockAnew(ctx, uint64(got.BlockNumber))
 	}
 	if err != nil || b == nil || b.Hash != got.BlockHash {
-		return nil, nil, err
+		return nil, err
 	}
 	r.remember(got)
-	return got, b, nil
+	return &placed{got, b}, nil
 }
 
 // view is what the endpoints that can be used showed in one look.
@@ -155,16 +157,12 @@ type view struct {
 // first when there is none to read.
 func (e *Observer) look(ctx context.Context) (*view, error) {
 	v := &view{need: min(2, len(e.endpoints))}
-	readers, errs := make([]*reader, len(e.endpoints)), make([]error, len(e.endpoints))
-	var work sync.WaitGroup
-	for i, endpoint := range e.endpoints {
-		work.Go(func() {
-			if errs[i] = endpoint.ready(ctx, e.config.USDC.Network.ChainID, e.token); errs[i] == nil {
-				readers[i], errs[i] = endpoint.heads(ctx, e.config.Confirm)
-			}
-		})
-	}
-	work.Wait()
+	readers, errs := each(e.endpoints, func(n *endpoint) (*reader, error) {
+		if err := n.ready(ctx, e.config.USDC.Network.ChainID, e.token); err != nil {
+			return nil, err
+		}
+		return n.heads(ctx, e.config.Confirm)
+	})
 	for i, r := range readers {
 		if errs[i] == nil {
 			v.readers = append(v.readers, r)
@@ -184,7 +182,7 @@ func (v *view) usable() error {
 	return nil
 }
 
-// trouble keeps the first problem.
+// trouble keeps the first problem; nil is none.
 func (v *view) trouble(err error) {
 	if v.problem == nil {
 		v.problem = err

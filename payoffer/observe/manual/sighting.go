@@ -1,10 +1,10 @@
 package manual
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // Entered is money that arrived. Of stored, what the entry leaves open is kept.
@@ -48,7 +48,7 @@ func (e Entry) payment(stored ledger.Receipt, cause string, now time.Time) ledge
 	}
 	s := e.sighting(stored, cause)
 	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = "USD", amount, &amount, ledger.StatusConfirmed, occurred
-	s.Evidence, _ = json.Marshal(map[string]string{"enteredAt": now.UTC().Format(time.RFC3339)}) // it is a string
+	s.Evidence = observe.Evidence(map[string]string{"enteredAt": now.UTC().Format(time.RFC3339)})
 	return s
 }
 

@@ -2,7 +2,6 @@ package storefront
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -97,7 +96,7 @@ const (
 func (o *Observer) sighting(sale, order string, price, at int64) ledger.Sighting {
 	return ledger.Sighting{
 		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: sale, Via: "link",
-		Asset: "USD", Amount: price, USDCents: &price, Evidence: evidence{"gumroad", sale, order}.encode(), OccurredAt: at,
+		Asset: "USD", Amount: price, USDCents: &price, Evidence: observe.Evidence(evidence{"gumroad", sale, order}), OccurredAt: at,
 	}
 }
 
@@ -106,14 +105,6 @@ type evidence struct {
 	Provider string `json:"provider"`
 	Sale     string `json:"sale"`
 	Order    string `json:"order"`
-}
-
-func (e evidence) encode() json.RawMessage {
-	encoded, err := json.Marshal(e)
-	if err != nil {
-		panic("storefront: encode three texts: " + err.Error()) // cannot fail
-	}
-	return encoded
 }
 
 // name has Run read a sale from the shop at once.
