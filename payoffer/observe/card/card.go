@@ -4,6 +4,7 @@
 package card
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,13 +55,9 @@ type Config struct {
 // Observer turns what the processor says into receipts. It is safe for
 // concurrent use.
 type Observer struct {
+	config   Config
 	money    scope
-	secret   string
-	ledger   observe.Ledger
 	provider *provider // nil without a key
-	now      func() time.Time
-	random   func() float64
-	log      *slog.Logger
 	started  time.Time
 	loop     source.Loop
 
@@ -87,10 +84,8 @@ func New(c Config) (*Observer, error) {
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{
-		money: scope{
-			offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
-		},
-		secret: c.Secret, ledger: c.Ledger, now: c.Now, random: c.Random, log: c.Logger, started: c.Now(),
+		config: c, started: c.Now(),
+		money: scope{offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode},
 	}
 	o.loop = source.Loop{
 		Round: o.round, Least: firstRetry, Most: maxRetry, Random: c.Random,
@@ -100,10 +95,7 @@ func New(c Config) (*Observer, error) {
 	if c.APIKey == "" {
 		return o, nil
 	}
-	if c.API == "" {
-		c.API = defaultAPI
-	}
-	api, err := offer.ParseURL(c.API)
+	api, err := offer.ParseURL(cmp.Or(c.API, defaultAPI))
 	if err != nil {
 		return nil, fmt.Errorf("the address of the card processor's API: %w", err)
 	}
@@ -119,11 +111,60 @@ func (o *Observer) scoped(ctx context.Context) (scope, error) {
 		return money, nil
 	}
 	// The first start of the account's first observer.
-	origin, err := observe.Origin(ctx, o.ledger, money.offer, money.account, o.started.Unix())
+	origin, err := observe.Origin(ctx, o.config.Ledger, money.offer, money.account, o.started.Unix())
 	if err != nil {
 		return scope{}, err
 	}
 	o.origin.Store(origin)
 	money.origin = origin
 	return money, nil
+}
+
+// state is what Health tells.
+type state struct {
+	heardAt    int64 // when a genuine delivery last arrived, in Unix seconds
+	ledgerDown bool  // the last delivery could not be committed
+	// readAt is when the API was last read to its end, covering everything up
+	// to through, both in Unix seconds; through is by the processor's clock.
+	readAt, through int64
+}
+
+func (o *Observer) update(change func(*state)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change(&o.state)
+}
+
+// heard notes that a genuine delivery was dealt with, by a commit to the ledger
+// or without one.
+func (o *Observer) heard(committed bool) {
+	now := o.config.Now().Unix()
+	o.update(func(s *state) {
+		s.heardAt = now
+		s.ledgerDown = s.ledgerDown && !committed
+	})
+}
+
+// Health tells how well the rail is observed. Webhooks alone are partial, for
+// a lost one is never noticed. With a key the rail is whole while the last
+// reading of the API succeeded; until then it is partial with webhooks, and
+// blind without.
+func (o *Observer) Health() observe.Health {
+	o.mu.Lock()
+	s := o.state
+	o.mu.Unlock()
+	failure, current := o.loop.Last()
+	h := observe.Health{Rail: o.money.rail, Source: "webhook", Partial: true, At: s.heardAt, LastError: failure}
+	if o.provider != nil {
+		h.Source, h.At = "provider", s.readAt
+		h.Partial = !current
+		h.Blind = !current && o.config.Secret == ""
+		if s.through > 0 {
+			h.ObservedThrough = time.Unix(s.through, 0).UTC().Format(time.RFC3339)
+		}
+	}
+	if s.ledgerDown {
+		h.LastError = observe.ErrLedger
+	}
+	return h
 }

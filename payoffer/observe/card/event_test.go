@@ -57,7 +57,7 @@ func TestCheckoutEvents(t *testing.T) {
 		"unknown payment status":   {[]string{`"paid"`, `"perhaps"`}, "", observe.Malformed},
 		"an intent of hostile form": {
 			[]string{`"pi_1"`, `"pi_<script>"`}, "", observe.Malformed},
-		"an endless intent":      {[]string{`pi_1`, "pi_" + strings.Repeat("1", maxID)}, "", observe.Malformed},
+		"an endless intent":      {[]string{`pi_1`, "pi_" + strings.Repeat("1", 255)}, "", observe.Malformed},
 		"a negative amount":      {[]string{`4200`, `-4200`}, "", observe.Malformed},
 		"a fraction":             {[]string{`4200`, `4200.0`}, "", observe.Malformed},
 		"an exponent":            {[]string{`4200`, `42e2`}, "", observe.Malformed},
@@ -243,7 +243,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		require.True(t, json.Valid(body))
 		require.True(t, strings.HasPrefix(s.ExternalID, "pi_"))
-		require.False(t, strings.ContainsFunc(s.ExternalID, notOfID))
+		require.Regexp(t, idForm, s.ExternalID)
 		require.True(t, s.Amount >= 0 && s.Amount <= maxNumber)
 		require.NotEqual(t, s.Addendum, len(s.Returns) == 0)
 		require.True(t, s.Addendum || s.OccurredAt >= testStart && s.Amount > 0)

@@ -4,18 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-const (
-	// maxID bounds the ids of the processor, in bytes.
-	maxID = 255
-	// maxNumber is the largest whole number that JSON carries everywhere.
-	maxNumber = 1 << 53
-)
+// maxNumber is the largest whole number that JSON carries everywhere.
+const maxNumber = 1 << 53
+
+// idForm is the form of the processor's ids.
+var idForm = regexp.MustCompile(`^[A-Za-z0-9_]{1,255}$`)
 
 // fields reads the members of a JSON object by their exact names, which
 // encoding/json would take in any case. The first failure stays in err, and
@@ -95,18 +95,11 @@ func (f *fields) id(name, prefix string) string {
 // optionalID is an id, and empty when it is absent or null.
 func (f *fields) optionalID(name, prefix string) string {
 	s := f.optional(name)
-	if s == "" {
-		return ""
+	if s == "" || strings.HasPrefix(s, prefix) && idForm.MatchString(s) {
+		return s
 	}
-	if len(s) > maxID || !strings.HasPrefix(s, prefix) || strings.ContainsFunc(s, notOfID) {
-		f.fail(name, "is not an id")
-		return ""
-	}
-	return s
-}
-
-func notOfID(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+	f.fail(name, "is not an id")
+	return ""
 }
 
 // number is a whole number from -2^53 to 2^53, written without fraction and

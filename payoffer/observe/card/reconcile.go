@@ -4,11 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+)
+
+const (
+	// interval is the time between two readings of the API.
+	interval = 5 * time.Minute
+	// firstRetry is the time after which a failed one is repeated. It doubles
+	// with every failure, up to maxRetry.
+	firstRetry, maxRetry = 15 * time.Second, 10 * time.Minute
+	// forever is the wait of who has nothing left to do.
+	forever time.Duration = math.MaxInt64
 )
 
 // Times in seconds, by the processor's clock: what an answer covers does not
@@ -22,6 +35,38 @@ const (
 	// them for 30 days.
 	retention = 29 * 24 * 3600
 )
+
+// Run notes in the ledger since when the account is watched and, with a key,
+// reads the API again and again until ctx ends. It may be called again
+// afterwards.
+func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
+
+// round brings what is known up to date once.
+func (o *Observer) round(ctx context.Context) (time.Duration, error) {
+	money, err := o.scoped(ctx)
+	if err != nil {
+		return 0, err
+	}
+	cursor, _, err := observe.Cursor(ctx, o.config.Ledger, money.offer, money.account)
+	if err != nil {
+		return 0, err
+	}
+	if o.provider == nil {
+		o.update(func(s *state) { s.heardAt, s.ledgerDown = max(s.heardAt, cursor.OKAt), false })
+		return forever, nil
+	}
+	through, err := strconv.ParseInt(cursor.Position, 10, 64)
+	if err != nil { // there is none yet: that of webhooks alone is empty
+		err = o.reconcile(ctx, money, money.origin, false)
+	} else {
+		o.update(func(s *state) { s.readAt, s.through = cursor.OKAt, through })
+		err = o.reconcile(ctx, money, through-overlap, true)
+	}
+	if err == nil {
+		o.update(func(s *state) { s.ledgerDown = false })
+	}
+	return source.Spread(interval, o.config.Random()), err
+}
 
 // reconcile reads all events since from (Unix seconds), and moves the cursor
 // over each window whose events were all recorded. Where events are no longer
@@ -55,11 +100,11 @@ func (o *Observer) reconcile(ctx context.Context, money scope, from int64, known
 
 // advance notes that everything up to through was recorded.
 func (o *Observer) advance(ctx context.Context, money scope, through int64) error {
-	now := o.now().Unix()
+	now := o.config.Now().Unix()
 	cursor := ledger.Cursor{
 		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now,
 	}
-	if _, err := observe.Record(ctx, o.ledger, &cursor); err != nil {
+	if _, err := observe.Record(ctx, o.config.Ledger, &cursor); err != nil {
 		return err
 	}
 	o.update(func(s *state) { s.readAt, s.through = now, through })
@@ -170,12 +215,12 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 			unreadable++
 		}
 	}
-	refused, err := observe.Record(ctx, o.ledger, nil, sightings...)
+	refused, err := observe.Record(ctx, o.config.Ledger, nil, sightings...)
 	if err != nil {
 		return nil, err
 	}
 	if unreadable += len(refused); unreadable > 0 {
-		o.log.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)
+		o.config.Logger.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)
 	}
 	return sightings, nil
 }

@@ -19,18 +19,23 @@ const (
 	rankReinstated = 2
 )
 
-// addendum is what a return says of the payment that it is of. The payment
-// link is not named there: the ledger keeps it until the payment is known to
-// be this offer's.
-func (s scope) addendum(intent string, r ledger.Return, from way) ledger.Sighting {
+// addendum is what a return, read from f, says of the payment that it is of; what
+// names the kind of f. The payment link is not named there: the ledger keeps it
+// until the payment is known to be this offer's.
+func (s scope) addendum(f *fields, what, intent string, from way, returns ...ledger.Return) (ledger.Sighting, error) {
+	switch {
+	case f.err != nil:
+		return ledger.Sighting{}, malformed("the " + what + " cannot be read: " + f.err.Error())
+	case intent == "": // payments through a link have a payment intent
+		return ledger.Sighting{}, ignored("it is of no payment through a checkout")
+	case len(returns) == 0:
+		return ledger.Sighting{}, ignored("the " + what + " has moved no money by this")
+	}
 	return ledger.Sighting{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Addendum: true,
-		Returns: []ledger.Return{r}, EvidenceLevel: from.level, Cause: from.cause,
-	}
+		Returns: returns, EvidenceLevel: from.level, Cause: from.cause,
+	}, nil
 }
-
-// errNoIntent: payments through a link have a payment intent.
-var errNoIntent = ignored("it is of no payment through a checkout")
 
 // refund reads a refund. The money is gone when the refund has succeeded.
 func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
@@ -40,48 +45,30 @@ func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
 	if f.err == nil && !known {
 		f.fail("status", "is unknown")
 	}
-	if f.err != nil {
-		return ledger.Sighting{}, malformed("the refund cannot be read: " + f.err.Error())
-	}
-	if intent == "" {
-		return ledger.Sighting{}, errNoIntent
-	}
-	return s.addendum(intent, ledger.Return{
+	return s.addendum(f, "refund", intent, from, ledger.Return{
 		ID: id, Kind: ledger.ReturnRefund, Amount: amount, Gone: status == "succeeded", At: created, Rank: rank,
-	}, from), nil
+	})
 }
 
 // refundTotal reads how much of a charge had been refunded at a time.
 func (s scope) refundTotal(f *fields, at int64, from way) (ledger.Sighting, error) {
 	id, intent, amount := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.amount("amount_refunded")
-	if f.err != nil {
-		return ledger.Sighting{}, malformed("the charge cannot be read: " + f.err.Error())
-	}
-	if intent == "" {
-		return ledger.Sighting{}, errNoIntent
-	}
-	return s.addendum(intent, ledger.Return{
+	return s.addendum(f, "charge", intent, from, ledger.Return{
 		ID: id, Kind: ledger.ReturnTotal, Amount: amount, Gone: amount > 0, At: at,
-	}, from), nil
+	})
 }
 
 // disputeEvent reads an event of a dispute. What counts is whether the money
 // was taken: an inquiry (warning_…) takes none.
 func (s scope) disputeEvent(f *fields, kind string, at int64, from way) (ledger.Sighting, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
-	if f.err != nil {
-		return ledger.Sighting{}, malformed("the dispute cannot be read: " + f.err.Error())
-	}
-	if intent == "" {
-		return ledger.Sighting{}, errNoIntent
-	}
 	switch {
 	case kind == disputeWithdrawn, kind == disputeClosed && status == "lost":
-		return s.addendum(intent, reversal(id, true, at), from), nil
+		return s.addendum(f, "dispute", intent, from, reversal(id, true, at))
 	case kind == disputeReinstated, kind == disputeClosed && status == "won":
-		return s.addendum(intent, reversal(id, false, at), from), nil
+		return s.addendum(f, "dispute", intent, from, reversal(id, false, at))
 	default:
-		return ledger.Sighting{}, ignored("the dispute has moved no money by this")
+		return s.addendum(f, "dispute", intent, from)
 	}
 }
 
@@ -98,18 +85,10 @@ func (s scope) dispute(f *fields, from way) (ledger.Sighting, error) {
 			f.fail("balance_transactions", "cannot be read")
 		}
 	}
-	switch {
-	case f.err != nil:
-		return ledger.Sighting{}, malformed("the dispute cannot be read: " + f.err.Error())
-	case intent == "":
-		return ledger.Sighting{}, errNoIntent
-	case len(moved) > 0:
-		return s.addendum(intent, reversal(id, net < 0 && status != "won", at), from), nil
-	case status == "lost":
-		return s.addendum(intent, reversal(id, true, at), from), nil
-	default:
-		return ledger.Sighting{}, ignored("the dispute has moved no money")
+	if len(moved) == 0 && status != "lost" {
+		return s.addendum(f, "dispute", intent, from)
 	}
+	return s.addendum(f, "dispute", intent, from, reversal(id, len(moved) == 0 || net < 0 && status != "won", at))
 }
 
 func reversal(id string, gone bool, at int64) ledger.Return {

@@ -19,7 +19,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	if len(d.Body) > observe.MaxDelivery {
 		return observe.Malformed, "the delivery is too large for an event"
 	}
-	if err := Verify(o.secret, headers[0], d.Body, o.now()); err != nil {
+	if err := verify(o.config.Secret, headers[0], d.Body, o.config.Now()); err != nil {
 		return observe.Unverified, err.Error()
 	}
 	money, err := o.scoped(ctx)
@@ -32,7 +32,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 		o.heard(false)
 		return none.verdict, none.detail
 	}
-	refused, err := observe.Record(ctx, o.ledger, o.heardCursor(), sighting)
+	refused, err := observe.Record(ctx, o.config.Ledger, o.heardCursor(), sighting)
 	if err != nil {
 		return o.unavailable()
 	}
@@ -54,7 +54,7 @@ func (o *Observer) heardCursor() *ledger.Cursor {
 	if o.provider != nil {
 		return nil
 	}
-	return &ledger.Cursor{Offer: o.money.offer, Account: o.money.account, OKAt: o.now().Unix()}
+	return &ledger.Cursor{Offer: o.money.offer, Account: o.money.account, OKAt: o.config.Now().Unix()}
 }
 
 var _ observe.Hook = (*Observer)(nil)

@@ -95,8 +95,16 @@ type fieldSet struct {
 	pairs  int
 }
 
-// add takes a field if it is one that is read.
+// add takes a field if it is one that is read, and refuses a custom field of such
+// a name, which is called custom_fields[name].
 func (f *fieldSet) add(name, value string) error {
+	if f.pairs++; f.pairs > maxPairs {
+		return errors.New("the body has too many fields")
+	}
+	custom, ok := strings.CutPrefix(name, "custom_fields[")
+	if ok && slices.Contains(noticeFields, strings.TrimSuffix(custom, "]")) {
+		return errShadowed
+	}
 	if !slices.Contains(noticeFields, name) {
 		return nil
 	}
@@ -110,36 +118,13 @@ func (f *fieldSet) add(name, value string) error {
 	return nil
 }
 
-func (f *fieldSet) count() error {
-	if f.pairs++; f.pairs > maxPairs {
-		return errors.New("the body has too many fields")
-	}
-	return nil
-}
-
-// custom refuses a custom field of a name that is read.
-func (f *fieldSet) custom(name string) error {
-	if slices.Contains(noticeFields, name) {
-		return errShadowed
-	}
-	return nil
-}
-
 func (f *fieldSet) readForm(body string) error {
 	for pair := range strings.SplitSeq(body, "&") {
-		if err := f.count(); err != nil {
-			return err
-		}
 		name, value, _ := strings.Cut(pair, "=")
 		name, nameErr := url.QueryUnescape(name)
 		value, valueErr := url.QueryUnescape(value)
 		if nameErr != nil || valueErr != nil {
 			return errors.New("the form is not encoded as one")
-		}
-		if inner, ok := strings.CutPrefix(name, "custom_fields["); ok {
-			if err := f.custom(strings.TrimSuffix(inner, "]")); err != nil {
-				return err
-			}
 		}
 		if err := f.add(name, value); err != nil {
 			return err
@@ -150,18 +135,19 @@ func (f *fieldSet) readForm(body string) error {
 
 func (f *fieldSet) readJSON(body []byte) error {
 	return members(body, func(name string, value json.RawMessage) error {
-		if err := f.count(); err != nil {
-			return err
+		if name == "custom_fields" && value[0] == '{' {
+			return members(value, func(name string, _ json.RawMessage) error { return f.add("custom_fields["+name+"]", "") })
 		}
-		if name == "custom_fields" && bytes.HasPrefix(value, []byte("{")) {
-			return members(value, func(name string, _ json.RawMessage) error { return f.custom(name) })
-		}
-		text, ok, err := scalar(value)
-		if err != nil && slices.Contains(noticeFields, name) {
-			return fmt.Errorf("the field %s is no text, number or boolean", name)
-		}
-		if !ok {
-			return nil
+		text := string(value)
+		switch value[0] {
+		case '{', '[':
+			if slices.Contains(noticeFields, name) {
+				return fmt.Errorf("the field %s is no text, number or boolean", name)
+			}
+		case '"':
+			_ = json.Unmarshal(value, &text) // it was found valid
+		case 'n':
+			name = "" // null is no field
 		}
 		return f.add(name, text)
 	})
@@ -195,21 +181,6 @@ func members(object []byte, each func(name string, value json.RawMessage) error)
 		return malformed
 	}
 	return nil
-}
-
-// scalar is the text of a JSON value; null is none.
-func scalar(value json.RawMessage) (text string, ok bool, err error) {
-	switch value[0] {
-	case 'n':
-		return "", false, nil
-	case '{', '[':
-		return "", false, errors.New("not a scalar")
-	case '"':
-		err = json.Unmarshal(value, &text)
-		return text, err == nil, err
-	default:
-		return string(value), true, nil
-	}
 }
 
 // notice checks the fields.

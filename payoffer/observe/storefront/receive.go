@@ -22,7 +22,9 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	}
 	n, err := parseNotice(d.Header.Get("Content-Type"), d.Body)
 	if err != nil {
-		o.warnShadowed(err)
+		if errors.Is(err, errShadowed) { // the shop's log is read by nobody
+			o.shadowed.Do(func() { o.cfg.Logger.Warn("a notice of the storefront was refused", "error", err.Error()) })
+		}
 		return observe.Malformed, err.Error()
 	}
 	if why := o.foreign(n); why != "" {
@@ -120,16 +122,5 @@ func (o *Observer) name(sale, order string) {
 	select {
 	case o.kick <- struct{}{}:
 	default:
-	}
-}
-
-// warnShadowed tells the operator once, for the shop's log is read by nobody.
-func (o *Observer) warnShadowed(err error) {
-	o.mu.Lock()
-	first := errors.Is(err, errShadowed) && !o.shadowed
-	o.shadowed = o.shadowed || first
-	o.mu.Unlock()
-	if first {
-		o.cfg.Logger.Warn("a notice of the storefront was refused", "error", err.Error())
 	}
 }

@@ -231,17 +231,12 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, origin int
 		}
 	}
 	refused, err := observe.Record(ctx, o.cfg.Ledger, cursor, sightings...)
-	o.warnRefused(unread + len(refused))
-	return err
-}
-
-// warnRefused tells once that sales were left out; they are met on each way
-// through the list.
-func (o *Observer) warnRefused(count int) {
-	if count > 0 && !o.refused {
-		o.refused = true
-		o.cfg.Logger.Warn("sales of the storefront's list cannot be recorded and are left out", "count", count)
+	if count := unread + len(refused); count > 0 {
+		o.refused.Do(func() { // they are met on each way through the list
+			o.cfg.Logger.Warn("sales of the storefront's list cannot be recorded and are left out", "count", count)
+		})
 	}
+	return err
 }
 
 // dropForged drops assertions that are old enough for the list to have them.

@@ -10,6 +10,7 @@
 package storefront
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -87,6 +88,8 @@ type Observer struct {
 	origin atomic.Int64
 	// kick wakes Run for what notices named.
 	kick chan struct{}
+	// shadowed and refused are warnings that are given once.
+	shadowed, refused sync.Once
 
 	mu sync.Mutex
 	// named are the order numbers of sales that notices named, by sale id,
@@ -94,15 +97,11 @@ type Observer struct {
 	named map[string]string
 	// through is the Unix second up to which the list was read whole.
 	through int64
-	// shadowed says that a warning was given.
-	shadowed bool
 
 	// The rest belongs to Run.
 	walk *walk
 	// due is when the list is to be read next.
 	due time.Time
-	// refused says that a warning was given.
-	refused bool
 }
 
 // New checks the configuration and returns an observer. It calls nobody.
@@ -113,14 +112,10 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.Secret == "" && cfg.Token == "" {
 		return nil, errors.New("the storefront needs a webhook secret, an API token or both; without them nothing tells of its sales")
 	}
-	if cfg.Secret != "" {
-		if err := checkSecret(cfg.Secret); err != nil {
-			return nil, err
-		}
+	if err := checkSecret(cfg.Secret); err != nil {
+		return nil, err
 	}
-	if cfg.API == "" {
-		cfg.API = defaultAPI
-	}
+	cfg.API = cmp.Or(cfg.API, defaultAPI)
 	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
 	shop, err := newShop(cfg)
 	if err != nil {
@@ -144,7 +139,7 @@ func New(cfg Config) (*Observer, error) {
 func (o *Observer) reads() bool { return o.shop.token != "" }
 
 func checkSecret(secret string) error {
-	if len(secret) < minSecret {
+	if secret != "" && len(secret) < minSecret {
 		return fmt.Errorf("the webhook secret has %d characters; use at least %d, as printed by 'openssl rand -hex 16'", len(secret), minSecret)
 	}
 	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }) {
