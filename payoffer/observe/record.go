@@ -29,28 +29,21 @@ func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, sightings ...l
 	}
 	_, err = l.Record(ctx, cursor, sightings...)
 	if errors.Is(err, ledger.ErrSighting) {
-		refused, err = recordEach(ctx, l, cursor, sightings)
+		for _, s := range sightings {
+			if _, err := l.Record(ctx, nil, s); errors.Is(err, ledger.ErrSighting) {
+				refused = append(refused, s)
+			} else if err != nil {
+				return refused, ErrNoLedger
+			}
+		}
+		if err = nil; cursor != nil {
+			_, err = l.Record(ctx, cursor)
+		}
 	}
 	if err != nil {
 		return refused, ErrNoLedger
 	}
 	return refused, nil
-}
-
-func recordEach(ctx context.Context, l Ledger, cursor *ledger.Cursor, sightings []ledger.Sighting) (refused []ledger.Sighting, err error) {
-	for _, s := range sightings {
-		_, err := l.Record(ctx, nil, s)
-		switch {
-		case errors.Is(err, ledger.ErrSighting):
-			refused = append(refused, s)
-		case err != nil:
-			return refused, err
-		}
-	}
-	if cursor != nil {
-		_, err = l.Record(ctx, cursor)
-	}
-	return refused, err
 }
 
 // Cursor reads how far an account was observed. The error is ErrNoLedger.

@@ -202,10 +202,7 @@ func (s *status) UnmarshalJSON(text []byte) error {
 
 func decodeHeight(r io.Reader) (int64, error) {
 	text, err := decodeText(r, number)
-	if err != nil {
-		return 0, err
-	}
-	height, err := strconv.ParseInt(text, 10, 64)
+	height, _ := strconv.ParseInt(text, 10, 64) // it has at most ten digits
 	if err != nil || height > maxHeight {
 		return 0, errMalformed
 	}
@@ -216,11 +213,8 @@ func decodeHash(r io.Reader) (string, error) { return decodeText(r, hash256) }
 
 func decodeText(r io.Reader, form *regexp.Regexp) (string, error) {
 	body, err := io.ReadAll(r)
-	if err != nil {
-		return "", errMalformed
-	}
 	text := strings.TrimSpace(string(body))
-	if !form.MatchString(text) {
+	if err != nil || !form.MatchString(text) {
 		return "", errMalformed
 	}
 	return text, nil

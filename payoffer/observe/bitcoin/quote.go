@@ -115,12 +115,11 @@ func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis, occu
 	// What was paid while nobody looked is held against the quote of its day.
 	since := min(occurredAt, seen) - int64(quoteWindow/time.Second)
 	cents, found := o.quotes.find(satoshis, since, seen)
-	if found {
-		return &cents, nil
-	}
-	cents, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, seen)
-	if err != nil {
-		return nil, observe.ErrNoLedger
+	if !found {
+		var err error
+		if cents, found, err = o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, seen); err != nil {
+			return nil, observe.ErrNoLedger
+		}
 	}
 	if found {
 		return &cents, nil

@@ -37,8 +37,7 @@ type tip struct {
 // recalled is what a round starts from.
 type recalled struct {
 	position
-	found  bool
-	origin int64
+	found bool
 	// reached is the highest block that a payment stands in.
 	reached int64
 	rows    map[string]ledger.Receipt // those that are not final, by external id
@@ -204,16 +203,11 @@ func (o *Observer) open(ctx context.Context, r *reading) (err error) {
 }
 
 // begin sets the origin of an account that is observed for the first time.
-func (o *Observer) begin(ctx context.Context, r *reading) error {
-	if !r.memory.begun {
-		origin, err := observe.Origin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), r.tip.height)
-		if err != nil {
-			return err
-		}
-		r.memory.origin, r.memory.begun = origin, true
+func (o *Observer) begin(ctx context.Context, r *reading) (err error) {
+	if r.memory.origin < 0 {
+		r.memory.origin, err = observe.Origin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), r.tip.height)
 	}
-	r.origin = r.memory.origin
-	return nil
+	return err
 }
 
 // at is the hash of the block at a height, the same for the whole reading.
@@ -266,13 +260,6 @@ func (o *Observer) close(ctx context.Context, r *reading) error {
 	return err
 }
 
-// inOrder are the sightings in the order in which the money moved.
-func (r *reading) inOrder() []ledger.Sighting {
-	return slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int {
-		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
-	})
-}
-
 // commit keeps what was read, with the cursor that covers it.
 func (o *Observer) commit(ctx context.Context, r *reading) error {
 	// Another instance may have read further meanwhile.
@@ -284,7 +271,10 @@ func (o *Observer) commit(ctx context.Context, r *reading) error {
 		r.next = r.next.later(stored)
 	}
 	cursor := o.cursor(r.next)
-	refused, err := observe.Record(ctx, o.config.Ledger, &cursor, r.inOrder()...)
+	inOrder := slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int { // in which the money moved
+		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
+	})
+	refused, err := observe.Record(ctx, o.config.Ledger, &cursor, inOrder...)
 	if err != nil {
 		return err
 	}

@@ -138,23 +138,17 @@ func (s scope) session(f *fields, failed bool, event string, from way) (ledger.S
 	}
 	sighting := ledger.Sighting{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
-		Asset: strings.ToUpper(currency), Amount: amount, State: sessionState(paid, failed),
+		Asset: strings.ToUpper(currency), Amount: amount, State: ledger.StatusSeen,
 		EvidenceLevel: from.level, Evidence: observe.Evidence(evidence{id, event}), Testnet: s.test,
 		OccurredAt: created, Cause: from.cause,
+	}
+	if failed {
+		sighting.State = ledger.StatusDropped
+	} else if paid == "paid" {
+		sighting.State = ledger.StatusConfirmed
 	}
 	if currency == "usd" {
 		sighting.USDCents = &amount
 	}
 	return sighting, nil
-}
-
-func sessionState(paid string, failed bool) ledger.Status {
-	switch {
-	case failed:
-		return ledger.StatusDropped
-	case paid == "paid":
-		return ledger.StatusConfirmed
-	default:
-		return ledger.StatusSeen
-	}
 }

@@ -61,13 +61,16 @@ func (f *fields) list(name string) []json.RawMessage {
 	return items
 }
 
-// text is a string.
-func (f *fields) text(name string) string {
-	s := f.optional(name)
-	if s == "" {
+func (f *fields) required(name, text string) string {
+	if text == "" {
 		f.fail(name, "is missing")
 	}
-	return s
+	return text
+}
+
+// text is a string.
+func (f *fields) text(name string) string {
+	return f.required(name, f.optional(name))
 }
 
 // optional is a string, and empty when it is absent or null.
@@ -85,11 +88,7 @@ func (f *fields) optional(name string) string {
 
 // id is an id that starts with prefix.
 func (f *fields) id(name, prefix string) string {
-	s := f.optionalID(name, prefix)
-	if s == "" {
-		f.fail(name, "is missing")
-	}
-	return s
+	return f.required(name, f.optionalID(name, prefix))
 }
 
 // optionalID is an id, and empty when it is absent or null.

@@ -32,7 +32,13 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 		o.heard(false)
 		return none.verdict, none.detail
 	}
-	refused, err := observe.Record(ctx, o.config.Ledger, o.heardCursor(), sighting)
+	// The cursor keeps the time of the delivery for the next start. With a key it
+	// tells how far the API was read instead.
+	var cursor *ledger.Cursor
+	if o.provider == nil {
+		cursor = &ledger.Cursor{Offer: money.offer, Account: money.account, OKAt: o.config.Now().Unix()}
+	}
+	refused, err := observe.Record(ctx, o.config.Ledger, cursor, sighting)
 	if err != nil {
 		return o.unavailable()
 	}
@@ -46,15 +52,6 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 func (o *Observer) unavailable() (observe.Verdict, string) {
 	o.update(func(s *state) { s.ledgerDown = true })
 	return observe.Unavailable, "the ledger cannot be written now; send the event again"
-}
-
-// heardCursor keeps the time of the delivery for the next start. With a key
-// the cursor tells how far the API was read instead.
-func (o *Observer) heardCursor() *ledger.Cursor {
-	if o.provider != nil {
-		return nil
-	}
-	return &ledger.Cursor{Offer: o.money.offer, Account: o.money.account, OKAt: o.config.Now().Unix()}
 }
 
 var _ observe.Hook = (*Observer)(nil)

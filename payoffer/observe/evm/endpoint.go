@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,13 +128,10 @@ func (e *endpoint) checkToken(ctx context.Context, token common.Address) error {
 		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
 	}
 	answer, err := e.contract(ctx, token, selector("decimals()"), string(Latest))
-	if err != nil {
-		return err
+	if err == nil && answer != common.BytesToHash([]byte{decimals}) {
+		err = &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
 	}
-	if answer != common.BytesToHash([]byte{decimals}) {
-		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
-	}
-	return nil
+	return err
 }
 
 // contract calls a function that answers one word.
@@ -192,16 +190,9 @@ func (e *endpoint) receipt(ctx context.Context, transaction common.Hash) (*recei
 	if err := e.call(ctx, &r, "eth_getTransactionReceipt", transaction); err != nil {
 		return nil, err
 	}
-	if r == nil {
-		return nil, nil
-	}
-	if r.Transaction != transaction {
+	other := func(l log) bool { return l.Transaction != transaction }
+	if r != nil && (r.Transaction != transaction || slices.ContainsFunc(r.Logs, other)) {
 		return nil, e.bad()
-	}
-	for _, l := range r.Logs {
-		if l.Transaction != transaction {
-			return nil, e.bad()
-		}
 	}
 	return r, nil
 }

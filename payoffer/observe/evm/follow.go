@@ -18,6 +18,8 @@ const (
 	// recordAtOnce bounds the rows of one transaction of the ledger, and is
 	// how many are asked for at first.
 	recordAtOnce = 200
+	// askBeside is how many transactions are asked for at the same time.
+	askBeside = 8
 	// forgetAfter is how long, in seconds of finalized chain time, a transfer
 	// that left the chain is looked for: an authorization expires in minutes,
 	// and other transactions do not wait for days to be mined again.
@@ -65,9 +67,20 @@ func (p *pass) follow(ctx context.Context) error {
 	return nil
 }
 
-// ask asks for transactions.
+// ask asks for the transactions that were not asked for yet, some at a time.
 func (p *pass) ask(ctx context.Context, reach map[common.Hash]uint64) {
-	maps.Copy(p.tallies, p.view.tallies(ctx, reach, p.movements))
+	unasked := slices.DeleteFunc(slices.Collect(maps.Keys(reach)), func(transaction common.Hash) bool {
+		_, asked := p.tallies[transaction]
+		return asked
+	})
+	for part := range slices.Chunk(unasked, askBeside) {
+		found, _ := each(part, func(transaction common.Hash) (tally, error) {
+			return p.view.tally(ctx, transaction, reach[transaction], p.movements), nil
+		})
+		for i, transaction := range part {
+			p.tallies[transaction] = found[i]
+		}
+	}
 }
 
 // again decides on one receipt.

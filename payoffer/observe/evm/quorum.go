@@ -2,16 +2,12 @@ package evm
 
 import (
 	"context"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
-
-// askBeside is how many transactions are asked for at the same time.
-const askBeside = 8
 
 // candidate is a movement where endpoints show it.
 type candidate struct {
@@ -92,26 +88,6 @@ func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
 	return best, denied, contested || best.votes > 0 && denied > 0
 }
 
-// tallies asks for many transactions, some at a time.
-func (v *view) tallies(ctx context.Context, reach map[common.Hash]uint64, read func(*receipt) []movement) map[common.Hash]tally {
-	found := make(map[common.Hash]tally, len(reach))
-	var mu sync.Mutex
-	var work sync.WaitGroup
-	slots := make(chan struct{}, askBeside)
-	for transaction, number := range reach {
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
-			t := v.tally(ctx, transaction, number, read)
-			mu.Lock()
-			defer mu.Unlock()
-			found[transaction] = t
-		})
-	}
-	work.Wait()
-	return found
-}
-
 // decide on a movement of a transaction by its tally. row is its receipt so far,
 // nil for a new one. The sighting is to be recorded, nil leaves the row as it is;
 // p.decided says whether enough endpoints agree.
@@ -124,7 +100,7 @@ func (p *pass) decide(row *ledger.Receipt, id string, transaction common.Hash, o
 	v, t := p.view, p.tallies[transaction]
 	best, denied, contested := t.of(ordinal)
 	if contested {
-		p.contested()
+		p.view.trouble(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
 	}
 	held := row != nil && row.Status != ledger.StatusSeen && row.Status != ledger.StatusDropped
 	same := held && evidenceOf(*row).BlockHash == best.block.Hash

@@ -166,11 +166,6 @@ func (p *pass) unsure(err error) {
 	p.view.trouble(err)
 }
 
-// contested keeps that endpoints contradict each other.
-func (p *pass) contested() {
-	p.view.trouble(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
-}
-
 // hosts names the endpoints.
 func (e *Observer) hosts() string {
 	var hosts []string

@@ -122,12 +122,7 @@ func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (whole b
 	if err != nil {
 		return false, err
 	}
-	unasked := maps.Clone(paid.transactions)
-	maps.DeleteFunc(unasked, func(transaction common.Hash, _ uint64) bool {
-		_, asked := p.tallies[transaction]
-		return asked
-	})
-	p.ask(ctx, unasked)
+	p.ask(ctx, paid.transactions)
 	end := high
 	var sightings []ledger.Sighting
 	for _, transaction := range paid.sorted() {
@@ -158,7 +153,8 @@ func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, s
 	p.view.trouble(t.failed)
 	sure = len(t.candidates) > 0
 	if !sure && t.failed == nil && t.behind == 0 {
-		p.contested() // a log without a transaction
+		// A log without a transaction.
+		p.view.trouble(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
 	}
 	for _, c := range t.candidates {
 		id := p.externalID(transaction, c.ordinal)
@@ -207,7 +203,7 @@ func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 		read++
 		for _, l := range logs[i] {
 			number, known := paid.transactions[l.Transaction]
-			if p.money(&l) && (!known || uint64(l.BlockNumber) < number) {
+			if _, amount, ok := p.transfer(&l); ok && amount >= dust && (!known || uint64(l.BlockNumber) < number) {
 				paid.transactions[l.Transaction] = uint64(l.BlockNumber)
 			}
 		}

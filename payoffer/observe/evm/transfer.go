@@ -61,12 +61,6 @@ func (e *Observer) transfer(l *log) (from common.Address, amount int64, ok bool)
 	return from, value.Int64(), true
 }
 
-// money reports whether a log is a Transfer that is worth a row.
-func (e *Observer) money(l *log) bool {
-	_, amount, ok := e.transfer(l)
-	return ok && amount >= dust
-}
-
 // movements are all Transfers of a receipt that are worth a row: one
 // transaction may make several.
 func (e *Observer) movements(r *receipt) []movement {

@@ -70,7 +70,7 @@ func (c Client) Stream(ctx context.Context, r Request, read func(io.Reader) erro
 		return nil, &Error{Code: statusCode(status), Host: host, Status: status, Wait: retryAfter(response.Header)}
 	}
 	answer := &wire{Reader: response.Body}
-	if err := read(http.MaxBytesReader(nil, answer, r.Limit)); err != nil {
+	if err := read(http.MaxBytesReader(nil, io.NopCloser(answer), r.Limit)); err != nil {
 		if answer.broken != nil {
 			return nil, &Error{Code: Unreachable, Host: host, cause: answer.broken}
 		}
@@ -123,8 +123,6 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (w *wire) Close() error { return nil }
-
 // retryAfter reads Retry-After (RFC 9110 section 10.2.3): the pause that it
 // asks for, 0 for none and at most maxWait. A date is by the clock of whoever
 // answered, which Date tells.
@@ -138,11 +136,8 @@ func retryAfter(h http.Header) time.Duration {
 		return maxWait
 	}
 	until, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	now, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
+	now, unknown := http.ParseTime(h.Get("Date"))
+	if err != nil || unknown != nil {
 		return 0
 	}
 	return min(max(0, until.Sub(now)), maxWait)

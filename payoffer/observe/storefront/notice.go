@@ -162,22 +162,17 @@ func members(object []byte, each func(name string, value json.RawMessage) error)
 		return malformed
 	}
 	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return malformed
-		}
 		var value json.RawMessage
-		if d.Decode(&value) != nil {
+		name, err := d.Token()
+		if err != nil || d.Decode(&value) != nil {
 			return malformed
 		}
 		if err := each(name.(string), value); err != nil {
 			return err
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return malformed
-	}
-	if _, err := d.Token(); err != io.EOF {
+	_, err := d.Token()
+	if _, after := d.Token(); err != nil || after != io.EOF {
 		return malformed
 	}
 	return nil

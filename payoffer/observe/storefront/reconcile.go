@@ -3,7 +3,6 @@ package storefront
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/url"
 	"regexp"
@@ -119,7 +118,7 @@ func (o *Observer) readList(ctx context.Context, origin int64) error {
 			return err
 		}
 		o.walk = nil
-		o.covered(started)
+		o.through.Store(started)
 		if o.cfg.Now().Sub(time.Unix(started, 0)) < listEvery {
 			return nil
 		}
@@ -161,10 +160,7 @@ func (o *Observer) stop(err error) error {
 
 // isBadAnswer reports whether the shop refused what it was asked, which asking
 // again does not change.
-func isBadAnswer(err error) bool {
-	var known *observe.Error
-	return errors.As(err, &known) && known.Code == observe.ErrBadAnswer
-}
+func isBadAnswer(err error) bool { return source.Code(err) == observe.ErrBadAnswer }
 
 // newWalk plans a walk by the cursor: its position is the Unix second up to
 // which the list was read, its anchor that of the last sweep.
@@ -175,7 +171,7 @@ func (o *Observer) newWalk(ctx context.Context, origin int64) (*walk, error) {
 	}
 	now := o.cfg.Now()
 	through, swept := seconds(cursor.Position), seconds(cursor.Anchor)
-	o.covered(through)
+	o.through.Store(through)
 	w := &walk{started: now.Unix(), swept: swept, since: time.Unix(max(through, origin), 0)}
 	if age := now.Sub(time.Unix(swept, 0)); age >= sweepEvery || age < 0 || through > now.Unix() { // a clock went back
 		w.swept = now.Unix()
@@ -201,12 +197,6 @@ func (o *Observer) query(w *walk) url.Values {
 		q.Set("page_key", w.key)
 	}
 	return q
-}
-
-func (o *Observer) covered(through int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.through = through
 }
 
 // record commits what is ours of a page, and the cursor with it.

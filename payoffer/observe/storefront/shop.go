@@ -3,11 +3,12 @@ package storefront
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -24,17 +25,6 @@ type shop struct {
 	host   string
 	token  string
 	client source.Client
-}
-
-func newShop(cfg Config) (*shop, error) {
-	base, err := offer.ParseURL(cfg.API)
-	if err != nil {
-		return nil, fmt.Errorf("the storefront's API: %w", err)
-	}
-	return &shop{
-		sales: base.JoinPath("v2", "sales").String(), host: base.Hostname(), token: cfg.Token,
-		client: source.Client{Transport: cfg.Transport, Timeout: callTimeout},
-	}, nil
 }
 
 // page is one page of the list, newest sale first. Next is the key of the
@@ -59,3 +49,104 @@ func (s *shop) list(ctx context.Context, query url.Values) (page, error) {
 }
 
 func (s *shop) fail(code string) error { return &observe.Error{Code: code, Host: s.host} }
+
+// sale is what is read of a sale in the shop's list. It holds nothing of the
+// buyer.
+type sale struct {
+	ID        string      `json:"id"`
+	Order     json.Number `json:"order_id"`
+	Seller    string      `json:"seller_id"`
+	Product   string      `json:"product_id"`
+	Permalink string      `json:"product_permalink"` // the short id
+	CreatedAt time.Time   `json:"created_at"`
+	// Price is in US cents, whatever the currency of the product.
+	Price int64 `json:"price"`
+	// Currency is the product's, CurrencySymbol its sign; Refundable is a
+	// decimal number of it, as in "1,234.50".
+	Currency       string `json:"currency"`
+	CurrencySymbol string `json:"currency_symbol"`
+	Refundable     string `json:"amount_refundable_in_currency"`
+
+	Refunded          bool `json:"refunded"`
+	PartiallyRefunded bool `json:"partially_refunded"`
+	// Chargedback is false again once a dispute was won; Disputed stays.
+	Chargedback bool `json:"chargedback"`
+	Disputed    bool `json:"disputed"`
+	DisputeWon  bool `json:"dispute_won"`
+
+	Preorder     bool `json:"is_preorder_authorization"`
+	GiftReceiver bool `json:"is_gift_receiver_purchase"`
+	// FreeTrialEnds is set on all sales of a subscription that began with a
+	// free trial; the first of them, which is not Recurring, was never charged.
+	FreeTrialEnds string `json:"free_trial_ends_on"`
+	Recurring     bool   `json:"recurring_charge"`
+}
+
+// readSale reads one sale of the list and reports whether it is one.
+func readSale(raw json.RawMessage) (s sale, ok bool) {
+	err := json.Unmarshal(raw, &s)
+	return s, err == nil && saleID.MatchString(s.ID) && orderNumber.MatchString(s.Order.String()) &&
+		s.CreatedAt.Unix() > 0 && s.Price >= 0 && s.Price <= maxPrice
+}
+
+// ours reports whether a sale is money of this offer.
+func (o *Observer) ours(s sale, origin int64) bool {
+	return (s.Product == o.cfg.Product || s.Permalink == o.cfg.Product) && (o.cfg.Seller == "" || s.Seller == o.cfg.Seller) &&
+		s.Price > 0 && !s.Preorder && !s.GiftReceiver && (s.FreeTrialEnds == "" || s.Recurring) &&
+		s.CreatedAt.Unix() >= origin
+}
+
+// gone reports whether a dispute holds the money.
+func (s sale) gone() bool { return s.Chargedback || s.Disputed && !s.DisputeWon }
+
+// refunded is what was refunded, in US cents. Of a part the shop tells only
+// what is left, in the currency of the product: where that is not US dollars
+// the whole is taken as refunded, so that a sum is too low rather than too high.
+func (s sale) refunded() int64 {
+	if s.Refunded {
+		return s.Price
+	}
+	if !s.PartiallyRefunded {
+		return 0
+	}
+	left, cut, ok := offer.ParseDecimal(strings.ReplaceAll(s.Refundable, ",", ""), 2) // "1,234.50"
+	if ok && !cut && s.inDollars() && left < s.Price {
+		return s.Price - left
+	}
+	return s.Price
+}
+
+// inDollars: older answers have no currency, and other dollars other signs, as
+// "CAD$".
+func (s sale) inDollars() bool {
+	return s.Currency == "usd" || s.Currency == "" && s.CurrencySymbol == "$"
+}
+
+// proven is what the shop says of a sale, and whether that is news. Words on
+// what went back carry the time at which they were read, so that the latest
+// reading holds: a refund may fail, and a dispute be won.
+func (o *Observer) proven(ctx context.Context, s sale) (sighting ledger.Sighting, news bool, err error) {
+	known, _, err := o.cfg.Ledger.Receipt(ctx, o.cfg.OfferID, o.cfg.Account, s.ID)
+	if err != nil {
+		return sighting, false, observe.ErrNoLedger
+	}
+	refunded, gone := s.refunded(), s.gone()
+	if known.EvidenceLevel == ledger.LevelProvider && known.Amount == s.Price && known.Refunded == refunded &&
+		(known.Status == ledger.StatusReversed) == gone {
+		return sighting, false, nil
+	}
+	sighting = o.sighting(s.ID, s.Order.String(), s.Price, s.CreatedAt.Unix())
+	sighting.State, sighting.EvidenceLevel, sighting.Cause = ledger.StatusConfirmed, ledger.LevelProvider, "provider"
+	now := o.cfg.Now().Unix()
+	if refunded > 0 || known.Refunded > 0 {
+		sighting.Returns = append(sighting.Returns, ledger.Return{
+			ID: refundsID, Kind: ledger.ReturnTotal, Amount: refunded, Gone: refunded > 0, At: now,
+		})
+	}
+	if gone || known.Status == ledger.StatusReversed {
+		sighting.Returns = append(sighting.Returns, ledger.Return{
+			ID: disputeID, Kind: ledger.ReturnReversal, Gone: gone, At: now,
+		})
+	}
+	return sighting, true, nil
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -86,6 +87,8 @@ type Observer struct {
 	// origin is the Unix second of the account's first start, 0 while unknown:
 	// earlier sales are not counted.
 	origin atomic.Int64
+	// through is the Unix second up to which the list was read whole.
+	through atomic.Int64
 	// kick wakes Run for what notices named.
 	kick chan struct{}
 	// shadowed and refused are warnings that are given once.
@@ -95,8 +98,6 @@ type Observer struct {
 	// named are the order numbers of sales that notices named, by sale id,
 	// until they were read from the shop.
 	named map[string]string
-	// through is the Unix second up to which the list was read whole.
-	through int64
 
 	// The rest belongs to Run.
 	walk *walk
@@ -115,14 +116,17 @@ func New(cfg Config) (*Observer, error) {
 	if err := checkSecret(cfg.Secret); err != nil {
 		return nil, err
 	}
-	cfg.API = cmp.Or(cfg.API, defaultAPI)
 	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
-	shop, err := newShop(cfg)
+	base, err := offer.ParseURL(cmp.Or(cfg.API, defaultAPI))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the storefront's API: %w", err)
 	}
 	o := &Observer{
-		secret: sha256.Sum256([]byte(cfg.Secret)), hooked: cfg.Secret != "", shop: shop,
+		secret: sha256.Sum256([]byte(cfg.Secret)), hooked: cfg.Secret != "",
+		shop: &shop{
+			sales: base.JoinPath("v2", "sales").String(), host: base.Hostname(), token: cfg.Token,
+			client: source.Client{Transport: cfg.Transport, Timeout: callTimeout},
+		},
 		kick: make(chan struct{}, 1), named: make(map[string]string),
 	}
 	cfg.Secret, cfg.Token = "", ""
@@ -160,18 +164,16 @@ func (o *Observer) verified(secret string) bool {
 // the list was read of late; until then they are a lower bound with notices, and
 // nothing is known without.
 func (o *Observer) Health() observe.Health {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	failure, _ := o.loop.Last()
 	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, LastError: failure}
 	if !o.reads() {
 		return h
 	}
 	h.Source = "provider"
-	if o.through > 0 {
-		h.At = o.through
-		h.ObservedThrough = time.Unix(o.through, 0).UTC().Format(time.RFC3339)
-		h.Partial = o.cfg.Now().Sub(time.Unix(o.through, 0)) > staleAfter
+	if h.At = o.through.Load(); h.At > 0 {
+		through := time.Unix(h.At, 0).UTC()
+		h.ObservedThrough = through.Format(time.RFC3339)
+		h.Partial = o.cfg.Now().Sub(through) > staleAfter
 	}
 	h.Blind = h.Partial && !o.hooked
 	return h
