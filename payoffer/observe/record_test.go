@@ -107,3 +107,16 @@ func TestAFailureOfTheLedgerSaysNoMore(t *testing.T) {
 	}
 	require.EqualError(t, err, "ledger_unavailable (ledger)")
 }
+
+func TestWhatIsRestatedIsAsItWasButForTheState(t *testing.T) {
+	book := openLedger(t)
+	before := sighting("one", 4200)
+	before.Evidence, before.Payer, before.Own, before.Transaction = Evidence(map[string]int{"block": 7}), "0xpayer", true, "0x1"
+	_, err := Record(t.Context(), book, nil, before)
+	require.NoError(t, err)
+	row, found, err := book.Receipt(t.Context(), testOffer, testAccount, "one")
+	require.NoError(t, err)
+	require.True(t, found)
+	before.State, before.Cause, before.EvidenceLevel = ledger.StatusSeen, "reorg", ledger.LevelChain
+	require.Equal(t, before, *Restated(row, ledger.StatusSeen, "reorg"))
+}

@@ -24,6 +24,7 @@ const published = `{"txid":"f4184fc596403b9d638783cf57adfe4c75c605f6356fbc913385
 "status":{"confirmed":true,"block_height":170,"block_hash":"00000000d1145790a8694403d4063f323d499e655c83426834d4ce2f8dd4a2ee","block_time":1231731025}}`
 
 func TestATransactionOfThePublicAPIIsRead(t *testing.T) {
+	t.Parallel()
 	tx, err := decodeJSON[transaction](strings.NewReader(published))
 	require.NoError(t, err)
 	require.Equal(t, "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16", tx.ID)
@@ -38,6 +39,7 @@ func TestATransactionOfThePublicAPIIsRead(t *testing.T) {
 }
 
 func TestTheNullInputOfACoinbaseIsRead(t *testing.T) {
+	t.Parallel()
 	_, err := decodeJSON[transaction](strings.NewReader(`{"txid":"` + strings.Repeat("a", 64) + `","vin":[{"txid":"` + strings.Repeat("0", 64) +
 		`","vout":4294967295,"prevout":null,"is_coinbase":true}],"vout":[{"scriptpubkey":"","value":0}],"status":{"confirmed":false}}`))
 	require.NoError(t, err)
@@ -45,6 +47,7 @@ func TestTheNullInputOfACoinbaseIsRead(t *testing.T) {
 
 // What every Esplora sends is required: a member that is left out, or null, is no zero.
 func TestAMemberThatIsMissingIsNoZero(t *testing.T) {
+	t.Parallel()
 	hash := strings.Repeat("a", 64)
 	half := `{"tx_count":1,"funded_txo_count":1,"spent_txo_count":0}`
 	place := `{"confirmed":true,"block_height":0,"block_hash":"` + hash + `","block_time":0}`

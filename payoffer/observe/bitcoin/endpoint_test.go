@@ -81,6 +81,7 @@ func wrongAnswers() map[string]struct {
 // Whatever the first endpoint does, the second one is asked, and nothing of
 // the first one's words is believed.
 func TestAnEndpointThatFailsIsReplacedByTheNext(t *testing.T) {
+	t.Parallel()
 	for name, wrong := range wrongAnswers() {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, single)
@@ -112,6 +113,7 @@ func TestAnEndpointThatFailsIsReplacedByTheNext(t *testing.T) {
 }
 
 func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	b, sick, well := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
 	o := b.observer(sick, well)
 	sick.setFault(answer("", 503, ""))
@@ -135,6 +137,7 @@ func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
 }
 
 func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	chain.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -155,6 +158,7 @@ func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
 
 // The body is endless; reading stops at the limit.
 func TestAGiantAnswerIsCutOff(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	var sent int64
 	endless := transport(func(*http.Request) (*http.Response, error) {
@@ -188,6 +192,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, single)
 	o, err := New(Config{
 		OfferID: testOffer, Rail: b.rail, Endpoints: []string{"https://e.example/secret-path?key=secret"}, Confirmations: 1,
@@ -202,6 +207,7 @@ func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
 }
 
 func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
+	t.Parallel()
 	b, fast, slow := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
 	tx := pay("p", single, 1000)
 	b.round(b.observer(fast))
@@ -219,6 +225,7 @@ func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 
 // An explorer that stands still answers well, with an old chain.
 func TestTheFreshestEndpointIsBelieved(t *testing.T) {
+	t.Parallel()
 	b, old, fresh := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
 	o := b.observer(old, fresh)
 	b.round(o)
@@ -239,6 +246,7 @@ func TestTheFreshestEndpointIsBelieved(t *testing.T) {
 }
 
 func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -255,6 +263,7 @@ func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 }
 
 func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -269,6 +278,7 @@ func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheAddressAdvancesOnlyWhenItWasPaid(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	o := b.observer(chain)
 	require.Empty(t, o.Address(), "nobody has looked at the chain")
@@ -37,6 +38,7 @@ func TestTheAddressAdvancesOnlyWhenItWasPaid(t *testing.T) {
 }
 
 func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	for _, index := range []uint32{0, 3, 22, 41} { // 42 to 61 are the gap that ends the search
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
@@ -70,6 +72,7 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 }
 
 func TestALongSearchTakesSeveralRounds(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	for index := range uint32(300) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
@@ -90,6 +93,7 @@ func TestALongSearchTakesSeveralRounds(t *testing.T) {
 // Payments that vanish from the mempool must not lead the address out of the
 // wallet's sight, which ends 20 addresses after the last one paid to.
 func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	chain.mine(pay("old", b.at(4), 1000))
 	o := b.observer(chain)
@@ -109,6 +113,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 }
 
 func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -138,6 +143,7 @@ func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
 
 // The other instance's endpoint has not heard of the payment.
 func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
+	t.Parallel()
 	b, chain, deaf := newBench(t, zpub), newStandIn(t, 100), newStandIn(t, 100)
 	one, two := b.observer(chain), b.observer(deaf)
 	b.round(one)
@@ -168,6 +174,7 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 }
 
 func TestAPositionThatNobodyWroteIsNotUsed(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	o := b.observer(chain)
 	for _, position := range []string{"", "7", "{}{}", `{"height":-1}`, `{"height":1,"index":2147483648}`, `{"height":1,"later":true}`} {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	require.True(t, o.Health().Blind)
@@ -54,6 +55,7 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 }
 
 func TestMoneyFromBeforeTheFirstStartIsNotCounted(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	chain.mine(pay("before", single, 1000))
 	chain.setPool(pay("waiting", single, 1000))
@@ -69,6 +71,7 @@ func TestMoneyFromBeforeTheFirstStartIsNotCounted(t *testing.T) {
 // What arrived while nobody looked, for longer than a reorganization can
 // reach, is found, however much it is.
 func TestADowntimeIsCaughtUp(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	b.round(b.observer(chain))
 	var names []string
@@ -99,6 +102,7 @@ func TestADowntimeIsCaughtUp(t *testing.T) {
 // The instances behind an endpoint are at different points: the count is ahead
 // of the list.
 func TestAListThatIsBehindItsCountIsReadAgain(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -113,6 +117,7 @@ func TestAListThatIsBehindItsCountIsReadAgain(t *testing.T) {
 }
 
 func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -138,6 +143,7 @@ func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 }
 
 func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -159,6 +165,7 @@ func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
 }
 
 func TestConfigurationMistakesAreRefused(t *testing.T) {
+	t.Parallel()
 	rail, err := offer.NewBitcoin(single, "", 4200)
 	require.NoError(t, err)
 	for name, c := range map[string]Config{
@@ -175,6 +182,7 @@ func TestConfigurationMistakesAreRefused(t *testing.T) {
 }
 
 func TestPublicEndpointsAreThoseOfTheNetwork(t *testing.T) {
+	t.Parallel()
 	for account, want := range map[string][]string{
 		zpub: {"https://mempool.space/api", "https://blockstream.info/api"},
 		"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7": {"https://mempool.space/testnet/api", "https://blockstream.info/testnet/api"},

@@ -26,6 +26,7 @@ func (h hook) Unfinal(ctx context.Context, offer, account string, limit int) ([]
 }
 
 func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		paid    int64
 		after   time.Duration
@@ -61,6 +62,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 
 // The price stands still for hours, and so does the quote.
 func TestAQuoteHoldsForAsLongAsItIsPublished(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	o.Quoted(50_000, 4200)
@@ -74,6 +76,7 @@ func TestAQuoteHoldsForAsLongAsItIsPublished(t *testing.T) {
 }
 
 func TestAQuoteHoldsForWhoPaidWhileNobodyLooked(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	o.Quoted(50_000, 4200)
@@ -86,6 +89,7 @@ func TestAQuoteHoldsForWhoPaidWhileNobodyLooked(t *testing.T) {
 }
 
 func TestAnUnknownValueIsNilUntilThereIsARate(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	b.rate = rate.Rate{}
 	o := b.observer(chain)
@@ -107,6 +111,7 @@ func TestAnUnknownValueIsNilUntilThereIsARate(t *testing.T) {
 }
 
 func TestWorthIsRoundedDown(t *testing.T) {
+	t.Parallel()
 	// Computed with exact fractions outside of this project.
 	for _, c := range []struct{ satoshis, microUSD, want int64 }{
 		{46_667, 90_000_000_000, 4200}, {46_666, 90_000_000_000, 4199}, {1, 90_000_000_000, 0},
@@ -118,6 +123,7 @@ func TestWorthIsRoundedDown(t *testing.T) {
 }
 
 func TestOnlyAmountsAreQuotes(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	o.Quoted(0, 4200)
@@ -134,6 +140,7 @@ func TestOnlyAmountsAreQuotes(t *testing.T) {
 }
 
 func TestEvidenceIsSmall(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)

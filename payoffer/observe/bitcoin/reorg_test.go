@@ -13,6 +13,7 @@ import (
 )
 
 func TestAReorganizationTakesAPaymentBack(t *testing.T) {
+	t.Parallel()
 	tx := pay("p", single, 1000)
 	conflict := standInTx{name: "thief", spends: tx.spends, pays: []output{{strangers, 1000}}}
 	for name, c := range map[string]struct {
@@ -51,6 +52,7 @@ func TestAReorganizationTakesAPaymentBack(t *testing.T) {
 }
 
 func TestAReplacedPaymentIsDroppedAndFinalWithItsReplacement(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -76,6 +78,7 @@ func TestAReplacedPaymentIsDroppedAndFinalWithItsReplacement(t *testing.T) {
 }
 
 func TestAPaymentThatLeftTheMempoolIsGivenUpAfterAnHourAndTakenBack(t *testing.T) {
+	t.Parallel()
 	b, chain, other := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
 	o := b.observer(chain, other)
 	b.round(o)
@@ -114,6 +117,7 @@ func TestAPaymentThatLeftTheMempoolIsGivenUpAfterAnHourAndTakenBack(t *testing.T
 // An instance behind the endpoint does not know the transaction, and another
 // one says that it spends its coin: no other transaction does.
 func TestAPaymentIsNoConflictWithItself(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -129,6 +133,7 @@ func TestAPaymentIsNoConflictWithItself(t *testing.T) {
 // A payment is first seen in the mempool, and a reorganization puts it into a
 // block in the place of one from before the first start.
 func TestAReceiptStaysOneBelowTheOrigin(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -144,6 +149,7 @@ func TestAReceiptStaysOneBelowTheOrigin(t *testing.T) {
 
 // A block arrives, or leaves, between two calls of one round.
 func TestARoundReadsOneHistory(t *testing.T) {
+	t.Parallel()
 	tx := pay("p", single, 1000)
 	for name, change := range map[string]func(chain *standIn){
 		"a block more":    func(chain *standIn) { chain.blocks = append(chain.blocks, standInBlock{hash: hashOf("new")}) },
@@ -180,6 +186,7 @@ func TestARoundReadsOneHistory(t *testing.T) {
 
 // The chain changes after all was read and before the round ends.
 func TestWhatWasReadFromAnAbandonedChainIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)
@@ -201,6 +208,7 @@ func TestWhatWasReadFromAnAbandonedChainIsNotRecorded(t *testing.T) {
 }
 
 func TestALatePaymentIsAPayment(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	o.Quoted(46_667, 4200)
@@ -217,6 +225,7 @@ func TestALatePaymentIsAPayment(t *testing.T) {
 // Transactions that never confirm cost nothing. They must not keep the
 // payments that count from being followed.
 func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
+	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
 	b.round(o)

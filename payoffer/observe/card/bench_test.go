@@ -58,7 +58,7 @@ func BenchmarkVerify(b *testing.B) {
 	header := payoffertest.SignDelivery(body, time.Unix(testStart, 0), testSecret)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if err := verify(testSecret, header, body, time.Unix(testStart, 0)); err != nil {
+		if err := Verify(testSecret, header, body, time.Unix(testStart, 0)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -23,6 +23,7 @@ const paidEvent = `{"id":"evt_1","object":"event","api_version":"2020-08-27","ty
 	"presentment_details":{"presentment_amount":3900,"presentment_currency":"eur"}}}}`
 
 func TestPaidCheckoutBecomesAConfirmedSighting(t *testing.T) {
+	t.Parallel()
 	s, err := testScope().event([]byte(paidEvent), delivered)
 	require.NoError(t, err)
 	cents := int64(4200)
@@ -34,6 +35,7 @@ func TestPaidCheckoutBecomesAConfirmedSighting(t *testing.T) {
 }
 
 func TestCheckoutEvents(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		replace []string
 		state   ledger.Status // of a sighting
@@ -101,6 +103,7 @@ func requireUnusable(t *testing.T, err error, verdict observe.Verdict) {
 }
 
 func TestAmountsAreKeptAsPaid(t *testing.T) {
+	t.Parallel()
 	short, err := testScope().event([]byte(strings.Replace(paidEvent, "4200", "4199", 1)), delivered)
 	require.NoError(t, err)
 	require.EqualValues(t, 4199, short.Amount)
@@ -113,6 +116,7 @@ func TestAmountsAreKeptAsPaid(t *testing.T) {
 }
 
 func TestTestModeSeesTestPaymentsAlone(t *testing.T) {
+	t.Parallel()
 	test := testScope()
 	test.test = true
 	_, err := test.event([]byte(paidEvent), delivered)
@@ -123,6 +127,7 @@ func TestTestModeSeesTestPaymentsAlone(t *testing.T) {
 }
 
 func TestReturnEvents(t *testing.T) {
+	t.Parallel()
 	refund := func(status string) string {
 		return fmt.Sprintf(`{"id":"re_1","object":"refund","amount":1000,"payment_intent":"pi_1","status":"%s","created":5}`, status)
 	}
@@ -181,6 +186,7 @@ func TestReturnEvents(t *testing.T) {
 }
 
 func TestDisputesAsTheyStand(t *testing.T) {
+	t.Parallel()
 	taken, given := `{"amount":-4200,"created":7}`, `{"amount":4200,"created":8}`
 	for name, test := range map[string]struct {
 		status, moved string

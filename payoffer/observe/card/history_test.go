@@ -72,6 +72,7 @@ func requireIgnored(t testing.TB, err error) {
 // in all 5,040 orders, with a duplicate, when they were made in one second and
 // when they were made hours apart; a few of the orders go through a ledger too.
 func TestEveryOrderOfALifeEndsTheSame(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		apart bool
@@ -142,6 +143,7 @@ func life(t *testing.T, apart, won bool) (events [][]byte) {
 // shuffles and repeats what it tells, and compares what is made of it with what
 // was done; some of the histories go through a ledger too.
 func TestRandomHistoriesAgreeWithAModel(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 2))
 	seen := map[ledger.Status]int{}
 	r := recorder{t: t, book: tempLedger(t)}

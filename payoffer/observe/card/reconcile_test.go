@@ -23,6 +23,7 @@ import (
 // TestOutageEndsEqualToTheProcessor loses every webhook while payments of all
 // kinds go on, some begun before the outage, and reads the API once after it.
 func TestOutageEndsEqualToTheProcessor(t *testing.T) {
+	t.Parallel()
 	for _, days := range []time.Duration{1, 10, 28, 29, 30, 40, 400} {
 		t.Run(fmt.Sprintf("%d days", days), func(t *testing.T) {
 			r := newRig(t, nil)
@@ -47,6 +48,7 @@ func TestOutageEndsEqualToTheProcessor(t *testing.T) {
 // TestKeyAloneAndPagesEndEqualToTheProcessor begins to read an old account in
 // the middle of many payments.
 func TestKeyAloneAndPagesEndEqualToTheProcessor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *Config) { c.Secret = "" })
 	_, err := r.scoped(t.Context()) // the first start, and no reading for months
 	require.NoError(t, err)
@@ -103,6 +105,7 @@ func (m *market) outcomes() map[string]outcome {
 }
 
 func TestReadingIsRefusedSafely(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		reply payoffertest.ProcessorReply
 		want  string
@@ -154,6 +157,7 @@ func TestReadingIsRefusedSafely(t *testing.T) {
 }
 
 func TestEventsThatAreListedLateAreFound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	require.NoError(t, r.try(t))
 	intent := r.processor.Pay(testLink, 4200, false)
@@ -170,6 +174,7 @@ func TestEventsThatAreListedLateAreFound(t *testing.T) {
 // TestTheFirstStartAsksForTheLink, so that a link of another account and a key
 // that may not read checkouts show at once.
 func TestTheFirstStartAsksForTheLink(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	require.NoError(t, r.try(t))
 	require.True(t, slices.ContainsFunc(r.processor.Calls(), func(call string) bool {
@@ -181,6 +186,7 @@ func TestTheFirstStartAsksForTheLink(t *testing.T) {
 }
 
 func TestOneUnreadableEventDoesNotKeepTheOthersOut(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	require.NoError(t, r.try(t))
 	good := strings.ReplaceAll(paidEvent, "\n\t", "")
@@ -193,6 +199,7 @@ func TestOneUnreadableEventDoesNotKeepTheOthersOut(t *testing.T) {
 // TestAWrongClockMissesNothingOfTheAPI: what was read is counted by the
 // processor's clock.
 func TestAWrongClockMissesNothingOfTheAPI(t *testing.T) {
+	t.Parallel()
 	for _, off := range []time.Duration{day, -day} {
 		r := newRig(t, nil)
 		require.NoError(t, r.try(t))
@@ -208,6 +215,7 @@ func TestAWrongClockMissesNothingOfTheAPI(t *testing.T) {
 }
 
 func TestHealthTellsWhatIsNotSeen(t *testing.T) {
+	t.Parallel()
 	t.Run("webhooks alone", func(t *testing.T) {
 		r := newRig(t, withoutKey)
 		require.NoError(t, r.try(t))
@@ -250,6 +258,7 @@ func TestHealthTellsWhatIsNotSeen(t *testing.T) {
 
 // TestRunReadsAgainAndBacksOff owns the time between the rounds.
 func TestRunReadsAgainAndBacksOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		r := newRig(t, func(c *Config) {

@@ -25,28 +25,28 @@ const (
 	maxTimestamp = 12
 )
 
-// Errors of verify.
+// Errors of Verify.
 var (
-	// errSignature is returned for a delivery that was not signed with the
+	// ErrSignature is returned for a delivery that was not signed with the
 	// secret as it stands.
-	errSignature = errors.New("the signature is missing, malformed or not made with the configured webhook_secret")
-	// errTimestamp is returned for a genuine delivery that was signed at
+	ErrSignature = errors.New("the signature is missing, malformed or not made with the configured webhook_secret")
+	// ErrTimestamp is returned for a genuine delivery that was signed at
 	// another time: it is a replay, or one of the clocks is wrong.
-	errTimestamp = errors.New("the signature is genuine and more than 300 seconds away from the clock of this server")
+	ErrTimestamp = errors.New("the signature is genuine and more than 300 seconds away from the clock of this server")
 )
 
-// verify checks the header Stripe-Signature, "t=<Unix seconds>,v1=<hex>[,v1=<hex>…]",
+// Verify checks the header Stripe-Signature, "t=<Unix seconds>,v1=<hex>[,v1=<hex>…]",
 // against the body as it arrived: one of the v1 is the HMAC-SHA256, keyed with the
 // whole secret, of the time as written, a dot and the body. Other schemes are
-// ignored. An empty secret verifies nothing. Errors: errSignature, errTimestamp.
+// ignored. An empty secret verifies nothing. Errors: ErrSignature, ErrTimestamp.
 //
 // Unlike the processor's own Go library it bounds the time in both directions,
 // refuses a header with two times, and reads hexadecimal digits in lower case
 // alone, so that no altered header is as good as the original.
-func verify(secret, header string, body []byte, now time.Time) error {
+func Verify(secret, header string, body []byte, now time.Time) error {
 	timestamp, signatures, ok := parseSignature(header)
 	if !ok || secret == "" {
-		return errSignature
+		return ErrSignature
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))
@@ -54,11 +54,11 @@ func verify(secret, header string, body []byte, now time.Time) error {
 	expected := []byte(hex.EncodeToString(mac.Sum(nil)))
 	genuine := func(signature string) bool { return hmac.Equal(expected, []byte(signature)) }
 	if !slices.ContainsFunc(signatures, genuine) {
-		return errSignature
+		return ErrSignature
 	}
 	at, _ := strconv.ParseInt(timestamp, 10, 64) // it has at most maxTimestamp digits
 	if away := now.Unix() - at; away > tolerance || away < -tolerance {
-		return errTimestamp
+		return ErrTimestamp
 	}
 	return nil
 }

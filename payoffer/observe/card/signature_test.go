@@ -18,13 +18,15 @@ import (
 )
 
 func TestSignatureIsTheDocumentedHMAC(t *testing.T) {
+	t.Parallel()
 	// printf '1795250000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_current
 	const golden = "41d0cb1389b0bde7d4dc38805eb685b4931b489ca26b7a7f361821c742e27581"
 	header := "t=1795250000,v1=" + golden
-	require.NoError(t, verify(testSecret, header, []byte(`{"id":"evt_1"}`), time.Unix(testStart, 0)))
+	require.NoError(t, Verify(testSecret, header, []byte(`{"id":"evt_1"}`), time.Unix(testStart, 0)))
 }
 
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	body, now := []byte(`{"id":"evt_1","object":"event"}`), time.Unix(testStart, 0)
 	sign := func(at time.Time, secrets ...string) string { return payoffertest.SignDelivery(body, at, secrets...) }
 	good := sign(now, testSecret)
@@ -39,42 +41,42 @@ func TestVerify(t *testing.T) {
 		"signed now":                       {testSecret, good, nil},
 		"five minutes ago":                 {testSecret, sign(now.Add(-300*time.Second), testSecret), nil},
 		"five minutes ahead":               {testSecret, sign(now.Add(300*time.Second), testSecret), nil},
-		"a second too old":                 {testSecret, sign(now.Add(-301*time.Second), testSecret), errTimestamp},
-		"a second too far ahead":           {testSecret, sign(now.Add(301*time.Second), testSecret), errTimestamp},
-		"a day old":                        {testSecret, sign(now.Add(-day), testSecret), errTimestamp},
-		"a day ahead":                      {testSecret, sign(now.Add(day), testSecret), errTimestamp},
+		"a second too old":                 {testSecret, sign(now.Add(-301*time.Second), testSecret), ErrTimestamp},
+		"a second too far ahead":           {testSecret, sign(now.Add(301*time.Second), testSecret), ErrTimestamp},
+		"a day old":                        {testSecret, sign(now.Add(-day), testSecret), ErrTimestamp},
+		"a day ahead":                      {testSecret, sign(now.Add(day), testSecret), ErrTimestamp},
 		"rotation, ours first":             {testSecret, sign(now, testSecret, "whsec_next"), nil},
 		"rotation, ours last":              {testSecret, sign(now, "whsec_old", testSecret), nil},
-		"rotation is over":                 {"whsec_old", sign(now, testSecret, "whsec_next"), errSignature},
+		"rotation is over":                 {"whsec_old", sign(now, testSecret, "whsec_next"), ErrSignature},
 		"beside another scheme":            {testSecret, good + ",v0=" + strings.Repeat("0", 64), nil},
-		"under another scheme alone":       {testSecret, strings.Replace(good, "v1=", "v0=", 1), errSignature},
-		"empty secret, signed with it":     {"", fmt.Sprintf("t=%d,v1=%x", testStart, empty.Sum(nil)), errSignature},
-		"another secret":                   {"whsec_other", good, errSignature},
-		"no header":                        {testSecret, "", errSignature},
-		"no time":                          {testSecret, mac, errSignature},
-		"no signature":                     {testSecret, "t=1795250000", errSignature},
-		"two times":                        {testSecret, "t=1795250000," + good, errSignature},
-		"negative time":                    {testSecret, "t=-1795250000," + mac, errSignature},
-		"time with a sign":                 {testSecret, "t=+1795250000," + mac, errSignature},
-		"time with a fraction":             {testSecret, "t=1795250000.0," + mac, errSignature},
-		"time beyond 64 bits":              {testSecret, "t=99999999999999999999," + mac, errSignature},
-		"empty time":                       {testSecret, "t=," + mac, errSignature},
-		"signature in upper case":          {testSecret, "t=1795250000,v1=" + strings.ToUpper(mac[3:]), errSignature},
-		"signature that is not hex":        {testSecret, "t=1795250000,v1=" + strings.Repeat("z", 64), errSignature},
-		"signature cut short":              {testSecret, good[:len(good)-2], errSignature},
-		"signature too long":               {testSecret, good + "00", errSignature},
-		"empty signature":                  {testSecret, "t=1795250000,v1=", errSignature},
-		"item without a value":             {testSecret, good + ",v1", errSignature},
-		"item with two values":             {testSecret, good + ",v0=1=2", errSignature},
-		"spaces":                           {testSecret, strings.Replace(good, ",", ", ", 1), errSignature},
-		"trailing comma":                   {testSecret, good + ",", errSignature},
-		"huge header with a good end":      {testSecret, strings.Repeat("v0=0,", 1000) + good, errSignature},
-		"two deliveries in one header":     {testSecret, good + "," + good, errSignature},
+		"under another scheme alone":       {testSecret, strings.Replace(good, "v1=", "v0=", 1), ErrSignature},
+		"empty secret, signed with it":     {"", fmt.Sprintf("t=%d,v1=%x", testStart, empty.Sum(nil)), ErrSignature},
+		"another secret":                   {"whsec_other", good, ErrSignature},
+		"no header":                        {testSecret, "", ErrSignature},
+		"no time":                          {testSecret, mac, ErrSignature},
+		"no signature":                     {testSecret, "t=1795250000", ErrSignature},
+		"two times":                        {testSecret, "t=1795250000," + good, ErrSignature},
+		"negative time":                    {testSecret, "t=-1795250000," + mac, ErrSignature},
+		"time with a sign":                 {testSecret, "t=+1795250000," + mac, ErrSignature},
+		"time with a fraction":             {testSecret, "t=1795250000.0," + mac, ErrSignature},
+		"time beyond 64 bits":              {testSecret, "t=99999999999999999999," + mac, ErrSignature},
+		"empty time":                       {testSecret, "t=," + mac, ErrSignature},
+		"signature in upper case":          {testSecret, "t=1795250000,v1=" + strings.ToUpper(mac[3:]), ErrSignature},
+		"signature that is not hex":        {testSecret, "t=1795250000,v1=" + strings.Repeat("z", 64), ErrSignature},
+		"signature cut short":              {testSecret, good[:len(good)-2], ErrSignature},
+		"signature too long":               {testSecret, good + "00", ErrSignature},
+		"empty signature":                  {testSecret, "t=1795250000,v1=", ErrSignature},
+		"item without a value":             {testSecret, good + ",v1", ErrSignature},
+		"item with two values":             {testSecret, good + ",v0=1=2", ErrSignature},
+		"spaces":                           {testSecret, strings.Replace(good, ",", ", ", 1), ErrSignature},
+		"trailing comma":                   {testSecret, good + ",", ErrSignature},
+		"huge header with a good end":      {testSecret, strings.Repeat("v0=0,", 1000) + good, ErrSignature},
+		"two deliveries in one header":     {testSecret, good + "," + good, ErrSignature},
 		"the largest header of a rotation": {testSecret, sign(now, append(slices.Repeat([]string{"whsec_old"}, 15), testSecret)...), nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			require.ErrorIs(t, verify(test.secret, test.header, body, now), test.want)
+			require.ErrorIs(t, Verify(test.secret, test.header, body, now), test.want)
 		})
 	}
 }
@@ -82,6 +84,7 @@ func TestVerify(t *testing.T) {
 // TestNothingForgedOrAlteredIsAccepted changes genuine deliveries at random in
 // every part that is signed.
 func TestNothingForgedOrAlteredIsAccepted(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 1))
 	now := time.Unix(testStart, 0)
 	count := cases.Count(t)
@@ -89,11 +92,11 @@ func TestNothingForgedOrAlteredIsAccepted(t *testing.T) {
 		body := randomBytes(rng, 1+rng.IntN(200))
 		secret := "whsec_" + hex.EncodeToString(randomBytes(rng, 12))
 		header := payoffertest.SignDelivery(body, now, secret)
-		if err := verify(secret, header, body, now); err != nil {
+		if err := Verify(secret, header, body, now); err != nil {
 			t.Fatalf("case %d: a genuine delivery is refused: %v", i, err)
 		}
 		kind, gotSecret, gotHeader, gotBody := alter(rng, secret, header, body)
-		if verify(gotSecret, gotHeader, gotBody, now) == nil {
+		if Verify(gotSecret, gotHeader, gotBody, now) == nil {
 			t.Fatalf("case %d: accepted after: %s", i, kind)
 		}
 	}
@@ -154,7 +157,7 @@ func FuzzSignature(f *testing.F) {
 		f.Add(header, body)
 	}
 	f.Fuzz(func(t *testing.T, header string, body []byte) {
-		if verify(testSecret, header, body, time.Unix(testStart, 0)) != nil {
+		if Verify(testSecret, header, body, time.Unix(testStart, 0)) != nil {
 			return
 		}
 		timestamp, _, _ := strings.Cut(header[strings.Index(header, "t=")+2:], ",")

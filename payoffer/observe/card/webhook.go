@@ -19,7 +19,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	if len(d.Body) > observe.MaxDelivery {
 		return observe.Malformed, "the delivery is too large for an event"
 	}
-	if err := verify(o.config.Secret, headers[0], d.Body, o.config.Now()); err != nil {
+	if err := Verify(o.config.Secret, headers[0], d.Body, o.config.Now()); err != nil {
 		return observe.Unverified, err.Error()
 	}
 	money, err := o.scoped(ctx)

@@ -20,6 +20,7 @@ import (
 func withoutKey(c *Config) { c.APIKey = "" }
 
 func TestNewRefusesWhatCouldNotObserve(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*Config){
 		"neither secret nor key":  func(c *Config) { c.Secret, c.APIKey = "", "" },
 		"no payment link":         func(c *Config) { c.PaymentLink = "" },
@@ -43,6 +44,7 @@ func TestNewRefusesWhatCouldNotObserve(t *testing.T) {
 }
 
 func TestDeliveriesAreRecordedOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withoutKey)
 	intent := r.processor.Pay(testLink, 4200, true)
 	r.clock.pass(2 * day)
@@ -62,6 +64,7 @@ func TestDeliveriesAreRecordedOnce(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withoutKey)
 	now := r.clock.Now()
 	sign := func(body string, secrets ...string) observe.Delivery {
@@ -103,6 +106,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestWithoutASecretNoDeliveryIsBelieved(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *Config) { c.Secret = "" })
 	body := []byte(paidEvent)
 	verdict, _ := r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), "")))
@@ -111,6 +115,7 @@ func TestWithoutASecretNoDeliveryIsBelieved(t *testing.T) {
 }
 
 func TestAClockADayOffChangesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withoutKey)
 	require.NoError(t, r.try(t)) // the first start, at the right time
 	intent := r.processor.Pay(testLink, 4200, false)
@@ -130,6 +135,7 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 }
 
 func TestPaymentsFromBeforeTheFirstStartDoNotCount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withoutKey)
 	early := r.processor.Pay(testLink, 4200, false)
 	r.clock.pass(time.Minute)
@@ -147,6 +153,7 @@ func TestPaymentsFromBeforeTheFirstStartDoNotCount(t *testing.T) {
 // TestLedgerFailuresAreUnavailable lets the database refuse every write, and
 // then be gone: the processor is told to send again, and the repetition counts.
 func TestLedgerFailuresAreUnavailable(t *testing.T) {
+	t.Parallel()
 	for name, breakIt := range map[string]func(t *testing.T, r *rig) (repair func()){
 		"read-only": refuseWrites,
 		"gone": func(t *testing.T, r *rig) func() {
@@ -198,6 +205,7 @@ func refuseWrites(t *testing.T, r *rig) (repair func()) {
 // TestASightingThatTheLedgerRefusesIsNotRepeated: a repetition would end the
 // same.
 func TestASightingThatTheLedgerRefusesIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *Config) { c.Ledger = refusing{c.Ledger} })
 	require.Equal(t, observe.Malformed, r.deliver(t, []byte(paidEvent)))
 }

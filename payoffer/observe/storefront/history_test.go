@@ -29,6 +29,7 @@ func worth(s payoffertest.StorefrontSale) int64 {
 // whenever the shop or the ledger fail: what counts after the next reading is
 // what the seller holds.
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
+	t.Parallel()
 	for seed := range cases.Count(t) / stepsPerHistory {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomHistory(t, rand.New(rand.NewPCG(uint64(seed), 42))) })
 	}

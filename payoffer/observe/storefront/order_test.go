@@ -40,6 +40,7 @@ func lifeOf(f *fixture, id string) (notices []delivery) {
 // notices come before, between and after them as they please. Package book
 // merges all orders; these are some.
 func TestOrdersEndInWhatTheShopSays(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	const notices = 4
 	changes := []func(*payoffertest.StorefrontSale){
@@ -81,6 +82,7 @@ func TestOrdersEndInWhatTheShopSays(t *testing.T) {
 // Without a token there is only what the notices say: it is shown, and never
 // counts. The order in which they come does not matter.
 func TestNoticesAloneTellTheSameInAnyOrder(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, withoutToken)
 	sightings.Permute([]int{0, 1, 2, 3}, func(order []int) {
 		sale := f.sell()

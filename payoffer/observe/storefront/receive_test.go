@@ -14,6 +14,7 @@ import (
 )
 
 func TestNoticeIsKeptAsAssertedAndCountsNowhere(t *testing.T) {
+	t.Parallel()
 	for name, encode := range map[string]func(payoffertest.StorefrontSale) (string, []byte){
 		"form":               func(s payoffertest.StorefrontSale) (string, []byte) { return s.Form("sale") },
 		"json":               func(s payoffertest.StorefrontSale) (string, []byte) { return s.JSON("sale") },
@@ -54,6 +55,7 @@ func TestNoticeIsKeptAsAssertedAndCountsNowhere(t *testing.T) {
 }
 
 func TestWrongSecretIsUnverifiedAndStoresNothing(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sale := f.sell()
 	contentType, body := sale.Form("sale")
@@ -68,6 +70,7 @@ func TestWrongSecretIsUnverifiedAndStoresNothing(t *testing.T) {
 }
 
 func TestNoticeOfOtherMoneyIsIgnored(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*payoffertest.StorefrontSale){
 		"another product":    func(s *payoffertest.StorefrontSale) { s.Product, s.ShortProduct = "32-nPainqpLj1B_WIwVlMw==", "other" },
 		"another seller":     func(s *payoffertest.StorefrontSale) { s.Seller = "other" },
@@ -96,6 +99,7 @@ func TestNoticeOfOtherMoneyIsIgnored(t *testing.T) {
 // A buyer has two ways into a notice: a custom field that the seller gave the
 // name of a field, and the query with which the product's page was opened.
 func TestBuyerCannotRewriteANotice(t *testing.T) {
+	t.Parallel()
 	custom := func(name, value string) func(*payoffertest.StorefrontSale) {
 		return func(s *payoffertest.StorefrontSale) { s.CustomFields = [][2]string{{name, value}} }
 	}
@@ -138,6 +142,7 @@ func TestBuyerCannotRewriteANotice(t *testing.T) {
 }
 
 func TestMalformedNoticesAreRefused(t *testing.T) {
+	t.Parallel()
 	const form, whole = "application/x-www-form-urlencoded", "sale_id=a&order_number=1&price=4200&sale_timestamp=2026-11-21T12:00:00Z"
 	for name, test := range map[string]struct{ contentType, body string }{
 		"nothing":                 {form, ""},
@@ -170,6 +175,7 @@ func TestMalformedNoticesAreRefused(t *testing.T) {
 }
 
 func TestNoticeWaitsForTheLedger(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sale := f.sell()
 	f.book.broken = true
@@ -183,6 +189,7 @@ func TestNoticeWaitsForTheLedger(t *testing.T) {
 }
 
 func TestNoForgedAddressIsTaken(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sale := f.sell()
 	contentType, body := sale.Form("sale")

@@ -20,6 +20,7 @@ func repeat(text string, n int) []byte { return bytes.Repeat([]byte(text), n) }
 func countLines(b *bytes.Buffer) int { return strings.Count(b.String(), "\n") }
 
 func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.mustRead() // nothing is due now but what is named
 	f.pass(time.Minute)
@@ -41,6 +42,7 @@ func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
 }
 
 func TestForgedNoticesNeverCount(t *testing.T) {
+	t.Parallel()
 	t.Run("an altered price", func(t *testing.T) {
 		f := newFixture(t)
 		sale := f.sell()
@@ -104,6 +106,7 @@ func TestForgedNoticesNeverCount(t *testing.T) {
 }
 
 func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*payoffertest.StorefrontSale)
 		held   int64
@@ -135,6 +138,7 @@ func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
 }
 
 func TestReturnsOfWhichNoNoticeTellsAreFound(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sale := f.sell()
 	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
@@ -161,6 +165,7 @@ func TestReturnsOfWhichNoNoticeTellsAreFound(t *testing.T) {
 
 // The list tells when a sale was made, which may be hours before it succeeds.
 func TestSaleThatSucceedsLateIsFound(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.mustRead()
 	f.pass(11 * time.Hour)
@@ -175,6 +180,7 @@ func TestSaleThatSucceedsLateIsFound(t *testing.T) {
 
 // Months later the list of the newest sales does not have the sale any more.
 func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sale := f.sell()
 	f.mustRead()
@@ -201,6 +207,7 @@ func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
 
 // Both the notices and the observer were away; the list is long.
 func TestOutageOfDaysIsMadeUpFor(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.mustRead()
 	for range 35 {
@@ -225,6 +232,7 @@ func TestOutageOfDaysIsMadeUpFor(t *testing.T) {
 }
 
 func TestFailuresAreTruthfulAndMadeUpFor(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		fault payoffertest.StorefrontFault
 		code  string
@@ -278,6 +286,7 @@ func TestFailuresAreTruthfulAndMadeUpFor(t *testing.T) {
 }
 
 func TestTokenIsNotCarriedElsewhere(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	elsewhere := payoffertest.NewStorefront(t, testToken)
 	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusTemporaryRedirect, Location: elsewhere.URL() + "/v2/sales"})
@@ -287,6 +296,7 @@ func TestTokenIsNotCarriedElsewhere(t *testing.T) {
 }
 
 func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.sell()
 	f.sell(func(s *payoffertest.StorefrontSale) { s.ID = "<script>" })
@@ -297,6 +307,7 @@ func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
 }
 
 func TestClockThatWentAheadHidesNothing(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.pass(10 * 24 * time.Hour)
 	f.mustRead()
@@ -326,6 +337,7 @@ func (r recorded) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Sigh
 }
 
 func TestRunReadsANamedSaleAtOnceAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	book := recorded{f.book, make(chan string)}
 	f.start(func(cfg *Config) { cfg.Ledger = book })

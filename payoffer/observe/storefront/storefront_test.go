@@ -15,6 +15,7 @@ import (
 func seq(sale payoffertest.StorefrontSale) string { return strconv.FormatInt(sale.Order, 10) }
 
 func TestNewRefusesWhatCannotBeObserved(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		cfg  Config
 		says string
@@ -41,6 +42,7 @@ func TestNewRefusesWhatCannotBeObserved(t *testing.T) {
 }
 
 func TestHealthSaysWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "provider", Partial: true}, f.Health(), "before the first list")
 	f.mustRead()
@@ -58,6 +60,7 @@ func TestHealthSaysWhatIsNotKnown(t *testing.T) {
 
 // Where nothing but the list tells of sales, none of them is known without it.
 func TestTokenAloneIsBlindWhileTheListIsNotRead(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(c *Config) { c.Secret = "" })
 	require.True(t, f.Health().Blind, "before the first list")
 	f.mustRead()
@@ -69,6 +72,7 @@ func TestTokenAloneIsBlindWhileTheListIsNotRead(t *testing.T) {
 }
 
 func TestPausesGrowWhileTheShopFails(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	pause, err := f.loop.Once(t.Context())
 	require.NoError(t, err)
