@@ -3,6 +3,8 @@ package x402
 import (
 	"context"
 	"sync"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 // inFlight counts the work under way, which outlives its requests. Unlike a
@@ -45,5 +47,25 @@ func (f *inFlight) wait(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// gate lets one request at a time decide about an authorization, so that
+// copies that arrive together cost one attempt and one call of a facilitator.
+// It holds the channels that those inside close when they leave, by key.
+type gate struct{ inside sync.Map }
+
+// enter waits for those ahead. leave may be called more than once.
+func (g *gate) enter(ctx context.Context, key ledger.IntentKey) (leave func(), err error) {
+	for mine := make(chan struct{}); ; {
+		ahead, busy := g.inside.LoadOrStore(key, mine)
+		if !busy {
+			return sync.OnceFunc(func() { g.inside.Delete(key); close(mine) }), nil
+		}
+		select {
+		case <-ahead.(chan struct{}):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
