@@ -222,7 +222,7 @@ func (svc *Service) Run(ctx context.Context) {
 	work.Go(func() { svc.announcer.Run(ctx) })
 	work.Go(func() { svc.renew(ctx) })
 	work.Wait()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.patience())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.payments.Patience())
 	defer cancel()
 	if err := svc.payments.Wait(ctx); err != nil {
 		svc.logger.Error("a settlement is still under way and is resolved after the next start", "error", err.Error())

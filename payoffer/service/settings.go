@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -98,18 +97,3 @@ func (s *Settings) Check() error {
 func (s *Settings) own(address string) bool {
 	return slices.ContainsFunc(s.OwnPayers, func(own string) bool { return strings.EqualFold(own, address) })
 }
-
-// patience is how long a settlement under way may take to end.
-func (s *Settings) patience() time.Duration {
-	longest := settlementMargin
-	for _, u := range s.USDC {
-		for _, f := range u.Facilitators {
-			longest = max(longest, f.Timeout+settlementMargin)
-		}
-	}
-	return longest
-}
-
-// settlementMargin is the time around a facilitator's call that recording its
-// outcome may take.
-const settlementMargin = 10 * time.Second

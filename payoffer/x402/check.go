@@ -58,7 +58,7 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 
 // checkTimes checks that an authorization can be settled now.
 func (s *Service) checkTimes(a authorization) *refusal {
-	now := s.now()
+	now := s.Now()
 	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
 	deadline := integer(a.ValidBefore)
 	switch {
@@ -74,8 +74,8 @@ func (s *Service) checkTimes(a authorization) *refusal {
 
 // match finds the rail that a payload names. Addresses compare without case.
 func (s *Service) match(p *payment) *Rail {
-	for i := range s.rails {
-		rail := &s.rails[i]
+	for i := range s.Rails {
+		rail := &s.Rails[i]
 		want := &rail.terms.accepted
 		if p.accepted.Scheme != schemeExact || p.network != want.Network || !strings.EqualFold(p.asset, want.Asset) {
 			continue

@@ -132,7 +132,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 				require.Nil(t, got.Response)
 			}
 			require.Empty(t, f.Calls(payoffertest.CallVerify))
-			open, err := s.book.OpenIntents(t.Context(), s.offer.ID, 0, 10)
+			open, err := s.book.OpenIntents(t.Context(), s.Offer.ID, 0, 10)
 			require.NoError(t, err)
 			require.Empty(t, open)
 		})

@@ -236,7 +236,7 @@ type FacilitatorHealth struct {
 // their use. It never blocks.
 func (s *Service) Facilitators() []FacilitatorHealth {
 	var all []FacilitatorHealth
-	for _, rail := range s.rails {
+	for _, rail := range s.Rails {
 		network := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
 			_, reason := f.health.rest()

@@ -106,13 +106,13 @@ func (s *Service) Refresh() {
 
 // signedOffers are the accepts in their order, or nothing while there is no key.
 func (s *Service) signedOffers() []artifact {
-	if s.signer == nil {
+	if s.Signer == nil {
 		return nil
 	}
 	var offers []artifact
-	until := s.now().Add(offerValidity).Unix()
+	until := s.Now().Add(offerValidity).Unix()
 	for n, accepted := range s.Accepts() {
-		signed := s.signer.Sign(OfferPayload{
+		signed := s.Signer.Sign(OfferPayload{
 			Version: artifactVersion, ResourceURL: s.resource().URL, Scheme: accepted.Scheme, Network: accepted.Network,
 			Asset: accepted.Asset, PayTo: accepted.PayTo, Amount: accepted.Amount, ValidUntil: until,
 		})
@@ -126,11 +126,11 @@ func (s *Service) signedOffers() []artifact {
 
 // receipt is the extension of a paid answer, or nil while there is no key.
 func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
-	if s.signer == nil {
+	if s.Signer == nil {
 		return nil
 	}
-	signed := s.signer.Sign(ReceiptPayload{
-		Version: artifactVersion, Network: i.Network, ResourceURL: s.resource().URL, Payer: i.From, IssuedAt: s.now().Unix(),
+	signed := s.Signer.Sign(ReceiptPayload{
+		Version: artifactVersion, Network: i.Network, ResourceURL: s.resource().URL, Payer: i.From, IssuedAt: s.Now().Unix(),
 	})
 	if signed == "" {
 		return nil

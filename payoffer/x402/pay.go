@@ -33,7 +33,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return p.unavailable("request_canceled")
 	}
 	defer leave()
-	intent, known, err := s.ledger.Intent(ctx, p.key())
+	intent, known, err := s.Ledger.Intent(ctx, p.key())
 	switch {
 	case err != nil:
 		return p.unreadable()
@@ -49,7 +49,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	if len(candidates) == 0 {
 		return p.facilitatorless(rest)
 	}
-	if delay := s.limiter.wait(a.Client, s.now()); delay > 0 {
+	if delay := s.Limiter.wait(a.Client, s.Now()); delay > 0 {
 		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts; nothing was charged. Send the same payment again later.")
 		limited.RetryAfter = delay
 		return limited
@@ -59,7 +59,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 
 // replay answers a payload whose authorization the ledger knows.
 func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) Outcome {
-	if intent.Fingerprint != p.fingerprint() || intent.Offer != s.offer.ID {
+	if intent.Fingerprint != p.fingerprint() || intent.Offer != s.Offer.ID {
 		return p.outcome(Conflict, "authorization_in_use",
 			"This authorization was sent before with another content or signature, or to another offer. Send the first payload again to get its answer.")
 	}
@@ -73,7 +73,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 			return p.outcomeOf(intent)
 		case <-ticker.C:
 		}
-		stored, known, err := s.ledger.Intent(ctx, p.key())
+		stored, known, err := s.Ledger.Intent(ctx, p.key())
 		if err != nil {
 			return p.unreadable()
 		}
@@ -87,7 +87,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 }
 
 // leased reports whether somebody is at work on the intent.
-func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.now().Unix() }
+func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.Now().Unix() }
 
 // charge has a new payment verified by a facilitator, commits its intent and
 // submits it on a context of its own. committed is called when the ledger
@@ -110,7 +110,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates
 	intent := s.newIntent(p, rail, facilitators[0])
 	s.underWay.begin()
 	failpoint.Hit(failpoint.PayBeforeIntent)
-	if err := s.ledger.InsertIntent(ctx, intent); err != nil {
+	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
 		s.underWay.end()
 		committed()
 		return s.notCommitted(ctx, p, err)
@@ -142,7 +142,7 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 		case ctx.Err() != nil:
 			return nil, nil // the client left; that says nothing of the facilitator
 		case err != nil:
-			s.log.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
+			s.Logger.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
 		case !valid:
 			return nil, &refusal{reason, "The facilitator does not accept this payment; nothing was charged."}
 		default:
@@ -157,14 +157,14 @@ func (s *Service) newIntent(p *payment, rail *Rail, f *Facilitator) ledger.Inten
 	// The amount is ours and the deadline is bounded: both were checked.
 	amount, _ := strconv.ParseInt(p.authorization.Value, 10, 64)
 	validBefore, _ := strconv.ParseInt(p.authorization.ValidBefore, 10, 64)
-	cents := int64(s.offer.Amount)
+	cents := int64(s.Offer.Amount)
 	key := p.key()
 	return ledger.Intent{
-		IntentKey: key, Offer: s.offer.ID, Account: rail.USDC.Account(), Own: s.own(key.From),
+		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: amount, USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
 		Payload: p.raw, Requirement: rail.terms.in(p.version), Facilitator: f.Host(),
 		ValidBefore: validBefore, State: ledger.IntentSettling,
-		Owner: s.owner, LeaseUntil: s.now().Add(leaseFor(rail)).Unix(),
+		Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}
 }
 
@@ -185,7 +185,7 @@ func (s *Service) notCommitted(ctx context.Context, p *payment, err error) Outco
 		return p.outcome(Conflict, "payment_identifier_in_use",
 			"The payment identifier belongs to another payment, which may have been charged; this one was not sent.")
 	default:
-		s.log.Error("payment not taken: the intent could not be committed", "error", err.Error())
+		s.Logger.Error("payment not taken: the intent could not be committed", "error", err.Error())
 		return p.unavailable("ledger_unavailable")
 	}
 }

@@ -67,8 +67,8 @@ func (t *terms) in(version int) json.RawMessage {
 // resource is the one URL that takes a payment.
 func (s *Service) resource() Resource {
 	return Resource{
-		URL:         s.offer.URL(offer.PathSponsor),
-		Description: s.offer.Amount.String() + " USD, one payment: " + s.offer.Name,
+		URL:         s.Offer.URL(offer.PathSponsor),
+		Description: s.Offer.Amount.String() + " USD, one payment: " + s.Offer.Name,
 		MimeType:    "application/json",
 	}
 }
@@ -76,8 +76,8 @@ func (s *Service) resource() Resource {
 // Accepts are the ways to pay, in version 2 form and in the order of the
 // rails.
 func (s *Service) Accepts() []Requirements {
-	accepts := make([]Requirements, len(s.rails))
-	for i, rail := range s.rails {
+	accepts := make([]Requirements, len(s.Rails))
+	for i, rail := range s.Rails {
 		accepts[i] = rail.terms.accepted
 	}
 	return accepts
@@ -86,7 +86,7 @@ func (s *Service) Accepts() []Requirements {
 // Hint tells a buyer why its client may refuse to pay and how to let it.
 func (s *Service) Hint() string {
 	return fmt.Sprintf("x402 clients refuse more than 1 USD unless told otherwise: set spendControls.maxAmountPerPayment to \"$%s\" (@x402/fetch) or maxValue to %sn (x402-fetch).",
-		s.offer.Amount, s.rails[0].USDC.AmountAtomic())
+		s.Offer.Amount, s.Rails[0].USDC.AmountAtomic())
 }
 
 // Required is the version 2 quote with a reason.
@@ -105,12 +105,12 @@ func (s *Service) Quote() *Quote { return s.quote.Load() }
 
 // Refusal is a quote of the same terms whose error is reason.
 func (s *Service) Refusal(reason string) *Quote {
-	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.offer.Card.Fallback()}}
-	if len(s.rails) == 0 {
+	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
+	if len(s.Rails) == 0 {
 		return &Quote{Body: encodeBody(terms.CardQuote), Terms: terms}
 	}
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
-	for _, rail := range s.rails {
+	for _, rail := range s.Rails {
 		if rail.USDC.Network.V1 {
 			terms.Accepts = append(terms.Accepts, s.requirementsV1(rail.USDC))
 		}
@@ -140,5 +140,5 @@ var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/20
 // that is the same for every buyer.
 func (s *Service) bazaar() json.RawMessage {
 	return encode(extension{json.RawMessage(`{"input":{"type":"http","method":"POST","bodyType":"json","body":{}},"output":{"type":"json",` +
-		`"example":{"success":true,"status":"seen","amountUsd":` + string(encode(s.offer.Amount)) + `,"currency":"USD"}}}`), bazaarSchema})
+		`"example":{"success":true,"status":"seen","amountUsd":` + string(encode(s.Offer.Amount)) + `,"currency":"USD"}}}`), bazaarSchema})
 }

@@ -28,7 +28,7 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent) 
 		i.Answer = s.answer(i)
 	}
 	s.record(ctx, i, func(ctx context.Context) error {
-		return s.ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, i.Answer, i.Evidence)
+		return s.Ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, i.Answer, i.Evidence)
 	})
 	return i
 }
@@ -41,7 +41,7 @@ func (s *Service) recordProof(ctx context.Context, i ledger.Intent, sighting led
 	sighting.Via, sighting.Own = "x402", i.Own
 	sighting.Intent, sighting.Answer = &i.IntentKey, i.Answer
 	s.record(ctx, i, func(ctx context.Context) error {
-		_, err := s.ledger.Record(ctx, nil, sighting)
+		_, err := s.Ledger.Record(ctx, nil, sighting)
 		return err
 	})
 	return i
@@ -64,10 +64,10 @@ func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Inte
 	if i.State != ledger.IntentSettled || i.Evidence != ledger.EvidenceChain || i.Answer != nil {
 		return i
 	}
-	if err := s.ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, s.answer(i), i.Evidence); err != nil {
+	if err := s.Ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, s.answer(i), i.Evidence); err != nil {
 		return i
 	}
-	if stored, known, err := s.ledger.Intent(ctx, i.IntentKey); err == nil && known {
+	if stored, known, err := s.Ledger.Intent(ctx, i.IntentKey); err == nil && known {
 		return stored
 	}
 	return i
@@ -86,7 +86,7 @@ func (s *Service) record(ctx context.Context, i ledger.Intent, store func(contex
 		failpoint.Hit(failpoint.RecordAfter)
 		return
 	}
-	s.log.Error("a settled payment could not be recorded; it stays open and is recorded later",
+	s.Logger.Error("a settled payment could not be recorded; it stays open and is recorded later",
 		"network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce, "error", err.Error())
 	if _, busy := s.recording.LoadOrStore(i.IntentKey, true); busy {
 		return
@@ -107,7 +107,7 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 		err := store(ctx)
 		switch {
 		case err == nil:
-			s.log.Info("a settled payment was recorded late", "network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce)
+			s.Logger.Info("a settled payment was recorded late", "network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce)
 			return
 		case errors.Is(err, ledger.ErrNotOpen), errors.Is(err, ledger.ErrNoIntent), errors.Is(err, ledger.ErrIntentState):
 			return
@@ -119,14 +119,14 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 // is looked at again. It returns what the ledger knows: an observer may have
 // decided.
 func (s *Service) keepOpen(ctx context.Context, i ledger.Intent, transaction, reason string) ledger.Intent {
-	err := s.ledger.NoteIntent(ctx, i.IntentKey, s.owner, s.now().Unix(), transaction, reason)
+	err := s.Ledger.NoteIntent(ctx, i.IntentKey, s.Owner, s.Now().Unix(), transaction, reason)
 	if errors.Is(err, ledger.ErrIntentState) {
-		if stored, known, err := s.ledger.Intent(ctx, i.IntentKey); err == nil && known {
+		if stored, known, err := s.Ledger.Intent(ctx, i.IntentKey); err == nil && known {
 			return stored
 		}
 	}
 	if err != nil {
-		s.log.Warn("what is known of an open payment could not be recorded", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("what is known of an open payment could not be recorded", "nonce", i.Nonce, "error", err.Error())
 	}
 	i.Reason = reason
 	return i

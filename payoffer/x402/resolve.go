@@ -24,7 +24,7 @@ const (
 
 // Run resolves open intents and claims until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	if len(s.rails) == 0 && s.former == nil {
+	if len(s.Rails) == 0 && s.Former == nil {
 		return
 	}
 	ticker := time.NewTicker(resolveEvery)
@@ -43,12 +43,12 @@ func (s *Service) Run(ctx context.Context) {
 // claim: a settled intent that only a facilitator vouches for. What it looked
 // at lately has to wait. It is not for concurrent use.
 func (s *Service) Resolve(ctx context.Context) {
-	s.each(ctx, s.all(ctx, s.ledger.OpenIntents), func(rail *Rail, i ledger.Intent) {
+	s.each(ctx, s.all(ctx, s.Ledger.OpenIntents), func(rail *Rail, i ledger.Intent) {
 		if !s.leased(i) && s.due(i, time.Unix(i.UpdatedAt, 0)) {
 			s.resolveOpen(ctx, rail, i)
 		}
 	})
-	s.each(ctx, s.dueClaims(s.all(ctx, s.ledger.SettledUnproven)), func(rail *Rail, i ledger.Intent) {
+	s.each(ctx, s.dueClaims(s.all(ctx, s.Ledger.SettledUnproven)), func(rail *Rail, i ledger.Intent) {
 		if rail.Chain != nil {
 			s.resolveClaim(ctx, rail, i)
 		}
@@ -61,7 +61,7 @@ func (s *Service) Resolve(ctx context.Context) {
 func (s *Service) all(ctx context.Context, list func(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)) []ledger.Intent {
 	var all []ledger.Intent
 	for after := int64(0); ; {
-		page, err := list(ctx, s.offer.ID, after, resolvePage)
+		page, err := list(ctx, s.Offer.ID, after, resolvePage)
 		all = append(all, page...)
 		if err != nil || len(page) < resolvePage {
 			return all
@@ -95,8 +95,8 @@ func (s *Service) each(ctx context.Context, intents []ledger.Intent, f func(*Rai
 // due reports whether an intent is to be looked at again: often while it is
 // young, rarely when it is old.
 func (s *Service) due(i ledger.Intent, last time.Time) bool {
-	age := s.now().Sub(time.Unix(i.CreatedAt, 0))
-	return s.now().Sub(last) >= min(max(age/8, resolveSoonest), resolveLatest)
+	age := s.Now().Sub(time.Unix(i.CreatedAt, 0))
+	return s.Now().Sub(last) >= min(max(age/8, resolveSoonest), resolveLatest)
 }
 
 // dueClaims picks the claims that are due and remembers the look: a claim that
@@ -107,7 +107,7 @@ func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
 	for _, i := range claims {
 		last, before := s.looked[i.IntentKey]
 		if !before || s.due(i, last) {
-			last = s.now()
+			last = s.Now()
 			due = append(due, i)
 		}
 		looked[i.IntentKey] = last
@@ -119,15 +119,15 @@ func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
 // railOf finds the rail that an intent pays to, which may be one that the
 // configuration does not have any more.
 func (s *Service) railOf(i ledger.Intent) *Rail {
-	for n := range s.rails {
-		if i.Account == s.rails[n].USDC.Account() {
-			return &s.rails[n]
+	for n := range s.Rails {
+		if i.Account == s.Rails[n].USDC.Account() {
+			return &s.Rails[n]
 		}
 	}
-	if s.former == nil {
+	if s.Former == nil {
 		return nil
 	}
-	if rail, found := s.former(i.Account); found {
+	if rail, found := s.Former(i.Account); found {
 		return &rail
 	}
 	return nil
@@ -136,7 +136,7 @@ func (s *Service) railOf(i ledger.Intent) *Rail {
 // repeatTo is the facilitator to which an open intent may be sent again: the
 // one that it was sent to, while the authorization is valid; or nil.
 func (s *Service) repeatTo(rail *Rail, i ledger.Intent) *Facilitator {
-	if i.ValidBefore <= s.now().Add(settleMargin).Unix() {
+	if i.ValidBefore <= s.Now().Add(settleMargin).Unix() {
 		return nil
 	}
 	for _, f := range rail.Facilitators {
@@ -160,15 +160,15 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 	defer s.underWay.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
 	defer cancel()
-	if s.ledger.NoteIntent(ctx, i.IntentKey, s.owner, s.now().Add(lease).Unix(), "", "") != nil {
+	if s.Ledger.NoteIntent(ctx, i.IntentKey, s.Owner, s.Now().Add(lease).Unix(), "", "") != nil {
 		return // another instance was quicker, or it has been decided
 	}
 	failpoint.Hit(failpoint.ResolveLeased)
 	if rail.Chain != nil {
 		proven, dead := s.askChain(ctx, rail.Chain, i)
 		if dead != "" {
-			if err := s.ledger.RefuseIntent(ctx, i.IntentKey, dead); err != nil {
-				s.log.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
+			if err := s.Ledger.RefuseIntent(ctx, i.IntentKey, dead); err != nil {
+				s.Logger.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
 			}
 		}
 		if proven || dead != "" {
@@ -191,9 +191,9 @@ func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent)
 	if _, dead := s.askChain(ctx, rail.Chain, i); dead == "" {
 		return
 	}
-	s.log.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
-	if err := s.ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
-		s.log.Warn("a false claim could not be taken back", "nonce", i.Nonce, "error", err.Error())
+	s.Logger.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
+	if err := s.Ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
+		s.Logger.Warn("a false claim could not be taken back", "nonce", i.Nonce, "error", err.Error())
 	}
 }
 

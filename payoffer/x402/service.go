@@ -83,16 +83,7 @@ type Config struct {
 
 // Service quotes and takes the payments of one offer.
 type Service struct {
-	offer   *offer.Offer
-	rails   []Rail
-	ledger  Ledger
-	limiter *Limiter
-	owner   string
-	own     func(address string) bool
-	former  func(account string) (Rail, bool)
-	now     func() time.Time
-	log     *slog.Logger
-	signer  Signer
+	Config
 	// refreshing guards extensions and quote, which Refresh replaces.
 	refreshing sync.Mutex
 	extensions atomic.Pointer[map[string]json.RawMessage]
@@ -122,12 +113,10 @@ func New(c Config) (*Service, error) {
 			hosts[f.Host()] = true
 		}
 	}
-	s := &Service{
-		offer: c.Offer, rails: slices.Clone(c.Rails), ledger: c.Ledger, limiter: c.Limiter,
-		owner: c.Owner, own: c.Own, former: c.Former, signer: c.Signer, now: c.Now, log: c.Logger,
-	}
-	for n := range s.rails {
-		rail := &s.rails[n]
+	c.Rails = slices.Clone(c.Rails)
+	s := &Service{Config: c}
+	for n := range s.Rails {
+		rail := &s.Rails[n]
 		rail.terms = s.termsOf(rail.USDC)
 		for _, f := range rail.Facilitators {
 			f.expect(rail.USDC.Network.CAIP2())
@@ -140,3 +129,12 @@ func New(c Config) (*Service, error) {
 // Wait waits until the payments under way have ended, or ctx has. What is left
 // stays open in the ledger and is resolved later.
 func (s *Service) Wait(ctx context.Context) error { return s.underWay.wait(ctx) }
+
+// Patience is how long a settlement under way may take to end.
+func (s *Service) Patience() time.Duration {
+	longest := leaseFor(new(Rail))
+	for n := range s.Rails {
+		longest = max(longest, leaseFor(&s.Rails[n]))
+	}
+	return longest
+}

@@ -38,7 +38,7 @@ func leaseFor(rail *Rail) time.Duration {
 func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) Outcome {
 	for _, f := range facilitators {
 		if f.Host() != intent.Facilitator {
-			if err := s.ledger.MoveIntent(ctx, intent.IntentKey, s.owner, f.Host()); err != nil {
+			if err := s.Ledger.MoveIntent(ctx, intent.IntentKey, s.Owner, f.Host()); err != nil {
 				return p.outcomeOf(intent)
 			}
 			intent.Facilitator = f.Host()
@@ -46,14 +46,14 @@ func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent led
 		reply, err := f.settle(ctx, requestOf(intent))
 		var failed *callError
 		if errors.As(err, &failed) && failed.notSent {
-			s.log.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
+			s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
 			continue
 		}
 		return p.outcomeOf(s.conclude(ctx, rail, intent, f, reply, err))
 	}
 	// Nobody was reached: the payment was not sent, and stays unknown to the
 	// ledger, so that the same payload can be sent again.
-	if err := s.ledger.WithdrawIntent(ctx, intent.IntentKey, s.owner); err != nil {
+	if err := s.Ledger.WithdrawIntent(ctx, intent.IntentKey, s.Owner); err != nil {
 		return p.outcomeOf(intent)
 	}
 	return p.unavailable("facilitator_unavailable")
@@ -68,7 +68,7 @@ func requestOf(i ledger.Intent) facilitatorRequest {
 // success is a yes; everything else is unknown until the chain decides.
 func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
 	if err != nil {
-		s.log.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce)
 		return s.keepOpen(ctx, intent, "", err.Error())
 	}
 	transaction := ""
@@ -77,7 +77,7 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 		intent.Transaction = transaction
 	}
 	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
-		s.log.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", reply.ErrorReason, "nonce", intent.Nonce)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", reply.ErrorReason, "nonce", intent.Nonce)
 		return s.keepOpen(ctx, intent, transaction, reply.ErrorReason)
 	}
 	if rail.Chain == nil {
@@ -89,12 +89,12 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 	switch {
 	case err != nil:
 		// The chain cannot be read now; the facilitator's word is a claim.
-		s.log.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
+		s.Logger.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
 		return s.recordClaim(ctx, rail, intent)
 	case found && !s.wasSigned(intent, sighting):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
-		s.log.Error("facilitator reported a settlement that the chain does not show", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
+		s.Logger.Error("facilitator reported a settlement that the chain does not show", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
 		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}
 	return s.recordProof(ctx, intent, sighting)
@@ -132,7 +132,7 @@ func (s *Service) wasSigned(i ledger.Intent, sighting ledger.Sighting) bool {
 	if sighting.Amount == i.Amount {
 		return true
 	}
-	s.log.Warn("an authorization was spent with another amount", "network", i.Network, "nonce", i.Nonce,
+	s.Logger.Warn("an authorization was spent with another amount", "network", i.Network, "nonce", i.Nonce,
 		"transaction", sighting.Transaction, "want", i.Amount, "got", sighting.Amount)
 	return false
 }
