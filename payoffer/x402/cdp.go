@@ -44,13 +44,12 @@ func newCDPSigner(id, secret string, now func() time.Time) (*cdpSigner, error) {
 
 func parseCDPKey(secret string) (crypto.Signer, error) {
 	if block, _ := pem.Decode([]byte(strings.ReplaceAll(secret, `\n`, "\n"))); block != nil {
-		if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil && key.Curve == elliptic.P256() {
-			return key, nil
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			parsed, err = x509.ParseECPrivateKey(block.Bytes)
 		}
-		if parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			if key, ok := parsed.(*ecdsa.PrivateKey); ok && key.Curve == elliptic.P256() {
-				return key, nil
-			}
+		if key, ok := parsed.(*ecdsa.PrivateKey); ok && err == nil && key.Curve == elliptic.P256() {
+			return key, nil
 		}
 		return nil, errors.New("key_secret is a PEM block without a P-256 private key")
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -82,11 +83,8 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	f := &Facilitator{
 		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), health: newHealth(c.Now),
 		log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), networks: make(map[string]bool),
-		client: &http.Client{
-			Transport: c.Transport,
-			// A redirect would carry the payment to an address nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		// A redirect would carry the payment to an address nobody configured.
+		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
 	if c.KeyID != "" || c.KeySecret != "" {
 		if f.signer, err = newCDPSigner(c.KeyID, c.KeySecret, c.Now); err != nil {
@@ -130,7 +128,6 @@ type settleReply struct {
 	ErrorReason string `json:"errorReason"`
 	Transaction string `json:"transaction"`
 	Network     string `json:"network"`
-	Payer       string `json:"payer"`
 }
 
 // callError says that a facilitator gave no usable reply.
@@ -224,16 +221,15 @@ func (f *Facilitator) exchange(ctx context.Context, method, call string, body []
 		}
 	}
 	response, err := f.client.Do(request)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
-		}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
+	case err != nil:
 		return nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
 	}
 	defer response.Body.Close()
 	status = response.StatusCode
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+	if status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound {
 		return nil, status, &callError{code: "status_" + strconv.Itoa(status), notSent: true}
 	}
 	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -121,8 +124,8 @@ func (h *health) isOpen() bool {
 // open starts a pause. It needs the lock.
 func (h *health) open(code string) {
 	h.reason, h.trial = code, false
-	h.retryAt = h.now().Add(spread(backOff(h.openings)))
 	h.openings++
+	h.retryAt = h.now().Add(backOff(h.openings))
 	h.wake()
 }
 
@@ -180,9 +183,9 @@ func (h *health) untilProbe() time.Duration {
 	case h.isOpen():
 		return max(0, h.retryAt.Sub(h.now()))
 	case h.failures[callSupported] > 0:
-		return spread(backOff(h.failures[callSupported] - 1))
+		return backOff(h.failures[callSupported])
 	default:
-		return spread(probeEvery)
+		return source.Spread(probeEvery, rand.Float64())
 	}
 }
 
@@ -191,15 +194,7 @@ func (h *health) untilProbe() time.Duration {
 func (h *health) supports(version int, network string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.kinds == nil {
-		return true
-	}
-	for _, k := range h.kinds {
-		if k.X402Version == version && k.on(network) {
-			return true
-		}
-	}
-	return false
+	return h.kinds == nil || slices.ContainsFunc(h.kinds, func(k kind) bool { return k.X402Version == version && k.on(network) })
 }
 
 // serves reports whether either version is supported on a network.
@@ -207,14 +202,10 @@ func (h *health) serves(network string) bool {
 	return h.supports(2, network) || h.supports(1, network)
 }
 
-// backOff is the pause after so many before it.
-func backOff(before int) time.Duration {
-	return min(pauseFirst<<min(before, 10), pauseMost)
+// backOff is the pause after so many failures, at least 1.
+func backOff(failures int) time.Duration {
+	return source.Backoff(failures, pauseFirst, pauseMost, rand.Float64())
 }
-
-// spread varies a pause by a fifth to either side, so that instances do not
-// call in step.
-func spread(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5) }
 
 // reasonUnsupported says that a facilitator does not settle on a network.
 const reasonUnsupported = "network_unsupported"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -251,12 +252,7 @@ func (f *finder) value(value any) {
 			return
 		}
 		// Members have no order of their own; this one is the same each time.
-		names := make([]string, 0, len(value))
-		for name := range value {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(value)) {
 			f.value(value[name])
 		}
 	}

@@ -66,7 +66,7 @@ const retryOpen = 10 * time.Second
 // outcome answers a payment that is not settled.
 func (p *payment) outcome(status Status, reason, detail string) Outcome {
 	o := Outcome{Status: status, Version: p.version, Reason: reason, Detail: detail}
-	if status == Open || status == Unavailable {
+	if status == Open {
 		o.RetryAfter = retryOpen
 	}
 	return o
@@ -80,14 +80,9 @@ func (p *payment) unreadable() Outcome {
 }
 
 // unavailable answers a payment that was not sent.
-func (p *payment) unavailable(reason string) Outcome {
-	return p.outcome(Unavailable, reason,
+func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
+	o := p.outcome(Unavailable, reason,
 		"The payment cannot be taken at the moment. It was not sent and nothing was charged; send the same payment again later.")
-}
-
-// facilitatorless answers a payment that nobody could be asked to settle.
-func (p *payment) facilitatorless(retryAfter time.Duration) Outcome {
-	o := p.unavailable("facilitator_unavailable")
 	o.RetryAfter = retryAfter
 	return o
 }
@@ -137,12 +132,8 @@ func settleResponse(version int, i ledger.Intent) *SettleResponse {
 
 // networkIn names a network in a dialect: by CAIP-2 id or by chain name.
 func networkIn(version int, caip2 string) string {
-	if version != 1 {
-		return caip2
+	if network, err := offer.LookupNetwork(caip2); err == nil && version == 1 {
+		return network.Name
 	}
-	network, err := offer.LookupNetwork(caip2)
-	if err != nil {
-		return caip2
-	}
-	return network.Name
+	return caip2
 }

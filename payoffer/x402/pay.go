@@ -30,7 +30,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	failpoint.Hit(failpoint.PayDecoded)
 	leave, err := s.gate.enter(ctx, p.key())
 	if err != nil {
-		return p.unavailable("request_canceled")
+		return p.unavailable("request_canceled", retryOpen)
 	}
 	defer leave()
 	intent, known, err := s.Ledger.Intent(ctx, p.key())
@@ -47,7 +47,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	}
 	candidates, rest := rail.candidates(p.version)
 	if len(candidates) == 0 {
-		return p.facilitatorless(rest)
+		return p.unavailable("facilitator_unavailable", rest)
 	}
 	if delay := s.Limiter.wait(a.Client, s.Now()); delay > 0 {
 		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts; nothing was charged. Send the same payment again later.")
@@ -79,7 +79,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		}
 		if !known {
 			// It was withdrawn: nothing was sent.
-			return p.unavailable("facilitator_unavailable")
+			return p.unavailable("facilitator_unavailable", retryOpen)
 		}
 		intent = stored
 	}
@@ -99,7 +99,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates
 	case refused != nil:
 	case len(facilitators) == 0:
 		_, rest := rail.candidates(p.version)
-		return p.facilitatorless(max(rest, retryOpen))
+		return p.unavailable("facilitator_unavailable", max(rest, retryOpen))
 	default:
 		refused = s.checkTimes(p.authorization) // a slow facilitator may have used its time up
 	}
@@ -186,6 +186,6 @@ func (s *Service) notCommitted(ctx context.Context, p *payment, err error) Outco
 			"The payment identifier belongs to another payment, which may have been charged; this one was not sent.")
 	default:
 		s.Logger.Error("payment not taken: the intent could not be committed", "error", err.Error())
-		return p.unavailable("ledger_unavailable")
+		return p.unavailable("ledger_unavailable", retryOpen)
 	}
 }

@@ -94,11 +94,11 @@ func decodePayment(raw []byte) (*payment, error) {
 		return nil, err
 	}
 	digits, prefixed := strings.CutPrefix(in.Payload.Signature, "0x")
-	signature, err := hex.DecodeString(digits)
-	if !prefixed || err != nil || len(signature) < minSignature {
+	var err error
+	p.signature, err = hex.DecodeString(digits)
+	if !prefixed || err != nil || len(p.signature) < minSignature {
 		return nil, errors.New("'payload.signature' must be 0x and at least 65 bytes of hexadecimal")
 	}
-	p.signature = signature
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
 
@@ -131,16 +131,14 @@ func (p *payment) readPaymentID(extension json.RawMessage) error {
 			ID *string `json:"id"`
 		} `json:"info"`
 	}
-	if len(extension) == 0 {
+	switch {
+	case len(extension) == 0:
 		return nil
-	}
-	if err := json.Unmarshal(extension, &in); err != nil {
+	case json.Unmarshal(extension, &in) != nil:
 		return errors.New("the payment-identifier extension has the wrong shape")
-	}
-	if in.Info.ID == nil {
+	case in.Info.ID == nil:
 		return nil
-	}
-	if !paymentIDForm.MatchString(*in.Info.ID) {
+	case !paymentIDForm.MatchString(*in.Info.ID):
 		return errors.New("the payment identifier must be 16 to 128 of A-Z, a-z, 0-9, hyphen and underscore")
 	}
 	p.paymentID = *in.Info.ID

@@ -95,17 +95,12 @@ func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusTooManyRequests:
 		return nil, nil
-	case http.StatusOK:
-	default:
-		if err == nil {
-			err = badReply(status)
-		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	kinds, ok := parseKinds(data)
-	if !ok {
+	if !ok || status != http.StatusOK {
 		return nil, badReply(status)
 	}
 	return kinds, nil

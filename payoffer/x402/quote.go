@@ -31,10 +31,11 @@ func requirements(u *offer.USDC) Requirements {
 	}
 }
 
-func (s *Service) requirementsV1(u *offer.USDC) RequirementsV1 {
-	v2, resource := requirements(u), s.resource()
+// requirementsV1 are the same ones in version 1, which has a network's name.
+func (s *Service) requirementsV1(v2 Requirements, network string) RequirementsV1 {
+	resource := s.resource()
 	return RequirementsV1{
-		Scheme: v2.Scheme, Network: u.Network.Name, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
+		Scheme: v2.Scheme, Network: network, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
 		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
 		MaxTimeoutSeconds: v2.MaxTimeoutSeconds, Extra: v2.Extra,
 	}
@@ -49,11 +50,6 @@ type terms struct {
 	v1, v2 json.RawMessage
 	// domain is the hash of the token's EIP-712 domain.
 	domain []byte
-}
-
-func (s *Service) termsOf(u *offer.USDC) terms {
-	accepted := requirements(u)
-	return terms{accepted: accepted, v1: encode(s.requirementsV1(u)), v2: encode(accepted), domain: domainHash(u.Network)}
 }
 
 // in is the requirement object of an x402 version.
@@ -112,7 +108,7 @@ func (s *Service) Refusal(reason string) *Quote {
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
 	for _, rail := range s.Rails {
 		if rail.USDC.Network.V1 {
-			terms.Accepts = append(terms.Accepts, s.requirementsV1(rail.USDC))
+			terms.Accepts = append(terms.Accepts, s.requirementsV1(rail.terms.accepted, rail.USDC.Network.Name))
 		}
 	}
 	return &Quote{Header: EncodeHeader(s.Required(reason)), Body: encodeBody(terms), Terms: terms}

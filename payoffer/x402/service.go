@@ -117,9 +117,10 @@ func New(c Config) (*Service, error) {
 	s := &Service{Config: c}
 	for n := range s.Rails {
 		rail := &s.Rails[n]
-		rail.terms = s.termsOf(rail.USDC)
+		accepted, network := requirements(rail.USDC), rail.USDC.Network
+		rail.terms = terms{accepted, encode(s.requirementsV1(accepted, network.Name)), encode(accepted), domainHash(network)}
 		for _, f := range rail.Facilitators {
-			f.expect(rail.USDC.Network.CAIP2())
+			f.expect(network.CAIP2())
 		}
 	}
 	s.Refresh()

@@ -56,7 +56,7 @@ func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent led
 	if err := s.Ledger.WithdrawIntent(ctx, intent.IntentKey, s.Owner); err != nil {
 		return p.outcomeOf(intent)
 	}
-	return p.unavailable("facilitator_unavailable")
+	return p.unavailable("facilitator_unavailable", retryOpen)
 }
 
 // requestOf is the request of an intent, the same each time.
