@@ -19,31 +19,31 @@ type a2aMethod func(*Endpoint, *http.Request, json.RawMessage) (any, *fault)
 // a2aMethods are the methods of A2A 0.3 and 1.0. The agent answers at once: it
 // keeps no tasks, streams nothing and pushes nothing, as its card says.
 var a2aMethods = map[string]a2aMethod{
-	"message/send": (*Endpoint).send03,
-	"SendMessage":  (*Endpoint).send10,
+	"message/send": send("user", (*reply).in03),
+	"SendMessage":  send("ROLE_USER", (*reply).in10),
 
-	"message/stream":       noStream,
-	"tasks/resubscribe":    noStream,
-	"SendStreamingMessage": noStream,
-	"SubscribeToTask":      noStream,
+	"message/stream":       refuse(noStream),
+	"tasks/resubscribe":    refuse(noStream),
+	"SendStreamingMessage": refuse(noStream),
+	"SubscribeToTask":      refuse(noStream),
 
 	"tasks/get":    noTask,
 	"tasks/cancel": noTask,
 	"GetTask":      noTask,
 	"CancelTask":   noTask,
-	"ListTasks":    noList,
+	"ListTasks":    refuse(noList),
 
-	"tasks/pushNotificationConfig/set":    noPush,
-	"tasks/pushNotificationConfig/get":    noPush,
-	"tasks/pushNotificationConfig/list":   noPush,
-	"tasks/pushNotificationConfig/delete": noPush,
-	"CreateTaskPushNotificationConfig":    noPush,
-	"GetTaskPushNotificationConfig":       noPush,
-	"ListTaskPushNotificationConfigs":     noPush,
-	"DeleteTaskPushNotificationConfig":    noPush,
+	"tasks/pushNotificationConfig/set":    refuse(noPush),
+	"tasks/pushNotificationConfig/get":    refuse(noPush),
+	"tasks/pushNotificationConfig/list":   refuse(noPush),
+	"tasks/pushNotificationConfig/delete": refuse(noPush),
+	"CreateTaskPushNotificationConfig":    refuse(noPush),
+	"GetTaskPushNotificationConfig":       refuse(noPush),
+	"ListTaskPushNotificationConfigs":     refuse(noPush),
+	"DeleteTaskPushNotificationConfig":    refuse(noPush),
 
-	"agent/getAuthenticatedExtendedCard": noExtendedCard,
-	"GetExtendedAgentCard":               noExtendedCards,
+	"agent/getAuthenticatedExtendedCard": refuse(noExtendedCard),
+	"GetExtendedAgentCard":               refuse(noExtendedCards),
 }
 
 // serveA2A answers a request. The extensions that are in use are named in the
@@ -60,26 +60,19 @@ func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, meth
 	write(w, http.StatusOK, response{ID: c.id, Result: result})
 }
 
-// send03 is message/send of A2A 0.3.
-func (e *Endpoint) send03(r *http.Request, params json.RawMessage) (any, *fault) {
-	answer, problem := e.send(r, params, "user")
-	if problem != nil {
-		return nil, problem
+// send is the method that sends a message. role is what the version calls the
+// sender, in how it writes the result.
+func send(role string, in func(*reply) any) a2aMethod {
+	return func(e *Endpoint, r *http.Request, params json.RawMessage) (any, *fault) {
+		answer, problem := e.send(r, params, role)
+		if problem != nil {
+			return nil, problem
+		}
+		return in(answer), nil
 	}
-	return answer.in03(), nil
-}
-
-// send10 is SendMessage of A2A 1.0.
-func (e *Endpoint) send10(r *http.Request, params json.RawMessage) (any, *fault) {
-	answer, problem := e.send(r, params, "ROLE_USER")
-	if problem != nil {
-		return nil, problem
-	}
-	return answer.in10(), nil
 }
 
 // send answers a message by the offer, or by what became of the payment in it.
-// role is what the version calls the sender.
 func (e *Endpoint) send(r *http.Request, params json.RawMessage, role string) (*reply, *fault) {
 	var p sendParams
 	if json.Unmarshal(params, &p) != nil {
@@ -96,19 +89,13 @@ func (e *Endpoint) send(r *http.Request, params json.RawMessage, role string) (*
 	}
 	q := e.quote()
 	if q.required != nil && e.activated(r) != "" {
-		return e.demandByTask(&p.Message, q), nil
+		metadata := map[string]any{metadataStatus: statusRequired, metadataRequired: q.required}
+		return p.Message.reply("input-required", q.text, q.data, metadata), nil
 	}
 	return &reply{messageID: derive("message", p.Message.MessageID), contextID: p.Message.ContextID, text: q.text, data: q.data}, nil
 }
 
-var taskNotFound = &fault{codeTaskNotFound,
-	"there is no such task: this agent answers every message at once and keeps none. A payment that was sent before may have " +
-		"been taken: send that same payment again to learn of it, and sign no new one. Without one, send a message without taskId"}
-
-func noStream(*Endpoint, *http.Request, json.RawMessage) (any, *fault) {
-	return nil, &fault{codeUnsupportedOperation, "this agent does not stream; use message/send or SendMessage"}
-}
-
+// noTask is for what asks for a task by its id.
 func noTask(_ *Endpoint, _ *http.Request, params json.RawMessage) (any, *fault) {
 	var task struct {
 		ID string `json:"id"`
@@ -119,20 +106,20 @@ func noTask(_ *Endpoint, _ *http.Request, params json.RawMessage) (any, *fault) 
 	return nil, taskNotFound
 }
 
-func noList(*Endpoint, *http.Request, json.RawMessage) (any, *fault) {
-	return nil, &fault{codeUnsupportedOperation, "this agent keeps no tasks"}
+// refuse is a method that always has the same fault.
+func refuse(problem *fault) a2aMethod {
+	return func(*Endpoint, *http.Request, json.RawMessage) (any, *fault) { return nil, problem }
 }
 
-var pushNotSupported = &fault{codePushNotSupported, "this agent sends no push notifications; ask /v1/received for payments"}
-
-func noPush(*Endpoint, *http.Request, json.RawMessage) (any, *fault) { return nil, pushNotSupported }
-
-func noExtendedCard(*Endpoint, *http.Request, json.RawMessage) (any, *fault) {
-	return nil, &fault{codeNoExtendedCard, "there is no extended agent card; the public one is complete"}
-}
-
-// noExtendedCards is for A2A 1.0, where the code above is for agents that
-// announce such a card (section 3.1.11).
-func noExtendedCards(*Endpoint, *http.Request, json.RawMessage) (any, *fault) {
-	return nil, &fault{codeUnsupportedOperation, "there is no extended agent card; the public one is complete"}
-}
+var (
+	taskNotFound = &fault{codeTaskNotFound,
+		"there is no such task: this agent answers every message at once and keeps none. A payment that was sent before may have " +
+			"been taken: send that same payment again to learn of it, and sign no new one. Without one, send a message without taskId"}
+	noStream       = &fault{codeUnsupportedOperation, "this agent does not stream; use message/send or SendMessage"}
+	noList         = &fault{codeUnsupportedOperation, "this agent keeps no tasks"}
+	noPush         = &fault{codePushNotSupported, "this agent sends no push notifications; ask /v1/received for payments"}
+	noExtendedCard = &fault{codeNoExtendedCard, "there is no extended agent card; the public one is complete"}
+	// noExtendedCards is for A2A 1.0, where the code above is for agents that
+	// announce such a card (section 3.1.11).
+	noExtendedCards = &fault{codeUnsupportedOperation, noExtendedCard.Message}
+)

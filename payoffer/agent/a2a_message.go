@@ -42,7 +42,7 @@ func (p *sendParams) check(role string) *fault {
 	case len(m.Parts) == 0:
 		return &fault{codeInvalidParams, "message.parts is empty"}
 	case isSet(p.Configuration.Push) || isSet(p.Configuration.Push10):
-		return pushNotSupported
+		return noPush
 	}
 	return nil
 }

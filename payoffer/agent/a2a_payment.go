@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -34,7 +35,7 @@ const (
 // activated is the header in which a client asked for the payment extension,
 // empty when it did not or the offer has no use for it.
 func (e *Endpoint) activated(r *http.Request) string {
-	if len(e.payments.Accepts()) == 0 {
+	if len(e.Payments.Accepts()) == 0 {
 		return ""
 	}
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
@@ -47,11 +48,6 @@ func (e *Endpoint) activated(r *http.Request) string {
 	return ""
 }
 
-// demandByTask is the quote as a task that waits for a payment.
-func (e *Endpoint) demandByTask(m *incoming, q *quote) *reply {
-	return m.reply("input-required", q.text, q.data, map[string]any{metadataStatus: statusRequired, metadataRequired: q.required})
-}
-
 // answerPayment answers a message that pays, or that declines to. It returns
 // nothing for any other.
 func (e *Endpoint) answerPayment(r *http.Request, m *incoming) (*reply, *fault) {
@@ -62,7 +58,7 @@ func (e *Endpoint) answerPayment(r *http.Request, m *incoming) (*reply, *fault) 
 	}
 	switch {
 	case pays && (status == statusSubmitted || status == ""):
-		return e.settleTask(m, e.pay(r.Context(), payload, e.clientIP(r))), nil
+		return e.settleTask(m, e.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: e.ClientIP(r)})), nil
 	case pays:
 		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " has the status " + statusSubmitted + "; this message was not taken for a payment"}
 	case status == statusSubmitted:
@@ -78,8 +74,10 @@ func (e *Endpoint) answerPayment(r *http.Request, m *incoming) (*reply, *fault) 
 // definite: until then the client must send the same payment again.
 func (e *Endpoint) settleTask(m *incoming, o x402.Outcome) *reply {
 	if refused(o) {
-		reason := refusal(o)
-		return m.reply("failed", reason, e.demand(e.live(), reason).data, failure(o))
+		reason, receipt := refusal(o), cmp.Or(o.Response, &x402.SettleResponse{ErrorReason: o.Reason})
+		return m.reply("failed", reason, e.demand(e.Live(), reason).data, map[string]any{
+			metadataStatus: statusFailed, metadataError: failureCode(o), metadataReceipts: []*x402.SettleResponse{receipt},
+		})
 	}
 	a := e.attempted(o)
 	answer := m.reply("input-required", a.Detail, encode(a), map[string]any{metadataStatus: statusSubmitted})
@@ -96,17 +94,6 @@ func (e *Endpoint) settleTask(m *incoming, o x402.Outcome) *reply {
 		answer.state = "working"
 	}
 	return answer
-}
-
-// failure is the metadata of a payment that did not happen.
-func failure(o x402.Outcome) map[string]any {
-	response := o.Response
-	if response == nil {
-		response = &x402.SettleResponse{ErrorReason: o.Reason}
-	}
-	return map[string]any{
-		metadataStatus: statusFailed, metadataError: failureCode(o), metadataReceipts: []*x402.SettleResponse{response},
-	}
 }
 
 // failureCode is the extension's code for a reason. Facilitators word their

@@ -37,7 +37,7 @@ type Payments interface {
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what an endpoint needs; every field but Extend is required.
+// Config is what an endpoint needs; every field is required.
 type Config struct {
 	Offer *offer.Offer
 	// Live must not block; it is asked on every quote.
@@ -49,24 +49,18 @@ type Config struct {
 	// ClientIP is the address that the rate limit counts a request by.
 	ClientIP func(r *http.Request) string
 	Logger   *slog.Logger
-	// Extend adds to the MCP server what the offer has not, behind the same
-	// transport: the official conformance suite calls tools, resources and
-	// prompts of its own. nil adds nothing.
-	Extend func(server *mcp.Server)
 }
 
 // Endpoint answers POST /mcp: MCP by the official SDK, A2A, and a JSON-RPC
 // error for everything else.
 type Endpoint struct {
-	offer    *offer.Offer
-	live     func() offer.Live
-	payments Payments
-	summary  func(context.Context) (json.RawMessage, error)
-	clientIP func(*http.Request) string
-	logger   *slog.Logger
-	guard    guard
-	mcp      http.Handler
-	quoted   atomic.Pointer[quote]
+	Config
+	// Server is the SDK's, behind what this package has before it. Whoever
+	// embeds the endpoint may add tools, resources and prompts to it.
+	Server *mcp.Server
+	guard  guard
+	mcp    http.Handler
+	quoted atomic.Pointer[quote]
 }
 
 // New makes the endpoint.
@@ -74,9 +68,8 @@ func New(c Config) (*Endpoint, error) {
 	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.ClientIP == nil || c.Logger == nil {
 		return nil, errors.New("agent: a field of Config is not set")
 	}
-	e := &Endpoint{offer: c.Offer, live: c.Live, payments: c.Payments, summary: c.Summary, clientIP: c.ClientIP, logger: c.Logger}
-	e.guard = newGuard(c.Offer.BaseURL, c.Offer.SiteURL)
-	e.mcp = e.newMCP(c.Extend)
+	e := &Endpoint{Config: c, guard: newGuard(c.Offer.BaseURL, c.Offer.SiteURL)}
+	e.newMCP()
 	return e, nil
 }
 

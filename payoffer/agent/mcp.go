@@ -37,31 +37,28 @@ var mcpMethods = map[string]bool{
 	"subscriptions/listen":     true,
 }
 
-// newMCP makes the SDK's handler: stateless, so that any instance answers any
+// newMCP makes the SDK's server and handler: stateless, so that any instance answers any
 // request. Nothing is announced as changing, so a subscription ends at once
 // and no client holds a connection. The Host check of the SDK compares with
 // the listener's address, which is wrong behind a proxy; guard takes its place.
-func (e *Endpoint) newMCP(extend func(*mcp.Server)) http.Handler {
+func (e *Endpoint) newMCP() {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
 	}
-	if len(e.payments.Accepts()) > 0 {
+	if len(e.Payments.Accepts()) > 0 {
 		capabilities.AddExtension(paymentExtension, nil)
 	}
-	server := mcp.NewServer(&mcp.Implementation{
-		Name: "pay-offer", Title: oneLine(e.offer.Name), Version: document.Version, WebsiteURL: e.offer.SitePage(),
+	e.Server = mcp.NewServer(&mcp.Implementation{
+		Name: "pay-offer", Title: oneLine(e.Offer.Name), Version: document.Version, WebsiteURL: e.Offer.SitePage(),
 	}, &mcp.ServerOptions{
 		Instructions: "This server quotes one fixed payment. A quote moves no money; a person decides whether to pay.",
 		Capabilities: capabilities,
 	})
-	server.AddTool(e.tool(), e.callTool)
-	e.addResources(server)
-	e.addPrompt(server)
-	if extend != nil {
-		extend(server)
-	}
-	server.AddReceivingMiddleware(e.contain, bindPayment)
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+	e.Server.AddTool(e.tool(), e.callTool)
+	e.addResources()
+	e.addPrompt()
+	e.Server.AddReceivingMiddleware(e.contain, bindPayment)
+	e.mcp = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return e.Server },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: 2 * maxBody})
 }
 
@@ -74,7 +71,7 @@ func (e *Endpoint) contain(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (result mcp.Result, err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				e.logger.Error("the agent endpoint panicked", "method", method, "panic", cause, "stack", string(debug.Stack()))
+				e.Logger.Error("the agent endpoint panicked", "method", method, "panic", cause, "stack", string(debug.Stack()))
 				result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: internalError}
 			}
 		}()
@@ -97,10 +94,10 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 	case contentType == "application/json" || contentType == "text/event-stream":
 		writeBody(w, captured.status, contentType, captured.body.Bytes())
 	case captured.status >= http.StatusInternalServerError:
-		e.logger.Error("the MCP SDK failed", "method", c.method, "status", captured.status)
+		e.Logger.Error("the MCP SDK failed", "method", c.method, "status", captured.status)
 		writeFault(w, captured.status, c.id, &fault{codeInternal, internalError})
 	case strings.TrimSpace(captured.body.String()) == "":
-		e.logger.Error("the MCP SDK answered nothing", "method", c.method, "status", captured.status)
+		e.Logger.Error("the MCP SDK answered nothing", "method", c.method, "status", captured.status)
 		writeFault(w, http.StatusInternalServerError, c.id, &fault{codeInternal, internalError})
 	default:
 		writeFault(w, captured.status, c.id, &fault{codeInvalidRequest, strings.TrimSpace(captured.body.String())})

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -33,12 +31,6 @@ type attempted struct {
 	Received          string `json:"received"`
 }
 
-// pay settles a payment as POST /v1/sponsor does. payload is the JSON of the
-// PaymentPayload as the client wrote it.
-func (e *Endpoint) pay(ctx context.Context, payload json.RawMessage, client string) x402.Outcome {
-	return e.payments.Pay(ctx, x402.Attempt{Payload: payload, Client: client})
-}
-
 // refused reports whether nothing was charged for a payment and nothing will
 // be, so that the client may be asked to pay again.
 func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
@@ -46,7 +38,7 @@ func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status 
 // attempted describes every outcome but a refusal.
 func (e *Endpoint) attempted(o x402.Outcome) attempted {
 	a := attempted{
-		ID: e.offer.ID, Name: e.offer.Name, AmountUSD: e.offer.Amount, Currency: "USD", Received: e.offer.URL(offer.PathReceived),
+		ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD", Received: e.Offer.URL(offer.PathReceived),
 		Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
 	}
 	switch o.Status {

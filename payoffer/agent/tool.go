@@ -27,7 +27,7 @@ const (
 // once however often it is sent, but a paid call does move money, by parties
 // elsewhere.
 func (e *Endpoint) tool() *mcp.Tool {
-	amount, pays, destructive := e.offer.Amount.String(), len(e.payments.Accepts()) > 0, false
+	amount, pays, destructive := e.Offer.Amount.String(), len(e.Payments.Accepts()) > 0, false
 	description := "Quotes one fixed payment of " + amount + " US dollars and lists every way to pay it now, with addresses and exact amounts. " +
 		"Use it when a person wants to pay, sponsor or support this service, or asks for an invoice. " +
 		"The call is free and moves no money: its result is a quote, not a payment. " +
@@ -60,7 +60,7 @@ func (e *Endpoint) withAttempt(r *http.Request, c call) context.Context {
 	if payload == nil {
 		return r.Context()
 	}
-	return context.WithValue(r.Context(), attemptKey{}, x402.Attempt{Payload: payload, Client: e.clientIP(r)})
+	return context.WithValue(r.Context(), attemptKey{}, x402.Attempt{Payload: payload, Client: e.ClientIP(r)})
 }
 
 // callTool answers a call without payment by the quote, and one with a payment
@@ -71,10 +71,10 @@ func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.C
 	if !pays {
 		return demanded(e.quote()), nil
 	}
-	outcome := e.pay(ctx, attempt.Payload, attempt.Client)
+	outcome := e.Payments.Pay(ctx, attempt)
 	var answer *mcp.CallToolResult
 	if refused(outcome) {
-		answer = demanded(e.demand(e.live(), refusal(outcome)))
+		answer = demanded(e.demand(e.Live(), refusal(outcome)))
 		answer.IsError = true
 	} else {
 		answer = result(encode(e.attempted(outcome)), outcome.Status != x402.Settled)
@@ -109,4 +109,42 @@ func result(data json.RawMessage, failed bool) *mcp.CallToolResult {
 		StructuredContent: data,
 		IsError:           failed,
 	}
+}
+
+// paymentExtension is the MCP extension by which a client says, with each call,
+// that it knows demands for payment (x402 version 2, MCP transport, extension
+// binding). It needs the MCP revision newestMCP.
+const paymentExtension = "org.x402/payment"
+
+// bindPayment writes demands for payment by the extension binding for clients
+// that know it, and leaves them in the tool-result binding for all others.
+func bindPayment(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, request)
+		called, ok := result.(*mcp.CallToolResult)
+		if err != nil || !ok || called.Meta[metaRequired] == nil || !knowsDemands(request.GetParams().GetMeta()) {
+			return result, err
+		}
+		return &paymentRequired{called}, nil
+	}
+}
+
+// knowsDemands reads the _meta of a request.
+func knowsDemands(meta map[string]any) bool {
+	version, _ := meta[mcp.MetaKeyProtocolVersion].(string)
+	capabilities, _ := meta[mcp.MetaKeyClientCapabilities].(map[string]any)
+	extensions, _ := capabilities["extensions"].(map[string]any)
+	_, known := extensions[paymentExtension]
+	return known && version >= newestMCP
+}
+
+// paymentRequired is a demand for payment as a result type of its own.
+type paymentRequired struct{ *mcp.CallToolResult }
+
+// MarshalJSON writes the demand's structured content as paymentRequired, and
+// what else stands in _meta.
+func (p *paymentRequired) MarshalJSON() ([]byte, error) {
+	meta := maps.Clone(p.Meta)
+	delete(meta, metaRequired)
+	return json.Marshal(map[string]any{"resultType": "payment_required", "paymentRequired": p.StructuredContent, "_meta": meta})
 }

@@ -42,11 +42,12 @@ func startFixtures(t *testing.T) string {
 	payments, err := x402.New(x402.Config{Offer: o, Now: time.Now, Logger: logger})
 	require.NoError(t, err)
 	endpoint, err := agent.New(agent.Config{
-		Offer: o, Live: func() offer.Live { return offer.Live{} }, Payments: payments, Logger: logger, Extend: addFixtures,
+		Offer: o, Live: func() offer.Live { return offer.Live{} }, Payments: payments, Logger: logger,
 		Summary:  func(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil },
 		ClientIP: func(*http.Request) string { return "" },
 	})
 	require.NoError(t, err)
+	addFixtures(endpoint.Server)
 	now := time.Now
 	site, err := web.New(web.Config{
 		Offer: o, Payments: payments, Agent: endpoint, Receipts: ledger.NewSQLite("", now), Now: now, Logger: logger,
