@@ -58,7 +58,6 @@ type Endpoint struct {
 	// Server is the SDK's, behind what this package has before it. Whoever
 	// embeds the endpoint may add tools, resources and prompts to it.
 	Server *mcp.Server
-	guard  guard
 	mcp    http.Handler
 	quoted atomic.Pointer[quote]
 }
@@ -68,7 +67,7 @@ func New(c Config) (*Endpoint, error) {
 	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.ClientIP == nil || c.Logger == nil {
 		return nil, errors.New("agent: a field of Config is not set")
 	}
-	e := &Endpoint{Config: c, guard: newGuard(c.Offer.BaseURL, c.Offer.SiteURL)}
+	e := &Endpoint{Config: c}
 	e.newMCP()
 	return e, nil
 }
@@ -76,7 +75,7 @@ func New(c Config) (*Endpoint, error) {
 // ServeHTTP answers one JSON-RPC message. The caller has checked that the
 // method is POST and has set the headers that every answer carries.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !e.guard.allows(r) {
+	if !e.allows(r) {
 		writeFault(w, http.StatusForbidden, nil, &fault{Code: codeInvalidRequest,
 			Message: "this service is on loopback: the Host and Origin of a request must be loopback too"})
 		return

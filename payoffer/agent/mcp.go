@@ -40,7 +40,7 @@ var mcpMethods = map[string]bool{
 // newMCP makes the SDK's server and handler: stateless, so that any instance answers any
 // request. Nothing is announced as changing, so a subscription ends at once
 // and no client holds a connection. The Host check of the SDK compares with
-// the listener's address, which is wrong behind a proxy; guard takes its place.
+// the listener's address, which is wrong behind a proxy; allows takes its place.
 func (e *Endpoint) newMCP() {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},

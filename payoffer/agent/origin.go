@@ -8,34 +8,24 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// guard refuses requests that a web page of somebody else made through the
+// allows refuses requests that a web page of somebody else made through the
 // browser of a person who runs the service on loopback (DNS rebinding; MCP
-// "Security Warning" of the Streamable HTTP transport).
+// "Security Warning" of the Streamable HTTP transport). A client that is no
+// browser sends no Origin; HTTP/1.0 needs no Host. The configured origins are
+// always welcome.
 //
 // A public service has nothing to guard: it takes no credentials, answers
 // everyone the same, and is meant to be called by scripts of any origin. Its
 // Host is not compared either, for proxies in front of it rewrite that.
-type guard struct {
-	loopback bool
-	// own are the configured origins, which are always welcome.
-	own []string
-}
-
-func newGuard(baseURL, siteURL string) guard {
-	return guard{loopback: isLoopback(baseURL), own: []string{baseURL, siteURL}}
-}
-
-// allows reports whether the Host and the Origin of a request are acceptable.
-// A client that is no browser sends no Origin; HTTP/1.0 needs no Host.
-func (g guard) allows(r *http.Request) bool {
-	if !g.loopback {
+func (e *Endpoint) allows(r *http.Request) bool {
+	if !isLoopback(e.Offer.BaseURL) {
 		return true
 	}
 	if r.Host != "" && !isLoopback("http://"+r.Host) {
 		return false
 	}
 	return !slices.ContainsFunc(r.Header["Origin"], func(origin string) bool {
-		return !isLoopback(origin) && !slices.Contains(g.own, origin)
+		return !isLoopback(origin) && origin != e.Offer.BaseURL && origin != e.Offer.SiteURL
 	})
 }
 

@@ -56,8 +56,8 @@ func TestHostAndOrigin(t *testing.T) {
 }
 
 func TestEveryOriginHeaderIsChecked(t *testing.T) {
-	g := newGuard("http://localhost:8402", "http://localhost:8403")
+	e := &Endpoint{Config: Config{Offer: &offer.Offer{Terms: offer.Terms{BaseURL: "http://localhost:8402", SiteURL: "http://localhost:8403"}}}}
 	r := httptest.NewRequest(http.MethodPost, "http://localhost:8402/mcp", nil)
 	r.Header["Origin"] = []string{"http://localhost:8403", "http://evil.example.com"}
-	require.False(t, g.allows(r))
+	require.False(t, e.allows(r))
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"strings"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -11,24 +10,15 @@ import (
 // and nothing else, is answered by a demand instead, for a client answers a
 // demand by signing again.
 type attempted struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	AmountUSD offer.USD `json:"amountUsd"`
-	Currency  string    `json:"currency"`
-	Paid      bool      `json:"paid"`
-	// Status is "seen" or "claimed" for a payment that was taken, else "open",
-	// "unavailable", "limited" or "conflict".
-	Status string `json:"status"`
-	// Reason is a stable code, Detail a sentence that ends with what to do.
-	Reason string `json:"reason,omitempty"`
-	Detail string `json:"detail"`
-	// Intent names the payment whose outcome is not known yet.
-	Intent            string `json:"intent,omitempty"`
-	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
-	Network           string `json:"network,omitempty"`
+	common
+	Status            string `json:"status" jsonschema:"Of a payment: seen on the chain, claimed by the facilitator, open (not known yet), unavailable, limited or conflict"`
+	Reason            string `json:"reason,omitempty" jsonschema:"Code of the status"`
+	Detail            string `json:"detail" jsonschema:"What became of the payment and what to do next"`
+	Intent            string `json:"intent,omitempty" jsonschema:"Names a payment whose outcome is not known yet"`
+	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty" jsonschema:"When to send the same payment again"`
+	Network           string `json:"network,omitempty" jsonschema:"Where the payment was made"`
 	Transaction       string `json:"transaction,omitempty"`
 	Payer             string `json:"payer,omitempty"`
-	Received          string `json:"received"`
 }
 
 // refused reports whether nothing was charged for a payment and nothing will
@@ -38,8 +28,7 @@ func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status 
 // attempted describes every outcome but a refusal.
 func (e *Endpoint) attempted(o x402.Outcome) attempted {
 	a := attempted{
-		ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD", Received: e.Offer.URL(offer.PathReceived),
-		Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
+		common: e.shared(), Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
 	}
 	switch o.Status {
 	case x402.Settled:

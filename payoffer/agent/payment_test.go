@@ -97,7 +97,7 @@ func TestPaymentThroughTheToolSettles(t *testing.T) {
 	require.NotContains(t, found, "methods", "a payer is not asked again")
 
 	var schema jsonschema.Schema
-	require.NoError(t, json.Unmarshal(outputSchema, &schema))
+	require.NoError(t, json.Unmarshal(encode(outputSchema), &schema))
 	resolved, err := schema.Resolve(nil)
 	require.NoError(t, err)
 	require.NoError(t, resolved.Validate(found))

@@ -2,7 +2,11 @@ package agent
 
 import (
 	"encoding/json"
+	"maps"
+	"reflect"
 	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -11,23 +15,32 @@ import (
 // unpaid is the error of a quote that answers a call without payment.
 const unpaid = "payment required: this is a quote, nothing was charged"
 
+// common is what every result of the tool has.
+type common struct {
+	ID        string    `json:"id" jsonschema:"Name of the offer"`
+	Name      string    `json:"name"`
+	AmountUSD offer.USD `json:"amountUsd" jsonschema:"Price in US dollars"`
+	Currency  string    `json:"currency"`
+	Paid      bool      `json:"paid" jsonschema:"Whether this call paid; a quote never does"`
+	Received  string    `json:"received" jsonschema:"URL of the report on which payments arrived"`
+}
+
+func (e *Endpoint) shared() common {
+	return common{ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD", Received: e.Offer.URL(offer.PathReceived)}
+}
+
 // terms are what a program is told: every rail, and what it needs to pay by
 // x402. The members of the invoice keep their names, and those of a
 // PaymentRequired theirs, so that one object is both.
 type terms struct {
-	ID          string         `json:"id"`
-	Name        string         `json:"name"`
+	common
 	Description string         `json:"description"`
-	AmountUSD   offer.USD      `json:"amountUsd"`
-	Currency    string         `json:"currency"`
-	Paid        bool           `json:"paid"`
-	Card        string         `json:"card"`
-	Methods     []offer.Method `json:"methods"`
-	Fallback    offer.Fallback `json:"fallback"`
+	Card        string         `json:"card" jsonschema:"Card checkout, to be opened by a person"`
+	Methods     []offer.Method `json:"methods" jsonschema:"Every way to pay; one that is not available now says why"`
+	Fallback    offer.Fallback `json:"fallback" jsonschema:"Card checkout for a client that cannot pay by x402"`
 	Invoice     string         `json:"invoice"`
-	Received    string         `json:"received"`
 	// Error is that of the PaymentRequired, or why a payment was refused.
-	Error string `json:"error,omitempty"`
+	Error string `json:"error,omitempty" jsonschema:"Why nothing is paid yet"`
 	*x402.PaymentRequired
 	*programmatic
 }
@@ -35,8 +48,8 @@ type terms struct {
 // programmatic is what goes with a PaymentRequired. Both are left out by an
 // offer without a USDC rail.
 type programmatic struct {
-	Sponsor string `json:"sponsor"`
-	Hint    string `json:"hint"`
+	Sponsor string `json:"sponsor" jsonschema:"Takes an x402 payment by POST"`
+	Hint    string `json:"hint" jsonschema:"Why an x402 client may refuse to pay"`
 }
 
 // quote is the terms at one moment, as JSON and as text for people.
@@ -67,8 +80,8 @@ func (e *Endpoint) demand(live offer.Live, reason string) *quote {
 	o, methods := e.Offer, e.Offer.Methods(live)
 	q := &quote{text: e.describe(methods)}
 	t := terms{
-		ID: o.ID, Name: o.Name, Description: o.Description, AmountUSD: o.Amount, Currency: "USD", Card: o.Card.URL,
-		Methods: methods, Fallback: o.Card.Fallback(), Invoice: o.URL(offer.PathInvoice), Received: o.URL(offer.PathReceived),
+		common: e.shared(), Description: o.Description, Card: o.Card.URL, Methods: methods, Fallback: o.Card.Fallback(),
+		Invoice: o.URL(offer.PathInvoice),
 	}
 	if len(e.Payments.Accepts()) > 0 {
 		required := e.Payments.Required(reason)
@@ -104,59 +117,21 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // is answered all the same.
 var noInput = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 
-// outputSchema describes terms and attempted.
-var outputSchema = json.RawMessage(`{
-	"type": "object",
-	"required": ["id", "name", "amountUsd", "currency", "paid", "received"],
-	"properties": {
-		"id": {"type": "string", "description": "Name of the offer"},
-		"name": {"type": "string"},
-		"description": {"type": "string"},
-		"amountUsd": {"type": "number", "description": "Price in US dollars"},
-		"currency": {"type": "string"},
-		"paid": {"type": "boolean", "description": "Whether this call paid; a quote never does"},
-		"card": {"type": "string", "format": "uri", "description": "Card checkout, to be opened by a person"},
-		"methods": {
-			"type": "array",
-			"description": "Every way to pay; one that is not available now says why",
-			"items": {
-				"type": "object",
-				"required": ["rail", "scheme", "title", "amountUsd", "available"],
-				"properties": {
-					"rail": {"type": "string"},
-					"scheme": {"type": "string"},
-					"title": {"type": "string"},
-					"url": {"type": "string", "format": "uri"},
-					"uri": {"type": "string", "format": "uri"},
-					"amountUsd": {"type": "number"},
-					"network": {"type": "string", "description": "CAIP-2 id, or fiat"},
-					"asset": {"type": "string"},
-					"symbol": {"type": "string"},
-					"amountAtomic": {"type": "string", "description": "Integer in the asset's atomic units"},
-					"payTo": {"type": "string"},
-					"memo": {"type": "string"},
-					"available": {"type": "boolean"},
-					"reason": {"type": "string"}
-				}
-			}
-		},
-		"fallback": {"type": "object", "description": "Card checkout for a client that cannot pay by x402"},
-		"invoice": {"type": "string", "format": "uri"},
-		"received": {"type": "string", "format": "uri", "description": "Reports which payments arrived"},
-		"x402Version": {"type": "integer"},
-		"error": {"type": "string", "description": "Why nothing is paid yet"},
-		"resource": {"type": "object", "description": "What is paid for, in x402"},
-		"sponsor": {"type": "string", "format": "uri", "description": "Takes an x402 payment by POST"},
-		"accepts": {"type": "array", "items": {"type": "object"}, "description": "x402 payment requirements; amounts in atomic units"},
-		"extensions": {"type": "object", "description": "x402 extensions"},
-		"hint": {"type": "string", "description": "Why an x402 client may refuse to pay"},
-		"status": {"type": "string", "description": "Of a payment: seen on the chain, claimed by the facilitator, open (its outcome is not known yet), unavailable, limited or conflict"},
-		"reason": {"type": "string", "description": "Code of the status"},
-		"detail": {"type": "string", "description": "What became of the payment and what to do next"},
-		"intent": {"type": "string", "description": "Names a payment whose outcome is not known yet"},
-		"retryAfterSeconds": {"type": "integer", "description": "When to send the same payment again"},
-		"network": {"type": "string", "description": "Where the payment was made"},
-		"transaction": {"type": "string"},
-		"payer": {"type": "string"}
+// outputSchema describes terms and attempted: a result is one of them, and has
+// what both have.
+var outputSchema = func() *jsonschema.Schema {
+	schema := schemaOf[terms]()
+	maps.Copy(schema.Properties, schemaOf[attempted]().Properties)
+	schema.Required, schema.PropertyOrder = schemaOf[common]().Required, nil
+	return schema
+}()
+
+func schemaOf[T any]() *jsonschema.Schema {
+	schema, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[offer.USD](): {Type: "number"}, reflect.TypeFor[json.RawMessage](): {},
+	}})
+	if err != nil {
+		panic("agent: " + err.Error()) // the types are those of this module
 	}
-}`)
+	return schema
+}

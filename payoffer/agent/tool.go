@@ -80,7 +80,7 @@ func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.C
 		answer = result(encode(e.attempted(outcome)), outcome.Status != x402.Settled)
 	}
 	if outcome.Response != nil {
-		answer.Meta = with(answer.Meta, metaResponse, outcome.Response)
+		answer.Meta[metaResponse] = outcome.Response
 	}
 	return answer, nil
 }
@@ -93,18 +93,13 @@ func demanded(q *quote) *mcp.CallToolResult {
 		return result(q.data, false)
 	}
 	answer := result(q.data, true)
-	answer.Meta = with(nil, metaRequired, q.required)
+	answer.Meta[metaRequired] = q.required
 	return answer
-}
-
-func with(meta mcp.Meta, name string, value any) mcp.Meta {
-	extended := mcp.Meta{name: value}
-	maps.Copy(extended, meta)
-	return extended
 }
 
 func result(data json.RawMessage, failed bool) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
+		Meta:              mcp.Meta{},
 		Content:           []mcp.Content{&mcp.TextContent{Text: string(data)}},
 		StructuredContent: data,
 		IsError:           failed,

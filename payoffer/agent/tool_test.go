@@ -69,7 +69,7 @@ func TestToolFollowsTheRate(t *testing.T) {
 
 func TestToolResultFollowsItsSchema(t *testing.T) {
 	var schema jsonschema.Schema
-	require.NoError(t, json.Unmarshal(outputSchema, &schema))
+	require.NoError(t, json.Unmarshal(encode(outputSchema), &schema))
 	resolved, err := schema.Resolve(nil)
 	require.NoError(t, err)
 
