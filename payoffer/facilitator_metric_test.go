@@ -17,8 +17,8 @@ func TestMetricsShowWhichFacilitatorsAreAsked(t *testing.T) {
 		require.Same(t, gaugeFacilitator, desc)
 		up[labels[0]+" "+labels[1]] = value
 	}, []x402.FacilitatorHealth{
-		{Host: "one.example", Network: base, Healthy: true}, {Host: "two.example", Network: base, Reason: "timeout"},
-		{Host: "one.example", Network: sepolia, Healthy: true}, {Host: "two.example", Network: base, Healthy: true},
+		{Host: "one.example", Network: base}, {Host: "two.example", Network: base, Reason: "timeout"},
+		{Host: "one.example", Network: sepolia}, {Host: "two.example", Network: base},
 	})
 	require.Equal(t, map[string]float64{"one.example " + base: 1, "one.example " + sepolia: 1, "two.example " + base: 0}, up)
 }

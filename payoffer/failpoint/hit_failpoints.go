@@ -28,17 +28,14 @@ var armed = sync.OnceValue(func() *trap {
 	}
 	name, count, counted := strings.Cut(value, ":")
 	t.point = Point(name)
-	t.left.Store(1)
+	n, err := int64(1), error(nil)
 	if counted {
-		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil || n < 1 {
-			panic(fmt.Sprintf("failpoint: %s=%s: write <point> or <point>:<number from 1>", Variable, value))
-		}
-		t.left.Store(n)
+		n, err = strconv.ParseInt(count, 10, 64)
 	}
-	if !slices.Contains(Points(), t.point) {
-		panic(fmt.Sprintf("failpoint: %s=%s: no such point", Variable, value))
+	if err != nil || n < 1 || !slices.Contains(Points(), t.point) {
+		panic(fmt.Sprintf("failpoint: %s=%s: write <point> or <point>:<number from 1>", Variable, value))
 	}
+	t.left.Store(n)
 	return t
 })
 

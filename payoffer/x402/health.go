@@ -215,9 +215,7 @@ const reasonUnsupported = "network_unsupported"
 type FacilitatorHealth struct {
 	// Host is the facilitator's host with its port, if any; Network a CAIP-2 id.
 	Host, Network string
-	// Healthy is true until something speaks against it.
-	Healthy bool
-	// Reason is a code, empty for a healthy one: "network_unsupported",
+	// Reason is a code, empty while nothing speaks against it: "network_unsupported",
 	// "timeout", "unreachable", "bad_answer", "status_" or
 	// "bad_answer_status_" with the HTTP status, or "key_unusable".
 	Reason string
@@ -234,7 +232,7 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 			if !f.health.serves(network) {
 				reason = reasonUnsupported
 			}
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Healthy: reason == "", Reason: reason})
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Reason: reason})
 		}
 	}
 	return all

@@ -152,6 +152,12 @@ func (c setup) withDefaults(t testing.TB) setup {
 	if c.offerID == "" {
 		c.offerID = "test-offer"
 	}
+	if c.signer == nil {
+		c.signer = new(testSigner)
+	}
+	if c.former == nil {
+		c.former = func(string) (Rail, bool) { return Rail{}, false }
+	}
 	if c.ledger == nil {
 		c.ledger = openLedger(t)
 	}

@@ -107,9 +107,6 @@ func (s *Service) Refresh() {
 
 // signedOffers are the accepts in their order, or nothing while there is no key.
 func (s *Service) signedOffers() []artifact {
-	if s.Signer == nil {
-		return nil
-	}
 	var offers []artifact
 	until := s.Now().Add(offerValidity).Unix()
 	for n, accepted := range s.Accepts() {
@@ -127,9 +124,6 @@ func (s *Service) signedOffers() []artifact {
 
 // receipt is the extension of a paid answer, or nil while there is no key.
 func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
-	if s.Signer == nil {
-		return nil
-	}
 	signed := s.Signer.Sign(ReceiptPayload{
 		Version: artifactVersion, Network: i.Network, ResourceURL: s.resource().URL, Payer: i.From, IssuedAt: s.Now().Unix(),
 	})

@@ -24,9 +24,6 @@ const (
 
 // Run resolves open intents and claims until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	if len(s.Rails) == 0 && s.Former == nil {
-		return
-	}
 	ticker := time.NewTicker(resolveEvery)
 	defer ticker.Stop()
 	for {
@@ -123,9 +120,6 @@ func (s *Service) railOf(i ledger.Intent) *Rail {
 		if i.Account == s.Rails[n].USDC.Account() {
 			return &s.Rails[n]
 		}
-	}
-	if s.Former == nil {
-		return nil
 	}
 	if rail, found := s.Former(i.Account); found {
 		return &rail

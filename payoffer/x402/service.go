@@ -70,12 +70,11 @@ type Config struct {
 	Owner string
 	// Former finds the rail of an account that the offer had before its
 	// configuration was changed, with nobody to quote to; its open payments
-	// are resolved all the same. nil means that there is none.
+	// are resolved all the same.
 	Former func(account string) (Rail, bool)
 	// Own tells the operator's own addresses (lower case) from the world's.
 	Own func(address string) bool
-	// Signer signs offers and receipts; nil leaves the extension
-	// offer-receipt out.
+	// Signer signs offers and receipts.
 	Signer Signer
 	Now    func() time.Time
 	Logger *slog.Logger

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -14,10 +13,9 @@ import (
 // maxDepth bounds the nesting of a payment payload.
 const maxDepth = 32
 
-// memberNames are the members that are read outside of extensions, by their
-// folded names.
-var memberNames = foldAll("x402Version", "scheme", "network", "accepted", "payload", "extensions", "signature",
-	"authorization", "from", "to", "value", "validAfter", "validBefore", "nonce", "amount", "asset", "payTo")
+// memberNames are the members that are read outside of extensions.
+var memberNames = []string{"x402Version", "scheme", "network", "accepted", "payload", "extensions", "signature",
+	"authorization", "from", "to", "value", "validAfter", "validBefore", "nonce", "amount", "asset", "payTo"}
 
 // checkJSON refuses JSON that two parsers may read differently: text that is
 // not UTF-8, members whose names are equal but for case, known names in another
@@ -82,8 +80,10 @@ func checkName(name string, seen map[string]bool, foreign bool) error {
 		return errors.New("an object has two members of one name")
 	}
 	seen[folded] = true
-	if known, ok := memberNames[folded]; ok && known != name && !foreign {
-		return fmt.Errorf("a member must be written %q", known)
+	for _, known := range memberNames {
+		if !foreign && known != name && strings.EqualFold(known, name) {
+			return fmt.Errorf("a member must be written %q", known)
+		}
 	}
 	return nil
 }
@@ -91,22 +91,4 @@ func checkName(name string, seen map[string]bool, foreign bool) error {
 // fold makes one name of all that encoding/json takes for the same: it
 // compares by Unicode's simple folding, so that "\u017fignature" is read as
 // "signature".
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		for {
-			next := unicode.SimpleFold(r)
-			if next <= r {
-				return next
-			}
-			r = next
-		}
-	}, name)
-}
-
-func foldAll(names ...string) map[string]string {
-	folded := make(map[string]string, len(names))
-	for _, name := range names {
-		folded[fold(name)] = name
-	}
-	return folded
-}
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }

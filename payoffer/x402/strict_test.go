@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,14 @@ func TestCheckJSONRefusesWhatIsNotUnicode(t *testing.T) {
 		require.Equal(t, errNoJSON, checkJSON([]byte(text)), name)
 	}
 	require.NoError(t, checkJSON([]byte("{\"a\":\"\ufffd\",\"b\":\"\\ufffd \\ud83d\\ude00\"}")), "U+FFFD itself is a character")
+}
+
+func TestFoldMakesOneNameOfWhatEncodingJSONTakesForTheSame(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if next := unicode.SimpleFold(r); fold(string(r)) != fold(string(next)) {
+			require.Equal(t, fold(string(r)), fold(string(next)), "%q and %q", r, next)
+		}
+	}
 }
 
 func FuzzCheckJSON(f *testing.F) {

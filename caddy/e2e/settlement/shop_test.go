@@ -135,7 +135,7 @@ func newService(t *testing.T, clock *clock, book *book, log *bytes.Buffer, price
 	require.NoError(t, err)
 	service, err := x402.New(x402.Config{
 		Offer: o, Rails: rails, Ledger: book, Limiter: x402.NewLimiter(x402.Limit{Attempts: 1000, Period: time.Minute}), Owner: rand.Text(), Former: former,
-		Own: func(string) bool { return false }, Now: clock.Now, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Own: func(string) bool { return false }, Signer: keyless{}, Now: clock.Now, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -145,6 +145,11 @@ func newService(t *testing.T, clock *clock, book *book, log *bytes.Buffer, price
 	})
 	return service
 }
+
+// keyless is a signer before it has a key.
+type keyless struct{}
+
+func (keyless) Sign(any) string { return "" }
 
 // broadcast is what the facilitator does: as the reference one, it tries a call before it pays for it, and answers when
 // the transaction is in a block.
