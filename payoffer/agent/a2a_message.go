@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -29,12 +30,9 @@ type incoming struct {
 
 func (p *sendParams) check(role string) *fault {
 	m := p.Message
-	for _, part := range m.Parts {
-		if part == nil {
-			return &fault{codeInvalidParams, "message.parts must hold objects"}
-		}
-	}
 	switch {
+	case slices.ContainsFunc(m.Parts, func(part map[string]json.RawMessage) bool { return part == nil }):
+		return &fault{codeInvalidParams, "message.parts must hold objects"}
 	case m.MessageID == "":
 		return &fault{codeInvalidParams, "message.messageId is missing"}
 	case m.Role != role:

@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -81,12 +83,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		refuseBody(w, err)
-		return
-	}
 	call, problem := parse(body)
+	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLarge):
+		writeFault(w, http.StatusRequestEntityTooLarge, nil, &fault{Code: codeInvalidRequest,
+			Message: "the request is larger than 64 KiB; send one message without attachments"})
+	case err != nil:
+		writeFault(w, http.StatusBadRequest, nil, &fault{Code: codeParse, Message: "the request body ended early; send it again"})
 	case problem != nil:
 		writeFault(w, http.StatusBadRequest, call.id, problem)
 	case call.id == nil:
@@ -104,24 +108,46 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // extension is not offered.
 func (e *Endpoint) dispatch(w http.ResponseWriter, r *http.Request, call call) {
 	_, speaksMCP := r.Header["Mcp-Protocol-Version"]
-	if mcpMethods[call.method] {
+	method, known := a2aMethods[call.method]
+	switch {
+	case mcpMethods[call.method]:
 		e.serveMCP(w, r, call)
-		return
-	}
-	if method, known := a2aMethods[call.method]; known && !speaksMCP {
+	case known && !speaksMCP:
 		e.serveA2A(w, r, call, method)
-		return
+	default:
+		writeFault(w, notFoundStatus(r), call.id, &fault{Code: codeMethodNotFound,
+			Message: "unknown method; MCP clients call tools/call, A2A clients message/send or SendMessage"})
 	}
-	writeFault(w, notFoundStatus(r), call.id, &fault{Code: codeMethodNotFound,
-		Message: "unknown method; MCP clients call tools/call, A2A clients message/send or SendMessage"})
 }
 
-func refuseBody(w http.ResponseWriter, err error) {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		writeFault(w, http.StatusRequestEntityTooLarge, nil, &fault{Code: codeInvalidRequest,
-			Message: "the request is larger than 64 KiB; send one message without attachments"})
-		return
+// allows refuses requests that a web page of somebody else made through the
+// browser of a person who runs the service on loopback (DNS rebinding; MCP
+// "Security Warning" of the Streamable HTTP transport). A client that is no
+// browser sends no Origin; HTTP/1.0 needs no Host. The configured origins are
+// always welcome.
+//
+// A public service has nothing to guard: it takes no credentials, answers
+// everyone the same, and is meant to be called by scripts of any origin. Its
+// Host is not compared either, for proxies in front of it rewrite that.
+func (e *Endpoint) allows(r *http.Request) bool {
+	if !isLoopback(e.Offer.BaseURL) {
+		return true
 	}
-	writeFault(w, http.StatusBadRequest, nil, &fault{Code: codeParse, Message: "the request body ended early; send it again"})
+	if r.Host != "" && !isLoopback("http://"+r.Host) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Header["Origin"], func(origin string) bool {
+		return !isLoopback(origin) && origin != e.Offer.BaseURL && origin != e.Offer.SiteURL
+	})
+}
+
+// isLoopback reports whether an origin names this machine. The opaque origin
+// "null" and anything that is no origin do not.
+func isLoopback(origin string) bool {
+	canonical, err := offer.ParseOrigin(origin)
+	if err != nil {
+		return false
+	}
+	u, err := url.Parse(canonical)
+	return err == nil && offer.IsLoopback(u.Hostname())
 }

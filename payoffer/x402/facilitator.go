@@ -63,8 +63,7 @@ type Facilitator struct {
 
 	// networks are those (CAIP-2) on which the facilitator is to settle: true
 	// once the log was told that it does not.
-	mu       sync.Mutex
-	networks map[string]bool
+	networks sync.Map
 	// rests is what the log was told last: whether it is left alone. It is
 	// Run's own.
 	rests bool
@@ -82,7 +81,7 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	}
 	f := &Facilitator{
 		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), health: newHealth(c.Now),
-		log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), networks: make(map[string]bool),
+		log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
 		// A redirect would carry the payment to an address nobody configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
@@ -108,12 +107,7 @@ type facilitatorRequest struct {
 // body passes the payload on byte by byte: what was checked here is what the
 // facilitator reads.
 func (r facilitatorRequest) body() []byte {
-	body := make([]byte, 0, len(r.PaymentPayload)+len(r.PaymentRequirements)+80)
-	body = append(body, `{"x402Version":`...)
-	body = strconv.AppendInt(body, int64(r.X402Version), 10)
-	body = append(append(body, `,"paymentPayload":`...), r.PaymentPayload...)
-	body = append(append(body, `,"paymentRequirements":`...), r.PaymentRequirements...)
-	return append(body, '}')
+	return fmt.Appendf(nil, `{"x402Version":%d,"paymentPayload":%s,"paymentRequirements":%s}`, r.X402Version, r.PaymentPayload, r.PaymentRequirements)
 }
 
 // verifyReply is the reply of /verify.

@@ -45,10 +45,7 @@ func (f *Facilitator) probe(ctx context.Context) {
 // expect says that payments on a network (CAIP-2) are to be settled here. Run
 // warns once when the facilitator does not do that.
 func (f *Facilitator) expect(network string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.networks[network]; !known {
-		f.networks[network] = false
+	if _, known := f.networks.LoadOrStore(network, false); !known {
 		f.health.wake()
 	}
 }
@@ -63,14 +60,13 @@ func (f *Facilitator) report() {
 		f.log.Info("facilitator is asked again", "facilitator", f.Host())
 	}
 	f.rests = reason != ""
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for network, said := range f.networks {
-		if !said && !f.health.serves(network) {
-			f.networks[network] = true
+	f.networks.Range(func(network, said any) bool {
+		if said == false && !f.health.serves(network.(string)) {
+			f.networks.Store(network, true)
 			f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", network)
 		}
-	}
+		return true
+	})
 }
 
 // kind is one entry of GET /supported.

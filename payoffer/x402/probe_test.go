@@ -102,7 +102,7 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 		s.watching()
 		require.Equal(t, []FacilitatorHealth{
 			{Host: "one.localhost", Network: "eip155:84532", Reason: "network_unsupported"},
-			{Host: "two.localhost", Network: "eip155:84532", Healthy: true},
+			{Host: "two.localhost", Network: "eip155:84532"},
 		}, s.Facilitators())
 		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 		require.Empty(t, one.Calls(verifyCall))

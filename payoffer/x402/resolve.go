@@ -2,6 +2,7 @@ package x402
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,18 +100,17 @@ func (s *Service) due(i ledger.Intent, last time.Time) bool {
 // dueClaims picks the claims that are due and remembers the look: a claim that
 // stays one is not written.
 func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
-	var due []ledger.Intent
-	looked := make(map[ledger.IntentKey]time.Time, len(claims))
-	for _, i := range claims {
-		last, before := s.looked[i.IntentKey]
-		if !before || s.due(i, last) {
+	before := s.looked
+	s.looked = make(map[ledger.IntentKey]time.Time, len(claims))
+	return slices.DeleteFunc(claims, func(i ledger.Intent) bool {
+		last := before[i.IntentKey] // long ago for one that is new
+		due := s.due(i, last)
+		if due {
 			last = s.Now()
-			due = append(due, i)
 		}
-		looked[i.IntentKey] = last
-	}
-	s.looked = looked
-	return due
+		s.looked[i.IntentKey] = last
+		return !due
+	})
 }
 
 // railOf finds the rail that an intent pays to, which may be one that the

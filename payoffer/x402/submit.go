@@ -44,8 +44,7 @@ func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent led
 			intent.Facilitator = f.Host()
 		}
 		reply, err := f.settle(ctx, requestOf(intent))
-		var failed *callError
-		if errors.As(err, &failed) && failed.notSent {
+		if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
 			s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
 			continue
 		}

@@ -40,8 +40,6 @@ type Resource struct {
 	URL         string   `json:"url"`
 	Description string   `json:"description"`
 	MimeType    string   `json:"mimeType"`
-	ServiceName string   `json:"serviceName,omitempty"`
-	Tags        []string `json:"tags,omitempty"`
 }
 
 // domain is the part of the token's EIP-712 domain that a client must know.
