@@ -22,17 +22,13 @@ const (
 	ProofAfter      Point = "proof.after"
 	RecordBefore    Point = "record.before"
 	RecordAfter     Point = "record.after"
-)
 
-// The points at which a payment that was left open is resolved.
-const (
+	// Those at which a payment that was left open is resolved.
 	ResolveLeased      Point = "resolve.leased"
 	ResolveBeforeChain Point = "resolve.before-chain"
 	ResolveAfterChain  Point = "resolve.after-chain"
-)
 
-// The points of a ledger transaction, and between the statements in it.
-const (
+	// Those of a ledger transaction, and between the statements in it.
 	TransactionBefore       Point = "transaction.before"
 	TransactionBegun        Point = "transaction.begun"
 	TransactionIntent       Point = "transaction.intent"

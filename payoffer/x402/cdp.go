@@ -26,7 +26,6 @@ type cdpSigner struct {
 	now   func() time.Time
 }
 
-// jwtLifetime is how long a token is valid.
 const jwtLifetime = 2 * time.Minute
 
 // newCDPSigner reads a key: base64 of a 64-byte Ed25519 key, or a PEM block

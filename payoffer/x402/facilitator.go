@@ -110,13 +110,11 @@ func (r facilitatorRequest) body() []byte {
 	return fmt.Appendf(nil, `{"x402Version":%d,"paymentPayload":%s,"paymentRequirements":%s}`, r.X402Version, r.PaymentPayload, r.PaymentRequirements)
 }
 
-// verifyReply is the reply of /verify.
 type verifyReply struct {
 	IsValid       *bool  `json:"isValid"`
 	InvalidReason string `json:"invalidReason"`
 }
 
-// settleReply is the reply of /settle.
 type settleReply struct {
 	Success     *bool  `json:"success"`
 	ErrorReason string `json:"errorReason"`
@@ -162,7 +160,7 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 		return reply, err
 	}
 	second, err := f.settleOnce(ctx, r)
-	if err != nil || !transactionForm.MatchString(second.Transaction) {
+	if err != nil || !wordForm.MatchString(second.Transaction) {
 		// The first reply still names the transaction to look for.
 		return reply, nil
 	}

@@ -209,7 +209,6 @@ func FindSigned(text []byte) []string {
 	return found
 }
 
-// finder is what was found so far.
 type finder []string
 
 // text looks at a JWS, at JSON, or at JSON in base64.

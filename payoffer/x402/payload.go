@@ -55,7 +55,7 @@ const minSignature = 65
 
 var (
 	addressForm   = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
-	nonceForm     = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
+	wordForm      = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`) // a nonce, a transaction's hash
 	integerForm   = regexp.MustCompile(`^(0|[1-9][0-9]{0,77})$`)
 	paymentIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
 )
@@ -112,7 +112,7 @@ func (a *authorization) check() error {
 		return errors.New("'authorization.from' is not an address")
 	case !addressForm.MatchString(a.To):
 		return errors.New("'authorization.to' is not an address")
-	case !nonceForm.MatchString(a.Nonce):
+	case !wordForm.MatchString(a.Nonce):
 		return errors.New("'authorization.nonce' must be 32 bytes of hexadecimal")
 	}
 	for name, value := range map[string]string{"value": a.Value, "validAfter": a.ValidAfter, "validBefore": a.ValidBefore} {

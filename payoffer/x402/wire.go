@@ -37,9 +37,9 @@ const maxTimeoutSeconds = 300
 
 // Resource says what is paid for (x402 version 2, PaymentRequired.resource).
 type Resource struct {
-	URL         string   `json:"url"`
-	Description string   `json:"description"`
-	MimeType    string   `json:"mimeType"`
+	URL         string `json:"url"`
+	Description string `json:"description"`
+	MimeType    string `json:"mimeType"`
 }
 
 // domain is the part of the token's EIP-712 domain that a client must know.
