@@ -39,10 +39,9 @@ func (e *Endpoint) activated(r *http.Request) string {
 		return ""
 	}
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
-		for _, line := range r.Header.Values(header) {
-			if slices.ContainsFunc(strings.Split(line, ","), func(uri string) bool { return strings.TrimSpace(uri) == x402Extension }) {
-				return header
-			}
+		uris := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
+		if slices.ContainsFunc(uris, func(uri string) bool { return strings.TrimSpace(uri) == x402Extension }) {
+			return header
 		}
 	}
 	return ""

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -69,15 +70,6 @@ func (l *Limiter) forget(now time.Time) {
 	if len(l.clients) < maxClients {
 		return
 	}
-	for client, bucket := range l.clients {
-		if bucket.TokensAt(now) >= float64(l.limit.Attempts) {
-			delete(l.clients, client)
-		}
-	}
-	for client := range l.clients {
-		if len(l.clients) <= maxClients-maxClients/10 {
-			return
-		}
-		delete(l.clients, client)
-	}
+	maps.DeleteFunc(l.clients, func(_ string, bucket *rate.Limiter) bool { return bucket.TokensAt(now) >= float64(l.limit.Attempts) })
+	maps.DeleteFunc(l.clients, func(string, *rate.Limiter) bool { return len(l.clients) > maxClients-maxClients/10 })
 }

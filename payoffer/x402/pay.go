@@ -63,15 +63,13 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		return p.outcome(Conflict, "authorization_in_use",
 			"This authorization was sent before with another content or signature, or to another offer. Send the first payload again to get its answer.")
 	}
-	ticker := time.NewTicker(pollWinner)
-	defer ticker.Stop()
 	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && s.leased(intent); {
 		select {
 		case <-ctx.Done():
 			return p.outcomeOf(intent)
 		case <-deadline:
 			return p.outcomeOf(intent)
-		case <-ticker.C:
+		case <-time.After(pollWinner):
 		}
 		stored, known, err := s.Ledger.Intent(ctx, p.key())
 		if err != nil {

@@ -25,14 +25,11 @@ const (
 
 // Run resolves open intents and claims until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	ticker := time.NewTicker(resolveEvery)
-	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		s.Resolve(ctx)
 		select {
 		case <-ctx.Done():
-			return
-		case <-ticker.C:
+		case <-time.After(resolveEvery):
 		}
 	}
 }
@@ -116,10 +113,8 @@ func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
 // railOf finds the rail that an intent pays to, which may be one that the
 // configuration does not have any more.
 func (s *Service) railOf(i ledger.Intent) *Rail {
-	for n := range s.Rails {
-		if i.Account == s.Rails[n].USDC.Account() {
-			return &s.Rails[n]
-		}
+	if n := slices.IndexFunc(s.Rails, func(rail Rail) bool { return rail.USDC.Account() == i.Account }); n >= 0 {
+		return &s.Rails[n]
 	}
 	if rail, found := s.Former(i.Account); found {
 		return &rail
@@ -133,10 +128,8 @@ func (s *Service) repeatTo(rail *Rail, i ledger.Intent) *Facilitator {
 	if i.ValidBefore <= s.Now().Add(settleMargin).Unix() {
 		return nil
 	}
-	for _, f := range rail.Facilitators {
-		if f.Host() == i.Facilitator {
-			return f
-		}
+	if n := slices.IndexFunc(rail.Facilitators, func(f *Facilitator) bool { return f.Host() == i.Facilitator }); n >= 0 {
+		return rail.Facilitators[n]
 	}
 	return nil
 }
@@ -173,7 +166,7 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 		s.keepOpen(ctx, i, i.Transaction, i.Reason)
 		return
 	}
-	reply, err := f.settle(ctx, requestOf(i))
+	reply, err := f.settle(ctx, facilitatorRequest{i.Version, i.Payload, i.Requirement})
 	s.conclude(ctx, rail, i, f, reply, err)
 }
 

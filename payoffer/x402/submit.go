@@ -47,7 +47,7 @@ func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent led
 			}
 			intent.Facilitator = f.Host()
 		}
-		reply, err := f.settle(ctx, requestOf(intent))
+		reply, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
 		if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
 			s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
 			continue
@@ -60,11 +60,6 @@ func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent led
 		return p.outcomeOf(intent)
 	}
 	return p.unavailable("facilitator_unavailable", retryOpen)
-}
-
-// requestOf is the request of an intent, the same each time.
-func requestOf(i ledger.Intent) facilitatorRequest {
-	return facilitatorRequest{X402Version: i.Version, PaymentPayload: i.Payload, PaymentRequirements: i.Requirement}
 }
 
 // conclude turns a facilitator's reply into what the ledger knows. Only a
@@ -109,8 +104,6 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Sighting, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofWait)
 	defer cancel()
-	ticker := time.NewTicker(proofPoll)
-	defer ticker.Stop()
 	for looked := false; ; {
 		sighting, found, err := chain.Prove(ctx, intent.IntentKey, intent.Transaction)
 		switch {
@@ -124,7 +117,7 @@ func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Int
 		select {
 		case <-ctx.Done():
 			return ledger.Sighting{}, false, nil
-		case <-ticker.C:
+		case <-time.After(proofPoll):
 		}
 	}
 }
