@@ -89,11 +89,10 @@ func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.C
 // an error whose structured content is the PaymentRequired. An offer that takes
 // no x402 payment demands none.
 func demanded(q *quote) *mcp.CallToolResult {
-	if q.required == nil {
-		return result(q.data, false)
+	answer := result(q.data, q.required != nil)
+	if q.required != nil {
+		answer.Meta[metaRequired] = q.required
 	}
-	answer := result(q.data, true)
-	answer.Meta[metaRequired] = q.required
 	return answer
 }
 
