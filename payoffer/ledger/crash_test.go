@@ -163,6 +163,7 @@ func killAfter(t *testing.T, d testDialect, where string, payments, last int) in
 // copied log may end in the middle of a commit. Checkpoints are off, for no
 // copy of two files can be a moment across one.
 func TestSQLiteCopyTakenWhileWritingOpensWhole(t *testing.T) {
+	t.Parallel()
 	l, _ := sqliteTests.ledger(t)
 	_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	require.NoError(t, err)

@@ -48,10 +48,11 @@ var postgresTests = testDialect{
 	heal: "DROP FUNCTION fault CASCADE",
 }
 
-// eachDialect runs a test on every kind of database, on all at once: what
-// takes time is their disk.
+// eachDialect runs a test on every kind of database, beside the other tests that
+// do: what takes time is to wait for the disk and the server.
 func eachDialect(t *testing.T, test func(t *testing.T, d testDialect)) {
 	t.Helper()
+	t.Parallel()
 	for _, d := range []testDialect{sqliteTests, postgresTests} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

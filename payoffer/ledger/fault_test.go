@@ -127,6 +127,7 @@ func preparedLedger(t *testing.T, d testDialect) *Ledger {
 }
 
 func TestSQLiteReadOnlyFailsEveryWriteAndKeepsReading(t *testing.T) {
+	t.Parallel()
 	l := preparedLedger(t, sqliteTests)
 	_, err := l.db.write.Exec("PRAGMA query_only = 1")
 	require.NoError(t, err)
@@ -138,6 +139,7 @@ func TestSQLiteReadOnlyFailsEveryWriteAndKeepsReading(t *testing.T) {
 }
 
 func TestSQLiteFullDiskLeavesNoHalfRows(t *testing.T) {
+	t.Parallel()
 	l := preparedLedger(t, sqliteTests)
 	_, err := l.db.write.Exec("PRAGMA max_page_count = 1") // the lowest: what is in use
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 // payments happen at once, and compares what the ledger made of each with what
 // a look at the whole of it says.
 func TestRandomHistoriesAgreeWithTheReferenceModel(t *testing.T) {
+	t.Parallel()
 	const perLedger, perBatch = 10_000, 500
 	total := cases.Count(t)
 	for n := 0; n < total; n += perLedger {

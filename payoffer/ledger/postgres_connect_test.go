@@ -32,6 +32,7 @@ func openPostgres(t *testing.T, dsn string) error {
 }
 
 func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
+	t.Parallel()
 	dsn := postgresTests.create(t)
 	for value, refused := range map[string]bool{
 		"off": true, "local": true, "remote_write": true, "on": false, "remote_apply": false,
@@ -102,6 +103,7 @@ func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
 }
 
 func TestPostgresErrorsKeepTheDSN(t *testing.T) {
+	t.Parallel()
 	dsn, err := url.Parse(postgresTests.create(t))
 	require.NoError(t, err)
 	socket := dsn.Query().Get("host")
@@ -132,6 +134,7 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 }
 
 func TestPostgresLedgerIsFoundInALaterSchemaOfThePath(t *testing.T) {
+	t.Parallel()
 	server := postgres.Shared(t)
 	first := server.DSN(t)
 	l, _ := postgresTests.ledgerAt(t, first)
@@ -147,6 +150,7 @@ func TestPostgresLedgerIsFoundInALaterSchemaOfThePath(t *testing.T) {
 }
 
 func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	server := postgres.Shared(t)
 	dsn := server.DSN(t)
 	u, err := url.Parse(dsn)
@@ -159,6 +163,7 @@ func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 // TestPostgresSessionsHoldTheirSettings: a server that reads its configuration
 // again changes no open connection, and an instance that hangs is cut off.
 func TestPostgresSessionsHoldTheirSettings(t *testing.T) {
+	t.Parallel()
 	l, _ := postgresTests.ledger(t)
 	for _, pool := range []*sql.DB{l.db.write, l.db.read} {
 		for _, setting := range []string{"synchronous_commit", "search_path", "idle_in_transaction_session_timeout"} {
@@ -170,6 +175,7 @@ func TestPostgresSessionsHoldTheirSettings(t *testing.T) {
 }
 
 func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
+	t.Parallel()
 	l, _ := postgresTests.ledger(t)
 	err := l.transact(t.Context(), func(tx *transaction) error {
 		if err := register(t.Context(), tx, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {

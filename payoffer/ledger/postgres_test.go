@@ -32,6 +32,7 @@ func instancesAt(t *testing.T, dsn string, n int) (all []*Ledger) {
 }
 
 func TestPostgresInstancesGiveOneIntentOneWinner(t *testing.T) {
+	t.Parallel()
 	all := instances(t, 4)
 	const copies = 200
 	var won, known atomic.Int64
@@ -59,6 +60,7 @@ func TestPostgresInstancesGiveOneIntentOneWinner(t *testing.T) {
 }
 
 func TestPostgresInstancesSettleOneAuthorizationOfAPayerAtATime(t *testing.T) {
+	t.Parallel()
 	all := instances(t, 4)
 	for payer := range 30 {
 		var won, held atomic.Int64
@@ -85,6 +87,7 @@ func TestPostgresInstancesSettleOneAuthorizationOfAPayerAtATime(t *testing.T) {
 }
 
 func TestPostgresInstancesRecordASightingOnce(t *testing.T) {
+	t.Parallel()
 	all := instances(t, 4)
 	for n := range 20 {
 		s := chainSighting(fmt.Sprintf("0x%d", n), StatusSeen)
@@ -106,6 +109,7 @@ func TestPostgresInstancesRecordASightingOnce(t *testing.T) {
 // transition has its number: without an order of commits, later numbers would
 // become visible first, and a reader would pass over the delayed ones.
 func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
+	t.Parallel()
 	all := instances(t, 5)
 	_, err := all[0].db.write.Exec(`
 		CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS
@@ -143,6 +147,7 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 }
 
 func TestPostgresInstancesMigrateTogether(t *testing.T) {
+	t.Parallel()
 	for range 5 {
 		dsn := postgresTests.create(t)
 		var group sync.WaitGroup
@@ -165,6 +170,7 @@ func TestPostgresInstancesMigrateTogether(t *testing.T) {
 // the same few payers, authorizations and transactions, under every isolation
 // that a database may have as its default.
 func TestPostgresInstancesKeepRandomHistoriesConsistent(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range []string{"read committed", "serializable"} {
 		dsn := withParameter(t, postgresTests.create(t), "default_transaction_isolation", isolation)
 		all := instancesAt(t, dsn, 4)

@@ -63,6 +63,7 @@ func TestUnusableSinksAreRefused(t *testing.T) {
 
 // TestPostgresSinkIsLeasedOnce lets instances ask for a new sink at once.
 func TestPostgresSinkIsLeasedOnce(t *testing.T) {
+	t.Parallel()
 	all := instances(t, 4)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		owners := make(chan string, len(all))

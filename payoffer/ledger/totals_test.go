@@ -8,6 +8,7 @@ import (
 )
 
 func TestSightingBeyondTheSumsIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*Sighting){
 		"amount": func(s *Sighting) { s.Amount = math.MaxInt64 },
 		"value":  func(s *Sighting) { s.USDCents = ptr(int64(math.MaxInt64)) },

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,12 +25,15 @@ import (
 // noSkip is the environment variable that makes a missing server an error.
 const noSkip = "PAY_OFFER_NO_SKIP"
 
-// Server is a PostgreSQL server with a data directory of its own. It is
-// durable as a real one (fsync on) and listens on a Unix socket only.
+// Server is a PostgreSQL server with a data directory of its own. It flushes
+// every commit as a real one (fsync on), into memory where there is room: that
+// is as good as a disk while the machine runs, and no test cuts its power. It
+// listens on a Unix socket only.
 type Server struct {
 	folder string
 	binary string
 	user   string
+	admin  *sql.DB // of the superuser; nil while the server is stopped
 	guard  io.Closer
 	ended  <-chan error
 }
@@ -41,6 +45,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	s := newServer(t)
 	t.Cleanup(func() {
+		_ = s.admin.Close()
 		_ = s.guard.Close()
 		<-s.ended
 	})
@@ -74,7 +79,7 @@ func newServer(t testing.TB) *Server {
 	}
 	s.user = account.Username
 	// Short, for a socket's path has at most 107 bytes.
-	s.folder, err = os.MkdirTemp("", "pg")
+	s.folder, err = os.MkdirTemp(memory(), "pg")
 	require.NoError(t, err)
 	if os.Geteuid() == 0 {
 		uid, err := strconv.Atoi(account.Uid)
@@ -85,6 +90,22 @@ func newServer(t testing.TB) *Server {
 	s.run(t, "initdb", "--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=postgres", "-D", s.data())
 	s.Start(t)
 	return s
+}
+
+// memory is a folder whose files are in memory, or empty, which stands for the
+// usual one, where none has room for the servers of several test binaries.
+func memory() string {
+	const folder, room = "/dev/shm", 1 << 20 // KiB
+	out, err := exec.Command("df", "-Pk", folder).Output()
+	if err != nil {
+		return ""
+	}
+	var size, used, free int
+	_, row, _ := strings.Cut(string(out), "\n")
+	if _, err := fmt.Sscanf(row, "%s %d %d %d", new(string), &size, &used, &free); err != nil || free < room {
+		return ""
+	}
+	return folder
 }
 
 // watch starts a process that stops the server and removes its folder as soon
@@ -107,11 +128,15 @@ func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	options := fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories='%s' -c max_connections=200", s.folder)
 	s.run(t, "pg_ctl", "-D", s.data(), "-l", filepath.Join(s.folder, "log"), "-o", options, "-w", "start")
+	var err error
+	s.admin, err = sql.Open("pgx", s.url(url.Values{"default_transaction_read_only": {"off"}}))
+	require.NoError(t, err)
 }
 
 // Stop ends the server at once, as a crash does.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
+	require.NoError(t, s.admin.Close())
 	s.run(t, "pg_ctl", "-D", s.data(), "-m", "immediate", "-w", "stop")
 }
 
@@ -148,10 +173,7 @@ func (s *Server) DSN(t testing.TB) string {
 // Exec runs SQL as the superuser, also where it was made to read only.
 func (s *Server) Exec(t testing.TB, script string) {
 	t.Helper()
-	db, err := sql.Open("pgx", s.url(url.Values{"default_transaction_read_only": {"off"}}))
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.Exec(script)
+	_, err := s.admin.Exec(script)
 	require.NoError(t, err, script)
 }
 
