@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 )
@@ -45,15 +44,14 @@ func register(ctx context.Context, tx *transaction, a Account) error {
 	if a.Offer == "" || a.ID == "" || a.Rail == "" {
 		return errors.New("an account needs an offer, an id and a rail")
 	}
-	var owner string
-	err := tx.QueryRowContext(ctx, `
+	owner, _, err := first(query(ctx, tx, scanValue[string], `
 		INSERT INTO accounts (account, offer, rail, testnet, origin) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (account) DO UPDATE SET
 			rail = excluded.rail,
 			testnet = excluded.testnet,
 			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END
 		RETURNING offer`,
-		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin).Scan(&owner)
+		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin))
 	if err != nil {
 		return fmt.Errorf("registering account %q: %w", a.ID, err)
 	}
@@ -67,12 +65,12 @@ func register(ctx context.Context, tx *transaction, a Account) error {
 // SetOrigin stores the origin of an account unless one is stored already, and
 // returns the stored one. Error: ErrNotRegistered.
 func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
-	err = l.transact(ctx, func(tx *transaction) error {
-		err := tx.QueryRowContext(ctx, `
+	err = l.transact(ctx, func(tx *transaction) (err error) {
+		var found bool
+		stored, found, err = first(query(ctx, tx, scanValue[string], `
 			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
-			WHERE offer = $2 AND account = $3 RETURNING origin`,
-			origin, offer, account).Scan(&stored)
-		if errors.Is(err, sql.ErrNoRows) {
+			WHERE offer = $2 AND account = $3 RETURNING origin`, origin, offer, account))
+		if err == nil && !found {
 			return ErrNotRegistered
 		}
 		return err
@@ -83,9 +81,10 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 // Accounts lists all accounts that an offer ever had, those that were removed
 // from the configuration included.
 func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) {
-	return collect(ctx, l, scanAccount, `
-		SELECT offer, account, rail, testnet, origin FROM accounts WHERE offer = $1 ORDER BY account`, offer)
+	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
 }
+
+const selectAccounts = `SELECT offer, account, rail, testnet, origin FROM accounts WHERE offer = $1`
 
 func scanAccount(row scanner) (a Account, err error) {
 	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin)
@@ -94,17 +93,48 @@ func scanAccount(row scanner) (a Account, err error) {
 
 // accountOf reads a registered account.
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
-	a := Account{Offer: offer, ID: id}
-	err := tx.QueryRowContext(ctx, `SELECT rail, testnet, origin FROM accounts WHERE offer = $1 AND account = $2`,
-		offer, id).Scan(&a.Rail, &a.Testnet, &a.Origin)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Account{}, fmt.Errorf("offer %q, account %q: %w", offer, id, ErrNotRegistered)
+	a, found, err := first(query(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
+	if err == nil && !found {
+		err = fmt.Errorf("offer %q, account %q: %w", offer, id, ErrNotRegistered)
 	}
 	return a, err
 }
 
 // Offers lists the ids of all offers that have receipts or x402 payments.
 func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
-	return collect(ctx, l, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
+	return collect(ctx, l, scanValue[string],
 		`SELECT DISTINCT offer FROM totals WHERE count > 0 ORDER BY offer`)
+}
+
+// Cursor says how far an account was read.
+type Cursor struct {
+	Offer, Account string
+	// Position is the last position covered, in the rail's own terms, and
+	// Anchor what must still be found there, such as a block's hash.
+	Position, Anchor string
+	// OKAt is when the source last answered, in Unix seconds; 0 for never.
+	OKAt int64
+}
+
+// Cursor reads the cursor of an account.
+func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, bool, error) {
+	return first(collect(ctx, l, scanCursor, `
+		SELECT offer, account, position, anchor, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
+		offer, account))
+}
+
+func scanCursor(row scanner) (c Cursor, err error) {
+	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.OKAt)
+	return c, err
+}
+
+func (c *Cursor) store(ctx context.Context, tx *transaction) error {
+	if _, err := accountOf(ctx, tx, c.Offer, c.Account); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, "storing the cursor", `
+		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
+		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
+	return err
 }

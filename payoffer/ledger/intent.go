@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -126,4 +127,44 @@ func scanIntent(row scanner) (i Intent, err error) {
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
 		&i.CreatedAt, &i.UpdatedAt, &i.reopened)
 	return i, err
+}
+
+const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
+
+// Intent reads one intent.
+func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error) {
+	key = key.Canonical()
+	return first(collect(ctx, l, scanIntent, `SELECT `+intentColumns+` FROM intents WHERE `+byIntentKey,
+		key.Network, key.Asset, key.From, key.Nonce))
+}
+
+// OpenIntents lists up to limit intents of an offer whose outcome is unknown,
+// oldest first: those with an ID above after.
+func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
+	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
+		FROM intents WHERE state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
+}
+
+// SettledUnproven lists up to limit intents of an offer that a facilitator says
+// it settled and whose Transfer has not been recorded, oldest first: those with
+// an ID above after.
+func (l *Ledger) SettledUnproven(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
+	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
+		FROM intents WHERE state = 'settled' AND evidence = 'facilitator' AND offer = $1 AND id > $2
+		ORDER BY id LIMIT $3`, offer, after, limit)
+}
+
+// intentOf reads an intent inside a transaction. Error: ErrNoIntent.
+func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (Intent, error) {
+	i, found, err := first(query(ctx, tx, scanIntent, `SELECT `+intentColumns+` FROM intents WHERE `+where, args...))
+	if err == nil && !found {
+		err = ErrNoIntent
+	}
+	return i, err
+}
+
+// intentByKey reads an intent that the transaction will change. Error:
+// ErrNoIntent.
+func intentByKey(ctx context.Context, tx *transaction, key IntentKey) (Intent, error) {
+	return intentOf(ctx, tx, byIntentKey+tx.dialect.forUpdate(), key.Network, key.Asset, key.From, key.Nonce)
 }

@@ -65,7 +65,7 @@ func refuseIntent(ctx context.Context, tx *transaction, i Intent) error {
 }
 
 func insertIntent(ctx context.Context, tx *transaction, i Intent) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, `
+	id, _, err = first(query(ctx, tx, scanValue[int64], `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
 			tx, reason, evidence, created_at, updated_at)
@@ -74,7 +74,7 @@ func insertIntent(ctx context.Context, tx *transaction, i Intent) (id int64, err
 		RETURNING id`,
 		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Rail, i.Testnet, i.Own, i.Amount, i.USDCents,
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
-		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt).Scan(&id)
+		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt))
 	if err != nil {
 		return 0, fmt.Errorf("inserting the intent: %w", err)
 	}
@@ -86,18 +86,15 @@ func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
 	if i.PaymentID == "" {
 		return nil
 	}
-	done, err := tx.ExecContext(ctx, `
+	claimed, err := tx.exec(ctx, "claiming the payment identifier", `
 		INSERT INTO payment_ids (payer, payment_id, intent_id) VALUES ($1, $2, $3)
 		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
 		WHERE (SELECT state FROM intents WHERE id = payment_ids.intent_id) = 'refused'`,
 		i.From, i.PaymentID, i.ID)
-	if err != nil {
-		return fmt.Errorf("claiming the payment identifier: %w", err)
+	if err == nil && claimed == 0 {
+		return ErrPaymentID
 	}
-	if n, err := done.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(ErrPaymentID, err)
-	}
-	return nil
+	return err
 }
 
 // SettleIntent records that an intent was paid, by EvidenceFacilitator or
@@ -225,14 +222,48 @@ func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent
 
 // updateIntent stores the fields that change after the insert.
 func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, next Intent, now int64) error {
-	_, err := tx.ExecContext(ctx, `
+	delta.Change(old.total(), next.total())
+	_, err := tx.exec(ctx, "updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
 			updated_at = $8, reopened = $9, facilitator = $10 WHERE id = $11`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
 		now, next.reopened, next.Facilitator, next.ID)
-	if err != nil {
-		return fmt.Errorf("updating the intent: %w", err)
+	return err
+}
+
+// WithdrawIntent forgets an open intent of which certainly nothing was sent,
+// so that the same authorization can be taken again. It is for the owner of
+// the lease alone. Errors: ErrNoIntent, ErrLeaseHeld for another owner, and
+// ErrIntentState for an intent that was refused, settled at any time, or has
+// a transaction.
+func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
+	return l.transact(ctx, func(tx *transaction) error {
+		i, err := intentByKey(ctx, tx, key.Canonical())
+		if err != nil {
+			return err
+		}
+		if err := i.unsent(owner); err != nil {
+			return err
+		}
+		if _, err := tx.exec(ctx, "withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID); err != nil {
+			return err
+		}
+		if _, err := tx.exec(ctx, "withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID); err != nil {
+			return err
+		}
+		return addToTotals(ctx, tx, book.Sums{}.Change(i.total(), Total{}))
+	})
+}
+
+// unsent refuses what may have been sent, or is not owner's.
+func (i *Intent) unsent(owner string) error {
+	switch {
+	case i.State != IntentSettling:
+		return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
+	case i.Transaction != "" || i.reopened:
+		return fmt.Errorf("%w: it was sent", ErrIntentState)
+	case i.Owner != owner:
+		return ErrLeaseHeld
 	}
-	delta.Change(old.total(), next.total())
 	return nil
 }

@@ -103,7 +103,7 @@ func (db *database) open(ctx context.Context, d dialect) (err error) {
 		return err
 	}
 	if d.prepares() {
-		db.writes, db.reads = newPrepared(db.write), newPrepared(db.read)
+		db.writes, db.reads = &prepared{db: db.write}, &prepared{db: db.read}
 	}
 	if err = d.check(ctx, db.write, db.read); err != nil {
 		return err

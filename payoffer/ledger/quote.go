@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
@@ -19,30 +18,22 @@ func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents
 		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
 	}
 	return l.transact(ctx, func(tx *transaction) error {
-		_, err := tx.ExecContext(ctx, `
+		_, err := tx.exec(ctx, "storing the quote", `
 			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)
 		if err != nil {
-			return fmt.Errorf("storing the quote: %w", err)
+			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
+		_, err = tx.exec(ctx, "forgetting quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
 			offer, l.now().Unix()-quoteDays*24*60*60)
-		if err != nil {
-			return fmt.Errorf("forgetting quotes: %w", err)
-		}
-		return nil
+		return err
 	})
 }
 
 // Quoted returns the value in US cents of the newest quote of exactly that
 // many satoshis that was given from since to until, in Unix seconds.
 func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error) {
-	return first(collect(ctx, l, scanInt, `
+	return first(collect(ctx, l, scanValue[int64], `
 		SELECT usd_cents FROM quotes WHERE offer = $1 AND satoshis = $2 AND at BETWEEN $3 AND $4
 		ORDER BY at DESC LIMIT 1`, offer, satoshis, since, until))
-}
-
-func scanInt(row scanner) (n int64, err error) {
-	err = row.Scan(&n)
-	return n, err
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -78,10 +77,10 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		return Receipt{}, err
 	}
 	s.Testnet = s.Testnet || testnet
-	old, err := scanReceipt(r.tx.QueryRowContext(ctx,
+	old, _, err := first(query(ctx, r.tx, scanReceipt,
 		`SELECT `+receiptColumns+` FROM receipts WHERE account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
 		s.Account, s.ExternalID))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err != nil {
 		return Receipt{}, err
 	}
 	next, told := book.Merge(old, known, s)
@@ -113,15 +112,13 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 // returns of its payment, of which most have none.
 func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known book.Words, err error) {
 	var returned bool
-	err = r.tx.QueryRowContext(ctx, `
+	_, found, err := first(query(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
-		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID).Scan(&testnet, &returned)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil, fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, ErrNotRegistered)
-	case err != nil:
-		return false, nil, err
-	case returned:
+		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID))
+	if err == nil && !found {
+		err = fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, ErrNotRegistered)
+	}
+	if err == nil && returned {
 		known, err = r.returns(ctx, s.Account, s.ExternalID)
 	}
 	return testnet, known, err
@@ -146,7 +143,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	if !moved {
 		return nil
 	}
-	_, err := r.tx.ExecContext(ctx, `
+	_, err := r.tx.exec(ctx, "storing the transition", `
 		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, next.USDCents,
@@ -156,14 +153,14 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 }
 
 // store inserts or updates the row.
-func (r *recorder) store(ctx context.Context, next *Receipt) error {
+func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 	facts := []any{
 		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
 		next.Status, next.State, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
 		next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
 	}
 	if next.ID != 0 {
-		_, err := r.tx.ExecContext(ctx, `
+		_, err := r.tx.exec(ctx, "storing the receipt", `
 			UPDATE receipts SET tx = $1, via = $2, asset = $3, amount = $4, refunded = $5, usd_cents = $6,
 				refunded_cents = $7, status = $8, state = $9, revision = $10, final = $11, evidence_level = $12,
 				evidence = $13, payer = $14, own = $15, testnet = $16, intent_id = $17, version = $18,
@@ -172,12 +169,72 @@ func (r *recorder) store(ctx context.Context, next *Receipt) error {
 		return err
 	}
 	next.ObservedAt = r.now
-	return r.tx.QueryRowContext(ctx, `
+	next.ID, _, err = first(query(ctx, r.tx, scanValue[int64], `
 		INSERT INTO receipts (tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
 			final, evidence_level, evidence, payer, own, testnet, intent_id, version, occurred_at, updated_at,
 			observed_at, offer, account, rail, external_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
 			$23, $24, $25)
 		RETURNING id`,
-		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...).Scan(&next.ID)
+		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...))
+	return err
+}
+
+// join links the row to the intent that the sighting names, and makes the
+// intent say what the chain says.
+func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
+	if s.EvidenceLevel != LevelChain {
+		return nil
+	}
+	if next.IntentID == nil && s.Intent != nil && next.State != StatusDropped {
+		if err := r.link(ctx, next, s.Intent.Canonical()); err != nil {
+			return err
+		}
+	}
+	if next.IntentID == nil {
+		return nil
+	}
+	old, err := intentOf(ctx, r.tx, `id = $1`+r.tx.dialect.forUpdate(), *next.IntentID)
+	if err != nil {
+		return err
+	}
+	intent := old
+	if next.State == StatusDropped {
+		intent.reopen(s.Cause)
+	} else {
+		if err := intent.settle(next.Transaction, s.Answer, EvidenceChain); err != nil {
+			return err
+		}
+		intent.Transaction = next.Transaction // also when it moved to this row
+	}
+	if reflect.DeepEqual(old, intent) {
+		return nil
+	}
+	return updateIntent(ctx, r.tx, r.delta, old, intent, r.now)
+}
+
+// link takes the intent from a row that is not final. An authorization that
+// was not sent by this offer is no intent of ours.
+func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error {
+	intent, err := intentByKey(ctx, r.tx, key)
+	if errors.Is(err, ErrNoIntent) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if intent.Offer != next.Offer || intent.Account != next.Account {
+		return nil
+	}
+	// Without a row there is nothing to free; a final row keeps its intent.
+	if _, err := r.tx.exec(ctx, "freeing the intent",
+		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
+		return err
+	}
+	taken, _, err := first(query(ctx, r.tx, scanValue[bool],
+		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID))
+	if err == nil && !taken {
+		next.IntentID = &intent.ID
+	}
+	return err
 }

@@ -18,22 +18,22 @@ const (
 
 // returns reads what is known of the returns of a payment.
 func (r *recorder) returns(ctx context.Context, account, externalID string) (known book.Words, err error) {
-	rows, err := r.tx.QueryContext(ctx, `
+	words, err := query(ctx, r.tx, scanWord, `
 		SELECT return_id, kind, amount, gone, proven, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the returns: %w", err)
 	}
-	defer rows.Close()
 	known = book.Words{}
-	for rows.Next() {
-		var w book.Word
-		if err := rows.Scan(&w.ID, &w.Kind, &w.Amount, &w.Gone, &w.Proven, &w.At, &w.Rank); err != nil {
-			return nil, err
-		}
+	for _, w := range words {
 		known[w.ID] = w
 	}
-	return known, rows.Err()
+	return known, nil
+}
+
+func scanWord(row scanner) (w book.Word, err error) {
+	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Gone, &w.Proven, &w.At, &w.Rank)
+	return w, err
 }
 
 // storeReturns stores the words that are new; receipt is nil while the payment
@@ -44,7 +44,7 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 		if w == known[brought.ID] {
 			continue
 		}
-		_, err := r.tx.ExecContext(ctx, `
+		_, err := r.tx.exec(ctx, fmt.Sprintf("storing return %q", w.ID), `
 			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, proven, at, rank,
 				noted_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -53,7 +53,7 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at`,
 			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.Proven, w.At, w.Rank, r.now)
 		if err != nil {
-			return fmt.Errorf("storing return %q: %w", w.ID, err)
+			return err
 		}
 	}
 	return nil
@@ -61,23 +61,18 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 
 // adopt gives a new row the returns that came before it.
 func (r *recorder) adopt(ctx context.Context, row Receipt) error {
-	_, err := r.tx.ExecContext(ctx, `UPDATE returns SET receipt_id = $1 WHERE account = $2 AND external_id = $3`,
+	_, err := r.tx.exec(ctx, "joining the returns to their payment",
+		`UPDATE returns SET receipt_id = $1 WHERE account = $2 AND external_id = $3`,
 		row.ID, row.Account, row.ExternalID)
-	if err != nil {
-		return fmt.Errorf("joining the returns to their payment: %w", err)
-	}
-	return nil
+	return err
 }
 
 // forget removes some returns that have waited too long for their payment.
 func (r *recorder) forget(ctx context.Context, account string) error {
-	_, err := r.tx.ExecContext(ctx, `
+	_, err := r.tx.exec(ctx, "forgetting returns", `
 		DELETE FROM returns WHERE (account, external_id, return_id) IN (
 			SELECT account, external_id, return_id FROM returns
 			WHERE receipt_id IS NULL AND account = $1 AND noted_at < $2 ORDER BY noted_at LIMIT $3)`,
 		account, r.now-unmetDays*24*60*60, unmetBatch)
-	if err != nil {
-		return fmt.Errorf("forgetting returns: %w", err)
-	}
-	return nil
+	return err
 }

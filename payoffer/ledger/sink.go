@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -22,27 +20,19 @@ func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, 
 	if offer == "" || name == "" || owner == "" || !book.Storable(offer, name, owner) {
 		return 0, false, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
 	}
-	err = l.transact(ctx, func(tx *transaction) error {
-		held = false
-		err := tx.QueryRowContext(ctx, `
+	err = l.transact(ctx, func(tx *transaction) (err error) {
+		after, held, err = first(query(ctx, tx, scanValue[int64], `
 			INSERT INTO sinks (offer, name, after_seq, owner, lease_until)
 			VALUES ($1, $2, coalesce((SELECT max(seq) FROM transitions WHERE offer = $1), 0), $3, $4)
 			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
 			WHERE sinks.owner = excluded.owner OR sinks.lease_until <= $5
-			RETURNING after_seq`, offer, name, owner, until, now).Scan(&after)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+			RETURNING after_seq`, offer, name, owner, until, now))
 		if err != nil {
 			return fmt.Errorf("leasing sink %q: %w", name, err)
 		}
-		held = true
 		return nil
 	})
-	if err != nil || !held {
-		return 0, false, err
-	}
-	return after, true, nil
+	return after, held && err == nil, err
 }
 
 // AdvanceSink records that a sink is done with the transitions up to the Seq
@@ -50,15 +40,12 @@ func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, 
 // sink alone, whose lease may have run out. Error: ErrSinkTaken.
 func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(tx *transaction) error {
-		done, err := tx.ExecContext(ctx, `
+		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
 			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END
 			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
-		if err != nil {
-			return fmt.Errorf("advancing sink %q: %w", name, err)
+		if err == nil && advanced == 0 {
+			return ErrSinkTaken
 		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return cmp.Or(err, ErrSinkTaken)
-		}
-		return nil
+		return err
 	})
 }

@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,12 +14,14 @@ import (
 // Totals reads the sums of an offer. Its cost does not depend on the number
 // of receipts.
 func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
-	return collect(ctx, l, scanTotal, `
-		SELECT offer, account, rail, own, testnet, status, evidence_level,
-			count, amount, refunded, usd_cents, refunded_cents, unknown_usd
-		FROM totals WHERE offer = $1 AND count > 0
+	return collect(ctx, l, scanTotal, selectTotals+` AND count > 0
 		ORDER BY account, rail, status, evidence_level, own, testnet`, offer)
 }
+
+const selectTotals = `
+	SELECT offer, account, rail, own, testnet, status, evidence_level,
+		count, amount, refunded, usd_cents, refunded_cents, unknown_usd
+	FROM totals WHERE offer = $1`
 
 func scanTotal(row scanner) (t Total, err error) {
 	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,
@@ -48,31 +48,18 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	place := next.Total().Place
 	before, known := r.stored[place]
 	if !known {
-		var err error
-		if before, err = readSum(ctx, r.tx, place); err != nil {
-			return err
+		total, _, err := first(query(ctx, r.tx, scanTotal, selectTotals+`
+			AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`,
+			place.Offer, place.Account, place.Rail, place.Status, place.EvidenceLevel, place.Own, place.Testnet))
+		if err != nil {
+			return fmt.Errorf("reading the totals: %w", err)
 		}
-		r.stored[place] = before
+		before, r.stored[place] = total.Sum, total.Sum
 	}
 	if before.Plus(r.delta[place], 1).Overflows() {
 		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrSighting, next.Account)
 	}
 	return nil
-}
-
-func readSum(ctx context.Context, tx *transaction, at book.Place) (s book.Sum, err error) {
-	err = tx.QueryRowContext(ctx, `
-		SELECT count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM totals
-		WHERE offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`,
-		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet).
-		Scan(&s.Count, &s.Amount, &s.Refunded, &s.USDCents, &s.RefundedCents, &s.UnknownUSD)
-	if errors.Is(err, sql.ErrNoRows) {
-		return book.Sum{}, nil
-	}
-	if err != nil {
-		return book.Sum{}, fmt.Errorf("reading the totals: %w", err)
-	}
-	return s, nil
 }
 
 // addToTotals adds the changes in one statement, and in an order of their own,
@@ -95,7 +82,7 @@ func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error 
 	if len(rows) == 0 {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `
+	_, err := tx.exec(ctx, "updating the totals", `
 		INSERT INTO totals (offer, account, rail, status, evidence_level, own, testnet,
 			count, amount, refunded, usd_cents, refunded_cents, unknown_usd)
 		VALUES `+strings.Join(rows, ", ")+`
@@ -104,10 +91,7 @@ func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error 
 			refunded = totals.refunded + excluded.refunded, usd_cents = totals.usd_cents + excluded.usd_cents,
 			refunded_cents = totals.refunded_cents + excluded.refunded_cents,
 			unknown_usd = totals.unknown_usd + excluded.unknown_usd`, values...)
-	if err != nil {
-		return fmt.Errorf("updating the totals: %w", err)
-	}
-	return nil
+	return err
 }
 
 // placeholders is one row of n values from $first on.
