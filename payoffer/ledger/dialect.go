@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"fmt"
 	"io"
 	"io/fs"
 )
@@ -20,7 +21,7 @@ type dialect interface {
 	acquire(ctx context.Context) (io.Closer, error)
 	// connect returns the pool that writes and the one that only reads.
 	// Every transaction of the first may write from its first statement on.
-	connect() (write, read *sql.DB, err error)
+	connect() (write, read *sql.DB)
 	// prepares says that statements are worth keeping prepared here, for the
 	// driver does not do so itself.
 	prepares() bool
@@ -37,8 +38,6 @@ type dialect interface {
 	// voidLeases ends the leases of processes that are certainly gone.
 	voidLeases(ctx context.Context, write *sql.DB) error
 
-	// options are those of every writing transaction.
-	options() *sql.TxOptions
 	// forUpdate ends a SELECT of a row that the transaction will change.
 	forUpdate() string
 	// orderHistory makes the numbers of transitions follow the order of
@@ -59,4 +58,51 @@ func schemaOf(name string) fs.FS {
 		panic(err) // a constant, valid path
 	}
 	return sub
+}
+
+// migrate applies the schema files that the database has not seen, in order
+// of their names, each in one transaction. File n brings version n.
+func migrate(ctx context.Context, d dialect, db *sql.DB) error {
+	files, err := fs.Glob(d.migrations(), "*.sql")
+	if err != nil {
+		return err
+	}
+	for done := false; !done; {
+		if done, err = migrateOne(ctx, d, db, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrateOne reads the version inside the transaction that raises it, so that
+// two processes cannot apply the same file.
+func migrateOne(ctx context.Context, d dialect, db *sql.DB, files []string) (done bool, err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	version, err := d.version(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case version > len(files):
+		return false, fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program or restore an older copy",
+			ErrNewerSchema, version, len(files))
+	case version == len(files):
+		return true, nil
+	}
+	script, err := fs.ReadFile(d.migrations(), files[version])
+	if err != nil {
+		return false, err
+	}
+	if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+		return false, fmt.Errorf("applying %s: %w", files[version], err)
+	}
+	if err := d.setVersion(ctx, tx, version+1); err != nil {
+		return false, err
+	}
+	return false, tx.Commit()
 }

@@ -18,7 +18,7 @@ func dump(t *testing.T, l *Ledger) []any {
 	require.NoError(t, err)
 	totals, err := l.Totals(ctx, testOffer)
 	require.NoError(t, err)
-	intents, err := collect(ctx, l, scanIntent, `SELECT `+intentColumns+` FROM intents ORDER BY id`)
+	intents, err := collect(ctx, l, scanIntent, selectIntents+`TRUE ORDER BY id`)
 	require.NoError(t, err)
 	cursor, _, err := l.Cursor(ctx, testOffer, testAccount)
 	require.NoError(t, err)

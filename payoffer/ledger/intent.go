@@ -117,9 +117,10 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("authorization %s of the same payer is still open", e.Open.Nonce)
 }
 
-const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
+const selectIntents = `SELECT id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened`
+	tx, answer, reason, evidence, created_at, updated_at, reopened
+	FROM intents WHERE `
 
 func scanIntent(row scanner) (i Intent, err error) {
 	err = row.Scan(&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
@@ -134,29 +135,29 @@ const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
 // Intent reads one intent.
 func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error) {
 	key = key.Canonical()
-	return first(collect(ctx, l, scanIntent, `SELECT `+intentColumns+` FROM intents WHERE `+byIntentKey,
+	return first(collect(ctx, l, scanIntent, selectIntents+byIntentKey,
 		key.Network, key.Asset, key.From, key.Nonce))
 }
 
 // OpenIntents lists up to limit intents of an offer whose outcome is unknown,
 // oldest first: those with an ID above after.
 func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
-	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
-		FROM intents WHERE state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
+	return collect(ctx, l, scanIntent, selectIntents+`
+		state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
 }
 
 // SettledUnproven lists up to limit intents of an offer that a facilitator says
 // it settled and whose Transfer has not been recorded, oldest first: those with
 // an ID above after.
 func (l *Ledger) SettledUnproven(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
-	return collect(ctx, l, scanIntent, `SELECT `+intentColumns+`
-		FROM intents WHERE state = 'settled' AND evidence = 'facilitator' AND offer = $1 AND id > $2
+	return collect(ctx, l, scanIntent, selectIntents+`
+		state = 'settled' AND evidence = 'facilitator' AND offer = $1 AND id > $2
 		ORDER BY id LIMIT $3`, offer, after, limit)
 }
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.
 func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (Intent, error) {
-	i, found, err := first(query(ctx, tx, scanIntent, `SELECT `+intentColumns+` FROM intents WHERE `+where, args...))
+	i, found, err := first(query(ctx, tx, scanIntent, selectIntents+where, args...))
 	if err == nil && !found {
 		err = ErrNoIntent
 	}

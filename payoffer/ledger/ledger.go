@@ -99,9 +99,7 @@ func (db *database) open(ctx context.Context, d dialect) (err error) {
 	if db.lock, err = d.acquire(ctx); err != nil {
 		return err
 	}
-	if db.write, db.read, err = d.connect(); err != nil {
-		return err
-	}
+	db.write, db.read = d.connect()
 	if d.prepares() {
 		db.writes, db.reads = &prepared{db: db.write}, &prepared{db: db.read}
 	}

@@ -65,7 +65,7 @@ func (d *postgresDialect) name() string { return "on PostgreSQL" }
 // acquire claims nothing: every instance may write.
 func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return nil, nil }
 
-func (d *postgresDialect) connect() (write, read *sql.DB, err error) {
+func (d *postgresDialect) connect() (write, read *sql.DB) {
 	pool := func() *sql.DB {
 		db := sql.OpenDB(newConnector(*d.config))
 		db.SetMaxOpenConns(poolSize)
@@ -74,7 +74,7 @@ func (d *postgresDialect) connect() (write, read *sql.DB, err error) {
 		return db
 	}
 	// Readers have their own: they do not queue behind writers.
-	return pool(), pool(), nil
+	return pool(), pool()
 }
 
 // check connects; the connector looks at every connection.
@@ -114,12 +114,6 @@ func (d *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version in
 
 // voidLeases ends none: other instances may be at work.
 func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }
-
-// options say what the statements count on, whatever the database's default:
-// each sees what was committed before it.
-func (d *postgresDialect) options() *sql.TxOptions {
-	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
-}
 
 func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
 

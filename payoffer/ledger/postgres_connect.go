@@ -73,9 +73,11 @@ func checkSession(ctx context.Context, conn *pgx.Conn) error {
 	case schema == "":
 		return &sessionError{"no schema of the search_path exists; create one for the ledger"}
 	}
-	// An instance that hangs in a transaction must not hold up the others.
+	// Each statement counts on seeing what was committed before it, and an
+	// instance that hangs in a transaction must not hold up the others.
 	_, err = conn.Exec(ctx, `
 		SELECT set_config('synchronous_commit', $1, false), set_config('search_path', $2, false),
+			set_config('default_transaction_isolation', 'read committed', false),
 			set_config('idle_in_transaction_session_timeout', '10s', false)`, commit, schema)
 	return err
 }

@@ -166,7 +166,7 @@ func TestPostgresSessionsHoldTheirSettings(t *testing.T) {
 	t.Parallel()
 	l, _ := postgresTests.ledger(t)
 	for _, pool := range []*sql.DB{l.db.write, l.db.read} {
-		for _, setting := range []string{"synchronous_commit", "search_path", "idle_in_transaction_session_timeout"} {
+		for _, setting := range []string{"synchronous_commit", "search_path", "default_transaction_isolation", "idle_in_transaction_session_timeout"} {
 			var source string
 			require.NoError(t, pool.QueryRow("SELECT source FROM pg_settings WHERE name = $1", setting).Scan(&source))
 			require.Equal(t, "session", source, setting)

@@ -3,12 +3,17 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
-const receiptColumns = `id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
+const selectReceipts = `SELECT id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
 	refunded_cents, status, state, final, evidence_level, evidence, payer, own, testnet, intent_id, version, revision,
-	occurred_at, observed_at, updated_at`
+	occurred_at, observed_at, updated_at
+	FROM receipts WHERE `
 
 func scanReceipt(row scanner) (r Receipt, err error) {
 	var evidence string
@@ -24,8 +29,8 @@ func scanReceipt(row scanner) (r Receipt, err error) {
 
 // Receipt reads one receipt of an offer; false when there is none.
 func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string) (Receipt, bool, error) {
-	return first(collect(ctx, l, scanReceipt, `SELECT `+receiptColumns+`
-		FROM receipts WHERE offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
+	return first(collect(ctx, l, scanReceipt, selectReceipts+`
+		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
 }
 
 // Receipts lists up to limit receipts of an offer, newest first: those with
@@ -34,22 +39,101 @@ func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	return collect(ctx, l, scanReceipt, `SELECT `+receiptColumns+`
-		FROM receipts WHERE offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, offer, before, limit)
+	return collect(ctx, l, scanReceipt, selectReceipts+`
+		offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, offer, before, limit)
 }
 
 // Unfinal lists up to limit receipts of an account that the chain may still
 // change, oldest first.
 func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) ([]Receipt, error) {
-	return collect(ctx, l, scanReceipt, `SELECT `+receiptColumns+`
-		FROM receipts WHERE offer = $1 AND account = $2 AND NOT final ORDER BY id LIMIT $3`, offer, account, limit)
+	return collect(ctx, l, scanReceipt, selectReceipts+`
+		offer = $1 AND account = $2 AND NOT final ORDER BY id LIMIT $3`, offer, account, limit)
 }
 
 // Asserted lists up to limit receipts of an account that rest on unsigned words
 // and are not dropped, oldest first: those with an ID above after.
 func (l *Ledger) Asserted(ctx context.Context, offer, account string, after int64, limit int) ([]Receipt, error) {
-	return collect(ctx, l, scanReceipt, `SELECT `+receiptColumns+`
-		FROM receipts
-		WHERE evidence_level = 'asserted' AND state <> 'dropped' AND offer = $1 AND account = $2 AND id > $3
+	return collect(ctx, l, scanReceipt, selectReceipts+`
+		evidence_level = 'asserted' AND state <> 'dropped' AND offer = $1 AND account = $2 AND id > $3
 		ORDER BY id LIMIT $4`, offer, account, after, limit)
+}
+
+// Transition is one change of a receipt.
+type Transition struct {
+	// Seq grows in the order of commits, over all offers.
+	Seq int64
+	// Offer, Account, Rail and ExternalID name the receipt, and Version is
+	// the one that it reached: rail, external id and version together name
+	// the event for good.
+	Offer, Account, Rail, ExternalID string
+	Version                          int64
+	// From is empty for the first transition.
+	From, To Status
+	// Amount and Refunded are those after the transition, in atomic units, and
+	// USDCents is what the amount was worth then; nil when that was unknown.
+	Amount, Refunded int64
+	USDCents         *int64
+	// Cause is the sighting's.
+	Cause string
+	// Note is the operator's reason, for nobody else.
+	Note string
+	// At is when it was recorded, in Unix seconds.
+	At int64
+
+	// ReceiptID, Via, Asset, EvidenceLevel, Own, Testnet and OccurredAt are
+	// those that the receipt has when it is read.
+	ReceiptID     int64
+	Via, Asset    string
+	EvidenceLevel EvidenceLevel
+	Own, Testnet  bool
+	OccurredAt    int64
+}
+
+const selectTransitions = `
+	SELECT t.seq, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
+		t.amount, t.refunded, t.cause, t.note, t.at,
+		r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
+	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
+	WHERE t.offer = $1 AND `
+
+// EventID names the transition for good: "rail:external id:version". Every byte
+// of the external id but ASCII letters, digits, "-", "_" and ":" is
+// percent-encoded, for the id of a webhook is part of what is signed and holds
+// no full stop (Standard Webhooks 1.0.0).
+func (t Transition) EventID() string {
+	var external strings.Builder
+	for _, b := range []byte(t.ExternalID) {
+		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-_:", b) >= 0 {
+			external.WriteByte(b)
+		} else {
+			fmt.Fprintf(&external, "%%%02X", b)
+		}
+	}
+	return fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
+}
+
+// Standing is that of the receipt after the transition, on today's evidence.
+func (t Transition) Standing() book.Standing {
+	return book.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
+}
+
+// Transitions lists up to limit transitions of an offer's receipts with a Seq
+// above after, in the order of commits. A reader that keeps the last Seq with
+// its own effect sees each exactly once.
+func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, limit int) ([]Transition, error) {
+	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
+}
+
+// History lists all transitions of an offer's receipts with an ID from first to
+// last, receipt by receipt, each from its first version on.
+func (l *Ledger) History(ctx context.Context, offer string, first, last int64) ([]Transition, error) {
+	return collect(ctx, l, scanTransition, selectTransitions+`
+		t.receipt_id BETWEEN $2 AND $3 ORDER BY t.receipt_id, t.version`, offer, first, last)
+}
+
+func scanTransition(row scanner) (t Transition, err error) {
+	err = row.Scan(&t.Seq, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
+		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At,
+		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt)
+	return t, err
 }

@@ -77,8 +77,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		return Receipt{}, err
 	}
 	s.Testnet = s.Testnet || testnet
-	old, _, err := first(query(ctx, r.tx, scanReceipt,
-		`SELECT `+receiptColumns+` FROM receipts WHERE account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
+	old, _, err := first(query(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
 		s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
@@ -100,10 +99,8 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 			return Receipt{}, err
 		}
 	}
-	if old.Version == 0 && len(known) > 0 {
-		if err := r.adopt(ctx, next); err != nil {
-			return Receipt{}, err
-		}
+	if old.Version == 0 {
+		known = nil // what came before the row joins it
 	}
 	return next, r.storeReturns(ctx, s, &next.ID, known, told)
 }
@@ -161,24 +158,20 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 	}
 	if next.ID != 0 {
 		_, err := r.tx.exec(ctx, "storing the receipt", `
-			UPDATE receipts SET tx = $1, via = $2, asset = $3, amount = $4, refunded = $5, usd_cents = $6,
-				refunded_cents = $7, status = $8, state = $9, revision = $10, final = $11, evidence_level = $12,
-				evidence = $13, payer = $14, own = $15, testnet = $16, intent_id = $17, version = $18,
-				occurred_at = $19, updated_at = $20
-			WHERE id = $21`, append(facts, next.ID)...)
+			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $21`, append(facts, next.ID)...)
 		return err
 	}
 	next.ObservedAt = r.now
 	next.ID, _, err = first(query(ctx, r.tx, scanValue[int64], `
-		INSERT INTO receipts (tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
-			final, evidence_level, evidence, payer, own, testnet, intent_id, version, occurred_at, updated_at,
-			observed_at, offer, account, rail, external_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25)
-		RETURNING id`,
+		INSERT INTO receipts (`+factColumns+`, observed_at, offer, account, rail, external_id)
+		VALUES `+placeholders(1, len(facts)+5)+` RETURNING id`,
 		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...))
 	return err
 }
+
+// factColumns are the columns that change.
+const factColumns = `tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
+	final, evidence_level, evidence, payer, own, testnet, intent_id, version, occurred_at, updated_at`
 
 // join links the row to the intent that the sighting names, and makes the
 // intent say what the chain says.

@@ -36,19 +36,18 @@ func scanWord(row scanner) (w book.Word, err error) {
 	return w, err
 }
 
-// storeReturns stores the words that are new; receipt is nil while the payment
-// is not there.
+// storeReturns stores the words of told that are not known; receipt is nil while
+// the payment is not there.
 func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told book.Words) error {
-	for _, brought := range s.Returns {
-		w := told[brought.ID]
-		if w == known[brought.ID] {
+	for _, w := range told {
+		if w == known[w.ID] {
 			continue
 		}
 		_, err := r.tx.exec(ctx, fmt.Sprintf("storing return %q", w.ID), `
 			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, proven, at, rank,
 				noted_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-			ON CONFLICT (account, external_id, return_id) DO UPDATE SET
+			ON CONFLICT (account, external_id, return_id) DO UPDATE SET receipt_id = excluded.receipt_id,
 				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone, proven = excluded.proven,
 				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at`,
 			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.Proven, w.At, w.Rank, r.now)
@@ -57,14 +56,6 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 		}
 	}
 	return nil
-}
-
-// adopt gives a new row the returns that came before it.
-func (r *recorder) adopt(ctx context.Context, row Receipt) error {
-	_, err := r.tx.exec(ctx, "joining the returns to their payment",
-		`UPDATE returns SET receipt_id = $1 WHERE account = $2 AND external_id = $3`,
-		row.ID, row.Account, row.ExternalID)
-	return err
 }
 
 // forget removes some returns that have waited too long for their payment.

@@ -51,10 +51,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (io.Closer, error) {
 	if err := createFile(lockPath); err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", sqliteDSN(lockPath, "_txlock=exclusive"))
-	if err != nil {
-		return nil, err
-	}
+	db := openSQLite(lockPath, "_txlock=exclusive")
 	// The transaction outlives ctx, which bounds Open alone.
 	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
@@ -81,13 +78,13 @@ func (k *sqliteLock) Close() error {
 
 func (d *sqliteDialect) create() error {
 	path, err := filepath.Abs(d.path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = createFile(path)
+	}
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	if err := createFile(path); err != nil {
 		return err
 	}
 	// Two names of one file must meet at one lock.
@@ -103,7 +100,7 @@ func createFile(path string) error {
 	return file.Close()
 }
 
-func (d *sqliteDialect) connect() (write, read *sql.DB, err error) {
+func (d *sqliteDialect) connect() (write, read *sql.DB) {
 	common := []string{
 		"_defensive=1",
 		"_pragma=busy_timeout(5000)",
@@ -112,28 +109,27 @@ func (d *sqliteDialect) connect() (write, read *sql.DB, err error) {
 		"_pragma=foreign_keys(1)",
 	}
 	// One writer: several would starve each other in SQLite's busy handler.
-	write, err = sql.Open("sqlite", sqliteDSN(d.real, append(common, "_txlock=immediate", "_pragma=journal_mode(WAL)")...))
-	if err != nil {
-		return nil, nil, err
-	}
+	write = openSQLite(d.real, append(common, "_txlock=immediate", "_pragma=journal_mode(WAL)")...)
 	write.SetMaxOpenConns(1)
-	read, err = sql.Open("sqlite", sqliteDSN(d.real, append(common, "_query_only=1")...))
-	if err != nil {
-		return nil, nil, errors.Join(err, write.Close())
-	}
+	read = openSQLite(d.real, append(common, "_query_only=1")...)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	return write, read, nil
+	return write, read
 }
 
-// sqliteDSN writes path as a URI, https://www.sqlite.org/uri.html, so that
-// no character of it is taken for a parameter.
-func sqliteDSN(path string, params ...string) string {
+// openSQLite makes a pool and does no I/O. It writes path as a URI,
+// https://www.sqlite.org/uri.html, so that no character of it is taken for a
+// parameter.
+func openSQLite(path string, params ...string) *sql.DB {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/…
 	}
-	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?" + strings.Join(params, "&")
+	db, err := sql.Open("sqlite", "file://"+(&url.URL{Path: path}).EscapedPath()+"?"+strings.Join(params, "&"))
+	if err != nil {
+		panic(err) // the driver is linked, and reads the text only when it connects
+	}
+	return db
 }
 
 func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
@@ -158,20 +154,13 @@ func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
 }
 
 func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
-	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return 0, err
-	}
-	if version > 0 {
-		return version, nil
-	}
 	var tables int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return 0, err
+	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
+		Scan(&version, &tables)
+	if err == nil && version == 0 && tables > 0 {
+		err = errors.New("the file is a database of another program; name another path")
 	}
-	if tables > 0 {
-		return 0, errors.New("the file is a database of another program; name another path")
-	}
-	return 0, nil
+	return version, err
 }
 
 func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
@@ -190,7 +179,6 @@ func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
 
 // One writer at a time is an order, and locks every row.
 
-func (d *sqliteDialect) options() *sql.TxOptions                     { return nil }
 func (d *sqliteDialect) forUpdate() string                           { return "" }
 func (d *sqliteDialect) orderHistory(context.Context, *sql.Tx) error { return nil }
 

@@ -1,8 +1,11 @@
 package book
 
 import (
+	"cmp"
 	"encoding/json"
+	"math/bits"
 	"reflect"
+	"strings"
 )
 
 // Receipt is one money movement: what all sightings of it amount to.
@@ -57,4 +60,120 @@ func (r Receipt) Total() Total {
 	s := NewSum(r.Amount, r.USDCents)
 	s.Refunded, s.RefundedCents = min(r.Refunded, r.Amount), r.RefundedCents
 	return Total{place, s}
+}
+
+// Merge adds a sighting to what is known of a payment and of its returns; a
+// Receipt of version 0 is not known yet. For everything but chains it is
+// commutative, associative and idempotent, so that webhooks may arrive in any
+// order and number. A chain may change its mind: there the latest sighting
+// holds until one is final.
+func Merge(old Receipt, known Words, s Sighting) (Receipt, Words) {
+	told := known.join(s)
+	if s.Addendum && old.Version == 0 {
+		return old, told
+	}
+	next := old
+	if !s.Addendum {
+		next.add(s)
+	}
+	next.derive(told)
+	return next, told
+}
+
+// add merges what the sighting says of the payment itself.
+func (r *Receipt) add(s Sighting) {
+	if r.Version == 0 {
+		r.Offer, r.Account, r.Rail, r.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
+	}
+	r.Via = max(r.Via, s.Via)
+	r.Own = r.Own || s.Own
+	r.Testnet = r.Testnet || s.Testnet
+
+	known, told := r.EvidenceLevel.trust(), s.EvidenceLevel.trust()
+	switch cmp.Or(cmp.Compare(told, known), cmp.Compare(s.Revision, r.Revision)) {
+	case 1:
+		r.replace(s)
+	case 0:
+		if told == trustChain {
+			r.follow(s)
+		} else {
+			r.join(s)
+		}
+	}
+}
+
+// replace takes over what the sighting says of the payment itself.
+func (r *Receipt) replace(s Sighting) {
+	r.State, r.Final = s.State, s.Final
+	r.EvidenceLevel, r.Evidence = s.EvidenceLevel, s.Evidence
+	r.Transaction, r.Asset, r.Amount, r.USDCents = s.Transaction, s.Asset, s.Amount, s.USDCents
+	r.Payer, r.OccurredAt, r.Revision = s.Payer, s.OccurredAt, s.Revision
+}
+
+// follow is a chain's next word. The first known value in US cents stays, and
+// one that becomes known is added even to a final row.
+func (r *Receipt) follow(s Sighting) {
+	value, same := r.USDCents, r.Asset == s.Asset && r.Amount == s.Amount
+	if !r.Final {
+		r.replace(s)
+	}
+	if !same {
+		return
+	}
+	if r.USDCents = value; value == nil {
+		r.USDCents = s.USDCents
+	}
+}
+
+// The order of what else is equal: what was paid stays paid, whatever arrives
+// late.
+var (
+	stateRank = map[Status]int{StatusDropped: 1, StatusConfirmed: 2}
+	levelRank = map[EvidenceLevel]int{LevelProvider: 1, LevelManual: 2}
+)
+
+// join is the least upper bound of what two sources of equal trust say.
+func (r *Receipt) join(s Sighting) {
+	if cmp.Or(
+		cmp.Compare(stateRank[s.State], stateRank[r.State]),
+		cmp.Compare(levelRank[s.EvidenceLevel], levelRank[r.EvidenceLevel]),
+		strings.Compare(string(s.Evidence), string(r.Evidence)),
+	) > 0 {
+		r.State, r.EvidenceLevel, r.Evidence = s.State, s.EvidenceLevel, s.Evidence
+	}
+	r.Final = r.Final || s.Final
+	r.Transaction = max(r.Transaction, s.Transaction)
+	r.Asset = max(r.Asset, s.Asset)
+	r.Amount = max(r.Amount, s.Amount)
+	if r.USDCents == nil || s.USDCents != nil && *s.USDCents > *r.USDCents {
+		r.USDCents = s.USDCents
+	}
+	r.Payer = max(r.Payer, s.Payer)
+	r.OccurredAt = max(r.OccurredAt, s.OccurredAt)
+}
+
+// derive computes the refund, its value and the status from the facts.
+func (r *Receipt) derive(told Words) {
+	refunded, reversed := told.total(r.EvidenceLevel.proven())
+	if r.Amount > 0 {
+		refunded = min(refunded, r.Amount)
+	}
+	r.Refunded = refunded
+	switch {
+	case r.State == StatusDropped:
+		r.Status = StatusDropped
+	case reversed:
+		r.Status = StatusReversed
+	case r.Refunded > 0 && r.Refunded >= r.Amount && r.Amount > 0:
+		r.Status = StatusRefunded
+	default:
+		r.Status = r.State
+	}
+	r.RefundedCents = 0
+	if r.USDCents != nil && r.Amount > 0 {
+		// cents × refunded / amount, in 128 bits; the quotient is at most cents.
+		hi, lo := bits.Mul64(uint64(*r.USDCents), uint64(min(r.Refunded, r.Amount)))
+		cents, _ := bits.Div64(hi, lo, uint64(r.Amount))
+		r.RefundedCents = int64(cents)
+	}
 }

@@ -64,6 +64,16 @@ type Word struct {
 	Proven bool
 }
 
+// compareBools puts false before true.
+func compareBools(a, b bool) int {
+	if a == b {
+		return 0
+	} else if b {
+		return -1
+	}
+	return 1
+}
+
 // compare orders all words on one return, so that the greatest of them does
 // not depend on the order in which they come.
 func (w Word) compare(other Word) int {

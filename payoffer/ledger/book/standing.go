@@ -52,18 +52,12 @@ const (
 	trustChain          // the chain itself
 )
 
-func (e EvidenceLevel) trust() trust {
-	switch e {
-	case LevelAsserted:
-		return trustAsserted
-	case LevelSigned, LevelProvider, LevelManual:
-		return trustProven
-	case LevelChain:
-		return trustChain
-	default:
-		return trustNone
-	}
+var trusts = map[EvidenceLevel]trust{
+	LevelAsserted: trustAsserted, LevelSigned: trustProven, LevelProvider: trustProven, LevelManual: trustProven,
+	LevelChain: trustChain,
 }
+
+func (e EvidenceLevel) trust() trust { return trusts[e] }
 
 // proven reports whether it takes more than anybody's word to get here.
 func (e EvidenceLevel) proven() bool { return e.trust() >= trustProven }
