@@ -17,7 +17,7 @@ var schemas embed.FS
 type dialect interface {
 	// name says in a message which database is meant, without secrets.
 	name() string
-	// acquire claims the database for this process; nil where several share it.
+	// acquire claims the database for this process until Close.
 	acquire(ctx context.Context) (io.Closer, error)
 	// connect returns the pool that writes and the one that only reads.
 	// Every transaction of the first may write from its first statement on.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -47,8 +48,8 @@ func newLedger(d dialect, now func() time.Time) *Ledger {
 
 // database is what an open ledger holds.
 type database struct {
-	lock        io.Closer
 	write, read *sql.DB
+	parts       []io.Closer // both, and before them what acquire gave
 	// writes and reads are the prepared statements of both.
 	writes, reads *prepared
 }
@@ -95,11 +96,13 @@ func (l *Ledger) Close() error {
 	return l.dialect.conceal(db.close())
 }
 
-func (db *database) open(ctx context.Context, d dialect) (err error) {
-	if db.lock, err = d.acquire(ctx); err != nil {
+func (db *database) open(ctx context.Context, d dialect) error {
+	lock, err := d.acquire(ctx)
+	if err != nil {
 		return err
 	}
 	db.write, db.read = d.connect()
+	db.parts = []io.Closer{lock, db.write, db.read}
 	if d.prepares() {
 		db.writes, db.reads = &prepared{db: db.write}, &prepared{db: db.read}
 	}
@@ -113,16 +116,9 @@ func (db *database) open(ctx context.Context, d dialect) (err error) {
 }
 
 // close releases the lock last: whoever takes it finds the database closed.
-func (db *database) close() error {
-	var errs []error
-	if db.read != nil {
-		errs = append(errs, db.read.Close())
+func (db *database) close() (err error) {
+	for _, part := range slices.Backward(db.parts) {
+		err = errors.Join(err, part.Close())
 	}
-	if db.write != nil {
-		errs = append(errs, db.write.Close())
-	}
-	if db.lock != nil {
-		errs = append(errs, db.lock.Close())
-	}
-	return errors.Join(errs...)
+	return err
 }

@@ -31,9 +31,7 @@ func (d testDialect) earlier(t *testing.T, migrations int, rows string) (where s
 	require.NoError(t, err)
 	require.NoError(t, read.Close())
 	require.NoError(t, write.Close())
-	if lock != nil {
-		require.NoError(t, lock.Close())
-	}
+	require.NoError(t, lock.Close())
 	return where
 }
 

@@ -45,17 +45,13 @@ const (
 // whose clocks differ judge differently by that difference.
 func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 	config, err := pgx.ParseConfig(dsn)
+	if file := new(fs.PathError); errors.As(err, &file) {
+		return nil, errors.New("a file that the PostgreSQL DSN names, such as sslrootcert, cannot be read")
+	}
 	if err != nil {
-		return nil, concealParse(err)
+		return nil, errors.New("the PostgreSQL DSN cannot be read; write it as postgres://user:password@host:5432/database?sslmode=verify-full")
 	}
 	return newLedger(&postgresDialect{config: config}, now), nil
-}
-
-func concealParse(err error) error {
-	if file := new(fs.PathError); errors.As(err, &file) {
-		return errors.New("a file that the PostgreSQL DSN names, such as sslrootcert, cannot be read")
-	}
-	return errors.New("the PostgreSQL DSN cannot be read; write it as postgres://user:password@host:5432/database?sslmode=verify-full")
 }
 
 type postgresDialect struct{ config *pgx.ConnConfig }
@@ -63,7 +59,7 @@ type postgresDialect struct{ config *pgx.ConnConfig }
 func (d *postgresDialect) name() string { return "on PostgreSQL" }
 
 // acquire claims nothing: every instance may write.
-func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return nil, nil }
+func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (d *postgresDialect) connect() (write, read *sql.DB) {
 	pool := func() *sql.DB {

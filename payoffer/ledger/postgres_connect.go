@@ -46,18 +46,14 @@ func (e *sessionError) Error() string { return e.problem }
 
 // prepareSession looks at every new connection, for a role, a database or a
 // restarted server may bring other settings, and holds them for its life.
-func prepareSession(ctx context.Context, conn *pgx.Conn) error {
-	err := checkSession(ctx, conn)
-	if err != nil {
-		// Nobody else knows of the connection yet.
-		_ = conn.Close(ctx)
-	}
-	return err
-}
-
-func checkSession(ctx context.Context, conn *pgx.Conn) error {
+func prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
+	defer func() {
+		if err != nil {
+			_ = conn.Close(ctx) // nobody else knows of it yet
+		}
+	}()
 	var commit, fsync, readOnly, schema string
-	err := conn.QueryRow(ctx, `
+	err = conn.QueryRow(ctx, `
 		SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('transaction_read_only'),
 			coalesce((SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass('pay_offer_schema')),
 				quote_ident(current_schema()), '')`).Scan(&commit, &fsync, &readOnly, &schema)

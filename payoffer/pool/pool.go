@@ -83,11 +83,6 @@ type Hosts[H any] struct {
 // Current is the host to use now. It never blocks.
 func (h *Hosts[H]) Current() H { return *h.current.Load() }
 
-func (h *Hosts[H]) attach(host *H) {
-	h.started = append(h.started, host)
-	h.current.Store(host)
-}
-
 func (h *Hosts[H]) detach(host *H) {
 	h.started = slices.DeleteFunc(h.started, func(other *H) bool { return other == host })
 	if last := len(h.started) - 1; last >= 0 {
@@ -110,9 +105,9 @@ type entry[H any] struct {
 
 // work is a Runner at work.
 type work struct {
-	cancel   context.CancelFunc
-	canceled bool // guarded by the pool
-	done     chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
 }
 
 // run starts the member's work if it is wanted. It needs the lock.
@@ -121,12 +116,12 @@ func (e *entry[H]) run() {
 	if !runs || !e.wanted || e.running != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &work{cancel: cancel, done: make(chan struct{})}
+	w := &work{done: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	e.running = w
 	go func() {
 		defer close(w.done)
-		runner.Run(ctx)
+		runner.Run(w.ctx)
 	}()
 }
 
@@ -182,7 +177,8 @@ func (u *Use[H]) Attach() {
 	defer u.pool.mu.Unlock()
 	for _, e := range u.held {
 		e.hosts.detach(u.host)
-		e.hosts.attach(u.host)
+		e.hosts.started = append(e.hosts.started, u.host)
+		e.hosts.current.Store(u.host)
 	}
 }
 
@@ -205,7 +201,13 @@ func (u *Use[H]) Release(failed func(error)) {
 	p.mu.Lock()
 	for _, e := range held {
 		e.hosts.detach(u.host)
-		e.leave()
+		if e.users--; e.users > 0 {
+			continue
+		}
+		e.wanted = false
+		if e.running != nil {
+			e.running.cancel()
+		}
 	}
 	p.mu.Unlock()
 	p.ending.Go(func() {
@@ -219,24 +221,12 @@ func (u *Use[H]) Release(failed func(error)) {
 	})
 }
 
-// leave takes one user away; the last one ends the work. It needs the lock.
-func (e *entry[H]) leave() {
-	if e.users--; e.users > 0 {
-		return
-	}
-	e.wanted = false
-	if e.running != nil {
-		e.running.canceled = true
-		e.running.cancel()
-	}
-}
-
 // end waits for work that was ended, and closes the member unless somebody has
 // taken it up again meanwhile.
 func (p *Pool[H]) end(e *entry[H]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for w := e.running; w != nil && w.canceled; w = e.running {
+	for w := e.running; w != nil && w.ctx.Err() != nil; w = e.running {
 		p.mu.Unlock()
 		<-w.done
 		p.mu.Lock()
