@@ -63,10 +63,11 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 		_, err = l.Record(ctx, nil, batch...)
 	}
 	var conflict *ConflictError
-	if errors.As(err, &conflict) {
+	var exists *IntentExistsError
+	if errors.As(err, &conflict) || errors.As(err, &exists) {
 		return
 	}
-	for _, expected := range []error{ErrIntentExists, ErrNoIntent, ErrIntentState, ErrLeaseHeld} {
+	for _, expected := range []error{ErrNoIntent, ErrIntentState, ErrLeaseHeld} {
 		if errors.Is(err, expected) {
 			return
 		}

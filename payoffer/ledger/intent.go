@@ -83,9 +83,6 @@ type Intent struct {
 }
 
 var (
-	// ErrIntentExists is returned for an authorization that is known; the
-	// error is an *IntentExistsError.
-	ErrIntentExists = errors.New("the authorization is known already")
 	// ErrPaymentID is returned for a payment identifier that another open or
 	// settled intent of the payer has.
 	ErrPaymentID = errors.New("the payment identifier is in use by another payment")
@@ -98,15 +95,12 @@ var (
 	ErrLeaseHeld = errors.New("another attempt holds the intent's lease")
 )
 
-// IntentExistsError is ErrIntentExists with the intent that is stored.
+// IntentExistsError is returned for an authorization that is known.
 type IntentExistsError struct{ Existing Intent }
 
 func (e *IntentExistsError) Error() string {
-	return fmt.Sprintf("%v and %s", ErrIntentExists, e.Existing.State)
+	return fmt.Sprintf("the authorization is known already and %s", e.Existing.State)
 }
-
-// Is makes errors.Is(err, ErrIntentExists) true.
-func (e *IntentExistsError) Is(target error) bool { return target == ErrIntentExists }
 
 // ConflictError is returned while another authorization of the same payer for
 // the same offer is open, on whatever chain: settling a second one could charge

@@ -11,7 +11,7 @@ import (
 
 // InsertIntent commits an intent in the state IntentSettling; only then may
 // it be sent to a facilitator. Errors, in the order of the checks:
-// *IntentExistsError (ErrIntentExists) for a known key, *ConflictError while
+// *IntentExistsError for a known key, *ConflictError while
 // another authorization of the payer is open, ErrPaymentID, ErrNotRegistered.
 func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	i.IntentKey = i.Canonical()

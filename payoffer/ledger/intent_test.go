@@ -41,7 +41,7 @@ func TestOneOfManyConcurrentInsertsWins(t *testing.T) {
 				switch {
 				case err == nil:
 					won.Add(1)
-				case errors.Is(err, ErrIntentExists) && errors.As(err, &exists) && exists.Existing.Fingerprint == "f-0x01":
+				case errors.As(err, &exists) && exists.Existing.Fingerprint == "f-0x01":
 					known.Add(1)
 				}
 			})
@@ -59,7 +59,7 @@ func TestSpellingOfHexMakesNoSecondIntent(t *testing.T) {
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x0f")))
 		loud := testIntent("0xAA", "0x0F")
 		loud.Asset = strings.ToUpper(loud.Asset)
-		require.ErrorIs(t, l.InsertIntent(t.Context(), loud), ErrIntentExists)
+		require.ErrorAs(t, l.InsertIntent(t.Context(), loud), new(*IntentExistsError))
 		require.NoError(t, l.RefuseIntent(t.Context(), loud.IntentKey, "expired"))
 	})
 }
@@ -82,7 +82,7 @@ func TestOpenIntentOfAPayerHoldsBackTheNext(t *testing.T) {
 
 				require.NoError(t, finish(l, open.IntentKey))
 				require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x02")))
-				require.ErrorIs(t, l.InsertIntent(t.Context(), open), ErrIntentExists, "a replay is known before anything else")
+				require.ErrorAs(t, l.InsertIntent(t.Context(), open), new(*IntentExistsError), "a replay is known before anything else")
 				requireConsistent(t, l)
 			})
 		}
@@ -234,7 +234,7 @@ func TestReopenedIntentIsUnknownAgain(t *testing.T) {
 
 		require.NoError(t, l.ReopenIntent(ctx, key, "reorg"), "even while a later one is open")
 		require.NoError(t, l.ReopenIntent(ctx, key, "again"))
-		require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")), ErrIntentExists,
+		require.ErrorAs(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")), new(*IntentExistsError),
 			"a replay is known, whatever else is open")
 		got := mustIntent(t, l, key)
 		require.Equal(t, IntentSettling, got.State)
