@@ -54,7 +54,7 @@ func literals(t *testing.T, file, prefix string) []any {
 }
 
 func TestEveryErrorCodeOfARailIsDescribedInEveryLanguage(t *testing.T) {
-	codes := append(literals(t, "../observe/health.go", "Err"), literals(t, "../observe/source/error.go", "")...)
+	codes := append(literals(t, "../observe/observe.go", "Err"), literals(t, "../observe/source/error.go", "")...)
 	require.ElementsMatch(t, append(codes, nil), enum(t, "RailReport", "lastError"))
 	require.Len(t, errorWords, len(codes))
 	for _, code := range codes {
