@@ -104,9 +104,9 @@ func HostMetaXRD(o *offer.Offer) Document {
 
 // Errors of WebFinger.
 var (
-	// ErrResource: the resource is missing or is no URI (HTTP 400, RFC 7033
+	// errResource: the resource is missing or is no URI (HTTP 400, RFC 7033
 	// section 4.2).
-	ErrResource = errors.New("the query parameter resource is missing or is not a URI; send one, as in resource=acct:pay@pay.example.org")
+	errResource = errors.New("the query parameter resource is missing or is not a URI; send one, as in resource=acct:pay@pay.example.org")
 	// ErrUnknownResource: the resource is somebody else's (HTTP 404).
 	ErrUnknownResource = errors.New("this server knows nothing of the resource; it answers for its own payment account only")
 )
@@ -115,12 +115,12 @@ var (
 // one decoded value of the query parameter of this name; a request with two
 // must be refused before. The account, the service's origin and its DID are
 // known; the answer always names the account as its subject. rels, when there
-// are any, select links by their relation. It returns ErrResource or
+// are any, select links by their relation. It returns errResource or
 // ErrUnknownResource.
 func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error) {
 	u, err := url.Parse(resource)
 	if err != nil || u.Scheme == "" {
-		return Document{}, ErrResource
+		return Document{}, errResource
 	}
 	if !knows(o, resource, u) {
 		return Document{}, ErrUnknownResource

@@ -140,9 +140,9 @@ func TestWebFingerKnowsThePayAccount(t *testing.T) {
 		"origin without TLS":        {plain, "http://pay.example.org/", ErrUnknownResource},
 		"wrong port":                {port, "https://pay.example.org:8444/", ErrUnknownResource},
 		"DID in small hex":          {port, "did:web:pay.example.org%3a8443", ErrUnknownResource},
-		"missing":                   {plain, "", ErrResource},
-		"no scheme":                 {plain, "pay@pay.example.org", ErrResource},
-		"not a URI":                 {plain, "acct:pay@pay.example.org\n", ErrResource},
+		"missing":                   {plain, "", errResource},
+		"no scheme":                 {plain, "pay@pay.example.org", errResource},
+		"not a URI":                 {plain, "acct:pay@pay.example.org\n", errResource},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func FuzzWebFinger(f *testing.F) {
 		o := cardOffer(t, terms())
 		d, err := WebFinger(o, resource, nil)
 		if err != nil {
-			require.True(t, errors.Is(err, ErrResource) || errors.Is(err, ErrUnknownResource))
+			require.True(t, errors.Is(err, errResource) || errors.Is(err, ErrUnknownResource))
 			require.Empty(t, d.Body)
 			return
 		}

@@ -22,9 +22,9 @@ type Account struct {
 	Origin string
 }
 
-// ErrNotRegistered is returned for an offer and account that were not
+// errNotRegistered is returned for an offer and account that were not
 // registered together.
-var ErrNotRegistered = errors.New("the account is not registered for this offer")
+var errNotRegistered = errors.New("the account is not registered for this offer")
 
 // Register stores accounts in one transaction. A stored origin stays; the
 // rail's name and Testnet follow the configuration. An account that belongs
@@ -63,7 +63,7 @@ func register(ctx context.Context, tx *transaction, a Account) error {
 }
 
 // SetOrigin stores the origin of an account unless one is stored already, and
-// returns the stored one. Error: ErrNotRegistered.
+// returns the stored one. Error: errNotRegistered.
 func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
 	err = l.transact(ctx, func(tx *transaction) (err error) {
 		var found bool
@@ -71,7 +71,7 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
 			WHERE offer = $2 AND account = $3 RETURNING origin`, origin, offer, account))
 		if err == nil && !found {
-			return ErrNotRegistered
+			return errNotRegistered
 		}
 		return err
 	})
@@ -95,7 +95,7 @@ func scanAccount(row scanner) (a Account, err error) {
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
 	a, found, err := first(query(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
 	if err == nil && !found {
-		err = fmt.Errorf("offer %q, account %q: %w", offer, id, ErrNotRegistered)
+		err = fmt.Errorf("offer %q, account %q: %w", offer, id, errNotRegistered)
 	}
 	return a, err
 }

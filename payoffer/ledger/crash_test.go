@@ -148,7 +148,7 @@ func killAfter(t *testing.T, d testDialect, where string, payments, last int) in
 		require.True(t, lines.Scan(), "the child ended by itself")
 	}
 	if d.name == sqliteTests.name {
-		require.ErrorIs(t, NewSQLite(where, time.Now).Open(t.Context()), ErrInUse)
+		require.ErrorIs(t, NewSQLite(where, time.Now).Open(t.Context()), errInUse)
 	}
 	require.NoError(t, child.Process.Kill())
 	for more := true; more; more = lines.Scan() {

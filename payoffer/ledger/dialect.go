@@ -90,7 +90,7 @@ func migrateOne(ctx context.Context, d dialect, db *sql.DB, files []string) (don
 	switch {
 	case version > len(files):
 		return false, fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program or restore an older copy",
-			ErrNewerSchema, version, len(files))
+			errNewerSchema, version, len(files))
 	case version == len(files):
 		return true, nil
 	}

@@ -67,7 +67,7 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	if errors.As(err, &conflict) || errors.As(err, &exists) {
 		return
 	}
-	for _, expected := range []error{ErrNoIntent, ErrIntentState, ErrLeaseHeld} {
+	for _, expected := range []error{ErrNoIntent, ErrIntentState, errLeaseHeld} {
 		if errors.Is(err, expected) {
 			return
 		}

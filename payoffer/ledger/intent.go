@@ -91,8 +91,8 @@ var (
 	// ErrIntentState is returned for a change that the intent's state does
 	// not allow, such as to refuse what was settled.
 	ErrIntentState = errors.New("the intent's state does not allow this")
-	// ErrLeaseHeld is returned while another owner holds an intent's lease.
-	ErrLeaseHeld = errors.New("another attempt holds the intent's lease")
+	// errLeaseHeld is returned while another owner holds an intent's lease.
+	errLeaseHeld = errors.New("another attempt holds the intent's lease")
 )
 
 // IntentExistsError is returned for an authorization that is known.

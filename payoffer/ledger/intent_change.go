@@ -12,7 +12,7 @@ import (
 // InsertIntent commits an intent in the state IntentSettling; only then may
 // it be sent to a facilitator. Errors, in the order of the checks:
 // *IntentExistsError for a known key, *ConflictError while
-// another authorization of the payer is open, ErrPaymentID, ErrNotRegistered.
+// another authorization of the payer is open, ErrPaymentID, errNotRegistered.
 func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	i.IntentKey = i.Canonical()
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
@@ -143,7 +143,7 @@ func (l *Ledger) RefuseIntent(ctx context.Context, key IntentKey, reason string)
 // NoteIntent keeps an intent open and records what was learned; an empty
 // transaction or reason leaves what is stored. It makes owner, which names
 // one attempt, the holder of the lease until the Unix second lease; one that
-// is past gives the lease up. Errors: ErrLeaseHeld while another owner's
+// is past gives the lease up. Errors: errLeaseHeld while another owner's
 // lease runs, ErrNoIntent, ErrIntentState.
 func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, lease int64, transaction, reason string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
@@ -151,7 +151,7 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 			return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
 		}
 		if i.Owner != owner && i.LeaseUntil > l.now().Unix() {
-			return ErrLeaseHeld
+			return errLeaseHeld
 		}
 		i.Owner, i.LeaseUntil = owner, lease
 		if transaction != "" {
@@ -231,7 +231,7 @@ func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, ne
 
 // WithdrawIntent forgets an open intent of which certainly nothing was sent,
 // so that the same authorization can be taken again. It is for the owner of
-// the lease alone. Errors: ErrNoIntent, ErrLeaseHeld for another owner, and
+// the lease alone. Errors: ErrNoIntent, errLeaseHeld for another owner, and
 // ErrIntentState for an intent that was refused, settled at any time, or has
 // a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
@@ -261,7 +261,7 @@ func (i *Intent) unsent(owner string) error {
 	case i.Transaction != "" || i.reopened:
 		return fmt.Errorf("%w: it was sent", ErrIntentState)
 	case i.Owner != owner:
-		return ErrLeaseHeld
+		return errLeaseHeld
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
 		l, _ := d.ledger(t)
 		i := testIntent("0xaa", "0x01")
 		i.Offer = "other"
-		require.ErrorIs(t, l.InsertIntent(t.Context(), i), ErrNotRegistered)
+		require.ErrorIs(t, l.InsertIntent(t.Context(), i), errNotRegistered)
 		i = testIntent("0xaa", "0x01")
 		i.PaymentID = "pid\x00"
 		require.ErrorContains(t, l.InsertIntent(t.Context(), i), "U+0000")
@@ -196,7 +196,7 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 		l, clock := d.ledger(t)
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-		require.ErrorIs(t, l.NoteIntent(t.Context(), key, "attempt-2", 2_000, "", ""), ErrLeaseHeld)
+		require.ErrorIs(t, l.NoteIntent(t.Context(), key, "attempt-2", 2_000, "", ""), errLeaseHeld)
 		require.NoError(t, l.NoteIntent(t.Context(), key, "attempt-1", 1_060, "0x1", "settlement_pending"))
 
 		clock.set(1_060)
@@ -207,7 +207,7 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 				switch err := l.NoteIntent(t.Context(), key, owner, 2_000, "", ""); {
 				case err == nil:
 					won.Add(1)
-				case errors.Is(err, ErrLeaseHeld):
+				case errors.Is(err, errLeaseHeld):
 					held.Add(1)
 				}
 			})

@@ -36,7 +36,7 @@ func TestIntentThatMayHaveBeenSentIsNeitherWithdrawnNorMoved(t *testing.T) {
 			owner    string
 			want     error
 		}{
-			"of another owner": {func(*Ledger, IntentKey) error { return nil }, "other", ErrLeaseHeld},
+			"of another owner": {func(*Ledger, IntentKey) error { return nil }, "other", errLeaseHeld},
 			"settled":          {func(l *Ledger, k IntentKey) error { return l.SettleIntent(ctx, k, "", nil, "chain") }, "attempt-1", ErrIntentState},
 			"refused":          {func(l *Ledger, k IntentKey) error { return l.RefuseIntent(ctx, k, "expired") }, "attempt-1", ErrIntentState},
 			"with a transaction": {func(l *Ledger, k IntentKey) error {

@@ -26,7 +26,7 @@ func TestLeasesOfAnEndedProcess(t *testing.T) {
 			require.NoError(t, err)
 			before.LeaseUntil = 0
 		} else {
-			require.ErrorIs(t, err, ErrLeaseHeld)
+			require.ErrorIs(t, err, errLeaseHeld)
 		}
 		require.Equal(t, before, after)
 	})

@@ -18,12 +18,12 @@ import (
 var (
 	// ErrNotOpen is returned by every method before Open and after Close.
 	ErrNotOpen = errors.New("the ledger is not open")
-	// ErrInUse is returned by Open when another process or handle has the
+	// errInUse is returned by Open when another process or handle has the
 	// ledger open.
-	ErrInUse = errors.New("the ledger is in use by another process")
-	// ErrNewerSchema is returned by Open for a ledger written by a later
+	errInUse = errors.New("the ledger is in use by another process")
+	// errNewerSchema is returned by Open for a ledger written by a later
 	// version of this program.
-	ErrNewerSchema = errors.New("the ledger was written by a newer version")
+	errNewerSchema = errors.New("the ledger was written by a newer version")
 )
 
 // Ledger is a handle to one database. It is safe for concurrent use.
@@ -57,7 +57,7 @@ type database struct {
 // Open creates or migrates the database and checks that its commits are
 // durable. It is idempotent: an open ledger stays as it is. Leases of an
 // earlier process end where no other process can be at work, on SQLite.
-// Errors: ErrInUse, ErrNewerSchema, or what the database says.
+// Errors: errInUse, errNewerSchema, or what the database says.
 func (l *Ledger) Open(ctx context.Context) error {
 	select {
 	case l.opening <- struct{}{}:

@@ -129,10 +129,10 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 
 		l = d.handle(t, where, time.Now)
 		err := l.Open(t.Context())
-		require.ErrorIs(t, err, ErrNewerSchema)
+		require.ErrorIs(t, err, errNewerSchema)
 		require.ErrorContains(t, err, "99")
 		// The refusal leaves nothing locked behind.
-		require.ErrorIs(t, l.Open(t.Context()), ErrNewerSchema)
+		require.ErrorIs(t, l.Open(t.Context()), errNewerSchema)
 	})
 }
 

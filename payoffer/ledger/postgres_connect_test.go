@@ -192,5 +192,5 @@ func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
 	})
 	require.Error(t, err)
 	_, err = l.SetOrigin(t.Context(), testOffer, "late", "1")
-	require.ErrorIs(t, err, ErrNotRegistered)
+	require.ErrorIs(t, err, errNotRegistered)
 }

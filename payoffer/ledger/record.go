@@ -14,7 +14,7 @@ import (
 // and transitions, the sums, the joined intents, and the cursor (nil for none)
 // that covers them. It returns the rows in the order of the sightings, and
 // none for an addendum whose row is not there yet. Recording the same again
-// changes nothing. Errors: ErrSighting, ErrNotRegistered; nothing is stored
+// changes nothing. Errors: ErrSighting, errNotRegistered; nothing is stored
 // then.
 //
 // A sighting with an intent settles it by EvidenceChain, and one that says
@@ -113,7 +113,7 @@ func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known 
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
 		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID))
 	if err == nil && !found {
-		err = fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, ErrNotRegistered)
+		err = fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, errNotRegistered)
 	}
 	if err == nil && returned {
 		known, err = r.returns(ctx, s.Account, s.ExternalID)

@@ -188,7 +188,7 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 		bad := chainSighting("0xb", StatusSeen)
 		bad.Account = "unregistered"
 		_, err = l.Record(t.Context(), &next, chainSighting("0xc", StatusSeen), bad)
-		require.ErrorIs(t, err, ErrNotRegistered)
+		require.ErrorIs(t, err, errNotRegistered)
 		got, found, err := l.Cursor(t.Context(), testOffer, testAccount)
 		require.NoError(t, err)
 		require.True(t, found)
@@ -201,7 +201,7 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, next, got)
 		_, err = l.Record(t.Context(), &Cursor{Offer: "other", Account: testAccount})
-		require.ErrorIs(t, err, ErrNotRegistered)
+		require.ErrorIs(t, err, errNotRegistered)
 	})
 }
 
@@ -276,7 +276,7 @@ func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
 		require.ErrorContains(t, err, `"`+testOffer+`"`)
 		require.ErrorContains(t, err, `"b"`)
 		_, err = l.SetOrigin(ctx, "b", "fresh", "1")
-		require.ErrorIs(t, err, ErrNotRegistered, "all accounts are registered, or none")
+		require.ErrorIs(t, err, errNotRegistered, "all accounts are registered, or none")
 		require.Error(t, l.Register(ctx, Account{Offer: "b", ID: "fresh"}))
 	})
 }

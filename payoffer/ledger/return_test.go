@@ -45,7 +45,7 @@ func TestAddendumOfAnUnknownAccountIsRefused(t *testing.T) {
 		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
 		refund.Account = "unregistered"
 		_, err := l.Record(t.Context(), nil, refund)
-		require.ErrorIs(t, err, ErrNotRegistered)
+		require.ErrorIs(t, err, errNotRegistered)
 	})
 }
 

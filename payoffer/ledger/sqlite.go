@@ -57,7 +57,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (io.Closer, error) {
 	if err != nil {
 		_ = db.Close()
 		if d.transient(err) {
-			return nil, fmt.Errorf("%w; stop it, or give this one a ledger file of its own, or use PostgreSQL for several instances", ErrInUse)
+			return nil, fmt.Errorf("%w; stop it, or give this one a ledger file of its own, or use PostgreSQL for several instances", errInUse)
 		}
 		return nil, fmt.Errorf("locking %s: %w; a ledger needs a local disk", lockPath, err)
 	}

@@ -76,7 +76,7 @@ func TestSQLiteSecondHandleIsRefusedUntilTheFirstCloses(t *testing.T) {
 	for _, name := range []string{path, link} {
 		second := NewSQLite(name, time.Now)
 		err := second.Open(t.Context())
-		require.ErrorIs(t, err, ErrInUse)
+		require.ErrorIs(t, err, errInUse)
 		require.ErrorContains(t, err, name)
 		require.ErrorContains(t, err, "ledger file of its own")
 	}
@@ -93,7 +93,7 @@ func TestSQLiteLockOutlivesTheContextOfOpen(t *testing.T) {
 	require.NoError(t, l.Open(ctx))
 	defer l.Close()
 	cancel()
-	require.ErrorIs(t, NewSQLite(path, time.Now).Open(t.Context()), ErrInUse)
+	require.ErrorIs(t, NewSQLite(path, time.Now).Open(t.Context()), errInUse)
 	require.NoError(t, l.Register(t.Context()))
 }
 

@@ -79,11 +79,11 @@ func (share *Share) acquire(s *Settings) (p *parts, err error) {
 			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, rates), a.newBitcoin(rail, p.rates))
 		}
 	}
-	if s.Card.Observed() {
+	if s.Card.observed() {
 		p.card = part(&a, a.railKey(s.Offer.Card, s.Card), a.newCard)
 	}
 	for _, shop := range s.Storefronts {
-		if shop.Observed() {
+		if shop.observed() {
 			p.storefronts[shop.Rail.Name()] = part(&a, a.railKey(shop.Rail, shop.Seller, shop.HookSecret, shop.Token), a.newStorefront(shop))
 		}
 	}

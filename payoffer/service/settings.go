@@ -53,8 +53,8 @@ type Bitcoin struct {
 // Card says how the card rail is observed.
 type Card struct{ WebhookSecret, APIKey string }
 
-// Observed reports whether anything is told of payments.
-func (c Card) Observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
+// observed reports whether anything is told of payments.
+func (c Card) observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
 
 // Storefront says how a storefront is observed.
 type Storefront struct {
@@ -62,8 +62,8 @@ type Storefront struct {
 	Seller, HookSecret, Token string
 }
 
-// Observed reports whether anything is told of sales.
-func (s Storefront) Observed() bool { return s.HookSecret != "" || s.Token != "" }
+// observed reports whether anything is told of sales.
+func (s Storefront) observed() bool { return s.HookSecret != "" || s.Token != "" }
 
 // Accounts are where the money of the rails arrives, in the order of the rails.
 func (s *Settings) Accounts() []ledger.Account {

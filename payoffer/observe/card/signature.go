@@ -27,18 +27,18 @@ const (
 
 // Errors of Verify.
 var (
-	// ErrSignature is returned for a delivery that was not signed with the
+	// errSignature is returned for a delivery that was not signed with the
 	// secret as it stands.
-	ErrSignature = errors.New("the signature is missing, malformed or not made with the configured webhook_secret")
-	// ErrTimestamp is returned for a genuine delivery that was signed at
+	errSignature = errors.New("the signature is missing, malformed or not made with the configured webhook_secret")
+	// errTimestamp is returned for a genuine delivery that was signed at
 	// another time: it is a replay, or one of the clocks is wrong.
-	ErrTimestamp = errors.New("the signature is genuine and more than 300 seconds away from the clock of this server")
+	errTimestamp = errors.New("the signature is genuine and more than 300 seconds away from the clock of this server")
 )
 
 // Verify checks the header Stripe-Signature, "t=<Unix seconds>,v1=<hex>[,v1=<hex>…]",
 // against the body as it arrived: one of the v1 is the HMAC-SHA256, keyed with the
 // whole secret, of the time as written, a dot and the body. Other schemes are
-// ignored. An empty secret verifies nothing. Errors: ErrSignature, ErrTimestamp.
+// ignored. An empty secret verifies nothing. Errors: errSignature, errTimestamp.
 //
 // Unlike the processor's own Go library it bounds the time in both directions,
 // refuses a header with two times, and reads hexadecimal digits in lower case
@@ -46,7 +46,7 @@ var (
 func Verify(secret, header string, body []byte, now time.Time) error {
 	timestamp, signatures, ok := parseSignature(header)
 	if !ok || secret == "" {
-		return ErrSignature
+		return errSignature
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))
@@ -54,11 +54,11 @@ func Verify(secret, header string, body []byte, now time.Time) error {
 	expected := []byte(hex.EncodeToString(mac.Sum(nil)))
 	genuine := func(signature string) bool { return hmac.Equal(expected, []byte(signature)) }
 	if !slices.ContainsFunc(signatures, genuine) {
-		return ErrSignature
+		return errSignature
 	}
 	at, _ := strconv.ParseInt(timestamp, 10, 64) // it has at most maxTimestamp digits
 	if away := now.Unix() - at; away > tolerance || away < -tolerance {
-		return ErrTimestamp
+		return errTimestamp
 	}
 	return nil
 }
