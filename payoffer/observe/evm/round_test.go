@@ -243,8 +243,7 @@ func TestRunReadsTheChainUntilItIsEnded(t *testing.T) {
 			synctest.Wait()
 			s.requireObserved()
 			payment := s.chain.pay(price)
-			time.Sleep(watchEvery)
-			synctest.Wait()
+			s.elapse(watchEvery)
 			s.requireStatus(ledger.StatusConfirmed, payment)
 			cancel()
 			<-ended
@@ -266,8 +265,7 @@ func TestATroubleIsLoggedOnce(t *testing.T) {
 		// expect lets ten minutes pass and requires one line of the log.
 		expect := func(message, problem string) {
 			t.Helper()
-			time.Sleep(10 * time.Minute)
-			synctest.Wait()
+			s.elapse(10 * time.Minute)
 			require.Equal(t, 1, strings.Count(s.log.String(), "\n"), s.log.String())
 			require.Contains(t, s.log.String(), message)
 			require.Contains(t, s.log.String(), "rail=usdc network=eip155:84532"+problem)
@@ -279,7 +277,7 @@ func TestATroubleIsLoggedOnce(t *testing.T) {
 		s.nodes[0].answer("*", fault{})
 		expect(`level=WARN msg="the chain cannot be read; its receipts wait"`, ` error="unreachable (one.example)"`)
 		rounds := s.nodes[1].count("eth_chainId")
-		time.Sleep(time.Hour)
+		s.elapse(time.Hour)
 		require.InDelta(t, 60, s.nodes[1].count("eth_chainId")-rounds, 30, "a chain that cannot be read is asked about once a minute")
 		for _, n := range s.nodes {
 			n.honest()
@@ -287,7 +285,7 @@ func TestATroubleIsLoggedOnce(t *testing.T) {
 		expect(`level=INFO msg="the chain can be read again"`, "\n")
 		s.chain.mine(1)
 		s.chain.finalize()
-		time.Sleep(time.Minute)
+		s.elapse(time.Minute)
 		s.chain.rewind(1)
 		s.chain.mine(2)
 		expect(`level=ERROR msg="what was final on the chain has changed`, ` error="final_history_changed (one.example, two.example)"`)
@@ -300,8 +298,7 @@ func TestALackOfFinalBlocksIsLoggedOnce(t *testing.T) {
 		s := open(t, 1)
 		s.nodes[0].withoutTags(nil)
 		go s.Observer.Run(t.Context())
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		s.elapse(time.Minute)
 		require.Equal(t, 1, strings.Count(s.log.String(), "\n"))
 		require.Contains(t, s.log.String(), "level=WARN")
 		require.Contains(t, s.log.String(), "an RPC endpoint has no safe or finalized blocks; those far below its head count as such")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,9 @@ import (
 // diary is a loop in simulated time, and when its rounds began.
 type diary struct {
 	Loop
+	// mu tells the race detector what simulated time does not: that what the
+	// test did before time passed comes before the rounds of that time.
+	mu     sync.Mutex
 	begin  time.Time
 	rounds []time.Duration
 	fails  error
@@ -28,6 +32,8 @@ func simulate(t *testing.T, change func(*diary), test func(t *testing.T, d *diar
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{begin: time.Now()}
 		d.Round = func(context.Context) (time.Duration, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			d.rounds = append(d.rounds, time.Since(d.begin))
 			return time.Minute, d.fails
 		}
@@ -57,7 +63,9 @@ func (d *diary) start(t *testing.T) (stop func()) {
 
 // after lets simulated time pass, and returns when rounds began meanwhile.
 func (d *diary) after(pause time.Duration) []time.Duration {
+	d.mu.Lock()
 	before := len(d.rounds)
+	d.mu.Unlock()
 	time.Sleep(pause)
 	synctest.Wait()
 	return d.rounds[before:]
