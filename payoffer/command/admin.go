@@ -93,5 +93,10 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var config caddy.Config
+	if json.Unmarshal(raw, &config) == nil && config.Admin != nil && config.Admin.Disabled {
+		// At the default address another server may answer, with other books.
+		return "", fmt.Errorf("%s turns the admin API off, by which the running server is asked; set 'admin' there, or name an --address", file)
+	}
 	return caddycmd.DetermineAdminAPIAddress("", raw, file, fl.String("adapter"))
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
@@ -86,4 +87,15 @@ func TestTheAddressIsThatOfTheConfiguration(t *testing.T) {
 	require.Equal(t, "no offer is running\n", out)
 	_, err = execute(t, receivedCommand(), "--config", file+".none")
 	require.ErrorContains(t, err, "caddy.json.none")
+}
+
+// At the default address another server may listen, with other books and keys.
+func TestAConfigurationWithoutAdminAPIAsksNobody(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "caddy.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"disabled":true}}`), 0o600))
+	for _, command := range []*cobra.Command{receivedCommand(), rotateKeyCommand()} {
+		_, err := execute(t, command, "--config", file)
+		require.ErrorContains(t, err, "turns the admin API off")
+		require.ErrorContains(t, err, file)
+	}
 }
