@@ -1,6 +1,5 @@
 // Package document renders every discovery document, the invoice and the URI
-// lists as pure functions of an offer. One file holds one standard, or those of
-// one format.
+// lists as pure functions of an offer. One file holds one standard.
 //
 // A document that stays fixed while the configuration does never holds what
 // follows the exchange rate: it links to the rail's URI list instead.

@@ -1,11 +1,6 @@
 package document
 
-import (
-	"regexp"
-	"strings"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-)
+import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
 
 // fundingManifest is a FLOSS/fund manifest, version 1.0.0.
 type fundingManifest struct {
@@ -116,61 +111,4 @@ func fundingChannelOf(o *offer.Offer, r offer.Rail) fundingChannel {
 		c.Address = o.URL(offer.URIPath(r.Name()))
 	}
 	return c
-}
-
-// packageJSON is an npm package document that carries funding addresses. It is
-// private, so that nobody publishes it by mistake.
-type packageJSON struct {
-	Name        string    `json:"name"`
-	Version     string    `json:"version"`
-	Private     bool      `json:"private"`
-	Description string    `json:"description"`
-	Homepage    string    `json:"homepage" jsonschema:"The page for people."`
-	Funding     []funding `json:"funding"`
-}
-
-type funding struct {
-	Type string `json:"type"`
-	URL  string `json:"url" jsonschema:"Where to pay."`
-}
-
-// Package is the package document (npm package.json). Funding holds web
-// addresses only: npm drops the whole list when one entry has another scheme.
-// Rails without a web address of their own are reached through the page of all
-// rails, which stands last.
-func Package(o *offer.Offer) Document {
-	var list []funding
-	for _, r := range o.Rails {
-		if m := fixed(o, r); m.URL != "" {
-			list = append(list, funding{Type: r.Name(), URL: m.URL})
-		}
-	}
-	if t := o.Transfer(); t != nil {
-		list = append(list, funding{Type: t.Name(), URL: o.URL(offer.PagePath(t.Name()))})
-	}
-	list = append(list, funding{Type: "every rail", URL: o.URL(offer.PathMethods)})
-	return JSON(typeJSON, packageJSON{
-		Name: packageName(o), Version: Version, Private: true,
-		Description: o.Description, Homepage: o.SitePage(), Funding: list,
-	})
-}
-
-// notPackageName is what a package name cannot hold here. npm allows a few
-// more characters, but not everywhere in the name.
-var notPackageName = regexp.MustCompile(`[^a-z0-9]+`)
-
-// maxPackageName is the longest name that npm allows.
-const maxPackageName = 214
-
-// packageName is the offer's name as an npm package name, or its host for a
-// name without a Latin letter or digit.
-func packageName(o *offer.Offer) string {
-	slug := func(s string) string {
-		s = notPackageName.ReplaceAllString(strings.ToLower(s), "-")
-		return strings.Trim(s[:min(len(s), maxPackageName)], "-")
-	}
-	if name := slug(o.Name); name != "" {
-		return name
-	}
-	return slug(offer.Host(o.BaseURL))
 }

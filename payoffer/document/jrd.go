@@ -2,11 +2,8 @@ package document
 
 import (
 	"encoding/xml"
-	"errors"
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -79,80 +76,4 @@ func paymentLinks(o *offer.Offer) []link {
 		})
 	}
 	return links
-}
-
-// hostMeta is the host metadata in both forms. It has no subject and no
-// aliases: no URI identifies a host (RFC 6415 section 3.1).
-func hostMeta(o *offer.Offer) descriptor {
-	lrdd := link{Rel: "lrdd", Type: typeJRD, Template: o.URL(offer.PathWebFinger) + "?resource={uri}"}
-	return descriptor{Properties: priceProperties(o), Links: append(paymentLinks(o), lrdd)}
-}
-
-// HostMetaJSON is the host metadata as JSON (RFC 6415 appendix A), with a
-// rel=payment link to the card checkout and one to every rail.
-func HostMetaJSON(o *offer.Offer) Document { return JSON(typeJRD, hostMeta(o)) }
-
-// HostMetaXRD is the same metadata as XML, the form that RFC 6415 section 2
-// requires and the only one that many clients ask for.
-func HostMetaXRD(o *offer.Offer) Document {
-	body, err := xml.MarshalIndent(hostMeta(o), "", "  ")
-	if err != nil {
-		panic("document: " + err.Error()) // plain strings always encode
-	}
-	return Document{Type: "application/xrd+xml", Body: []byte(xml.Header + string(body) + "\n")}
-}
-
-// Errors of WebFinger.
-var (
-	// errResource: the resource is missing or is no URI (HTTP 400, RFC 7033
-	// section 4.2).
-	errResource = errors.New("the query parameter resource is missing or is not a URI; send one, as in resource=acct:pay@pay.example.org")
-	// ErrUnknownResource: the resource is somebody else's (HTTP 404).
-	ErrUnknownResource = errors.New("this server knows nothing of the resource; it answers for its own payment account only")
-)
-
-// WebFinger is the descriptor of the pay account (RFC 7033). resource is the
-// one decoded value of the query parameter of this name; a request with two
-// must be refused before. The account, the service's origin and its DID are
-// known; the answer always names the account as its subject. rels, when there
-// are any, select links by their relation. It returns errResource or
-// ErrUnknownResource.
-func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error) {
-	u, err := url.Parse(resource)
-	if err != nil || u.Scheme == "" {
-		return Document{}, errResource
-	}
-	if !knows(o, resource, u) {
-		return Document{}, ErrUnknownResource
-	}
-	profile := link{Rel: "http://webfinger.net/rel/profile-page", Type: "text/html", Href: o.SitePage()}
-	links := append(paymentLinks(o), profile)
-	if len(rels) > 0 {
-		links = slices.DeleteFunc(links, func(l link) bool { return !slices.Contains(rels, l.Rel) })
-	}
-	return JSON(typeJRD, descriptor{
-		Subject: o.Acct(), Aliases: []string{o.BaseURL, o.DID()}, Properties: priceProperties(o), Links: links,
-	}), nil
-}
-
-// knows reports whether a resource means the pay account. Hosts compare
-// without regard to case; so does the account, whose configured name is in
-// lower case. An acct URI has no port (RFC 7565), but clients of a service on
-// another port send one.
-func knows(o *offer.Offer, resource string, u *url.URL) bool {
-	host := offer.Host(o.BaseURL)
-	scheme, _, _ := strings.Cut(o.BaseURL, ":")
-	switch {
-	case u.RawQuery != "" || u.Fragment != "":
-		return false
-	case u.Scheme == "acct":
-		account, at, found := strings.Cut(u.Opaque, "@")
-		base := url.URL{Host: host}
-		return found && strings.EqualFold(account, o.Account) &&
-			(strings.EqualFold(at, host) || strings.EqualFold(at, base.Hostname()))
-	case u.Scheme == scheme:
-		return u.User == nil && strings.EqualFold(u.Host, host) && (u.Path == "" || u.Path == "/")
-	default:
-		return resource == o.DID()
-	}
 }

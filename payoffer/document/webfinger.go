@@ -1,0 +1,65 @@
+package document
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Errors of WebFinger.
+var (
+	// errResource: the resource is missing or is no URI (HTTP 400, RFC 7033
+	// section 4.2).
+	errResource = errors.New("the query parameter resource is missing or is not a URI; send one, as in resource=acct:pay@pay.example.org")
+	// ErrUnknownResource: the resource is somebody else's (HTTP 404).
+	ErrUnknownResource = errors.New("this server knows nothing of the resource; it answers for its own payment account only")
+)
+
+// WebFinger is the descriptor of the pay account (RFC 7033). resource is the
+// one decoded value of the query parameter of this name; a request with two
+// must be refused before. The account, the service's origin and its DID are
+// known; the answer always names the account as its subject. rels, when there
+// are any, select links by their relation. It returns errResource or
+// ErrUnknownResource.
+func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error) {
+	u, err := url.Parse(resource)
+	if err != nil || u.Scheme == "" {
+		return Document{}, errResource
+	}
+	if !knows(o, resource, u) {
+		return Document{}, ErrUnknownResource
+	}
+	profile := link{Rel: "http://webfinger.net/rel/profile-page", Type: "text/html", Href: o.SitePage()}
+	links := append(paymentLinks(o), profile)
+	if len(rels) > 0 {
+		links = slices.DeleteFunc(links, func(l link) bool { return !slices.Contains(rels, l.Rel) })
+	}
+	return JSON(typeJRD, descriptor{
+		Subject: o.Acct(), Aliases: []string{o.BaseURL, o.DID()}, Properties: priceProperties(o), Links: links,
+	}), nil
+}
+
+// knows reports whether a resource means the pay account. Hosts compare
+// without regard to case; so does the account, whose configured name is in
+// lower case. An acct URI has no port (RFC 7565), but clients of a service on
+// another port send one.
+func knows(o *offer.Offer, resource string, u *url.URL) bool {
+	host := offer.Host(o.BaseURL)
+	scheme, _, _ := strings.Cut(o.BaseURL, ":")
+	switch {
+	case u.RawQuery != "" || u.Fragment != "":
+		return false
+	case u.Scheme == "acct":
+		account, at, found := strings.Cut(u.Opaque, "@")
+		base := url.URL{Host: host}
+		return found && strings.EqualFold(account, o.Account) &&
+			(strings.EqualFold(at, host) || strings.EqualFold(at, base.Hostname()))
+	case u.Scheme == scheme:
+		return u.User == nil && strings.EqualFold(u.Host, host) && (u.Path == "" || u.Path == "/")
+	default:
+		return resource == o.DID()
+	}
+}

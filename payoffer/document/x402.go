@@ -1,0 +1,34 @@
+package document
+
+import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
+
+// x402Discovery is the file that x402 directories read. No standard fixes it:
+// version and resources are what crawlers read, accepts are the requirement
+// objects of x402 version 2.
+type x402Discovery struct {
+	Version      int      `json:"version"`
+	X402Version  int      `json:"x402Version"`
+	Name         string   `json:"name"`
+	Description  string   `json:"description"`
+	Resources    []string `json:"resources" jsonschema:"The payable URLs."`
+	Instructions string   `json:"instructions" jsonschema:"What a client has to do."`
+	Accepts      any      `json:"accepts"`
+}
+
+// X402 lists the one payable URL. accepts are the x402 version 2 requirements.
+// An offer without a USDC rail must not publish it, for nothing there takes an
+// x402 payment.
+func X402(o *offer.Offer, accepts any) Document {
+	return JSON(typeJSON, x402Discovery{
+		Version: 1, X402Version: 2, Name: o.Name, Description: o.Description,
+		Resources: []string{o.URL(offer.PathSponsor)},
+		Instructions: "Send POST to the resource. The 402 answer quotes " + price(o) + " in USDC. " + capNote(o) +
+			" A person must have authorised the payment.",
+		Accepts: accepts,
+	})
+}
+
+// capNote tells a buyer why a default x402 client refuses the quote.
+func capNote(o *offer.Offer) string {
+	return "Most x402 clients refuse more than about 1 USD by default: raise the client's spending cap to " + price(o) + "."
+}

@@ -1,0 +1,46 @@
+package offer
+
+import "strings"
+
+// Storefront is a checkout at a shop, priced at the offer's amount.
+type Storefront struct {
+	Product   string // the shop's id of what is sold, or empty
+	name, url string
+	amount    USD
+}
+
+// NewStorefront makes the rail name for a shop's checkout address.
+func NewStorefront(name, checkout string, amount USD) (*Storefront, error) {
+	u, err := ParseURL(checkout)
+	if err != nil {
+		return nil, err
+	}
+	return &Storefront{name: name, url: u.String(), amount: amount}, nil
+}
+
+// Name is the path segment that the operator chose, such as "tip-jar".
+func (s *Storefront) Name() string { return s.name }
+
+// Test is false: a shop's test purchases make no receipts.
+func (s *Storefront) Test() bool { return false }
+
+// Account is "gumroad/<product>", empty without one.
+func (s *Storefront) Account() string {
+	if s.Product == "" {
+		return ""
+	}
+	return "gumroad/" + s.Product
+}
+
+// Methods is the shop's checkout.
+func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
+	return []Method{{
+		Rail: s.name, Scheme: "storefront", URL: s.url,
+		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
+		AmountUSD: s.amount, Network: "fiat", Asset: "USD", Available: true,
+		Facts: []Fact{
+			{Label: "Amount", Value: s.amount.String() + " USD"},
+			{Label: "Checkout", Value: Host(s.url)},
+		},
+	}}
+}
