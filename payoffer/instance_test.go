@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -138,6 +139,16 @@ func (i *instance) try(method, url string) (answer, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	return answer{response.StatusCode, response.Header, string(body)}, err
+}
+
+// untilReceived asks for the report until it is answered. Caddy closes the
+// listener of a configuration whose start failed after Load has returned, and
+// that one's ledger cannot be read.
+func (i *instance) untilReceived() {
+	i.t.Helper()
+	for i.get(i.service+"/v1/received").status != http.StatusOK {
+		runtime.Gosched()
+	}
 }
 
 func (i *instance) get(url string) answer {

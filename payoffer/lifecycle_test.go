@@ -157,7 +157,7 @@ func TestFailedStartUndoesItsOwnWork(t *testing.T) {
 	require.Same(t, app, activeApp())
 	require.NoError(t, outliving.Wait(t.Context()))
 	require.Equal(t, held, outliving.Len())
-	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
+	i.untilReceived()
 }
 
 func TestStopEndsAllBackgroundWorkAndClosesTheLedger(t *testing.T) {
