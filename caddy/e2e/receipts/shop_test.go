@@ -63,7 +63,9 @@ func openShop(t testing.TB, ledger string) *shop {
 	}
 }
 `, s.admin, ledger, s.url, product), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)
-	require.Eventually(t, func() bool { return s.status("/v1/received") == http.StatusOK }, patience, again)
+	// The key of QR addresses is the last that a start reads.
+	require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
+	require.Equal(t, http.StatusOK, s.status("/v1/received"))
 	return s
 }
 
