@@ -79,8 +79,8 @@ func countFromZero(svc *service.Service) {
 	}
 }
 
-// meteredTransport carries the calls to upstreams of a kind: facilitator, rpc,
-// esplora, card, storefront or announce.
+// meteredTransport carries the calls to upstreams of a kind, which
+// service.Instruments lists.
 type meteredTransport string
 
 // RoundTrip implements http.RoundTripper.

@@ -6,13 +6,10 @@ import (
 	"crypto/ecdsa"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -77,29 +74,9 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// emptyLedger is the file of a ledger with nothing in it. Each test starts with
-// a copy, for to migrate takes longer than most of them.
-var emptyLedger = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "ledger")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "ledger.db")
-	l := ledger.NewSQLite(path, time.Now)
-	if err := errors.Join(l.Open(context.Background()), l.Close()); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 func openLedger(t testing.TB) *ledger.Ledger {
 	t.Helper()
-	empty, err := emptyLedger()
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	require.NoError(t, os.WriteFile(path, empty, 0o600))
-	l := ledger.NewSQLite(path, time.Now)
+	l := ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now)
 	require.NoError(t, l.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
