@@ -11,7 +11,7 @@ import (
 )
 
 const selectReceipts = `SELECT id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
-	refunded_cents, status, state, final, evidence_level, evidence, payer, own, testnet, intent_id, version, revision,
+	refunded_cents, status, state, final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, revision,
 	occurred_at, observed_at, updated_at
 	FROM receipts WHERE `
 
@@ -19,7 +19,7 @@ func scanReceipt(row scanner) (r Receipt, err error) {
 	var evidence string
 	err = row.Scan(&r.ID, &r.Offer, &r.Account, &r.Rail, &r.ExternalID, &r.Transaction, &r.Via, &r.Asset, &r.Amount,
 		&r.Refunded, &r.USDCents, &r.RefundedCents, &r.Status, &r.State, &r.Final, &r.EvidenceLevel,
-		&evidence, &r.Payer, &r.Own, &r.Testnet, &r.IntentID, &r.Version, &r.Revision, &r.OccurredAt, &r.ObservedAt,
+		&evidence, &r.Payer, &r.Nonce, &r.Own, &r.Testnet, &r.IntentID, &r.Version, &r.Revision, &r.OccurredAt, &r.ObservedAt,
 		&r.UpdatedAt)
 	if evidence != "" {
 		r.Evidence = json.RawMessage(evidence)
@@ -31,6 +31,15 @@ func scanReceipt(row scanner) (r Receipt, err error) {
 func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string) (Receipt, bool, error) {
 	return first(collect(ctx, l, scanReceipt, selectReceipts+`
 		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
+}
+
+// AuthorizationReceipt reads the receipt of the Transfer that an EIP-3009
+// authorization made to an account; false when there is none, or when it was
+// dropped. After a reorganization it is the newest of several.
+func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
+	return first(collect(ctx, l, scanReceipt, selectReceipts+`
+		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' AND status <> 'dropped' ORDER BY id DESC LIMIT 1`,
+		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
 
 // Receipts lists up to limit receipts of an offer, newest first: those with

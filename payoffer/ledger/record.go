@@ -154,11 +154,11 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 	facts := []any{
 		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
 		next.Status, next.State, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
-		next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
+		next.Nonce, next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
 	}
 	if next.ID != 0 {
 		_, err := r.tx.exec(ctx, "storing the receipt", `
-			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $21`, append(facts, next.ID)...)
+			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $22`, append(facts, next.ID)...)
 		return err
 	}
 	next.ObservedAt = r.now
@@ -171,7 +171,7 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 
 // factColumns are the columns that change.
 const factColumns = `tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
-	final, evidence_level, evidence, payer, own, testnet, intent_id, version, occurred_at, updated_at`
+	final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, occurred_at, updated_at`
 
 // join links the row to the intent that the sighting names, and makes the
 // intent say what the chain says.

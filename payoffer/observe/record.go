@@ -92,7 +92,7 @@ func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sig
 	return &ledger.Sighting{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
 		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
-		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Own: row.Own, Testnet: row.Testnet,
+		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Nonce: row.Nonce, Own: row.Own, Testnet: row.Testnet,
 		OccurredAt: row.OccurredAt, Cause: cause,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -23,13 +25,20 @@ type Chain struct {
 	transfers map[ledger.IntentKey]ledger.Sighting
 	dead      map[ledger.IntentKey]string
 	calls     map[string]int
+	// funds are those of payers who are not rich; block and time are those of
+	// every reading.
+	funds   map[string]int64
+	block   uint64
+	time    int64
+	since   int64
+	through uint64
 }
 
 // NewChain makes an empty chain of the rail with this account.
 func NewChain(account ledger.Account) *Chain {
 	return &Chain{
 		account: account, transfers: map[ledger.IntentKey]ledger.Sighting{},
-		dead: map[ledger.IntentKey]string{}, calls: map[string]int{},
+		dead: map[ledger.IntentKey]string{}, calls: map[string]int{}, funds: map[string]int64{}, through: math.MaxUint64,
 	}
 }
 
@@ -43,15 +52,37 @@ func (c *Chain) Transfer(key ledger.IntentKey, transaction string, amount int64,
 		Offer: c.account.Offer, Account: c.account.ID, Rail: c.account.Rail, Testnet: c.account.Testnet,
 		ExternalID: fmt.Sprintf("%s:%s:1", key.Network, transaction), Transaction: transaction, Asset: key.Asset,
 		Amount: amount, USDCents: &cents, State: ledger.StatusSeen, Final: final, EvidenceLevel: ledger.LevelChain,
-		Payer: key.From, Cause: "chain",
+		Payer: key.From, Nonce: strings.ToLower(key.Nonce), Cause: "chain",
 	}
 }
 
-// Kill makes an authorization useless for a reason.
+// Kill makes an authorization useless for a reason. All but
+// "authorization_expired" say that it is used.
 func (c *Chain) Kill(key ledger.IntentKey, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead[key] = reason
+}
+
+// Fund sets what a payer has, in atomic units; without it everybody is rich.
+func (c *Chain) Fund(payer string, funds int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.funds[strings.ToLower(payer)] = funds
+}
+
+// At sets the block and the time (Unix seconds) of every reading.
+func (c *Chain) At(block uint64, time int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.block, c.time = block, time
+}
+
+// Cover sets what Covered says, which is everything without it.
+func (c *Chain) Cover(since int64, through uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since, c.through = since, through
 }
 
 // Down makes every call fail, or work again.
@@ -68,7 +99,7 @@ func (c *Chain) Hang() {
 	c.hang = true
 }
 
-// Calls is how often "prove", "find" or "dead" was asked.
+// Calls is how often "prove", "find", "dead" or "read" was asked.
 func (c *Chain) Calls(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,6 +125,30 @@ func (c *Chain) Dead(ctx context.Context, key ledger.IntentKey, _ int64) (string
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dead[key], nil
+}
+
+// Read says that an authorization is used once it made its Transfer or was
+// killed.
+func (c *Chain) Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error) {
+	if err := c.call(ctx, "read"); err != nil {
+		return ledger.Reading{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, paid := c.transfers[key]
+	spent := c.dead[key] != "" && c.dead[key] != "authorization_expired"
+	funds, known := c.funds[strings.ToLower(key.From)]
+	if !known {
+		funds = math.MaxInt64
+	}
+	return ledger.Reading{Used: paid || spent, Funds: funds, Block: c.block, Time: c.time}, nil
+}
+
+// Covered says what Cover set.
+func (c *Chain) Covered() (since int64, through uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since, c.through
 }
 
 func (c *Chain) transfer(ctx context.Context, name string, key ledger.IntentKey) (ledger.Sighting, bool, error) {

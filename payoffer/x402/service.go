@@ -41,6 +41,12 @@ type Chain interface {
 	// Dead gives the reason why an authorization can never move money to the
 	// rail's address any more, or "". Only finalized blocks count.
 	Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error)
+	// Read asks what the chain says of an authorization now. It lasts 2 s at
+	// most, and what fails in it speaks against nobody.
+	Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error)
+	// Covered says which Transfers the ledger holds: all since a time (Unix
+	// seconds) up to the block through, which is 0 while that is unknown.
+	Covered() (since int64, through uint64)
 }
 
 // Ledger is what payments need of the ledger.

@@ -13,8 +13,8 @@ type Receipt struct {
 	// ID grows with the order in which receipts were first recorded.
 	ID int64
 	// Offer, Account, Rail, ExternalID, Transaction, Via, Asset, Amount,
-	// USDCents, Final, EvidenceLevel, Evidence, Payer, Own, Testnet, OccurredAt
-	// and Revision are as in Sighting.
+	// USDCents, Final, EvidenceLevel, Evidence, Payer, Nonce, Own, Testnet,
+	// OccurredAt and Revision are as in Sighting.
 	Offer, Account, Rail    string
 	ExternalID, Transaction string
 	Via, Asset              string
@@ -23,7 +23,7 @@ type Receipt struct {
 	Final                   bool
 	EvidenceLevel           EvidenceLevel
 	Evidence                json.RawMessage
-	Payer                   string
+	Payer, Nonce            string
 	Own, Testnet            bool
 	OccurredAt              int64
 	Revision                int64
@@ -88,6 +88,9 @@ func (r *Receipt) add(s Sighting) {
 	r.Via = max(r.Via, s.Via)
 	r.Own = r.Own || s.Own
 	r.Testnet = r.Testnet || s.Testnet
+	if s.Nonce != "" && (r.Nonce == "" || !r.Final) {
+		r.Nonce = s.Nonce
+	}
 
 	known, told := r.EvidenceLevel.trust(), s.EvidenceLevel.trust()
 	switch cmp.Or(cmp.Compare(told, known), cmp.Compare(s.Revision, r.Revision)) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,6 +17,9 @@ const (
 	maxEvidence   = 4 << 10
 	maxNote       = 4 << 10
 )
+
+// nonceForm is how the nonce of an authorization is written.
+var nonceForm = regexp.MustCompile(`^0x[0-9a-f]{64}$`)
 
 // Sighting is what a truth source says about one money movement at one time.
 type Sighting struct {
@@ -63,6 +67,10 @@ type Sighting struct {
 	Evidence      json.RawMessage
 	// Payer is a chain address, or empty.
 	Payer string
+	// Nonce is that of the EIP-3009 authorization that made the movement: 0x
+	// and 64 lower-case hex digits, or empty. Only a chain knows it. It is
+	// added even to a final receipt, and what leaves it out takes none away.
+	Nonce string
 	// Own says that the payer is one of the operator's own addresses.
 	Own bool
 	// Testnet says that the money is worth nothing; on a Testnet account it is
@@ -142,6 +150,8 @@ func (s *Sighting) paymentProblem() string {
 		return fmt.Sprintf("state %q is not seen, confirmed or dropped", s.State)
 	case s.Intent != nil && s.Transaction == "":
 		return "an intent is joined by a transaction"
+	case s.Nonce != "" && (s.EvidenceLevel != LevelChain || !nonceForm.MatchString(s.Nonce)):
+		return "a nonce is 0x and 64 lower-case hex digits, and read from a chain"
 	case s.Amount < 0 || s.USDCents != nil && *s.USDCents < 0:
 		return "negative amount"
 	case s.Revision < 0 || s.Revision > 0 && s.EvidenceLevel != LevelManual:

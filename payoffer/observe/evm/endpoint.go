@@ -118,6 +118,12 @@ func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Addres
 	return nil
 }
 
+func (e *endpoint) isChecked() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.checked
+}
+
 // checkToken requires a contract with six decimals.
 func (e *endpoint) checkToken(ctx context.Context, token common.Address) error {
 	var code hexutil.Bytes

@@ -3,6 +3,7 @@ package evm
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -200,14 +201,21 @@ func (e *Observer) howSpent(ctx context.Context, r *reader, key ledger.IntentKey
 
 // spent reads the token's authorizationState (EIP-3009) in the final block.
 func (e *Observer) spent(ctx context.Context, r *reader, key ledger.IntentKey) (bool, error) {
-	data := append(selector("authorizationState(address,bytes32)"), wordOf(common.HexToAddress(key.From)).Bytes()...)
-	data = append(data, common.HexToHash(key.Nonce).Bytes()...)
-	answer, err := r.contract(ctx, e.token, data, hexutil.EncodeUint64(uint64(r.final.Number)))
+	answer, err := r.contract(ctx, e.token, authorizationState(key), hexutil.EncodeUint64(uint64(r.final.Number)))
 	if err != nil {
 		return false, err
 	}
-	if answer != (common.Hash{}) && answer != common.BytesToHash([]byte{1}) {
+	if answer != (common.Hash{}) && answer != isTrue {
 		return false, r.bad()
 	}
 	return answer != common.Hash{}, nil
+}
+
+// isTrue is the truth value as the ABI has it.
+var isTrue = common.BytesToHash([]byte{1})
+
+// authorizationState is the data of the call.
+func authorizationState(key ledger.IntentKey) []byte {
+	return slices.Concat(selector("authorizationState(address,bytes32)"),
+		wordOf(common.HexToAddress(key.From)).Bytes(), common.HexToHash(key.Nonce).Bytes())
 }

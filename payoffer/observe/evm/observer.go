@@ -96,6 +96,10 @@ type Observer struct {
 	health observe.Health
 	// history is set while what was final has changed.
 	history error
+	// since and upTo are what Covered says, and seen is the head of the last
+	// round that read everything; 0 and nil for none.
+	since      int64
+	upTo, seen *block
 }
 
 // New prepares the observer of a rail and calls nobody.

@@ -100,8 +100,12 @@ type pass struct {
 	decided map[string]bool
 	// tallies are those of this pass.
 	tallies map[common.Hash]tally
-	// partial says that something stayed open.
-	partial bool
+	// partial says that something stayed open. closed says that all logs up to
+	// the head were read, with nothing open before.
+	partial, closed bool
+	// head is the newest block that it reads, or nil where the endpoints do not
+	// agree on one.
+	head *block
 }
 
 // pass follows what is known and scans from a block; 0 means after the cursor.
@@ -135,6 +139,7 @@ func (p *pass) note(next uint64, err error) {
 	if err == nil || source.Code(err) == observe.ErrHistory {
 		p.history = err
 	}
+	p.extend()
 	p.health.Blind = err != nil
 	p.health.Partial = err != nil || p.partial || next != 0 || !p.view.quorum()
 	p.health.LastError = source.Code(cmp.Or(err, p.view.problem))

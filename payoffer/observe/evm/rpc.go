@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -31,14 +32,48 @@ func (e rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", int(e
 // errMalformed is an answer that is no JSON-RPC.
 var errMalformed = errors.New("malformed answer")
 
+// member is one call of a batch.
+type member struct {
+	method string
+	params []any
+	// result is where the answer goes.
+	result any
+}
+
+// request is the call as JSON-RPC sends it.
+func (m member) request(id int) any {
+	if m.params == nil {
+		m.params = []any{}
+	}
+	return map[string]any{"jsonrpc": "2.0", "id": id, "method": m.method, "params": m.params}
+}
+
 // call calls a method and keeps count of failures. A result of null leaves
 // result as it is. The error is an *observe.Error; its cause, if there is one,
 // is what the endpoint answered.
 func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
-	if params == nil {
-		params = []any{}
+	err := e.post(ctx, member{method: method, params: params}.request(1), func(text []byte) error { return decode(text, result) })
+	if ctx.Err() == nil {
+		var failed *observe.Error
+		_ = errors.As(err, &failed)
+		e.count(failed)
 	}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	return err
+}
+
+// batch makes several calls in one request, and fails with each. It keeps no
+// count of failures. The error is as that of call.
+func (e *endpoint) batch(ctx context.Context, members ...member) error {
+	requests := make([]any, len(members))
+	for id, m := range members {
+		requests[id] = m.request(id)
+	}
+	return e.post(ctx, requests, func(text []byte) error { return decodeBatch(text, members) })
+}
+
+// post sends a request and has its answer read.
+func (e *endpoint) post(ctx context.Context, request any, read func(text []byte) error) error {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
@@ -47,7 +82,7 @@ func (e *endpoint) call(ctx context.Context, result any, method string, params .
 		if err != nil {
 			return err
 		}
-		return decode(text, result)
+		return read(text)
 	})
 	if ctx.Err() != nil {
 		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
@@ -56,25 +91,50 @@ func (e *endpoint) call(ctx context.Context, result any, method string, params .
 	if errors.As(err, &failed) && errors.Is(err, codeLimited) {
 		failed.Code = observe.ErrLimited
 	}
-	e.count(failed)
 	return err
+}
+
+// answer is what an endpoint says to a call.
+type answer struct {
+	ID    json.RawMessage `json:"id"`
+	Error *struct {
+		Code rpcError `json:"code"`
+	} `json:"error"`
+	Result json.RawMessage `json:"result"`
 }
 
 // decode reads the answer to a call.
 func decode(text []byte, result any) error {
-	var answer struct {
-		Error *struct {
-			Code rpcError `json:"code"`
-		} `json:"error"`
-		Result json.RawMessage `json:"result"`
-	}
-	if json.Unmarshal(text, &answer) != nil {
+	var a answer
+	if json.Unmarshal(text, &a) != nil {
 		return errMalformed
 	}
-	if answer.Error != nil {
-		return answer.Error.Code
+	return a.into(result)
+}
+
+// decodeBatch reads the answers to a batch, which come in any order.
+func decodeBatch(text []byte, members []member) error {
+	var answers []answer
+	if json.Unmarshal(text, &answers) != nil {
+		return errMalformed
 	}
-	if answer.Result == nil || json.Unmarshal(answer.Result, result) != nil {
+	byID := make(map[string]answer)
+	for _, a := range answers {
+		byID[string(a.ID)] = a
+	}
+	for id, m := range members {
+		if err := byID[strconv.Itoa(id)].into(m.result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a answer) into(result any) error {
+	if a.Error != nil {
+		return a.Error.Code
+	}
+	if a.Result == nil || json.Unmarshal(a.Result, result) != nil {
 		return errMalformed
 	}
 	return nil

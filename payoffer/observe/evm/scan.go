@@ -67,12 +67,8 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 	return uint64(origin), err
 }
 
-// cursorAt makes the cursor at a final block, or none when that is no news or
-// the endpoints do not agree on its hash.
-func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
-	if number <= p.covered {
-		return nil
-	}
+// agreed is a block of which enough endpoints show the same hash, or nil.
+func (p *pass) agreed(ctx context.Context, number uint64) *block {
 	votes := make(map[common.Hash]int)
 	for _, r := range p.view.readers {
 		b, err := r.blockOnce(ctx, number)
@@ -80,12 +76,25 @@ func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 			continue
 		}
 		if votes[b.Hash]++; votes[b.Hash] >= p.view.need {
-			return &ledger.Cursor{
-				Offer: p.config.OfferID, Account: p.account, Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: p.config.Now().Unix(),
-			}
+			return b
 		}
 	}
 	return nil
+}
+
+// cursorAt makes the cursor at a final block, or none when that is no news or
+// the endpoints do not agree on its hash.
+func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
+	if number <= p.covered {
+		return nil
+	}
+	b := p.agreed(ctx, number)
+	if b == nil {
+		return nil
+	}
+	return &ledger.Cursor{
+		Offer: p.config.OfferID, Account: p.account, Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: p.config.Now().Unix(),
+	}
 }
 
 // scan reads every Transfer log after what the ledger holds for good, and from
@@ -96,6 +105,7 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 		return 0, err
 	}
 	p.covered = max(p.covered, origin)
+	p.begin(ctx)
 	low := max(p.covered+1, from)
 	p.through = min(low-1, p.view.head)
 	// The cursor goes on only where nothing was left open before.
@@ -112,6 +122,7 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 		closed = closed && whole
 		p.through, low = high, high+1
 	}
+	p.closed = closed
 	return 0, nil
 }
 

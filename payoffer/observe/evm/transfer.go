@@ -45,6 +45,9 @@ type movement struct {
 	from     common.Address
 	amount   int64
 	logIndex uint64
+	// nonce is that of the authorization that made it, in lower-case hex, or
+	// empty.
+	nonce string
 }
 
 // transfer reads a log as a Transfer of the token to the rail's address.
@@ -73,33 +76,30 @@ func (e *Observer) movements(r *receipt) []movement {
 	return found
 }
 
+// movementAt reads the log at a position. An authorization made the Transfer if
+// the log before it is the token's AuthorizationUsed of the same payer.
 func (e *Observer) movementAt(r *receipt, position int) (movement, bool) {
-	if position >= len(r.Logs) {
-		return movement{}, false
+	l := &r.Logs[position]
+	from, amount, ok := e.transfer(l)
+	m := movement{position, from, amount, uint64(l.Index), ""}
+	if ok && position > 0 {
+		before := &r.Logs[position-1]
+		if *before.Address == e.token && len(before.Topics) == 3 && before.Topics[0] == topicUsed && before.Topics[1] == wordOf(from) {
+			m.nonce = before.Topics[2].Hex()
+		}
 	}
-	from, amount, ok := e.transfer(&r.Logs[position])
-	return movement{position, from, amount, uint64(r.Logs[position].Index)}, ok
+	return m, ok
 }
 
-// used finds the Transfer that an authorization made: AuthorizationUsed of the
-// token, immediately followed by the Transfer from the same payer.
+// used finds the Transfer that an authorization made, however small.
 func (e *Observer) used(r *receipt, key ledger.IntentKey) []movement {
+	from, nonce := common.HexToAddress(key.From), common.HexToHash(key.Nonce).Hex()
 	for position := range r.Logs {
-		if !e.spends(&r.Logs[position], key) {
-			continue
-		}
-		m, ok := e.movementAt(r, position+1)
-		if ok && m.from == common.HexToAddress(key.From) {
+		if m, ok := e.movementAt(r, position); ok && m.from == from && m.nonce == nonce {
 			return []movement{m}
 		}
 	}
 	return nil
-}
-
-// spends reports whether a log is the token's AuthorizationUsed of a key.
-func (e *Observer) spends(l *log, key ledger.IntentKey) bool {
-	return *l.Address == e.token && len(l.Topics) == 3 && l.Topics[0] == topicUsed &&
-		l.Topics[1] == wordOf(common.HexToAddress(key.From)) && l.Topics[2] == common.HexToHash(key.Nonce)
 }
 
 // wordOf is an address as a topic holds it.
@@ -136,6 +136,6 @@ func (e *Observer) sighting(transaction common.Hash, c candidate, state ledger.S
 		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents,
 		State: state, Final: state == ledger.StatusConfirmed && number <= final, EvidenceLevel: ledger.LevelChain,
 		Evidence: observe.Evidence(evidence{number, c.block.Hash, c.logIndex}),
-		Payer:    payer, Own: e.config.Own(payer), Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
+		Payer:    payer, Nonce: c.nonce, Own: e.config.Own(payer), Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
 	}
 }

@@ -1,0 +1,183 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+const (
+	// readWithin bounds a reading: a buyer waits for it.
+	readWithin = 2 * time.Second
+	// readGas bounds what one call may cost an endpoint. What is asked takes
+	// 35,000 of Circle's token behind its proxy; some chains charge more.
+	readGas = 200_000
+	// absurdBlock is more than the number and the time of any block.
+	absurdBlock = 1 << 53
+)
+
+// statement is what one endpoint says of an authorization.
+type statement struct {
+	used  bool
+	funds int64
+	head  block
+}
+
+// Read asks all endpoints at once what they show of an authorization, apart
+// from those that were not checked yet or failed last. They have 2 s in all. It
+// touches neither the observer's health nor the endpoints'.
+//
+// It is used when any endpoint says so, and unused when enough do. The error is
+// an *observe.Error.
+func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	e.mu.Lock()
+	err := e.history
+	e.mu.Unlock()
+	if err != nil {
+		return ledger.Reading{}, err
+	}
+	checked := slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() })
+	found, errs := each(checked, func(n *endpoint) (statement, error) { return e.state(ctx, n, key) })
+	var said, used []statement
+	for i, s := range found {
+		if errs[i] == nil {
+			said = append(said, s)
+			if s.used {
+				used = append(used, s)
+			}
+		}
+	}
+	need := min(2, len(e.endpoints))
+	if len(used) == 0 && len(said) < need {
+		return ledger.Reading{}, cmp.Or(cmp.Or(errs...), error(&observe.Error{Code: observe.ErrUnreachable, Host: e.hosts()}))
+	}
+	r := ledger.Reading{
+		Used:  len(used) > 0,
+		Block: reached(said, need, func(s statement) uint64 { return uint64(s.head.Number) }),
+		Time:  reached(said, need, func(s statement) int64 { return int64(s.head.Time) }),
+	}
+	if len(said) >= need {
+		r.Funds = reached(said, need, func(s statement) int64 { return s.funds })
+	}
+	if r.Used {
+		r.Block = e.usedBy(ctx, checked, need, key, used)
+	}
+	return r, nil
+}
+
+// usedBy is the block up to which the rows answer for an authorization that is
+// used. Whoever is refused because there is none must not have paid: it is the
+// covered block only where enough endpoints show the use in that very block.
+// Otherwise it is one that Covered reaches by a round that begins after this
+// reading. The highest of them holds, for a lower one may be a lie.
+func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, key ledger.IntentKey, used []statement) uint64 {
+	e.mu.Lock()
+	upTo := e.upTo
+	e.mu.Unlock()
+	if upTo != nil {
+		// By its hash (EIP-1898), for another branch has its number too.
+		at := map[string]any{"blockHash": upTo.Hash, "requireCanonical": true}
+		shown, _ := each(checked, func(n *endpoint) (common.Hash, error) {
+			var answer common.Hash
+			err := n.batch(ctx, e.asks(&answer, at, authorizationState(key)))
+			return answer, err
+		})
+		no := func(answer common.Hash) bool { return answer != isTrue }
+		if len(slices.DeleteFunc(shown, no)) >= need {
+			return uint64(upTo.Number)
+		}
+	}
+	next := reached(used, 1, func(s statement) uint64 { return uint64(s.head.Number) })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, b := range []*block{e.upTo, e.seen} {
+		if b != nil {
+			next = max(next, uint64(b.Number)+1)
+		}
+	}
+	return next
+}
+
+// state asks one endpoint. The head comes first, so that what is unused was not
+// used before it was made.
+func (e *Observer) state(ctx context.Context, n *endpoint, key ledger.IntentKey) (s statement, err error) {
+	var used, funds common.Hash
+	err = n.batch(ctx,
+		member{"eth_getBlockByNumber", []any{Latest, false}, &s.head},
+		e.asks(&used, Latest, authorizationState(key)),
+		e.asks(&funds, Latest, slices.Concat(selector("balanceOf(address)"), wordOf(common.HexToAddress(key.From)).Bytes())),
+	)
+	if err == nil && (s.head.Hash == (common.Hash{}) || max(s.head.Number, s.head.Time) >= absurdBlock || used != isTrue && used != common.Hash{}) {
+		err = n.bad()
+	}
+	s.used, s.funds = used == isTrue, math.MaxInt64
+	if value := funds.Big(); value.IsInt64() {
+		s.funds = value.Int64()
+	}
+	return s, err
+}
+
+// asks is a call of the token that answers one word.
+func (e *Observer) asks(answer *common.Hash, at any, data []byte) member {
+	return member{"eth_call", []any{
+		map[string]any{"to": e.token, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(readGas)}, at,
+	}, answer}
+}
+
+// reached is the highest value that so many reach, as far as there are so many.
+func reached[V cmp.Ordered](said []statement, need int, of func(statement) V) V {
+	var values []V
+	for _, s := range said {
+		values = append(values, of(s))
+	}
+	slices.Sort(values)
+	return values[max(len(values)-need, 0)]
+}
+
+// Covered says which Transfers the ledger holds, with their nonces: all in
+// blocks made since (Unix seconds), up to the block through. Both are 0 until
+// that is known.
+//
+// This process speaks for what it read itself: final rows from before may be of
+// a version that kept no nonces. And it speaks for a block only once another
+// round has read it again: by then, seconds later, all of an endpoint's machines
+// have reached it.
+func (e *Observer) Covered() (since int64, through uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.since == 0 || e.upTo == nil {
+		return 0, 0
+	}
+	return e.since, uint64(e.upTo.Number)
+}
+
+// begin notes up to which block of which branch the pass is going to read, and
+// at first from when on.
+func (p *pass) begin(ctx context.Context) {
+	p.head = p.agreed(ctx, p.view.head)
+	if p.since != 0 {
+		return
+	}
+	if b := p.agreed(ctx, p.covered); b != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.since = int64(b.Time) + 1
+	}
+}
+
+// extend notes after the last pass of a round what it read whole.
+func (p *pass) extend() {
+	if p.closed && !p.partial && p.head != nil {
+		p.upTo, p.seen = p.seen, p.head
+	}
+}
