@@ -79,7 +79,7 @@ func TestSendMessageAnswersInTheNewerShape(t *testing.T) {
 func requireOffer(t testing.TB, text string) {
 	t.Helper()
 	require.Contains(t, text, "42 USD")
-	require.Contains(t, text, "nothing was charged")
+	require.Contains(t, text, "charges nothing")
 	require.Contains(t, text, "https://checkout.example/pay?a=1&b=2\n")
 	require.Contains(t, text, "ethereum:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913@8453/transfer?")
 	require.Contains(t, text, "bitcoin:"+bitcoin+"?amount=0.00045")

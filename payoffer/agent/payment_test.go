@@ -26,13 +26,13 @@ var (
 		Extensions: map[string]json.RawMessage{"offer-receipt": json.RawMessage(`{"info":{"receipt":{"format":"jws"}}}`)},
 	}}
 	rejected = x402.Outcome{Status: x402.Refused, Version: 2, Reason: "invalid_exact_evm_signature", Detail: "The signature is not the payer's."}
-	canceled = x402.Outcome{Status: x402.Refused, Version: 2, Reason: "authorization_canceled", Detail: "Nothing was charged.",
+	canceled = x402.Outcome{Status: x402.Refused, Version: 2, Reason: "authorization_canceled", Detail: "It did not happen.",
 		Response: &x402.SettleResponse{ErrorReason: "authorization_canceled", Network: "eip155:8453", Payer: payer}}
 	malformed   = x402.Outcome{Status: x402.Malformed, Reason: "invalid_payload", Detail: "The payment payload is not usable."}
 	open        = x402.Outcome{Status: x402.Open, Reason: "settlement_unknown", Intent: "0xabc", RetryAfter: 9500 * time.Millisecond, Detail: "Its outcome is not known yet."}
 	unavailable = x402.Outcome{Status: x402.Unavailable, Reason: "facilitator_unavailable", RetryAfter: 10 * time.Second}
 	limited     = x402.Outcome{Status: x402.Limited, Reason: "rate_limited", RetryAfter: time.Millisecond}
-	conflict    = x402.Outcome{Status: x402.Conflict, Reason: "authorization_in_use"}
+	conflict    = x402.Outcome{Status: x402.Conflict, Reason: "authorization_in_use", Detail: "Send the first one again."}
 )
 
 // shop is an endpoint whose payments come to one outcome.
@@ -113,7 +113,7 @@ func TestRefusedPaymentDemandsAnotherWithTheReason(t *testing.T) {
 			require.JSONEq(t, string(r.Structured), r.Content[0].Text)
 			found := terms42(t, r)
 			require.Contains(t, found["error"], outcome.Reason)
-			require.Contains(t, found["error"], "othing was charged")
+			require.NotContains(t, found["error"], "othing was charged", "only the outcome itself may say so")
 			require.Len(t, found["accepts"], len(taken.accepts))
 			require.Contains(t, r.Meta, "x402/error")
 			require.Equal(t, outcome.Response != nil, r.Meta["x402/payment-response"] != nil)
@@ -131,9 +131,9 @@ func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
 	}{
 		{open, "open", "You may have been charged. Send the same payment again", "working", 10.0},
 		{x402.Outcome{}, "open", "You may have been charged. Send the same payment again", "working", 1.0},
-		{unavailable, "unavailable", "Nothing was charged. Send the same payment again", "input-required", 10.0},
-		{limited, "limited", "Nothing was charged. Send the same payment again", "input-required", 1.0},
-		{conflict, "conflict", "Send that first one again, and sign no new one", "input-required", nil},
+		{unavailable, "unavailable", "Send the same payment again", "input-required", 10.0},
+		{limited, "limited", "Send the same payment again", "input-required", 1.0},
+		{conflict, "conflict", conflict.Detail, "input-required", nil},
 	} {
 		t.Run(test.status, func(t *testing.T) {
 			e, _ := shop(t, test.outcome)

@@ -13,7 +13,7 @@ import (
 )
 
 // unpaid is the error of a quote that answers a call without payment.
-const unpaid = "payment required: this is a quote, nothing was charged"
+const unpaid = "payment required: this is a quote, which charges nothing"
 
 // common is what every result of the tool has.
 type common struct {
@@ -99,7 +99,7 @@ func (e *Endpoint) demand(live offer.Live, reason string) *quote {
 func (e *Endpoint) describe(methods []offer.Method) string {
 	var b strings.Builder
 	b.WriteString(oneLine(e.Offer.Name) + ": one payment of " + e.Offer.Amount.String() + " USD to " + oneLine(e.Offer.Operator) +
-		". This is a quote; nothing was charged. Ways to pay now:\n")
+		". This is a quote, which charges nothing. Ways to pay now:\n")
 	for _, m := range methods {
 		if m.Available {
 			b.WriteString("- " + oneLine(m.Title) + ": " + m.Link() + "\n")
@@ -149,10 +149,10 @@ type attempted struct {
 	Network           string `json:"network,omitempty" jsonschema:"Where the payment was made"`
 	Transaction       string `json:"transaction,omitempty"`
 	Payer             string `json:"payer,omitempty"`
+	Authorization     string `json:"authorization,omitempty" jsonschema:"Nonce of the authorization that was charged"`
 }
 
-// refused reports whether nothing was charged for a payment and nothing will
-// be, so that the client may be asked to pay again.
+// refused reports whether a payment was not charged and will not be, so that the client may be asked to pay again.
 func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
 
 // attempted describes every outcome but a refusal.
@@ -164,6 +164,7 @@ func (e *Endpoint) attempted(o x402.Outcome) attempted {
 	case x402.Settled:
 		a.Paid, a.Status, a.AmountUSD = true, o.Evidence, o.AmountUSD
 		a.Network, a.Transaction, a.Payer = o.Response.Network, o.Response.Transaction, o.Response.Payer
+		a.Intent, a.Authorization = "", o.Intent
 		return a
 	case x402.Conflict, x402.Limited, x402.Unavailable:
 		a.Status = string(o.Status)
@@ -181,12 +182,12 @@ func advice(status x402.Status) string {
 	switch status {
 	case x402.Settled:
 		return "The payment was taken; do not pay again. It counts as received once the report at 'received' shows it confirmed."
-	case x402.Refused, x402.Malformed:
-		return "Nothing was charged."
-	case x402.Conflict:
-		return "This payment was not sent; another one before it may have been charged. Send that first one again, and sign no new one."
+	case x402.Refused, x402.Conflict:
+		return "" // the detail says it all
+	case x402.Malformed:
+		return "It was not sent."
 	case x402.Limited, x402.Unavailable:
-		return "Nothing was charged. Send the same payment again after retryAfterSeconds; do not sign a new one."
+		return "Send the same payment again after retryAfterSeconds; do not sign a new one."
 	default:
 		return "You may have been charged. Send the same payment again after retryAfterSeconds; do not sign a new one."
 	}
@@ -198,8 +199,5 @@ func refusal(o x402.Outcome) string {
 	if o.Detail != "" {
 		reason += ": " + o.Detail
 	}
-	if !strings.Contains(o.Detail, "othing was charged") {
-		reason += " " + advice(o.Status)
-	}
-	return reason
+	return strings.TrimSpace(reason + " " + advice(o.Status))
 }

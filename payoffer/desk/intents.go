@@ -13,6 +13,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // expiryMargin is how long after its end an authorization may still be in a
@@ -99,7 +100,10 @@ func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 		err = d.Ledger.SettleIntent(ctx, key, strings.ToLower(o.Transaction), nil, ledger.EvidenceFacilitator)
 	} else {
 		// The payer reads the code; the operator's own words are in the log.
-		err = d.Ledger.RefuseIntent(ctx, key, "operator_not_paid")
+		err = d.Ledger.RefuseIntent(ctx, key, x402.ReasonOperator)
+	}
+	if errors.Is(err, ledger.ErrTransaction) {
+		return Intent{}, refuse(Conflict, "another payment names this transaction; look up the one that made this payment")
 	}
 	if errors.Is(err, ledger.ErrIntentState) {
 		return Intent{}, refuse(Conflict, "this payment was decided at the same moment; list the open ones again")

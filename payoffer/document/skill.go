@@ -99,7 +99,7 @@ The answer says what to do:
 
 - 200: paid. Keep the body and PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version
   1), which name the transaction. Do not pay again.
-- 400: the payment could not be read, and nothing was charged. Mend the header.
+- 400: the payment could not be read, and was not sent. Mend the header.
 - 402 to a request with a payment: it was refused, and "error" says why. Nothing
   was charged by this request.
 - 409: this authorization or payment identifier is in use with other contents.

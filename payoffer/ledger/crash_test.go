@@ -114,7 +114,7 @@ func requireSound(t *testing.T, d testDialect, where string, n int) {
 	cursor, _, err := l.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, receipts[0].Transaction, cursor.Position)
-	unproven, err := l.SettledUnproven(t.Context(), testOffer, 0, 10)
+	unproven, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(unproven), 1, "only the payment in hand may be without its row")
 }

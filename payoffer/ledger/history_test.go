@@ -38,7 +38,7 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	intent := testIntent(fmt.Sprintf("0x%d", rng.IntN(3)), fmt.Sprintf("0x%d", rng.IntN(6)))
 	key := intent.IntentKey
 	var err error
-	switch rng.IntN(13) {
+	switch rng.IntN(17) {
 	case 0, 1, 2:
 		err = l.InsertIntent(ctx, intent)
 	case 3:
@@ -51,6 +51,14 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 		err = l.NoteIntent(ctx, key, "me", 0, "", "timeout")
 	case 7:
 		err = l.WithdrawIntent(ctx, key, intent.Owner)
+	case 8:
+		err = l.TellIntent(ctx, key, rng.IntN(2) == 0)
+	case 9:
+		err = l.DoubtIntent(ctx, key)
+	case 10:
+		_, err = l.TurnAway(ctx, key, 5_000+rng.Int64N(1_000))
+	case 11:
+		err = l.AdoptIntent(ctx, intent, chainSighting(fmt.Sprintf("0x%d", rng.IntN(12)), StatusConfirmed))
 	default:
 		var batch []Sighting
 		for range 1 + rng.IntN(4) {
@@ -67,7 +75,7 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	if errors.As(err, &conflict) || errors.As(err, &exists) {
 		return
 	}
-	for _, expected := range []error{ErrNoIntent, ErrIntentState, errLeaseHeld} {
+	for _, expected := range []error{ErrNoIntent, ErrIntentState, ErrTransaction, errLeaseHeld} {
 		if errors.Is(err, expected) {
 			return
 		}

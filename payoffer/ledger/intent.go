@@ -73,6 +73,13 @@ type Intent struct {
 	Reason string
 	// Evidence is empty, EvidenceFacilitator or EvidenceChain.
 	Evidence string
+	// ToldAt is when the first 200 that names the charge was written, in Unix
+	// seconds; 0 while none was. Doubt says that its payer had to wait for it.
+	ToldAt int64
+	Doubt  bool
+	// TurnedUntil is the latest end, in Unix seconds, of the payer's other
+	// authorizations that were turned away because of this one; 0 for none.
+	TurnedUntil int64
 	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
 	CreatedAt, UpdatedAt int64
 
@@ -80,6 +87,8 @@ type Intent struct {
 	ID int64
 	// reopened says that it was settled once: something was sent.
 	reopened bool
+	// lookAt is when it is to be looked at again, in Unix seconds.
+	lookAt int64
 }
 
 var (
@@ -91,6 +100,9 @@ var (
 	// ErrIntentState is returned for a change that the intent's state does
 	// not allow, such as to refuse what was settled.
 	ErrIntentState = errors.New("the intent's state does not allow this")
+	// ErrTransaction is returned for a claim whose transaction another payment
+	// names already.
+	ErrTransaction = errors.New("another payment names this transaction")
 	// errLeaseHeld is returned while another owner holds an intent's lease.
 	errLeaseHeld = errors.New("another attempt holds the intent's lease")
 )
@@ -102,25 +114,16 @@ func (e *IntentExistsError) Error() string {
 	return fmt.Sprintf("the authorization is known already and %s", e.Existing.State)
 }
 
-// ConflictError is returned while another authorization of the same payer for
-// the same offer is open, on whatever chain: settling a second one could charge
-// the payer twice.
-type ConflictError struct{ Open Intent }
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("authorization %s of the same payer is still open", e.Open.Nonce)
-}
-
 const selectIntents = `SELECT id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened
+	tx, answer, reason, evidence, created_at, updated_at, reopened, doubt, told_at, turned_until, look_at
 	FROM intents WHERE `
 
 func scanIntent(row scanner) (i Intent, err error) {
 	err = row.Scan(&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
 		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
-		&i.CreatedAt, &i.UpdatedAt, &i.reopened)
+		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Doubt, &i.ToldAt, &i.TurnedUntil, &i.lookAt)
 	return i, err
 }
 
@@ -138,15 +141,6 @@ func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error
 func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
 	return collect(ctx, l, scanIntent, selectIntents+`
 		state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
-}
-
-// SettledUnproven lists up to limit intents of an offer that a facilitator says
-// it settled and whose Transfer has not been recorded, oldest first: those with
-// an ID above after.
-func (l *Ledger) SettledUnproven(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
-	return collect(ctx, l, scanIntent, selectIntents+`
-		state = 'settled' AND evidence = 'facilitator' AND offer = $1 AND id > $2
-		ORDER BY id LIMIT $3`, offer, after, limit)
 }
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
@@ -11,9 +12,59 @@ import (
 
 // InsertIntent commits an intent in the state IntentSettling; only then may
 // it be sent to a facilitator. Errors, in the order of the checks:
-// *IntentExistsError for a known key, *ConflictError while
-// another authorization of the payer is open, ErrPaymentID, errNotRegistered.
+// *IntentExistsError for a known key, *ConflictError for a payment of the
+// payer that is in its way, ErrPaymentID, errNotRegistered.
 func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
+	i.State, i.Evidence = IntentSettling, ""
+	return l.insert(ctx, i, func(tx *transaction, i Intent) error {
+		if err := l.inTheWay(ctx, tx, i); err != nil {
+			return err
+		}
+		if err := insertIntent(ctx, tx, &i); err != nil {
+			return err
+		}
+		if err := claimPaymentID(ctx, tx, i); err != nil {
+			return err
+		}
+		// Now that its row is there no other one of the payer can be opened: what
+		// was charged since the first look is seen by this one.
+		if err := l.inTheWay(ctx, tx, i); err != nil {
+			return err
+		}
+		return addToTotals(ctx, tx, book.Sums{}.Change(Total{}, i.total()))
+	})
+}
+
+// AdoptIntent commits an intent that was paid before it came here, together
+// with the Transfer that it made, whatever else of its payer is open. Errors:
+// *IntentExistsError, errNotRegistered, ErrSighting.
+func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	i.State, i.Evidence, i.Transaction = IntentSettled, EvidenceChain, s.Transaction
+	s.Intent = &i.IntentKey
+	return l.insert(ctx, i, func(tx *transaction, i Intent) error {
+		if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
+			return err
+		}
+		if err := insertIntent(ctx, tx, &i); err != nil {
+			return err
+		}
+		// An identifier that another payment has stays there.
+		if err := claimPaymentID(ctx, tx, i); err != nil && !errors.Is(err, ErrPaymentID) {
+			return err
+		}
+		r := recorder{tx: tx, now: i.CreatedAt, delta: book.Sums{}, stored: book.Sums{}}
+		if _, err := r.record(ctx, s); err != nil {
+			return err
+		}
+		return addToTotals(ctx, tx, r.delta)
+	})
+}
+
+// insert runs commit for an intent that is whole and not known yet.
+func (l *Ledger) insert(ctx context.Context, i Intent, commit func(*transaction, Intent) error) error {
 	i.IntentKey = i.Canonical()
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
 		return errors.New("an intent needs its whole key and a fingerprint")
@@ -21,51 +72,28 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	if !book.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
 		return errors.New("a text of the intent is not UTF-8 or holds U+0000")
 	}
-	i.State, i.Evidence, i.Answer = IntentSettling, "", nil
 	i.CreatedAt = l.now().Unix()
 	i.UpdatedAt = i.CreatedAt
 	return l.transact(ctx, func(tx *transaction) error {
-		if err := refuseIntent(ctx, tx, i); err != nil {
-			return err
+		known, err := intentOf(ctx, tx, byIntentKey, i.Network, i.Asset, i.From, i.Nonce)
+		switch {
+		case err == nil:
+			return &IntentExistsError{Existing: known}
+		case !errors.Is(err, ErrNoIntent):
+			return fmt.Errorf("looking for the intent: %w", err)
 		}
 		account, err := accountOf(ctx, tx, i.Offer, i.Account)
 		if err != nil {
 			return err
 		}
 		i.Rail, i.Testnet = account.Rail, account.Testnet
-		if i.ID, err = insertIntent(ctx, tx, i); err != nil {
-			return err
-		}
-		failpoint.Hit(failpoint.TransactionIntent)
-		if err := claimPaymentID(ctx, tx, i); err != nil {
-			return err
-		}
-		return addToTotals(ctx, tx, book.Sums{}.Change(Total{}, i.total()))
+		return commit(tx, i)
 	})
 }
 
-// refuseIntent finds the known intent, or the open one of the same payer on any
-// chain, that the new one would collide with.
-func refuseIntent(ctx context.Context, tx *transaction, i Intent) error {
-	// The equal authorization sorts before another that is open.
-	found, err := intentOf(ctx, tx, `(network = $1 AND asset = $2 AND payer = $3 AND nonce = $4)
-		OR (offer = $5 AND payer = $3 AND state = 'settling')
-		ORDER BY CASE WHEN network = $1 AND asset = $2 AND nonce = $4 THEN 0 ELSE 1 END, id LIMIT 1`,
-		i.Network, i.Asset, i.From, i.Nonce, i.Offer)
-	switch {
-	case errors.Is(err, ErrNoIntent):
-		return nil
-	case err != nil:
-		return fmt.Errorf("looking for the intent: %w", err)
-	case found.IntentKey == i.IntentKey:
-		return &IntentExistsError{Existing: found}
-	default:
-		return &ConflictError{Open: found}
-	}
-}
-
-func insertIntent(ctx context.Context, tx *transaction, i Intent) (id int64, err error) {
-	id, _, err = first(query(ctx, tx, scanValue[int64], `
+// insertIntent stores the row and gives it its ID.
+func insertIntent(ctx context.Context, tx *transaction, i *Intent) error {
+	id, _, err := first(query(ctx, tx, scanValue[int64], `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
 			tx, reason, evidence, created_at, updated_at)
@@ -74,9 +102,11 @@ func insertIntent(ctx context.Context, tx *transaction, i Intent) (id int64, err
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
 		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt))
 	if err != nil {
-		return 0, fmt.Errorf("inserting the intent: %w", err)
+		return fmt.Errorf("inserting the intent: %w", err)
 	}
-	return id, nil
+	i.ID = id
+	failpoint.Hit(failpoint.TransactionIntent)
+	return nil
 }
 
 // claimPaymentID takes the identifier over from a refused intent.
@@ -98,14 +128,37 @@ func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
 // SettleIntent records that an intent was paid, by EvidenceFacilitator or
 // EvidenceChain. Repeating it changes nothing; an answer that is stored and
 // evidence of the chain are never overwritten. A refused intent is settled by
-// the chain alone. Errors: ErrNoIntent, ErrIntentState.
-func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, transaction string, answer []byte, evidence string) error {
+// the chain alone. Errors: ErrNoIntent, ErrIntentState, and ErrTransaction for
+// a claim of a transaction that another intent of the network names.
+func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, answer []byte, evidence string) error {
 	if evidence != EvidenceFacilitator && evidence != EvidenceChain {
 		return fmt.Errorf("unknown evidence %q of an intent", evidence)
 	}
-	return l.changeIntent(ctx, key, func(i *Intent) error {
-		return i.settle(transaction, answer, evidence)
+	return l.changeIntentIn(ctx, key, func(tx *transaction, i *Intent) error {
+		if evidence == EvidenceFacilitator && i.State == IntentSettling {
+			if err := claimTransaction(ctx, tx, *i, hash); err != nil {
+				return err
+			}
+		}
+		return i.settle(hash, answer, evidence)
 	})
+}
+
+// claimTransaction refuses a transaction that another intent names. Claims are
+// committed one after the other.
+func claimTransaction(ctx context.Context, tx *transaction, i Intent, hash string) error {
+	if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
+		return err
+	}
+	_, err := intentOf(ctx, tx, `network = $1 AND tx = $2 AND tx <> '' AND id <> $3 LIMIT 1`, i.Network, hash, i.ID)
+	switch {
+	case err == nil:
+		return ErrTransaction
+	case errors.Is(err, ErrNoIntent):
+		return nil
+	default:
+		return err
+	}
 }
 
 func (i *Intent) settle(transaction string, answer []byte, evidence string) error {
@@ -153,7 +206,7 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 		if i.Owner != owner && i.LeaseUntil > l.now().Unix() {
 			return errLeaseHeld
 		}
-		i.Owner, i.LeaseUntil = owner, lease
+		i.Owner, i.LeaseUntil, i.lookAt = owner, lease, max(lease, l.now().Unix())+untilLook(i.CreatedAt, l.now(), longestOpen)
 		if transaction != "" {
 			i.Transaction = transaction
 		}
@@ -196,19 +249,27 @@ func (i *Intent) reopen(reason string) {
 		return
 	}
 	i.State, i.Evidence, i.Reason = IntentSettling, "", reason
-	i.Answer, i.Owner, i.LeaseUntil, i.reopened = nil, "", 0, true
+	i.Answer, i.Owner, i.LeaseUntil, i.lookAt, i.reopened = nil, "", 0, 0, true
 }
 
 // changeIntent runs f on the stored intent and stores the outcome.
 func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent) error) error {
+	return l.changeIntentIn(ctx, key, func(_ *transaction, i *Intent) error { return f(i) })
+}
+
+// changeIntentIn is changeIntent for what needs more of the ledger.
+func (l *Ledger) changeIntentIn(ctx context.Context, key IntentKey, f func(*transaction, *Intent) error) error {
 	return l.transact(ctx, func(tx *transaction) error {
 		old, err := intentByKey(ctx, tx, key.Canonical())
 		if err != nil {
 			return err
 		}
 		next := old
-		if err := f(&next); err != nil {
+		if err := f(tx, &next); err != nil {
 			return err
+		}
+		if reflect.DeepEqual(old, next) {
+			return nil
 		}
 		delta := book.Sums{}
 		if err := updateIntent(ctx, tx, delta, old, next, l.now().Unix()); err != nil {
@@ -223,9 +284,10 @@ func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, ne
 	delta.Change(old.total(), next.total())
 	_, err := tx.exec(ctx, "updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
-			updated_at = $8, reopened = $9, facilitator = $10 WHERE id = $11`,
+			updated_at = $8, reopened = $9, facilitator = $10, doubt = $11, told_at = $12, turned_until = $13, look_at = $14
+		WHERE id = $15`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
-		now, next.reopened, next.Facilitator, next.ID)
+		now, next.reopened, next.Facilitator, next.Doubt, next.ToldAt, next.TurnedUntil, next.lookAt, next.ID)
 	return err
 }
 

@@ -72,7 +72,7 @@ func TestPostgresInstancesSettleOneAuthorizationOfAPayerAtATime(t *testing.T) {
 				switch {
 				case err == nil:
 					won.Add(1)
-				case errors.As(err, &conflict) && conflict.Open.State == IntentSettling:
+				case errors.As(err, &conflict) && conflict.Other.State == IntentSettling:
 					held.Add(1)
 				default:
 					assert.NoError(t, err)

@@ -108,7 +108,7 @@ func TestTransferJoinsItsIntent(t *testing.T) {
 		got := mustIntent(t, l, key)
 		require.Equal(t, EvidenceChain, got.Evidence)
 		require.Equal(t, "0xa", got.Transaction)
-		unproven, err := l.SettledUnproven(t.Context(), testOffer, 0, 10)
+		unproven, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
 		require.NoError(t, err)
 		require.Empty(t, unproven)
 		requireConsistent(t, l)

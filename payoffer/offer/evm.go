@@ -68,7 +68,10 @@ func (u *USDC) Name() string { return u.name }
 func (u *USDC) Test() bool { return u.Network.Test }
 
 // AmountAtomic is the price in the token's atomic units (10^-6 USDC).
-func (u *USDC) AmountAtomic() string { return strconv.FormatInt(int64(u.amount)*atomicPerCent, 10) }
+func (u *USDC) AmountAtomic() string { return strconv.FormatInt(u.Atomic(), 10) }
+
+// Atomic is the price in atomic units.
+func (u *USDC) Atomic() int64 { return int64(u.amount) * atomicPerCent }
 
 // Account names where this rail's money arrives, in lower case:
 // "eip155:<chain>/erc20:<token>/<payTo>" (CAIP-19 and the address).

@@ -52,7 +52,7 @@ func (s *Server) getQuote() http.HandlerFunc {
 // postQuote always answers 402. A payment sent here is neither read nor kept.
 func (s *Server) postQuote(r *http.Request) *response {
 	if hasPayment(r.Header) {
-		return s.paymentRequired(s.Payments.Refusal("nothing was charged: this address only quotes; send the payment to POST " +
+		return s.paymentRequired(s.Payments.Refusal("this address only quotes, and nothing was charged here; send the payment to POST " +
 			s.Offer.URL(offer.PathSponsor)))
 	}
 	return s.standing()
@@ -71,9 +71,9 @@ func hasPayment(h http.Header) bool {
 // drained reads the body away, so that the connection can be used again, and
 // answers 413 for one that is too large.
 func (s *Server) drained(next answer) http.HandlerFunc {
-	tooLarge := s.problem(problemTooLarge, "A body of more than 64 KiB is not read, and nothing was charged. Send a smaller one or none.")
+	tooLarge := s.problem(problemTooLarge, "A body of more than 64 KiB is not read, and no payment was sent. Send a smaller one or none.")
 	unread := s.problem(problemBody,
-		"The body ended early or is not framed as HTTP wants it, and nothing was charged. Send the request again.")
+		"The body ended early or is not framed as HTTP wants it, and no payment was sent. Send the request again.")
 	return func(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if r.ContentLength != 0 {

@@ -47,8 +47,8 @@ func (s *Server) table() []route {
 		{get, offer.PathInvoice, negotiate(invoice, page, variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})},
 		{get, offer.PathSkill, s.document(document.Skill(o))},
 		{get, offer.PathSponsor, s.howToSponsor()},
-		{post, offer.PathSponsor, s.drained(s.sponsor)},
-		{post, offer.PathMCP, s.agent()},
+		{post, offer.PathSponsor, written(s.drained(s.sponsor))},
+		{post, offer.PathMCP, written(s.agent())},
 		{get, offer.PathReceived, answer(s.received)},
 
 		{get, offer.PathMethods, negotiate(invoice, page)},

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -74,14 +76,13 @@ func (s *Server) outcome(o x402.Outcome) *response {
 		return s.paymentRequired(s.Payments.Refusal(reason), paymentResponse(o)...)
 	case x402.Malformed:
 		return s.failed(problemMalformed, o,
-			"Nothing was charged. Send "+x402.HeaderSignature+" as the base64 of a PaymentPayload, as the quote describes it.")
+			"It was not sent. Send "+x402.HeaderSignature+" as the base64 of a PaymentPayload, as the quote describes it.")
 	case x402.Conflict:
-		return s.failed(problemConflict, o,
-			"This payload was not sent; another one before it may have been charged. Send that first one again, and sign no new one.")
+		return s.failed(problemConflict, o, "")
 	case x402.Limited:
-		return s.failed(problemTooManyTries, o, "Nothing was charged. "+again+".")
+		return s.failed(problemTooManyTries, o, again+".")
 	case x402.Unavailable:
-		return s.failed(problemSettlement, o, "Nothing was charged. "+again+".")
+		return s.failed(problemSettlement, o, again+".")
 	default:
 		// Open, and whatever is not known to be something else.
 		return s.failed(problemOpen, o, "You may have been charged. "+again+"; do not sign a new one.")
@@ -98,8 +99,10 @@ type paid struct {
 	Network     string    `json:"network" jsonschema:"The chain, in the words of the version that the payment has."`
 	Transaction string    `json:"transaction" jsonschema:"The transaction's hash."`
 	Payer       string    `json:"payer"`
-	ReceiptURL  string    `json:"receiptUrl" jsonschema:"Where the receipt appears once it is confirmed."`
-	Description string    `json:"description" jsonschema:"What the answer means."`
+	// Authorization is the nonce of the one that was charged.
+	Authorization string `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
+	ReceiptURL    string `json:"receiptUrl" jsonschema:"Where the receipt appears once it is confirmed."`
+	Description   string `json:"description" jsonschema:"What the answer means."`
 }
 
 func (s *Server) settled(o x402.Outcome) *response {
@@ -109,9 +112,9 @@ func (s *Server) settled(o x402.Outcome) *response {
 	}
 	body := paid{
 		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
-		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer,
+		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer, Authorization: o.Intent,
 		ReceiptURL:  s.Offer.URL(offer.PathReceived),
-		Description: "The payment was taken. It counts as received once receiptUrl shows it confirmed.",
+		Description: strings.TrimSpace(o.Detail + " The payment was taken. It counts as received once receiptUrl shows it confirmed."),
 	}
 	return s.json(http.StatusOK, "private, no-store", body, paymentResponse(o)...)
 }
@@ -135,7 +138,23 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 		headers = append(headers, retryAfter(o.RetryAfter))
 	}
 	if o.Detail != "" {
-		remedy = sentence(o.Detail) + " " + remedy
+		remedy = strings.TrimSpace(sentence(o.Detail) + " " + remedy)
 	}
 	return s.explain(kind, problem{Detail: remedy, Reason: o.Reason, Intent: o.Intent}, headers...)
+}
+
+// written tells the payments when an answer that names a charge was written
+// whole, to a client that is still there.
+func written(next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx := x402.WithWritten(r.Context())
+		next.ServeHTTP(w, r.WithContext(ctx))
+		if !x402.Noted(ctx) {
+			return
+		}
+		err := http.NewResponseController(w).Flush()
+		if (err == nil || errors.Is(err, http.ErrNotSupported)) && ctx.Err() == nil {
+			x402.Written(ctx)
+		}
+	}
 }

@@ -76,10 +76,10 @@ func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
 		detail string
 	}{
 		{x402.Open, 503, "open-settlement", "7", "do not sign a new one"},
-		{x402.Unavailable, 503, "settlement-unavailable", "7", "Nothing was charged. Send the same payload again"},
-		{x402.Conflict, 409, "payment-conflict", "", "sign no new one"},
-		{x402.Malformed, 400, "malformed-payment", "", "Nothing was charged"},
-		{x402.Limited, 429, "too-many-attempts", "7", "Nothing was charged"},
+		{x402.Unavailable, 503, "settlement-unavailable", "7", "Send the same payload again"},
+		{x402.Conflict, 409, "payment-conflict", "", "The sentence."},
+		{x402.Malformed, 400, "malformed-payment", "", "It was not sent"},
+		{x402.Limited, 429, "too-many-attempts", "7", "Send the same payload again"},
 		{x402.Status(""), 503, "open-settlement", "7", "do not sign a new one"},
 	} {
 		w := newWorld(t)
@@ -94,7 +94,7 @@ func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
 		require.Equal(t, "urn:pay-offer:problem:"+tc.kind, body["type"])
 		require.Equal(t, float64(tc.code), body["status"])
 		require.Equal(t, "code", body["reason"])
-		require.Contains(t, body["detail"], "The sentence. ")
+		require.Contains(t, body["detail"], "The sentence.")
 		require.Contains(t, body["detail"], tc.detail)
 	}
 }

@@ -31,27 +31,28 @@ const (
 )
 
 // refusal says why nothing is charged: a code for programs and a sentence.
-type refusal struct{ reason, detail string }
+type refusal struct {
+	reason, detail string
+	// expired says that the authorization was good once.
+	expired bool
+}
 
 // check compares a payment with what this offer accepts, before anyone is
-// called. It returns the rail that the payment is for.
+// called, all but its times. It returns the rail that the payment is for.
 func (s *Service) check(p *payment) (*Rail, *refusal) {
 	rail := s.match(p)
 	if rail == nil {
-		return nil, &refusal{reasonRequirements, "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
+		return nil, &refusal{reason: reasonRequirements, detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
 	}
 	a := p.authorization
 	switch {
 	case !strings.EqualFold(a.To, rail.USDC.PayTo):
-		return nil, &refusal{reasonRecipient, "The authorization pays another address than 'payTo'."}
+		return nil, &refusal{reason: reasonRecipient, detail: "The authorization pays another address than 'payTo'."}
 	case a.Value != rail.USDC.AmountAtomic():
-		return nil, &refusal{reasonValue, "The authorization is for another amount than the price."}
+		return nil, &refusal{reason: reasonValue, detail: "The authorization is for another amount than the price."}
 	}
-	if refused := s.checkTimes(a); refused != nil {
-		return nil, refused
-	}
-	if len(p.signature) == 65 && !signedBy(p, rail) {
-		return nil, &refusal{reasonSignature, "The signature is not that of 'from' for this authorization, token and chain."}
+	if p.proven = len(p.signature) == minSignature && signedBy(p, rail); !p.proven && len(p.signature) == minSignature {
+		return nil, &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
 	}
 	return rail, nil
 }
@@ -63,11 +64,11 @@ func (s *Service) checkTimes(a authorization) *refusal {
 	deadline := integer(a.ValidBefore)
 	switch {
 	case integer(a.ValidAfter).Cmp(after(0)) > 0:
-		return &refusal{reasonEarly, "The authorization is not valid yet."}
+		return &refusal{reason: reasonEarly, detail: "The authorization is not valid yet."}
 	case deadline.Cmp(after(settleMargin)) < 0:
-		return &refusal{reasonLate, "The authorization has expired or expires within seconds; sign a new one."}
+		return &refusal{reasonLate, "The authorization has expired or expires within seconds; sign a new one.", true}
 	case deadline.Cmp(after(clockSlack+maxTimeoutSeconds*time.Second)) > 0:
-		return &refusal{reasonLate, fmt.Sprintf("The authorization is valid for too long; sign one for %d seconds.", maxTimeoutSeconds)}
+		return &refusal{reason: reasonLate, detail: fmt.Sprintf("The authorization is valid for too long; sign one for %d seconds.", maxTimeoutSeconds)}
 	}
 	return nil
 }

@@ -119,6 +119,7 @@ type settleReply struct {
 	Success     *bool  `json:"success"`
 	ErrorReason string `json:"errorReason"`
 	Transaction string `json:"transaction"`
+	Payer       string `json:"payer"`
 	Network     string `json:"network"`
 }
 

@@ -35,6 +35,7 @@ type book interface {
 	Ledger
 	Register(ctx context.Context, accounts ...ledger.Account) error
 	Receipts(ctx context.Context, offer string, before int64, limit int) ([]ledger.Receipt, error)
+	OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)
 }
 
 // setup says how a shop differs from the usual one.
@@ -52,6 +53,7 @@ type setup struct {
 	offerID      string
 	signer       Signer
 	former       func(account string) (Rail, bool)
+	clockWrong   func() bool
 }
 
 // shop is a Service with everything that it stands on.
@@ -135,6 +137,9 @@ func (c setup) withDefaults(t testing.TB) setup {
 	if c.former == nil {
 		c.former = func(string) (Rail, bool) { return Rail{}, false }
 	}
+	if c.clockWrong == nil {
+		c.clockWrong = func() bool { return false }
+	}
 	if c.ledger == nil {
 		c.ledger = openLedger(t)
 	}
@@ -148,7 +153,7 @@ func newShop(t testing.TB, c setup) *shop {
 	s := &shop{t: t, book: c.ledger, rails: rails, facilitators: c.made, logs: new(bytes.Buffer)}
 	config := Config{
 		Offer: o, Ledger: c.ledger, Limiter: c.limiter, Owner: c.owner, Own: func(string) bool { return false },
-		Former: c.former, Signer: c.signer, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		Former: c.former, Signer: c.signer, ClockWrong: c.clockWrong, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, f := range c.facilitators {
 		made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: c.timeout, Logger: config.Logger})
@@ -191,10 +196,18 @@ func (s *shop) Run(ctx context.Context) {
 	s.Service.Run(ctx)
 }
 
-// pay sends a payload and returns the outcome.
+// pay sends a payload and returns the outcome, which reaches the client.
 func (s *shop) pay(payload []byte) Outcome {
 	s.t.Helper()
-	return s.Pay(s.t.Context(), Attempt{Payload: payload, Client: "192.0.2.1"})
+	ctx := WithWritten(s.t.Context())
+	defer Written(ctx)
+	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
+}
+
+// payAndLeave sends a payload; the answer is lost on its way.
+func (s *shop) payAndLeave(payload []byte) Outcome {
+	s.t.Helper()
+	return s.Pay(WithWritten(s.t.Context()), Attempt{Payload: payload, Client: "192.0.2.1"})
 }
 
 // stored reads the intent of a payment; found is false without a row.
@@ -348,4 +361,13 @@ func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error
 		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// settlesOn has a facilitator put the Transfer of a buyer on a chain.
+func settlesOn(f *payoffertest.Facilitator, chain *payoffertest.Chain, b *buyer) {
+	f.OnBroadcast(func(payoffertest.Settlement) (string, error) {
+		transaction := "0xfac" + b.auth.Nonce[5:]
+		chain.Transfer(b.key(), transaction, 42_000_000, false)
+		return transaction, nil
+	})
 }

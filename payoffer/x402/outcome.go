@@ -15,15 +15,15 @@ type Status string
 const (
 	// Settled: the buyer was charged; Outcome.Response says how (HTTP 200).
 	Settled Status = "settled"
-	// Refused: nothing was charged and this payload will not be (402).
+	// Refused: this payload was not charged and will not be (402).
 	Refused Status = "refused"
 	// Open: sent to settlement, outcome unknown; the same payload must be
 	// sent again later, never a new one (503).
 	Open Status = "open"
-	// Unavailable: nothing was sent and nothing charged; try later (503).
+	// Unavailable: it was not sent; try later (503).
 	Unavailable Status = "unavailable"
-	// Conflict: the authorization or the payment identifier is in use by
-	// another payload (409).
+	// Conflict: it was not sent, for another payment is in the way, or what
+	// became of it before is not known (409).
 	Conflict Status = "conflict"
 	// Malformed: the payload cannot be read (400).
 	Malformed Status = "malformed"
@@ -54,14 +54,24 @@ type Outcome struct {
 	Evidence string
 	// AmountUSD is what a settled payment was worth when it was made, in cents.
 	AmountUSD offer.USD
-	// Intent names the open intent while the outcome is unknown.
+	// Intent is the nonce of the authorization that was charged, or that is open
+	// while the outcome is unknown: this attempt's own, or an earlier one of the
+	// same payer.
 	Intent string
 	// RetryAfter is when to ask again, with Open, Unavailable and Limited.
 	RetryAfter time.Duration
 }
 
-// retryOpen is when a client should ask again for an unknown outcome.
-const retryOpen = 10 * time.Second
+const (
+	// retryOpen is when a client should ask again for an unknown outcome.
+	retryOpen = 10 * time.Second
+	// retrySoon is when it should where a block or two decide.
+	retrySoon = 3 * time.Second
+)
+
+// ReasonOperator is the reason of an open payment that the operator has called
+// unpaid.
+const ReasonOperator = "operator_not_paid"
 
 // outcome answers a payment that is not settled.
 func (p *payment) outcome(status Status, reason, detail string) Outcome {
@@ -82,7 +92,7 @@ func (p *payment) unreadable() Outcome {
 // unavailable answers a payment that was not sent.
 func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
 	o := p.outcome(Unavailable, reason,
-		"The payment cannot be taken at the moment. It was not sent and nothing was charged; send the same payment again later.")
+		"The payment cannot be taken at the moment. It was not sent; send the same payment again later.")
 	o.RetryAfter = retryAfter
 	return o
 }
@@ -91,7 +101,10 @@ func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
 func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 	switch i.State {
 	case ledger.IntentSettled:
-		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i)}
+		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i), Intent: i.Nonce}
+		if i.IntentKey != p.key() {
+			o.Detail = "An earlier authorization of the same payer was charged, whose nonce is in 'authorization'; this one was not sent."
+		}
 		if i.Evidence == ledger.EvidenceChain {
 			o.Evidence = "seen"
 		}
@@ -100,7 +113,10 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		}
 		return o
 	case ledger.IntentRefused:
-		o := p.outcome(Refused, i.Reason, "This payment did not happen and cannot happen any more; nothing was charged. Sign a new one.")
+		o := p.outcome(Refused, i.Reason, "This payment did not happen and cannot happen any more."+nothingCharged+" Sign a new one.")
+		if i.Reason == ReasonOperator {
+			o.Detail = "The operator says that this payment did not happen. Sign a new one."
+		}
 		o.Response = &SettleResponse{ErrorReason: i.Reason, Network: networkIn(p.version, i.Network), Payer: i.From}
 		return o
 	default:

@@ -3,7 +3,6 @@ package x402
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -45,16 +44,23 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	if refused != nil {
 		return p.outcome(Refused, refused.reason, refused.detail)
 	}
-	candidates, rest := rail.candidates(p.version)
-	if len(candidates) == 0 {
-		return p.unavailable("facilitator_unavailable", rest)
-	}
 	if delay := s.Limiter.wait(a.Client, s.Now()); delay > 0 {
-		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts; nothing was charged. Send the same payment again later.")
+		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts; this one was not sent. Send the same payment again later.")
 		limited.RetryAfter = delay
 		return limited
 	}
-	return s.charge(ctx, p, rail, candidates, leave)
+	other, found, err := s.before(ctx, p, rail)
+	switch {
+	case err != nil:
+		return p.unreadable()
+	case found:
+		return s.behind(ctx, p, other)
+	}
+	funded, answer := s.look(ctx, p, rail)
+	if answer != nil {
+		return *answer
+	}
+	return s.charge(ctx, p, rail, funded, leave)
 }
 
 // replay answers a payload whose authorization the ledger knows.
@@ -66,9 +72,9 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && s.leased(intent); {
 		select {
 		case <-ctx.Done():
-			return p.outcomeOf(intent)
+			return s.told(ctx, p, intent, false)
 		case <-deadline:
-			return p.outcomeOf(intent)
+			return s.told(ctx, p, intent, false)
 		case <-time.After(pollWinner):
 		}
 		stored, known, err := s.Ledger.Intent(ctx, p.key())
@@ -81,7 +87,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		}
 		intent = stored
 	}
-	return p.outcomeOf(s.ensureAnswer(ctx, intent))
+	return s.told(ctx, p, s.ensureAnswer(ctx, intent), false)
 }
 
 // leased reports whether somebody is at work on the intent.
@@ -90,22 +96,24 @@ func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.Now().U
 // charge has a new payment verified by a facilitator, commits its intent and
 // submits it on a context of its own. committed is called when the ledger
 // knows the payment.
-func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates []*Facilitator, committed func()) Outcome {
+func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded bool, committed func()) Outcome {
+	candidates, rest := rail.candidates(p.version)
+	if len(candidates) == 0 {
+		return p.unavailable("facilitator_unavailable", rest)
+	}
 	request := facilitatorRequest{X402Version: p.version, PaymentPayload: p.raw, PaymentRequirements: rail.terms.in(p.version)}
-	facilitators, refused := s.verify(ctx, candidates, request)
+	facilitators, refused := s.verify(ctx, candidates, request, funded)
 	switch {
 	case refused != nil:
+		return s.declined(ctx, p, rail, *refused)
 	case len(facilitators) == 0:
-		_, rest := rail.candidates(p.version)
-		return p.unavailable("facilitator_unavailable", max(rest, retryOpen))
-	default:
-		refused = s.checkTimes(p.authorization) // a slow facilitator may have used its time up
-	}
-	if refused != nil {
-		return p.outcome(Refused, refused.reason, refused.detail)
+		return p.unavailable("facilitator_unavailable", retryOpen)
+	case s.checkTimes(p.authorization) != nil:
+		// A slow facilitator has used its time up.
+		return p.unavailable("facilitator_slow", retrySoon)
 	}
 	failpoint.Hit(failpoint.PayVerified)
-	intent := s.newIntent(p, rail, facilitators[0])
+	intent := s.newIntent(p, rail, facilitators[0].Host())
 	s.underWay.begin()
 	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
@@ -118,7 +126,12 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates
 	done := make(chan Outcome, 1)
 	go func() {
 		defer s.underWay.end()
-		done <- s.submit(context.WithoutCancel(ctx), p, rail, intent, facilitators)
+		settled, sent := s.submit(context.WithoutCancel(ctx), rail, intent, facilitators)
+		if !sent {
+			done <- p.unavailable("facilitator_unavailable", retryOpen)
+			return
+		}
+		done <- s.told(ctx, p, settled, true)
 	}()
 	select {
 	case outcome := <-done:
@@ -130,7 +143,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, candidates
 
 // verify asks facilitators in order until one replies. It returns that one and
 // those after it, none where nobody gave a usable reply.
-func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest) ([]*Facilitator, *refusal) {
+func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) ([]*Facilitator, *refusal) {
 	for i, f := range candidates {
 		if !f.health.admit(f.timeout) {
 			continue // another request tries it
@@ -142,7 +155,7 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 		case err != nil:
 			s.Logger.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
 		case !valid:
-			return nil, &refusal{reason, "The facilitator does not accept this payment; nothing was charged."}
+			return nil, &refusal{reason: reason, detail: "The facilitator does not accept this payment."}
 		default:
 			return candidates[i:], nil
 		}
@@ -150,18 +163,16 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 	return nil, nil
 }
 
-// newIntent is the ledger's row of a payment that was checked.
-func (s *Service) newIntent(p *payment, rail *Rail, f *Facilitator) ledger.Intent {
-	// The amount is ours and the deadline is bounded: both were checked.
-	amount, _ := strconv.ParseInt(p.authorization.Value, 10, 64)
-	validBefore, _ := strconv.ParseInt(p.authorization.ValidBefore, 10, 64)
+// newIntent is the ledger's row of a payment that was checked. facilitator is
+// the host of the one that is to settle it, "" for nobody.
+func (s *Service) newIntent(p *payment, rail *Rail, facilitator string) ledger.Intent {
 	cents := int64(s.Offer.Amount)
 	key := p.key()
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
-		Amount: amount, USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.raw, Requirement: rail.terms.in(p.version), Facilitator: f.Host(),
-		ValidBefore: validBefore, State: ledger.IntentSettling,
+		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
+		Payload: p.raw, Requirement: rail.terms.in(p.version), Facilitator: facilitator,
+		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
 		Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}
 }
@@ -175,13 +186,10 @@ func (s *Service) notCommitted(ctx context.Context, p *payment, err error) Outco
 	case errors.As(err, &exists):
 		return s.replay(ctx, p, exists.Existing)
 	case errors.As(err, &conflict):
-		o := p.outcome(Open, "payer_has_open_payment",
-			"Another payment of this payer is not decided yet; this one was not sent. Send the first one again to learn its outcome.")
-		o.Intent = conflict.Open.Nonce
-		return o
+		return s.behind(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):
 		return p.outcome(Conflict, "payment_identifier_in_use",
-			"The payment identifier belongs to another payment, which may have been charged; this one was not sent.")
+			"The payment identifier belongs to another payment, which may have been charged; this one was not sent. Send that one again, and sign no new one.")
 	default:
 		s.Logger.Error("payment not taken: the intent could not be committed", "error", err.Error())
 		return p.unavailable("ledger_unavailable", retryOpen)

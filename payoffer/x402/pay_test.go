@@ -183,7 +183,8 @@ func TestPayHoldsBackASecondPaymentOfAPayerWhileOneIsOpen(t *testing.T) {
 		require.Equal(t, Open, s.pay(first.v2(t)).Status)
 
 		got := s.pay(second.v2(t))
-		require.Equal(t, Open, got.Status)
+		require.Equal(t, Conflict, got.Status)
+		require.Zero(t, got.RetryAfter)
 		require.Equal(t, "payer_has_open_payment", got.Reason)
 		require.Equal(t, first.auth.Nonce, got.Intent)
 		require.Len(t, f.Calls(payoffertest.CallSettle), 1)
@@ -208,7 +209,7 @@ func TestPaymentIdentifiers(t *testing.T) {
 		s.requireState(dead, ledger.IntentRefused)
 
 		alive := newBuyer(2).named(id)
-		chain.Transfer(alive.key(), "0xfac"+alive.auth.Nonce[5:], 42_000_000, false)
+		settlesOn(f, chain, alive)
 		require.Equal(t, Settled, s.pay(alive.v2(t)).Status)
 		require.Equal(t, Settled, s.pay(alive.v2(t)).Status, "the same payload under the same identifier")
 
@@ -324,8 +325,7 @@ func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
 		b.auth.ValidBefore = fmt.Sprint(time.Now().Unix() + 20)
 		go func() { time.Sleep(15 * time.Second); f.Release() }()
 		got := s.pay(b.v2(t))
-		require.Equal(t, Refused, got.Status)
-		require.Equal(t, reasonLate, got.Reason)
+		require.Equal(t, Unavailable, got.Status)
 		require.Empty(t, f.Calls(payoffertest.CallSettle))
 		s.requireState(b, "")
 	})

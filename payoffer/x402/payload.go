@@ -30,6 +30,8 @@ type payment struct {
 	accepted      Requirements
 	authorization authorization
 	signature     []byte
+	// proven says that the signature was found to be the payer's, by check.
+	proven bool
 	// paymentID is the payment-identifier extension, or empty.
 	paymentID string
 }

@@ -52,6 +52,9 @@ type terms struct {
 	domain []byte
 }
 
+// amount is the price in atomic units.
+func (r *Rail) amount() int64 { return r.USDC.Atomic() }
+
 // in is the requirement object of an x402 version.
 func (t *terms) in(version int) json.RawMessage {
 	if version == 1 {

@@ -13,14 +13,10 @@ import (
 const (
 	// resolveEvery is how often open intents are looked for.
 	resolveEvery = 2 * time.Second
-	// resolvePage is how many intents are read at once, resolveBeside how many
+	// resolvePage is how many intents are taken at once, resolveBeside how many
 	// are looked at at the same time.
 	resolvePage   = 100
 	resolveBeside = 8
-	// resolveSoonest and resolveLatest bound the time between two looks at one
-	// intent, which is an eighth of its age.
-	resolveSoonest = 2 * time.Second
-	resolveLatest  = 2 * time.Minute
 )
 
 // Run resolves open intents and claims until ctx ends.
@@ -35,88 +31,70 @@ func (s *Service) Run(ctx context.Context) {
 }
 
 // Resolve looks once at every intent whose outcome is unknown and at every
-// claim: a settled intent that only a facilitator vouches for. What it looked
-// at lately has to wait. It is not for concurrent use.
+// claim: a settled intent that only a facilitator vouches for. What was looked
+// at lately has to wait, which the ledger knows. Where no chain is read nothing
+// can change but what may still be sent again. It is not for concurrent use.
 func (s *Service) Resolve(ctx context.Context) {
-	s.each(ctx, s.all(ctx, s.Ledger.OpenIntents), func(rail *Rail, i ledger.Intent) {
-		if !s.leased(i) && s.due(i, time.Unix(i.UpdatedAt, 0)) {
-			s.resolveOpen(ctx, rail, i)
+	if s.accounts == nil {
+		// Those that were removed from the configuration included.
+		accounts, err := s.Ledger.Accounts(ctx, s.Offer.ID)
+		if err != nil {
+			return // the ledger says so wherever it is needed
 		}
-	})
-	s.each(ctx, s.dueClaims(s.all(ctx, s.Ledger.SettledUnproven)), func(rail *Rail, i ledger.Intent) {
-		if rail.Chain != nil {
-			s.resolveClaim(ctx, rail, i)
-		}
-	})
-}
-
-// all reads a list of the offer's intents page by page: what only an operator
-// can decide must not hide what came after it. A ledger that cannot be read
-// says so wherever it is needed.
-func (s *Service) all(ctx context.Context, list func(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)) []ledger.Intent {
-	var all []ledger.Intent
-	for after := int64(0); ; {
-		page, err := list(ctx, s.Offer.ID, after, resolvePage)
-		all = append(all, page...)
-		if err != nil || len(page) < resolvePage {
-			return all
-		}
-		after = page[len(page)-1].ID
+		s.accounts = accounts
 	}
-}
-
-// each runs f on the intents of this offer, some at a time: one that waits for
-// a facilitator must not keep the others waiting.
-func (s *Service) each(ctx context.Context, intents []ledger.Intent, f func(*Rail, ledger.Intent)) {
-	var work sync.WaitGroup
-	defer work.Wait()
-	slots := make(chan struct{}, resolveBeside)
-	for _, i := range intents {
-		rail := s.railOf(i)
+	for _, account := range s.accounts {
+		rail := s.railOf(account.ID)
 		if rail == nil {
 			continue
 		}
+		sendable := int64(0)
+		if rail.Chain == nil {
+			sendable = s.Now().Add(settleMargin).Unix()
+		}
+		s.each(ctx, func() ([]ledger.IntentKey, error) {
+			return s.Ledger.DueOpen(ctx, s.Offer.ID, account.ID, sendable, resolvePage)
+		}, func(i ledger.Intent) { s.resolveOpen(ctx, rail, i) })
+		if rail.Chain != nil {
+			s.each(ctx, func() ([]ledger.IntentKey, error) {
+				return s.Ledger.TakeDueClaims(ctx, s.Offer.ID, account.ID, resolvePage)
+			}, func(i ledger.Intent) { s.resolveClaim(ctx, rail, i) })
+		}
+	}
+}
+
+// each runs f on the intents that are due, some at a time: one that waits for a
+// facilitator must not keep the others waiting. What is due besides a page is
+// due the next time too.
+func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, error), f func(ledger.Intent)) {
+	keys, err := due()
+	if err != nil {
+		return // the ledger says so wherever it is needed
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, resolveBeside)
+	for _, key := range keys {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			return
 		}
 		work.Go(func() {
 			defer func() { <-slots }()
-			f(rail, i)
+			if i, known, err := s.Ledger.Intent(ctx, key); err == nil && known {
+				f(i)
+			}
 		})
 	}
 }
 
-// due reports whether an intent is to be looked at again: often while it is
-// young, rarely when it is old.
-func (s *Service) due(i ledger.Intent, last time.Time) bool {
-	age := s.Now().Sub(time.Unix(i.CreatedAt, 0))
-	return s.Now().Sub(last) >= min(max(age/8, resolveSoonest), resolveLatest)
-}
-
-// dueClaims picks the claims that are due and remembers the look: a claim that
-// stays one is not written.
-func (s *Service) dueClaims(claims []ledger.Intent) []ledger.Intent {
-	before := s.looked
-	s.looked = make(map[ledger.IntentKey]time.Time, len(claims))
-	return slices.DeleteFunc(claims, func(i ledger.Intent) bool {
-		last := before[i.IntentKey] // long ago for one that is new
-		due := s.due(i, last)
-		if due {
-			last = s.Now()
-		}
-		s.looked[i.IntentKey] = last
-		return !due
-	})
-}
-
-// railOf finds the rail that an intent pays to, which may be one that the
-// configuration does not have any more.
-func (s *Service) railOf(i ledger.Intent) *Rail {
-	if n := slices.IndexFunc(s.Rails, func(rail Rail) bool { return rail.USDC.Account() == i.Account }); n >= 0 {
+// railOf finds the rail of an account, which may be one that the configuration
+// does not have any more.
+func (s *Service) railOf(account string) *Rail {
+	if n := slices.IndexFunc(s.Rails, func(rail Rail) bool { return rail.USDC.Account() == account }); n >= 0 {
 		return &s.Rails[n]
 	}
-	if rail, found := s.Former(i.Account); found {
+	if rail, found := s.Former(account); found {
 		return &rail
 	}
 	return nil
@@ -138,10 +116,6 @@ func (s *Service) repeatTo(rail *Rail, i ledger.Intent) *Facilitator {
 // identical payload is submitted again. With neither it waits for the
 // operator, and is not written.
 func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) {
-	f := s.repeatTo(rail, i)
-	if rail.Chain == nil && f == nil {
-		return
-	}
 	lease := leaseFor(rail)
 	s.underWay.begin()
 	defer s.underWay.end()
@@ -151,18 +125,21 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 		return // another instance was quicker, or it has been decided
 	}
 	failpoint.Hit(failpoint.ResolveLeased)
+	if rail.Chain != nil && i.Facilitator == "" {
+		s.resolveUnsent(ctx, rail, i)
+		return
+	}
 	if rail.Chain != nil {
-		proven, dead := s.askChain(ctx, rail.Chain, i)
+		proven, dead := s.askChain(ctx, rail, i)
 		if dead != "" {
-			if err := s.Ledger.RefuseIntent(ctx, i.IntentKey, dead); err != nil {
-				s.Logger.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
-			}
+			s.refuse(ctx, i, dead)
 		}
 		if proven || dead != "" {
 			return
 		}
 	}
-	if f = s.repeatTo(rail, i); f == nil {
+	f := s.repeatTo(rail, i)
+	if f == nil {
 		s.keepOpen(ctx, i, i.Transaction, i.Reason)
 		return
 	}
@@ -175,7 +152,7 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent) {
 	ctx, cancel := context.WithTimeout(ctx, leaseFor(rail))
 	defer cancel()
-	if _, dead := s.askChain(ctx, rail.Chain, i); dead == "" {
+	if _, dead := s.askChain(ctx, rail, i); dead == "" {
 		return
 	}
 	s.Logger.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
@@ -187,22 +164,22 @@ func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent)
 // askChain asks the chain what became of an intent and records the proof that
 // it finds. dead is the reason of a definite no, or "". A chain that cannot be
 // read says nothing.
-func (s *Service) askChain(ctx context.Context, chain Chain, i ledger.Intent) (proven bool, dead string) {
+func (s *Service) askChain(ctx context.Context, rail *Rail, i ledger.Intent) (proven bool, dead string) {
 	failpoint.Hit(failpoint.ResolveBeforeChain)
-	sighting, found, err := findTransfer(ctx, chain, i)
+	sighting, found, err := findTransfer(ctx, rail.Chain, i)
 	failpoint.Hit(failpoint.ResolveAfterChain)
 	switch {
 	case err != nil:
 		return false, ""
 	case found && s.wasSigned(i, sighting):
-		s.recordProof(ctx, i, sighting)
+		s.recordProof(ctx, rail, i, sighting)
 		return true, ""
 	case found && sighting.Final: // another Transfer has spent the nonce for good
 		return false, reasonValue
 	case found:
 		return false, ""
 	}
-	if dead, err = chain.Dead(ctx, i.IntentKey, i.ValidBefore); err != nil {
+	if dead, err = rail.Chain.Dead(ctx, i.IntentKey, i.ValidBefore); err != nil {
 		return false, ""
 	}
 	return false, dead

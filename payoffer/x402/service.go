@@ -59,8 +59,15 @@ type Ledger interface {
 	MoveIntent(ctx context.Context, key ledger.IntentKey, owner, facilitator string) error
 	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
-	OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)
-	SettledUnproven(ctx context.Context, offer string, after int64, limit int) ([]ledger.Intent, error)
+	AdoptIntent(ctx context.Context, i ledger.Intent, s ledger.Sighting) error
+	InTheWay(ctx context.Context, i ledger.Intent) (ledger.Intent, bool, error)
+	TurnAway(ctx context.Context, key ledger.IntentKey, until int64) (ledger.Intent, error)
+	DoubtIntent(ctx context.Context, key ledger.IntentKey) error
+	TellIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error
+	DueOpen(ctx context.Context, offer, account string, validAfter int64, limit int) ([]ledger.IntentKey, error)
+	TakeDueClaims(ctx context.Context, offer, account string, limit int) ([]ledger.IntentKey, error)
+	Accounts(ctx context.Context, offer string) ([]ledger.Account, error)
+	AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (ledger.Receipt, bool, error)
 	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
 }
 
@@ -82,8 +89,11 @@ type Config struct {
 	Own func(address string) bool
 	// Signer signs offers and receipts.
 	Signer Signer
-	Now    func() time.Time
-	Logger *slog.Logger
+	// ClockWrong says whether Now is proven to be wrong: times are judged by
+	// nobody then.
+	ClockWrong func() bool
+	Now        func() time.Time
+	Logger     *slog.Logger
 }
 
 // Service quotes and takes the payments of one offer.
@@ -98,8 +108,8 @@ type Service struct {
 	underWay inFlight
 	// recording holds the keys of the payments that are recorded later.
 	recording sync.Map
-	// looked says when Resolve last looked at a claim.
-	looked map[ledger.IntentKey]time.Time
+	// accounts are all that the offer ever had; nil until Resolve has read them.
+	accounts []ledger.Account
 }
 
 // New makes a Service and calls nobody. A rail without a facilitator is an

@@ -38,12 +38,13 @@ func leaseFor(rail *Rail) time.Duration {
 }
 
 // submit has a committed intent settled. The next facilitator is asked only
-// where the one before certainly did nothing.
-func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) Outcome {
+// where the one before certainly did nothing. sent is false where nobody was
+// reached: the intent is gone then, so that the same payload can come again.
+func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) (became ledger.Intent, sent bool) {
 	for _, f := range facilitators {
 		if f.Host() != intent.Facilitator {
 			if err := s.Ledger.MoveIntent(ctx, intent.IntentKey, s.Owner, f.Host()); err != nil {
-				return p.outcomeOf(intent)
+				return intent, true
 			}
 			intent.Facilitator = f.Host()
 		}
@@ -52,14 +53,9 @@ func (s *Service) submit(ctx context.Context, p *payment, rail *Rail, intent led
 			s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
 			continue
 		}
-		return p.outcomeOf(s.conclude(ctx, rail, intent, f, reply, err))
+		return s.conclude(ctx, rail, intent, f, reply, err), true
 	}
-	// Nobody was reached: the payment was not sent, and stays unknown to the
-	// ledger, so that the same payload can be sent again.
-	if err := s.Ledger.WithdrawIntent(ctx, intent.IntentKey, s.Owner); err != nil {
-		return p.outcomeOf(intent)
-	}
-	return p.unavailable("facilitator_unavailable", retryOpen)
+	return intent, s.Ledger.WithdrawIntent(ctx, intent.IntentKey, s.Owner) != nil
 }
 
 // conclude turns a facilitator's reply into what the ledger knows. Only a
@@ -79,7 +75,7 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 		return s.keepOpen(ctx, intent, transaction, reply.ErrorReason)
 	}
 	if rail.Chain == nil {
-		return s.recordClaim(ctx, rail, intent)
+		return s.recordClaim(ctx, rail, intent, reply.Payer)
 	}
 	failpoint.Hit(failpoint.ProofBefore)
 	sighting, found, err := s.awaitProof(ctx, rail.Chain, intent)
@@ -88,14 +84,14 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 	case err != nil:
 		// The chain cannot be read now; the facilitator's word is a claim.
 		s.Logger.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
-		return s.recordClaim(ctx, rail, intent)
+		return s.recordClaim(ctx, rail, intent, reply.Payer)
 	case found && !s.wasSigned(intent, sighting):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
 		s.Logger.Error("facilitator reported a settlement that the chain does not show", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
 		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}
-	return s.recordProof(ctx, intent, sighting)
+	return s.recordProof(ctx, rail, intent, sighting)
 }
 
 // awaitProof waits a little for the transaction to reach the node that we read.
@@ -139,32 +135,66 @@ func isNetwork(name, caip2 string) bool {
 	return name == caip2 || name == networkIn(1, caip2)
 }
 
-// recordClaim records a facilitator's success without proof. Where a chain is
-// read it may still show that the claim is false: a receipt is signed once it
-// is proven.
-func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent) ledger.Intent {
-	i.State, i.Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
-	if rail.Chain == nil {
-		i.Answer = s.answer(i)
+// recordClaim records a facilitator's success without proof. payer is whom the
+// facilitator names as such, if it does. What cannot be true of this payment is
+// no claim: where no chain is read, the operator finds out. Where one is read
+// it may still show that the claim is false: a receipt is signed once it is
+// proven.
+func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, payer string) ledger.Intent {
+	switch {
+	case i.Transaction == zeroWord:
+		return s.keepOpen(ctx, i, "", "transaction_zero")
+	case payer != "" && !strings.EqualFold(payer, i.From):
+		return s.keepOpen(ctx, i, i.Transaction, "transaction_of_another_payer")
 	}
-	s.record(ctx, i, func(ctx context.Context) error {
-		return s.Ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, i.Answer, i.Evidence)
-	})
-	return i
+	claim := i
+	claim.State, claim.Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
+	if rail.Chain == nil {
+		claim.Answer = s.answer(claim)
+	}
+	store := func(ctx context.Context) error {
+		return s.Ledger.SettleIntent(ctx, claim.IntentKey, claim.Transaction, claim.Answer, claim.Evidence)
+	}
+	err := s.record(ctx, claim, store)
+	switch {
+	case errors.Is(err, ledger.ErrTransaction):
+		return s.keepOpen(ctx, i, "", "transaction_of_another_payment")
+	case err != nil && rail.Chain == nil:
+		s.recordLater(ctx, claim, store)
+	}
+	return claim
 }
 
 // recordProof records the Transfer that an authorization made, and with it the
-// intent as settled.
-func (s *Service) recordProof(ctx context.Context, i ledger.Intent, sighting ledger.Sighting) ledger.Intent {
-	i.State, i.Evidence, i.Transaction = ledger.IntentSettled, ledger.EvidenceChain, sighting.Transaction
-	i.Answer = s.answer(i)
-	sighting.Via, sighting.Own = "x402", i.Own
-	sighting.Intent, sighting.Answer = &i.IntentKey, i.Answer
-	s.record(ctx, i, func(ctx context.Context) error {
+// intent as settled. When the ledger does not take it the chain is asked again:
+// a Transfer that has left it is not recorded. What stays open then is resolved
+// by the chain later.
+func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, sighting ledger.Sighting) ledger.Intent {
+	proven, gone := i, errors.New("the transaction has left the chain")
+	proven.State, proven.Evidence, proven.Transaction = ledger.IntentSettled, ledger.EvidenceChain, sighting.Transaction
+	proven.Answer = s.answer(proven)
+	again := false
+	err := s.record(ctx, proven, func(ctx context.Context) error {
+		if again {
+			var found bool
+			var err error
+			if sighting, found, err = rail.Chain.Prove(ctx, i.IntentKey, proven.Transaction); err != nil {
+				return err
+			}
+			if !found {
+				return gone
+			}
+		}
+		again = true
+		sighting.Via, sighting.Own = "x402", i.Own
+		sighting.Intent, sighting.Answer = &i.IntentKey, proven.Answer
 		_, err := s.Ledger.Record(ctx, nil, sighting)
 		return err
 	})
-	return i
+	if errors.Is(err, gone) {
+		return s.keepOpen(ctx, i, i.Transaction, "transaction_not_found")
+	}
+	return proven
 }
 
 // answer is what is stored for the buyer of a settled intent, in version 2
@@ -193,45 +223,56 @@ func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Inte
 	return i
 }
 
-// record stores that a payment was charged. The buyer is told so even when it
-// fails: the open intent is then recorded later, or resolved.
-func (s *Service) record(ctx context.Context, i ledger.Intent, store func(context.Context) error) {
+// record stores that a payment was charged, in a few attempts. The buyer is
+// told so even when it fails.
+func (s *Service) record(ctx context.Context, i ledger.Intent, store func(context.Context) error) error {
 	failpoint.Hit(failpoint.RecordBefore)
 	err := store(ctx)
-	for try := 0; err != nil && ctx.Err() == nil && try < recordRetries; try++ {
+	for try := 0; err != nil && !errors.Is(err, ledger.ErrTransaction) && ctx.Err() == nil && try < recordRetries; try++ {
 		time.Sleep(recordFirst << try)
 		err = store(ctx)
 	}
 	if err == nil {
 		failpoint.Hit(failpoint.RecordAfter)
-		return
+		return nil
 	}
-	s.Logger.Error("a settled payment could not be recorded; it stays open and is recorded later",
+	s.Logger.Error("a settled payment could not be recorded; it stays open",
 		"network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce, "error", err.Error())
+	return err
+}
+
+// recordLater goes on in the background until the ledger takes a claim, or is
+// closed: without a chain nobody else could tell that it was settled.
+func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(context.Context) error) {
 	if _, busy := s.recording.LoadOrStore(i.IntentKey, true); busy {
 		return
 	}
+	ctx = context.WithoutCancel(ctx)
 	s.underWay.begin()
 	go func() {
 		defer s.underWay.end()
 		defer s.recording.Delete(i.IntentKey)
-		s.recordLater(context.WithoutCancel(ctx), i, store)
+		for wait := recordLaterFirst; ; wait = min(2*wait, recordLaterMost) {
+			time.Sleep(wait) // ctx has no end
+			err := store(ctx)
+			switch {
+			case err == nil:
+				s.Logger.Info("a settled payment was recorded late", "network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce)
+				return
+			case errors.Is(err, ledger.ErrNotOpen), errors.Is(err, ledger.ErrNoIntent), errors.Is(err, ledger.ErrIntentState), errors.Is(err, ledger.ErrTransaction):
+				return
+			}
+		}
 	}()
 }
 
-// recordLater goes on until the ledger takes the payment, or is closed: without
-// a chain nobody else could tell that it was settled.
-func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(context.Context) error) {
-	for wait := recordLaterFirst; ; wait = min(2*wait, recordLaterMost) {
-		time.Sleep(wait) // ctx has no end
-		err := store(ctx)
-		switch {
-		case err == nil:
-			s.Logger.Info("a settled payment was recorded late", "network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce)
-			return
-		case errors.Is(err, ledger.ErrNotOpen), errors.Is(err, ledger.ErrNoIntent), errors.Is(err, ledger.ErrIntentState):
-			return
-		}
+// zeroWord is the hash of no transaction.
+const zeroWord = "0x0000000000000000000000000000000000000000000000000000000000000000"
+
+// refuse records a definite no.
+func (s *Service) refuse(ctx context.Context, i ledger.Intent, reason string) {
+	if err := s.Ledger.RefuseIntent(ctx, i.IntentKey, reason); err != nil {
+		s.Logger.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
 	}
 }
 

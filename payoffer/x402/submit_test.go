@@ -237,7 +237,7 @@ func TestSettleWithAChain(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T) {
 			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 			f.Script(settleCall, c.reply)
-			c.chain(chain, b)
+			f.OnBroadcast(func(payoffertest.Settlement) (string, error) { c.chain(chain, b); return hash(b), nil })
 			s := newShop(t, setup{facilitators: one(f), chain: chain})
 			got := s.pay(b.v2(t))
 			require.Equal(t, c.status, got.Status, got.Detail)

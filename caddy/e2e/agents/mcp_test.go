@@ -45,7 +45,7 @@ func (r toolResult) requireQuote(t testing.TB) {
 	require.True(t, r.IsError)
 	terms := r.terms(t)
 	require.False(t, terms.Paid)
-	require.Contains(t, terms.Error, "nothing was charged")
+	require.Contains(t, terms.Error, "charges nothing")
 	rails := make(map[string]bool)
 	for _, method := range terms.Methods {
 		rails[method.Rail] = true

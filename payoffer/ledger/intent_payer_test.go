@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// next is the payer's next authorization, which ends at until.
+func next(nonce string, until int64, id string) Intent {
+	i := testIntent("0xaa", nonce)
+	i.ValidBefore, i.PaymentID = until, id
+	return i
+}
+
+// requireInTheWay asks both who only looks and who inserts; "" is for nothing.
+func requireInTheWay(t *testing.T, l *Ledger, nonce string, i Intent) {
+	t.Helper()
+	other, found, err := l.InTheWay(t.Context(), i)
+	require.NoError(t, err)
+	require.Equal(t, nonce != "", found)
+	require.Equal(t, nonce, other.Nonce)
+	err = l.InsertIntent(t.Context(), i)
+	if nonce == "" {
+		require.NoError(t, err)
+		require.NoError(t, l.WithdrawIntent(t.Context(), i.IntentKey, i.Owner))
+		return
+	}
+	var conflict *ConflictError
+	require.ErrorAs(t, err, &conflict)
+	require.Equal(t, nonce, conflict.Other.Nonce)
+	_, known, err := l.Intent(t.Context(), i.IntentKey)
+	require.NoError(t, err)
+	require.False(t, known, "it left no row")
+}
+
+func TestAChargeProtectsAPayerInDoubt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		tell := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
+			return func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.TellIntent(ctx, key, atOnce)) }
+		}
+		doubt := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.DoubtIntent(ctx, key)) }
+		pass := func(seconds int64) func(*testing.T, *Ledger, *testClock) {
+			return func(_ *testing.T, _ *Ledger, c *testClock) { c.unix += seconds }
+		}
+		type steps []func(*testing.T, *Ledger, *testClock)
+		for name, c := range map[string]struct {
+			steps     steps
+			protected bool
+		}{
+			"never told":                             {steps{pass(100_000)}, true},
+			"told at once":                           {steps{tell(true)}, false},
+			"told at once, then told again":          {steps{tell(true), tell(false)}, false},
+			"told late":                              {steps{tell(false)}, true},
+			"told late, less than two minutes ago":   {steps{tell(false), pass(119)}, true},
+			"told late, two minutes ago":             {steps{tell(false), pass(120)}, false},
+			"told late again later":                  {steps{tell(false), pass(119), tell(false), pass(1)}, false},
+			"in doubt, then told by the first":       {steps{doubt, tell(true), pass(119)}, true},
+			"in doubt, told two minutes ago":         {steps{doubt, tell(true), pass(120)}, false},
+			"told at once, then in doubt":            {steps{tell(true), pass(1_000), doubt, pass(1_000)}, true},
+			"told at once, then in doubt, then told": {steps{tell(true), doubt, tell(false), pass(120)}, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, clock := d.ledger(t)
+				require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
+				require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+				for _, step := range c.steps {
+					step(t, l, clock)
+				}
+				want := ""
+				if c.protected {
+					want = "0x01"
+				}
+				requireInTheWay(t, l, want, next("0x02", 200_000, ""))
+				requireInTheWay(t, l, "", next("0x03", 200_000, "a-purchase-of-its-own"))
+				other := next("0x02", 200_000, "")
+				other.From = "0xbb"
+				requireInTheWay(t, l, "", other)
+				requireConsistent(t, l)
+			})
+		}
+	})
+}
+
+func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")))
+		requireInTheWay(t, l, "0x01", next("0x02", 1_400, ""))
+		requireInTheWay(t, l, "0x01", next("0x03", 1_400, "order-2"))
+		for _, until := range []int64{1_400, 1_350} {
+			now, err := l.TurnAway(ctx, key, until)
+			require.NoError(t, err)
+			require.Equal(t, IntentSettling, now.State)
+		}
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+		require.NoError(t, l.TellIntent(ctx, key, true))
+		clock.unix += 1_000_000
+
+		requireInTheWay(t, l, "0x01", next("0x02", 1_400, ""))
+		requireInTheWay(t, l, "0x01", next("0x02", 1_400, "order-1"))
+		requireInTheWay(t, l, "", next("0x02", 1_401, ""))
+		requireInTheWay(t, l, "", next("0x03", 1_400, "order-2"))
+
+		// Where the first was not charged, the others are payments of their own.
+		_, err := l.TurnAway(ctx, testIntent("0xaa", "0x04").IntentKey, 1_400)
+		require.ErrorIs(t, err, ErrNoIntent)
+		refused := next("0x05", 2_000_000, "")
+		require.NoError(t, l.InsertIntent(ctx, refused))
+		now, err := l.TurnAway(ctx, refused.IntentKey, 2_000_001)
+		require.NoError(t, err)
+		require.EqualValues(t, 2_000_001, now.TurnedUntil)
+		require.NoError(t, l.RefuseIntent(ctx, refused.IntentKey, "expired"))
+		requireInTheWay(t, l, "", next("0x06", 2_000_001, ""))
+		requireConsistent(t, l)
+	})
+}
+
+func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx, first, second := t.Context(), testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x02").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xbb", "0x02")))
+		require.NoError(t, l.SettleIntent(ctx, first, "0x1", nil, EvidenceFacilitator))
+		require.NoError(t, l.SettleIntent(ctx, first, "0x1", nil, EvidenceFacilitator), "again")
+		require.ErrorIs(t, l.SettleIntent(ctx, second, "0x1", []byte(`{}`), EvidenceFacilitator), ErrTransaction)
+		got := mustIntent(t, l, second)
+		require.Equal(t, IntentSettling, got.State)
+		require.Nil(t, got.Answer)
+		require.NoError(t, l.SettleIntent(ctx, second, "0x1", nil, EvidenceChain), "one transaction may move money twice")
+		requireConsistent(t, l)
+	})
+}
+
+func TestAnAdoptedPaymentIsSettledWithItsTransfer(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx := t.Context()
+		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")), "another one of the payer is open")
+		adopted := next("0x02", 1_300, "order-1")
+		transfer := chainSighting("0xa", StatusConfirmed)
+		transfer.Answer = []byte(`{"a":1}`)
+		require.NoError(t, l.AdoptIntent(ctx, adopted, transfer))
+		got := mustIntent(t, l, adopted.IntentKey)
+		require.Equal(t, IntentSettled, got.State)
+		require.Equal(t, EvidenceChain, got.Evidence)
+		require.Equal(t, transfer.Transaction, got.Transaction)
+		require.JSONEq(t, `{"a":1}`, string(got.Answer))
+		receipts, err := l.Receipts(ctx, testOffer, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, receipts, 1)
+		require.Equal(t, got.ID, *receipts[0].IntentID)
+		require.ErrorAs(t, l.AdoptIntent(ctx, adopted, transfer), new(*IntentExistsError))
+		requireConsistent(t, l)
+
+		// The transaction leaves the chain: unknown again, beside the other one.
+		transfer.State = StatusDropped
+		mustRecord(t, l, transfer)
+		require.Equal(t, IntentSettling, mustIntent(t, l, adopted.IntentKey).State)
+		requireConsistent(t, l)
+	})
+}

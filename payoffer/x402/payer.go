@@ -1,0 +1,81 @@
+package x402
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// A client that does not know what became of its payment may sign another one.
+// The payments of one payer are therefore looked at together: while one is not
+// decided no other is sent, and one that was charged answers for the others
+// until its payer was told.
+
+// before finds the payment that is in the way of a new one whose signature was
+// proven here. A stranger learns nothing from a signature that nobody made.
+func (s *Service) before(ctx context.Context, p *payment, rail *Rail) (other ledger.Intent, found bool, err error) {
+	if !p.proven {
+		return ledger.Intent{}, false, nil
+	}
+	return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
+}
+
+// behind answers a payment that another one is in the way of. The other one
+// remembers it, so that it is never charged besides, unless it says that it is
+// a purchase of its own.
+func (s *Service) behind(ctx context.Context, p *payment, other ledger.Intent) Outcome {
+	if p.proven && (p.paymentID == "" || p.paymentID == other.PaymentID) {
+		now, err := s.Ledger.TurnAway(ctx, other.IntentKey, p.validBefore())
+		if err != nil {
+			return p.unreadable()
+		}
+		other = now
+	}
+	switch other.State {
+	case ledger.IntentSettled:
+		return s.told(ctx, p, s.ensureAnswer(ctx, other), false)
+	case ledger.IntentRefused: // at this moment
+		return p.unavailable("payer_had_open_payment", retrySoon)
+	default:
+		o := p.outcome(Conflict, "payer_has_open_payment",
+			"Another payment of this payer is not decided yet; this one was not sent. Send the first one again, whose nonce is in 'intent', to learn its outcome, and sign no new one.")
+		o.Intent = other.Nonce
+		return o
+	}
+}
+
+// told answers a payment by what the ledger knows of an intent: its own, or one
+// that was charged in its place. A payer who has to wait is in doubt until a
+// 200 that names the charge was written. atOnce says that this answers the
+// request that brought the intent.
+func (s *Service) told(ctx context.Context, p *payment, i ledger.Intent, atOnce bool) Outcome {
+	switch {
+	case i.State == ledger.IntentSettling && !atOnce && !(i.Doubt && i.ToldAt == 0):
+		s.note(i, s.Ledger.DoubtIntent(ctx, i.IntentKey))
+	case i.State == ledger.IntentSettled && i.ToldAt == 0:
+		onWritten(ctx, func() {
+			ctx := context.WithoutCancel(ctx)
+			s.note(i, s.Ledger.TellIntent(ctx, i.IntentKey, atOnce))
+		})
+	}
+	return p.outcomeOf(i)
+}
+
+// note logs that the ledger did not take what its payer was told: the charge
+// goes on answering for the payer then.
+func (s *Service) note(i ledger.Intent, err error) {
+	if err != nil {
+		s.Logger.Warn("what the payer of a payment was told could not be recorded", "network", i.Network, "nonce", i.Nonce, "error", err.Error())
+	}
+}
+
+// validBefore is the end of the authorization in Unix seconds, which may be
+// beyond all time.
+func (p *payment) validBefore() int64 {
+	end, err := strconv.ParseInt(p.authorization.ValidBefore, 10, 64)
+	if err != nil {
+		return 1<<63 - 1
+	}
+	return end
+}

@@ -1,0 +1,174 @@
+package x402
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// signed is another authorization of the buyer, signed now.
+func signed(nonce int) *buyer { return newBuyer(nonce) }
+
+// requireChargedBy requires a 200 that names an authorization.
+func requireChargedBy(t *testing.T, b *buyer, got Outcome) {
+	t.Helper()
+	require.Equal(t, Settled, got.Status, got.Detail)
+	require.Equal(t, strings.ToLower(b.auth.Nonce), got.Intent)
+	require.Equal(t, "0xfac"+b.auth.Nonce[5:], got.Response.Transaction)
+}
+
+// inDoubt is a shop whose buyer has sent one payment and was told to wait.
+func inDoubt(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffertest.Facilitator, *buyer) {
+	t.Helper()
+	f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+	settlesOn(f, chain, a)
+	f.Script(settleCall, answerLost, payoffertest.FacilitatorReply{})
+	s := newShop(t, setup{facilitators: one(f), chain: chain})
+	got := s.pay(payload(a))
+	require.Equal(t, Open, got.Status)
+	require.Equal(t, a.auth.Nonce, got.Intent)
+	return s, f, a
+}
+
+func TestAPayerInDoubtIsChargedOnce(t *testing.T) {
+	for name, payload := range map[string]func(*testing.T) func(*buyer) []byte{
+		"version 2": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v2(t) } },
+		"version 1": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v1(t) } },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			of := payload(t)
+			s, f, a := inDoubt(t, of)
+			b := signed(2)
+			for range 3 {
+				got := s.pay(of(b))
+				require.Equal(t, Conflict, got.Status)
+				require.Zero(t, got.RetryAfter)
+				require.Equal(t, a.auth.Nonce, got.Intent)
+				require.False(t, saysNothingCharged(got))
+			}
+			s.run(20 * time.Second) // and it is settled
+
+			requireChargedBy(t, a, s.pay(of(b)))
+			require.NotEmpty(t, s.pay(of(b)).Detail, "that another one was charged")
+			c := signed(3)
+			requireChargedBy(t, a, s.pay(of(c)))
+			requireChargedBy(t, a, s.pay(of(a)))
+			time.Sleep(119 * time.Second)
+			d := signed(4)
+			requireChargedBy(t, a, s.pay(of(d)))
+			time.Sleep(2 * time.Minute)
+			for _, old := range []*buyer{b, c, d} {
+				requireChargedBy(t, a, s.pay(of(old)))
+			}
+			require.Len(t, f.Calls(settleCall), 1)
+
+			// A purchase of its own, two minutes after the buyer was told.
+			e := signed(5)
+			e.auth.ValidBefore = signed(0).auth.ValidBefore
+			settlesOn(f, s.Rails[0].Chain.(*payoffertest.Chain), e)
+			requireChargedBy(t, e, s.pay(of(e)))
+			require.Len(t, f.Calls(settleCall), 2)
+		})
+	}
+}
+
+func TestAPurchaseWithAnIdentifierOfItsOwnIsCharged(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.named("order_0123456789").v2(t) })
+		other := signed(2).named("order_9876543210")
+		require.Equal(t, Conflict, s.pay(other.v2(t)).Status, "while the first is open")
+		s.run(20 * time.Second)
+		settlesOn(f, s.Rails[0].Chain.(*payoffertest.Chain), other)
+		requireChargedBy(t, other, s.pay(other.v2(t)))
+		requireChargedBy(t, a, s.pay(signed(3).named("order_0123456789").v2(t)))
+		requireChargedBy(t, a, s.pay(signed(4).v2(t)))
+		require.Len(t, f.Calls(settleCall), 2)
+	})
+}
+
+func TestAnAnswerThatWasLostProtectsThePayer(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		settlesOn(f, chain, a)
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		require.Equal(t, Settled, s.payAndLeave(a.v2(t)).Status)
+		time.Sleep(24 * time.Hour)
+		requireChargedBy(t, a, s.pay(signed(2).v2(t)))
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
+func TestWhoWasToldAtOnceBuysTwiceAndPaysTwice(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		settlesOn(f, chain, a)
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		requireChargedBy(t, a, s.pay(a.v2(t)))
+		requireChargedBy(t, a, s.pay(a.v2(t)))
+		settlesOn(f, chain, b)
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+		require.Len(t, f.Calls(settleCall), 2)
+	})
+}
+
+// What was turned away is a payment of its own once the first certainly was not
+// charged.
+func TestWhatWasTurnedAwayIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		f.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		require.Equal(t, Open, s.pay(a.v2(t)).Status)
+		require.Equal(t, Conflict, s.pay(b.v2(t)).Status)
+		chain.Kill(a.key(), "authorization_canceled")
+		s.run(20 * time.Second)
+		s.requireState(a, ledger.IntentRefused)
+		settlesOn(f, chain, b)
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+	})
+}
+
+// A signature that nobody made neither learns of a payer's payments nor is
+// remembered with them.
+func TestAForgedSignatureLearnsNothing(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.v2(t) })
+		s.run(20 * time.Second)
+		forged := signed(2)
+		forged.signature = "0x" + strings.Repeat("ab", 99)
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_signature"})
+		got := s.pay(forged.v2(t))
+		require.Equal(t, Refused, got.Status)
+		require.Empty(t, got.Intent)
+		stored := s.requireState(a, ledger.IntentSettled)
+		require.Zero(t, stored.ToldAt, "nobody was told")
+		require.Zero(t, stored.TurnedUntil)
+	})
+}
+
+func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
+	for name, reply := range map[string]payoffertest.FacilitatorReply{
+		"the transaction of another payment": {Transaction: someTransaction},
+		"the zero hash":                      {Transaction: zeroWord},
+		"another payer":                      {Body: `{"success":true,"network":"eip155:84532","transaction":"` + otherTransaction + `","payer":"` + otherPayTo + `"}`},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			s := newShop(t, setup{facilitators: one(f)})
+			f.Script(settleCall, payoffertest.FacilitatorReply{Transaction: someTransaction}, reply)
+			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+			b := newBuyer(2)
+			got := s.pay(b.v2(t))
+			require.Equal(t, Open, got.Status)
+			require.Nil(t, got.Response)
+			require.Nil(t, s.requireState(b, ledger.IntentSettling).Answer)
+		})
+	}
+}
+
+const otherTransaction = "0x00000000000000000000000000000000000000000000000000000000000000ee"
