@@ -8,9 +8,9 @@ type Reading struct {
 	// Funds is what the payer has, in atomic units; math.MaxInt64 for more
 	// than fits.
 	Funds int64
-	// Block is one that the reading does not go beyond: the rows of an
-	// account that cover it hold the Transfer, if there is one.
+	// Block is one that the reading does not go beyond: rows that cover it
+	// hold the Transfer, if an authorization that is used made one.
 	Block uint64
-	// Time is when the newest block was made that was read, in Unix seconds.
+	// Time is when the chain's head was made, in Unix seconds.
 	Time int64
 }

@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"slices"
@@ -56,11 +57,13 @@ type branch struct {
 	blocks      []*mined
 	safe, final uint64
 	made        *int // counts blocks and transactions over all branches
+	// funds are what everybody has.
+	funds *big.Int
 }
 
 // newBranch begins a chain of so many final blocks.
 func newBranch(t testing.TB, blocks int) *branch {
-	b := &branch{t: t, made: new(int)}
+	b := &branch{t: t, made: new(int), funds: big.NewInt(price)}
 	b.mine(blocks)
 	b.finalize()
 	return b
@@ -186,6 +189,27 @@ func (b *branch) showBlock(at string) any {
 	}
 	block := b.blocks[n]
 	return object{"number": number(n), "hash": block.hash.Hex(), "timestamp": number(uint64(block.time))}
+}
+
+// blockAt is the block that a call is made at: a tag, a number, or a hash (EIP-1898).
+func (b *branch) blockAt(at json.RawMessage) (number uint64, known bool) {
+	var text string
+	if json.Unmarshal(at, &text) == nil {
+		block, _ := b.showBlock(text).(object)
+		if block == nil {
+			return 0, false
+		}
+		return hexutil.MustDecodeUint64(block["number"].(string)), true
+	}
+	var byHash struct {
+		BlockHash        common.Hash
+		RequireCanonical bool
+	}
+	if json.Unmarshal(at, &byHash) != nil || !byHash.RequireCanonical {
+		return 0, false
+	}
+	n := slices.IndexFunc(b.blocks, func(m *mined) bool { return m.hash == byHash.BlockHash })
+	return uint64(n), n >= 0
 }
 
 // showReceipt is a receipt as JSON-RPC shows it; nil for none.

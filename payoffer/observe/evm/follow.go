@@ -53,11 +53,16 @@ func (p *pass) follow(ctx context.Context) error {
 	}
 	p.ask(ctx, reach)
 	var sightings []ledger.Sighting
+	lost := false
 	for _, row := range rows {
 		s := p.again(row)
 		if s != nil && !unchanged(row, *s) {
+			lost = lost || s.State == ledger.StatusDropped
 			sightings = append(sightings, *s)
 		}
+	}
+	if lost {
+		p.uncover()
 	}
 	for part := range slices.Chunk(sightings, recordAtOnce) {
 		if err := p.record(ctx, nil, part); err != nil {

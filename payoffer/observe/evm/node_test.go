@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 // call is a JSON-RPC request.
 type call struct {
+	ID     json.RawMessage
 	Method string
 	Params []json.RawMessage
 }
@@ -33,10 +33,11 @@ func (c call) query() (q query) {
 }
 
 // fault is what an endpoint answers instead of a result: an HTTP status, the code of a JSON-RPC error, a text that may
-// be anything, or nothing at all when the connection breaks.
+// be anything, nothing until the caller gives up, or nothing at all when the connection breaks.
 type fault struct {
 	status, code int
 	text         string
+	hangs        bool
 }
 
 // rule answers a call, which it may pass on; the result is a fault or what JSON shows.
@@ -50,6 +51,8 @@ type node struct {
 	mu    sync.Mutex
 	rules map[string]rule
 	calls map[string]int
+	// batched alters the answers to a batch.
+	batched func(answers []json.RawMessage) any
 }
 
 // url holds a key that must appear nowhere.
@@ -72,6 +75,7 @@ func (n *node) honest() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.rules)
+	n.batched = nil
 }
 
 // count is how often a method was called.
@@ -157,19 +161,51 @@ func (n *node) contract(c call) any {
 	if json.Unmarshal(c.Params[0], &asked) != nil || len(asked.Data) < 4 {
 		return fault{code: -32602}
 	}
-	if bytes.HasPrefix(asked.Data, selector("decimals()")) {
+	at, known := n.blockAt(c.Params[1])
+	switch {
+	case !known:
+		return fault{code: -32000}
+	case bytes.HasPrefix(asked.Data, selector("decimals()")):
 		return common.BytesToHash([]byte{6}).Hex()
+	case bytes.HasPrefix(asked.Data, selector("balanceOf(address)")):
+		return common.BigToHash(n.funds).Hex()
+	default:
+		return n.state(common.BytesToHash(asked.Data[4:36]), common.BytesToHash(asked.Data[36:]), at).Hex()
 	}
-	at := hexutil.MustDecodeUint64(c.text(1))
-	return n.state(common.BytesToHash(asked.Data[4:36]), common.BytesToHash(asked.Data[36:]), at).Hex()
 }
 
 // serve answers a request as the rules say.
 func (n *node) serve(request *http.Request) (*http.Response, error) {
-	var c call
-	if err := json.NewDecoder(request.Body).Decode(&c); err != nil {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
 		return nil, err
 	}
+	var calls []call
+	single := json.Unmarshal(body, &calls) != nil
+	if single {
+		calls = make([]call, 1)
+		if err := json.Unmarshal(body, &calls[0]); err != nil {
+			return nil, err
+		}
+	}
+	var answers []json.RawMessage
+	for _, c := range calls {
+		switch f := n.answered(c).(type) {
+		case json.RawMessage:
+			answers = append(answers, f)
+		case fault:
+			return f.serve(request, n.url())
+		}
+	}
+	text := answers[0]
+	if !single {
+		text = n.join(answers)
+	}
+	return respond(request, http.StatusOK, text), nil
+}
+
+// answered is the answer to a call, or a fault of the whole request.
+func (n *node) answered(c call) any {
 	n.mu.Lock()
 	n.calls[c.Method]++
 	r := n.rules[c.Method]
@@ -183,24 +219,59 @@ func (n *node) serve(request *http.Request) (*http.Response, error) {
 	} else {
 		result = r(c, func() any { return n.pass(c) })
 	}
-	status, text := http.StatusOK, ""
-	switch f, failed := result.(fault); {
-	case !failed:
-		answer, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "result": result})
-		if err != nil {
-			return nil, err
-		}
-		text = string(answer)
-	case f.status != 0:
-		status = f.status
-	case f.code != 0:
-		text = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"scripted at %s"}}`, f.code, n.url())
-	case f.text != "":
-		text = f.text
-	default:
-		return nil, errors.New("broken connection to " + n.url())
+	f, failed := result.(fault)
+	if failed && f.code == 0 {
+		return f
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewBufferString(text)), Request: request}, nil
+	answer := object{"jsonrpc": "2.0", "id": c.ID, "result": result}
+	if failed {
+		answer = object{"jsonrpc": "2.0", "id": c.ID, "error": object{"code": f.code, "message": "scripted at " + n.url()}}
+	}
+	return encode(answer)
+}
+
+// join makes one answer of those to a batch.
+func (n *node) join(answers []json.RawMessage) json.RawMessage {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.batched != nil {
+		return encode(n.batched(answers))
+	}
+	return encode(answers)
+}
+
+// batches has the answers to batches altered.
+func (n *node) batches(alter func(answers []json.RawMessage) any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.batched = alter
+}
+
+// serve answers a request by the fault.
+func (f fault) serve(request *http.Request, url string) (*http.Response, error) {
+	switch {
+	case f.status != 0:
+		return respond(request, f.status, nil), nil
+	case f.text != "":
+		return respond(request, http.StatusOK, []byte(f.text)), nil
+	case f.hangs:
+		<-request.Context().Done()
+		return nil, request.Context().Err()
+	default:
+		return nil, errors.New("broken connection to " + url)
+	}
+}
+
+func respond(request *http.Request, status int, text []byte) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(text)), Request: request}
+}
+
+func encode(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 // nodes carry calls to one of them.

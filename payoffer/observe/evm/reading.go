@@ -164,15 +164,31 @@ func (e *Observer) Covered() (since int64, through uint64) {
 // begin notes up to which block of which branch the pass is going to read, and
 // at first from when on.
 func (p *pass) begin(ctx context.Context) {
-	p.head = p.agreed(ctx, p.view.head)
+	agreed := func(number uint64) *block {
+		return p.agreed(func(r *reader) (*block, error) {
+			if uint64(r.latest.Number) == number {
+				return r.latest, nil
+			}
+			return r.blockOnce(ctx, number)
+		})
+	}
+	p.head = agreed(p.view.head)
 	if p.since != 0 {
 		return
 	}
-	if b := p.agreed(ctx, p.covered); b != nil {
+	if b := agreed(p.covered); b != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.since = int64(b.Time) + 1
 	}
+}
+
+// uncover takes back what Covered says, before receipts are dropped: the chain
+// may still return to the branch that made them.
+func (e *Observer) uncover() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.upTo, e.seen = nil, nil
 }
 
 // extend notes after the last pass of a round what it read whole.

@@ -67,11 +67,11 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 	return uint64(origin), err
 }
 
-// agreed is a block of which enough endpoints show the same hash, or nil.
-func (p *pass) agreed(ctx context.Context, number uint64) *block {
+// agreed is the block of which enough endpoints show the same hash, or nil.
+func (p *pass) agreed(show func(*reader) (*block, error)) *block {
 	votes := make(map[common.Hash]int)
 	for _, r := range p.view.readers {
-		b, err := r.blockOnce(ctx, number)
+		b, err := show(r)
 		if err != nil || b == nil {
 			continue
 		}
@@ -88,7 +88,7 @@ func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 	if number <= p.covered {
 		return nil
 	}
-	b := p.agreed(ctx, number)
+	b := p.agreed(func(r *reader) (*block, error) { return r.blockOnce(ctx, number) })
 	if b == nil {
 		return nil
 	}
