@@ -87,13 +87,12 @@ func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, ke
 	if upTo != nil {
 		// By its hash (EIP-1898), for another branch has its number too.
 		at := map[string]any{"blockHash": upTo.Hash, "requireCanonical": true}
-		shown, _ := each(checked, func(n *endpoint) (common.Hash, error) {
+		shown, _ := each(checked, func(n *endpoint) (bool, error) {
 			var answer common.Hash
 			err := n.batch(ctx, e.asks(&answer, at, authorizationState(key)))
-			return answer, err
+			return err == nil && answer == isTrue, err
 		})
-		no := func(answer common.Hash) bool { return answer != isTrue }
-		if len(slices.DeleteFunc(shown, no)) >= need {
+		if len(slices.DeleteFunc(shown, func(used bool) bool { return !used })) >= need {
 			return uint64(upTo.Number)
 		}
 	}

@@ -1,0 +1,631 @@
+package evm
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// reading is what is read of an authorization.
+func (s *till) reading(key ledger.IntentKey) ledger.Reading {
+	s.Helper()
+	r, err := s.Read(s.Context(), key)
+	require.NoError(s, err)
+	return r
+}
+
+// covers reports whether the rows answer for a reading.
+func (s *till) covers(r ledger.Reading) bool {
+	_, through := s.Covered()
+	return through >= r.Block
+}
+
+// paidBy is the receipt of an authorization's Transfer, if there is one.
+func (s *till) paidBy(key ledger.IntentKey) (row ledger.Receipt, found bool) {
+	s.Helper()
+	row, found, err := s.book.AuthorizationReceipt(s.Context(), s.config.USDC.Account(), key.From, key.Nonce)
+	require.NoError(s, err)
+	return row, found
+}
+
+// use mines a transaction that uses an authorization for a payment to the rail.
+func (s *till) use(key ledger.IntentKey) *transaction {
+	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+	s.chain.mine(1, tx)
+	return tx
+}
+
+func TestAReadingSaysWhatTheHeadShows(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{1, 2, 3} {
+		s := openRead(t, endpoints)
+		key := s.chain.authorize()
+		calls := s.nodes[0].count("eth_call")
+		require.Equal(t, ledger.Reading{Funds: price, Block: s.chain.head(), Time: s.chain.blocks[s.chain.head()].time}, s.reading(key))
+		require.Equal(t, calls+2, s.nodes[0].count("eth_call"))
+		s.use(key)
+		r := s.reading(key)
+		require.True(t, r.Used)
+		require.Equal(t, s.chain.head(), r.Block)
+		require.False(t, s.reading(s.chain.authorize()).Used)
+	}
+}
+
+func TestACallThatIsReadHasBoundedGas(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.settle()
+	s.nodes[0].on("eth_call", func(c call, pass func() any) any {
+		var asked struct{ Gas string }
+		require.NoError(t, json.Unmarshal(c.Params[0], &asked))
+		require.Equal(t, "0x30d40", asked.Gas)
+		return pass()
+	})
+	s.reading(s.chain.authorize())
+	key := s.chain.authorize()
+	s.use(key)
+	s.reading(key)
+}
+
+func TestFundsThatFitNoNumberAreTheMost(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	for _, c := range []struct {
+		has  *big.Int
+		want int64
+	}{
+		{new(big.Int), 0}, {big.NewInt(math.MaxInt64), math.MaxInt64}, {new(big.Int).Lsh(common.Big1, 63), math.MaxInt64},
+		{new(big.Int).Sub(new(big.Int).Lsh(common.Big1, 256), common.Big1), math.MaxInt64},
+	} {
+		s.chain.funds = c.has
+		require.Equal(t, c.want, s.reading(s.chain.authorize()).Funds)
+	}
+}
+
+// lie has a node show another branch, in which the payer has something else.
+func (s *till) lie(n *node, funds int64) *branch {
+	n.branch = s.chain.fork()
+	n.funds = big.NewInt(funds)
+	return n.branch
+}
+
+// One of several that lies takes nothing from whoever paid, and gives nothing to whoever has nothing.
+func TestOneEndpointAloneDecidesNoReading(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{2, 3} {
+		for liar := range endpoints {
+			s := openRead(t, endpoints)
+			s.round()
+			key := s.chain.authorize()
+			tx := s.use(key)
+
+			// It denies the use, and claims to be ahead of all.
+			lie := s.lie(s.nodes[liar], 100*price)
+			lie.rewind(1)
+			lie.mine(500)
+			r := s.reading(key)
+			require.True(t, r.Used)
+			require.EqualValues(t, price, r.Funds)
+			require.False(t, s.covers(r))
+			require.False(t, s.reading(s.chain.authorize()).Used)
+			require.Equal(t, s.chain.blocks[s.chain.head()].time, s.reading(s.chain.authorize()).Time)
+
+			// It calls used what is not, and even for long.
+			s.nodes[liar].branch = s.chain
+			s.settle()
+			unused := s.chain.authorize()
+			lie = s.lie(s.nodes[liar], 0)
+			copied := *lie.blocks[1]
+			copied.transactions = []*transaction{lie.transaction(used(unused))}
+			lie.blocks[1] = &copied
+			r = s.reading(unused)
+			require.True(t, r.Used, "it may be so")
+			require.False(t, s.covers(r), "and nobody is refused for it")
+			require.EqualValues(t, map[int]int64{2: 0, 3: price}[endpoints], r.Funds)
+			r = s.reading(key)
+			require.True(t, r.Used)
+			require.True(t, s.covers(r))
+			row, found := s.paidBy(key)
+			require.True(t, found)
+			require.Equal(t, tx.hash.Hex(), row.Transaction)
+		}
+	}
+}
+
+// A head from nowhere keeps everybody waiting, and refuses nobody.
+func TestAnAbsurdHeadIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for member, value := range map[string]any{
+		"number": "0xffffffffffffffff", "timestamp": "0x20000000000000", "hash": common.Hash{}.Hex(),
+	} {
+		s := openRead(t, 1)
+		s.nodes[0].atBlock("latest", func(b object) { b[member] = value })
+		_, err := s.Read(t.Context(), s.chain.authorize())
+		require.EqualError(t, err, "bad_answer (one.example)", member)
+	}
+}
+
+// An endpoint that is behind calls unused what was used since: any other one is believed.
+func TestAUseThatOneEndpointHasNotReachedIsRead(t *testing.T) {
+	t.Parallel()
+	for _, behind := range []int{0, 1} {
+		s := openRead(t, 2)
+		s.round()
+		key := s.chain.authorize()
+		s.nodes[behind].branch = s.chain.fork()
+		s.use(key)
+		r := s.reading(key)
+		require.True(t, r.Used)
+		require.Equal(t, s.chain.head(), r.Block)
+		require.Equal(t, s.chain.blocks[s.chain.head()-1].time, r.Time)
+		s.nodes[behind].branch = s.chain
+		s.round()
+		require.False(t, s.covers(s.reading(key)))
+		s.round()
+		require.True(t, s.covers(s.reading(key)))
+	}
+}
+
+func TestAnswersToABatchComeInAnyOrder(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	key := s.chain.authorize()
+	s.use(key)
+	want := s.reading(key)
+	orders := 0
+	for _, order := range [][]int{{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		s.nodes[0].batches(func(answers []json.RawMessage) any {
+			if len(answers) != len(order) {
+				return answers
+			}
+			orders++
+			return []any{answers[order[0]], answers[order[1]], answers[order[2]], object{"id": 9, "result": "0x"}, object{"method": "x"}}
+		})
+		require.Equal(t, want, s.reading(key))
+	}
+	require.Equal(t, 5, orders)
+}
+
+// hostile are answers to a batch, and errors in one, that leave an endpoint unreadable.
+var hostile = map[string]struct {
+	disturb func(n *node)
+	problem string
+}{
+	"broken connection": {func(n *node) { n.answer("eth_call", fault{}) }, "unreachable"},
+	"server error":      {func(n *node) { n.answer("*", fault{status: 502}) }, "unreachable"},
+	"too many requests": {func(n *node) { n.answer("*", fault{status: 429}) }, "rate_limited"},
+	"refused":           {func(n *node) { n.answer("*", fault{status: 401}) }, "unauthorized"},
+	"too many calls":    {func(n *node) { n.answer("eth_call", fault{code: -32005}) }, "rate_limited"},
+	"out of gas":        {func(n *node) { n.answer("eth_call", fault{code: -32000}) }, "bad_answer"},
+	"a page":            {func(n *node) { n.answer("*", fault{text: "<html>"}) }, "bad_answer"},
+	"half a word":       {func(n *node) { n.answer("eth_call", "0x01") }, "bad_answer"},
+	"no word":           {func(n *node) { n.answer("eth_call", nil) }, "bad_answer"},
+	"no truth value":    {func(n *node) { n.spendsNow(common.HexToHash("0x02").Hex()) }, "bad_answer"},
+	"no head":           {func(n *node) { n.answer("eth_getBlockByNumber", nil) }, "bad_answer"},
+	"a head of text":    {func(n *node) { n.atBlock("latest", func(b object) { b["number"] = "seven" }) }, "bad_answer"},
+	"one error for all": {func(n *node) {
+		n.batches(func([]json.RawMessage) any { return object{"id": nil, "error": object{"code": -32600}} })
+	}, "bad_answer"},
+	"one answer for all": {func(n *node) { n.batches(func(a []json.RawMessage) any { return a[0] }) }, "bad_answer"},
+	"nothing in it":      {func(n *node) { n.batches(func([]json.RawMessage) any { return []any{} }) }, "bad_answer"},
+	"a member too few":   {func(n *node) { n.batches(func(a []json.RawMessage) any { return a[1:] }) }, "bad_answer"},
+	"ids of its own":     {func(n *node) { n.batches(func(a []json.RawMessage) any { return renumbered(a) }) }, "bad_answer"},
+	"numbers":            {func(n *node) { n.batches(func([]json.RawMessage) any { return []any{1, 2, 3} }) }, "bad_answer"},
+}
+
+// spendsNow answers authorizationState at the head.
+func (n *node) spendsNow(result any) {
+	n.on("eth_call", func(c call, pass func() any) any {
+		if strings.Contains(string(c.Params[0]), common.Bytes2Hex(selector("authorizationState(address,bytes32)"))) {
+			return result
+		}
+		return pass()
+	})
+}
+
+func renumbered(answers []json.RawMessage) []json.RawMessage {
+	for i, a := range answers {
+		answers[i] = json.RawMessage(strings.Replace(string(a), `"id":`, `"id":1`, 1))
+	}
+	return answers
+}
+
+// A reading that fails says why, and speaks against nobody: a buyer may bring about as many as he likes.
+func TestAReadingThatFailsTouchesNeitherHealthNorEndpoints(t *testing.T) {
+	t.Parallel()
+	for name, c := range hostile {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, endpoints := range []int{1, 2, 3} {
+				s := openRead(t, endpoints)
+				key := s.chain.authorize()
+				before, spans := s.Health(), s.endpoints[0].span.size()
+				c.disturb(s.nodes[0])
+				for range 2 * restAfter {
+					r, err := s.Read(t.Context(), key)
+					if endpoints == 3 {
+						require.NoError(t, err, "two of three are enough")
+						continue
+					}
+					require.EqualError(t, err, c.problem+" (one.example)")
+					require.Zero(t, r)
+				}
+				require.Equal(t, before, s.Health())
+				require.Equal(t, spans, s.endpoints[0].span.size())
+				require.Zero(t, s.endpoints[0].failures)
+				require.True(t, s.endpoints[0].checked)
+				require.Empty(t, s.log.String())
+				s.nodes[0].honest()
+				s.round()
+				s.requireObserved()
+			}
+		})
+	}
+}
+
+// What one endpoint shows used is used, whatever keeps the other one from saying so, and nobody is refused for it.
+func TestAUseIsReadFromOneEndpoint(t *testing.T) {
+	t.Parallel()
+	for name, c := range hostile {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openRead(t, 2)
+			key := s.chain.authorize()
+			s.use(key)
+			s.settle()
+			require.True(t, s.covers(s.reading(key)))
+			c.disturb(s.nodes[1])
+			r := s.reading(key)
+			require.True(t, r.Used)
+			require.Zero(t, r.Funds)
+			headless := name == "no head" || name == "a head of text"
+			require.Equal(t, headless, s.covers(r), "the covered block needs no head")
+		})
+	}
+}
+
+func TestAReadingEndsAfterTwoSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openRead(t, 2)
+		key := s.chain.authorize()
+		before := s.Health()
+		s.nodes[0].answer("*", fault{hangs: true})
+		start := time.Now()
+		_, err := s.Read(t.Context(), key)
+		require.EqualError(t, err, "unreachable (one.example)")
+		require.Equal(t, 2*time.Second, time.Since(start))
+		s.nodes[0].honest()
+
+		// The second look shares the time with the first.
+		s.use(key)
+		s.settle()
+		s.nodes[0].on("eth_call", func(c call, pass func() any) any {
+			if c.text(1) != "latest" {
+				return fault{hangs: true}
+			}
+			time.Sleep(750 * time.Millisecond)
+			return pass()
+		})
+		start = time.Now()
+		require.False(t, s.covers(s.reading(key)))
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Equal(t, before.LastError, s.Health().LastError)
+		require.Zero(t, s.endpoints[0].failures)
+	})
+}
+
+// An endpoint of another chain would say that nothing was used and nobody has money.
+func TestAnEndpointThatWasNotCheckedIsNotRead(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	key := s.chain.authorize()
+	_, err := s.Read(t.Context(), key)
+	require.EqualError(t, err, "unreachable "+both)
+	require.Zero(t, s.nodes[0].count("eth_call"))
+
+	s.nodes[1].answer("eth_chainId", "0x1")
+	require.Error(t, s.look())
+	_, err = s.Read(t.Context(), key)
+	require.EqualError(t, err, "unreachable "+both, "one is not enough")
+	require.Equal(t, 1, s.nodes[1].count("eth_chainId"))
+	s.nodes[1].honest()
+	s.round()
+	s.reading(key)
+
+	// After its connection failed somebody else may answer.
+	s.nodes[1].answer("*", fault{})
+	require.Error(t, s.look())
+	s.nodes[1].honest()
+	_, err = s.Read(t.Context(), key)
+	require.EqualError(t, err, "unreachable "+both)
+	s.round()
+	s.reading(key)
+}
+
+func TestNothingIsReadWhileFinalHistoryHasChanged(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.chain.mine(1)
+	s.chain.finalize()
+	s.settle()
+	s.chain.rewind(1)
+	s.chain.mine(2)
+	s.requireTrouble("final_history_changed (one.example)", true)
+	_, err := s.Read(t.Context(), s.chain.authorize())
+	require.EqualError(t, err, "final_history_changed (one.example)")
+}
+
+// Rows answer for a block when it was read whole, and again by the round after.
+func TestARoundCoversWhatTheOneBeforeSaw(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	requireCovered := func(through uint64) {
+		t.Helper()
+		since, got := s.Covered()
+		require.Equal(t, through, got)
+		if through > 0 {
+			require.EqualValues(t, genesis+399*blockTime+1, since)
+		}
+	}
+	requireCovered(0)
+	s.round()
+	requireCovered(0)
+	s.round()
+	requireCovered(399)
+	paid := s.chain.authorize()
+	s.use(paid)
+	requireCovered(399)
+	s.round()
+	requireCovered(399)
+	_, found := s.paidBy(paid)
+	require.True(t, found, "the row is there before its block is covered")
+	s.round()
+	requireCovered(400)
+
+	// What is open is not covered, and what was covered stays so.
+	hidden := s.use(s.chain.authorize())
+	s.nodes[0].hide(hidden)
+	for range 3 {
+		require.Error(t, s.look())
+		requireCovered(400)
+	}
+	s.nodes[0].honest()
+	s.nodes[1].answer("*", fault{status: 502})
+	for range 3 {
+		require.Error(t, s.look())
+		requireCovered(400)
+	}
+	s.nodes[1].honest()
+	s.now += restMost
+	s.round()
+	requireCovered(400)
+	s.round()
+	requireCovered(401)
+
+	// Endpoints that stand on different branches cover nothing.
+	s.nodes[1].branch = s.chain.fork()
+	s.chain.mine(1)
+	s.nodes[1].mine(1)
+	s.round()
+	requireCovered(401)
+	s.round()
+	requireCovered(401)
+	s.nodes[1].branch = s.chain
+	s.round()
+	s.round()
+	requireCovered(402)
+}
+
+func TestTheRowsOfAnEarlierProcessAreNotSpokenFor(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.chain.mine(10)
+	s.chain.finalize()
+	s.chain.mine(5)
+	s.settle()
+	s.restart()
+	_, through := s.Covered()
+	require.Zero(t, through)
+	s.settle()
+	since, through := s.Covered()
+	require.EqualValues(t, 414, through)
+	require.Equal(t, s.chain.blocks[409].time+1, since)
+}
+
+func TestTheFirstBlockThatIsConfiguredIsCovered(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.config.FromBlock = 100
+	s.restart()
+	s.settle()
+	since, through := s.Covered()
+	require.Equal(t, s.chain.blocks[99].time+1, since)
+	require.EqualValues(t, 399, through)
+}
+
+func TestARailThatIsOnlyFollowedCoversNothing(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.config.FollowOnly = true
+	s.restart()
+	s.round()
+	s.round()
+	since, through := s.Covered()
+	require.Zero(t, since)
+	require.Zero(t, through)
+}
+
+// A use that is covered has its row, or paid somebody else.
+func TestTheRowsAnswerForWhatIsCovered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events func(ledger.IntentKey) [][]event
+		paid   bool
+	}{
+		"paid":     {func(k ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, price)} }, true},
+		"canceled": {func(k ledger.IntentKey) [][]event { return [][]event{canceled(k)} }, false},
+		"paid to somebody else": {func(k ledger.IntentKey) [][]event {
+			return [][]event{used(k), transfer(payer, stranger, price), transfer(payer, payTo, price)}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openRead(t, 2)
+			s.round()
+			key := s.chain.authorize()
+			s.chain.mine(1, s.chain.transaction(c.events(key)...))
+			waiting := s.reading(key)
+			require.True(t, waiting.Used)
+			require.False(t, s.covers(waiting))
+			s.settle()
+			require.True(t, s.covers(waiting), "whoever waits has an answer")
+			require.True(t, s.covers(s.reading(key)), "and whoever asks again")
+			row, found := s.paidBy(key)
+			require.Equal(t, c.paid, found)
+			if found {
+				require.Equal(t, strings.ToLower(key.Nonce), row.Nonce)
+			}
+		})
+	}
+}
+
+// After a reorganization of the same height the rows answer again only once a round has begun on the new branch.
+func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.chain.mine(3)
+	s.settle()
+	key := s.chain.authorize()
+	s.chain.rewind(2)
+	s.chain.mine(1, s.chain.transaction(used(key), transfer(payer, payTo, price)))
+	for range 2 {
+		r := s.reading(key)
+		require.True(t, r.Used)
+		require.False(t, s.covers(r))
+		_, found := s.paidBy(key)
+		require.False(t, found)
+		s.chain.mine(1)
+	}
+	waiting := s.reading(key)
+	s.round()
+	require.False(t, s.covers(waiting))
+	_, found := s.paidBy(key)
+	require.True(t, found)
+	s.round()
+	require.True(t, s.covers(s.reading(key)))
+}
+
+func TestAReceiptThatIsDroppedUncoversItsBlock(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	key := s.chain.authorize()
+	s.use(key)
+	s.settle()
+	before := s.chain.fork()
+	require.True(t, s.covers(s.reading(key)))
+	s.chain.rewind(1)
+	s.chain.mine(2)
+	require.False(t, s.reading(key).Used)
+	s.round()
+	_, found := s.paidBy(key)
+	require.False(t, found)
+
+	// The chain returns to the first branch.
+	for _, n := range s.nodes {
+		n.branch = before
+	}
+	s.chain = before
+	r := s.reading(key)
+	require.True(t, r.Used)
+	require.False(t, s.covers(r), "it has no row, and was paid")
+	s.settle()
+	require.True(t, s.covers(s.reading(key)))
+	_, found = s.paidBy(key)
+	require.True(t, found)
+}
+
+// Every way to a receipt brings the nonce, and one that is there already gets it.
+func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	first, second := s.chain.authorize(), s.chain.authorize()
+	batch := s.chain.transaction(used(first), transfer(payer, payTo, price), transfer(payer, payTo, 2*price),
+		used(second), transfer(payer, payTo, price), []event{{stranger, used(first)[0].topics, nil}}, transfer(payer, payTo, price))
+	s.chain.mine(1, batch)
+	require.Equal(t, first.Nonce, s.requireProof(first, batch, true).Nonce)
+	require.Equal(t, second.Nonce, s.requireProof(second, batch, true).Nonce)
+	old := s.requireProof(second, batch, true)
+	old.Nonce = ""
+	_, err := s.book.Record(t.Context(), nil, old)
+	require.NoError(t, err)
+	s.round()
+	nonces := map[string]string{}
+	for id, row := range s.rows() {
+		nonces[id[strings.LastIndex(id, ":"):]] = row.Nonce
+		require.EqualValues(t, 1, row.Version)
+	}
+	require.Equal(t, map[string]string{":1": first.Nonce, ":2": "", ":4": second.Nonce, ":6": ""}, nonces)
+	written := s.book.recorded
+	s.round()
+	require.Equal(t, written, s.book.recorded, "once")
+}
+
+// An endpoint that shows another authorization before a Transfer shows another Transfer.
+func TestAnotherNonceIsAnotherMovement(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	key := s.chain.authorize()
+	tx := s.use(key)
+	s.nodes[0].branch = s.chain.fork()
+	s.nodes[0].replace(tx, &transaction{hash: tx.hash, events: slices.Concat(used(s.chain.authorize()), transfer(payer, payTo, price))})
+	s.requireTrouble(disagree, false)
+	require.Empty(t, s.confirmed())
+	s.nodes[0].branch = s.chain
+	s.restart()
+	s.settle()
+	row, found := s.paidBy(key)
+	require.True(t, found)
+	require.Equal(t, ledger.StatusConfirmed, row.Status)
+}
+
+// FuzzBatch reads answers to a batch as endpoints send them. What is taken for an answer stands in it under its id.
+func FuzzBatch(f *testing.F) {
+	word := `"0x` + strings.Repeat("0", 63) + `1"`
+	f.Add([]byte(`[{"id":0,"result":{"number":"0x1","hash":` + word + `,"timestamp":"0x2"}},{"id":1,"result":` + word + `}]`))
+	f.Add([]byte(`[{"id":1,"result":` + word + `},{"id":0,"result":null}]`))
+	f.Add([]byte(`[{"id":1,"error":{"code":-32000,"message":"x"}},{"id":0,"result":{}}]`))
+	f.Add([]byte(`{"id":null,"error":{"code":-32600}}`))
+	f.Add([]byte(`[{"id":"0","result":{}},{"id":1.0,"result":` + word + `},null,7]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var head block
+		var answer common.Hash
+		if decodeBatch(text, []member{{result: &head}, {result: &answer}}) != nil {
+			return
+		}
+		var all []struct {
+			ID     json.RawMessage
+			Result json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal(text, &all))
+		shown := map[string]string{}
+		for _, one := range all {
+			shown[string(one.ID)] = string(one.Result)
+		}
+		require.Contains(t, shown, "0")
+		require.True(t, strings.EqualFold(`"`+answer.Hex()+`"`, shown["1"]), "%s", shown["1"])
+		var again block
+		require.NoError(t, json.Unmarshal([]byte(shown["0"]), &again))
+		require.Equal(t, again, head)
+	})
+}
