@@ -38,7 +38,7 @@ func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string)
 // dropped. After a reorganization it is the newest of several.
 func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
 	return first(collect(ctx, l, scanReceipt, selectReceipts+`
-		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' AND status <> 'dropped' ORDER BY id DESC LIMIT 1`,
+		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' AND status <> 'dropped' ORDER BY id DESC`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
 

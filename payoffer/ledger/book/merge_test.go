@@ -170,6 +170,23 @@ func TestViaAndOwnAreOnlyAdded(t *testing.T) {
 	}
 }
 
+func TestANonceIsOnlyAdded(t *testing.T) {
+	plain, other := sightings.Chain("0xa", book.StatusSeen), sightings.Chain("0xa", book.StatusConfirmed)
+	final, nonce := plain, other
+	final.Final = true
+	nonce.Nonce, other.Nonce = sightings.Nonce(1), sightings.Nonce(2)
+	require.NoError(t, nonce.Validate())
+	for want, order := range map[string][]book.Sighting{
+		nonce.Nonce: {final, nonce, plain, other},
+		other.Nonce: {nonce, plain, other, plain},
+	} {
+		require.Equal(t, want, sightings.Fold(order).Nonce)
+	}
+	old := sightings.Fold([]book.Sighting{final})
+	next, _ := book.Merge(old, nil, nonce)
+	require.False(t, next.Moved(old), "it is no transition")
+}
+
 func TestFirstKnownValueOfAnAmountStays(t *testing.T) {
 	unknown := sightings.Chain("0xa", book.StatusSeen)
 	unknown.USDCents = nil

@@ -36,6 +36,11 @@ func TestInvalidSightingsAreRefused(t *testing.T) {
 		"evidence too big":      func(s *book.Sighting) { s.Evidence = json.RawMessage(`"` + strings.Repeat("x", 4096) + `"`) },
 		"not UTF-8":             func(s *book.Sighting) { s.ExternalID = "pi_\xff" },
 		"zero character":        func(s *book.Sighting) { s.Payer = "0x\x00" },
+		"half a nonce":          func(s *book.Sighting) { s.Nonce = sightings.Nonce(1)[:64] },
+		"nonce without 0x":      func(s *book.Sighting) { s.Nonce = sightings.Nonce(1)[2:] },
+		"nonce in capitals":     func(s *book.Sighting) { s.Nonce = strings.Replace(sightings.Nonce(1), "1", "A", 1) },
+		"nonce with a newline":  func(s *book.Sighting) { s.Nonce = sightings.Nonce(1) + "\n" },
+		"nonce of no chain":     func(s *book.Sighting) { s.Nonce, s.EvidenceLevel = sightings.Nonce(1), book.LevelSigned },
 		"intent without chain":  func(s *book.Sighting) { s.Intent, s.Transaction = &book.IntentKey{}, "" },
 	} {
 		t.Run(name, func(t *testing.T) {

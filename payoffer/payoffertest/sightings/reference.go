@@ -1,6 +1,7 @@
 package sightings
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
@@ -14,11 +15,12 @@ type Facts struct {
 	USD              *int64
 	Final            bool
 	Revision         int64
+	Nonce            string
 }
 
 // FactsOf are those of a receipt.
 func FactsOf(r book.Receipt) Facts {
-	return Facts{r.Status, r.EvidenceLevel, r.Amount, r.Refunded, r.USDCents, r.Final, r.Revision}
+	return Facts{r.Status, r.EvidenceLevel, r.Amount, r.Refunded, r.USDCents, r.Final, r.Revision, r.Nonce}
 }
 
 // Reference looks at the whole history at once, where book.Merge goes step by step.
@@ -72,6 +74,12 @@ func (f *Facts) ofChain(told []book.Sighting) book.Status {
 		if f.USD == nil && s.Amount == f.Amount {
 			f.USD = s.USDCents
 		}
+	}
+	for _, s := range slices.Backward(told[:last+1]) {
+		f.Nonce = cmp.Or(f.Nonce, s.Nonce)
+	}
+	for _, s := range told[last+1:] {
+		f.Nonce = cmp.Or(f.Nonce, s.Nonce)
 	}
 	return told[last].State
 }

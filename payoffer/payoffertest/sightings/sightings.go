@@ -5,6 +5,7 @@ package sightings
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -27,6 +28,9 @@ func Chain(tx string, state book.Status) book.Sighting {
 		OccurredAt: 900, Cause: "poll",
 	}
 }
+
+// Nonce is that of an authorization.
+func Nonce(n int) string { return fmt.Sprintf("0x%064x", n) }
 
 // Card is a card payment of 42 USD.
 func Card(id string, state book.Status) book.Sighting {
@@ -105,6 +109,9 @@ func RandomSighting(rng *rand.Rand, id string) book.Sighting {
 	s.Amount, s.Final, s.Own = []int64{0, 100, 200}[rng.IntN(3)], pick(12), pick(20)
 	if s.USDCents = nil; !pick(3) {
 		s.USDCents = cents(rng.Int64N(3) * 50)
+	}
+	if s.EvidenceLevel == book.LevelChain && pick(3) {
+		s.Nonce = Nonce(rng.IntN(2))
 	}
 	if s.EvidenceLevel == book.LevelManual {
 		s.Revision = rng.Int64N(3)

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+)
+
+func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		find := func(account, payer, nonce string) (Receipt, bool) {
+			t.Helper()
+			r, found, err := l.AuthorizationReceipt(t.Context(), account, payer, nonce)
+			require.NoError(t, err)
+			return r, found
+		}
+		nonce := sightings.Nonce(0xabc)
+		paid := chainSighting("0xa", StatusSeen)
+		mustRecord(t, l, paid)
+		_, found := find(testAccount, "0xpayer", nonce)
+		require.False(t, found)
+		_, found = find(testAccount, "0xpayer", "")
+		require.False(t, found, "no nonce is no authorization")
+
+		paid.Nonce = nonce
+		want := mustRecord(t, l, paid)
+		require.Equal(t, nonce, want.Nonce)
+		got, found := find(testAccount, "0xPAYER", strings.ToUpper(nonce))
+		require.True(t, found)
+		require.Equal(t, want, got)
+		for _, other := range [][3]string{
+			{cardAccount, "0xpayer", nonce}, {testAccount, "0xother", nonce}, {testAccount, "0xpayer", sightings.Nonce(1)},
+		} {
+			_, found = find(other[0], other[1], other[2])
+			require.False(t, found)
+		}
+
+		mustRecord(t, l, chainSighting("0xa", StatusDropped))
+		_, found = find(testAccount, "0xpayer", nonce)
+		require.False(t, found)
+		again := chainSighting("0xb", StatusSeen)
+		again.Nonce = nonce
+		mustRecord(t, l, again)
+		mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+		got, found = find(testAccount, "0xpayer", nonce)
+		require.True(t, found)
+		require.Equal(t, "0xb", got.Transaction, "the newest")
+	})
+}
+
+func TestANonceThatComesLaterIsToldToNobody(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		final := chainSighting("0xa", StatusConfirmed)
+		final.Final = true
+		before := mustRecord(t, l, final)
+		clock.set(2_000)
+		final.Nonce = sightings.Nonce(7)
+		want := before
+		want.Nonce, want.UpdatedAt = final.Nonce, 2_000
+		require.Equal(t, want, mustRecord(t, l, final))
+		clock.set(3_000)
+		require.Equal(t, want, mustRecord(t, l, chainSighting("0xa", StatusConfirmed)), "it stays")
+		stored, found, err := l.Receipt(t.Context(), testOffer, testAccount, final.ExternalID)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, want, stored)
+		require.Equal(t, []string{final.ExternalID + " 1 >confirmed"}, statuses(t, l))
+		requireConsistent(t, l)
+	})
+}
