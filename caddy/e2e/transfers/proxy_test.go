@@ -82,10 +82,35 @@ func (p *proxy) count(method string) int {
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var c call
-	if json.NewDecoder(r.Body).Decode(&c) != nil {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	var batch []call
+	single := json.Unmarshal(body, &batch) != nil
+	if single {
+		batch = make([]call, 1)
+		if json.Unmarshal(body, &batch[0]) != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	answers := make([]map[string]any, len(batch))
+	for i, c := range batch {
+		var status int
+		if answers[i], status = p.respond(c); status != 0 {
+			w.WriteHeader(status)
+			return
+		}
+	}
+	if single {
+		_ = json.NewEncoder(w).Encode(answers[0])
+		return
+	}
+	_ = json.NewEncoder(w).Encode(answers)
+}
+
+// respond answers one call, or the whole request by an HTTP status other than 0.
+func (p *proxy) respond(c call) (answer map[string]any, status int) {
 	p.mu.Lock()
 	p.calls[c.Method]++
 	rule := p.rules[c.Method]
@@ -93,18 +118,15 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rule = all
 	}
 	p.mu.Unlock()
-	answer := map[string]any{"jsonrpc": "2.0", "id": c.ID}
+	answer = map[string]any{"jsonrpc": "2.0", "id": c.ID}
 	result, err := p.answer(rule, c)
-	switch f, _ := err.(fault); {
-	case f.status != 0:
-		w.WriteHeader(f.status)
-		return
-	case err != nil:
+	f, _ := err.(fault)
+	if err != nil {
 		answer["error"] = map[string]any{"code": f.code, "message": "scripted " + p.URL}
-	default:
+	} else {
 		answer["result"] = result
 	}
-	_ = json.NewEncoder(w).Encode(answer)
+	return answer, f.status
 }
 
 func (p *proxy) answer(r rule, c call) (json.RawMessage, error) {
