@@ -18,6 +18,14 @@ const (
 	CallSupported = "/supported"
 )
 
+// CallProbe is a call of CallVerify by which the plugin finds out how the
+// facilitator is: its nonce is 32 zero bytes. It is scripted and counted under
+// this name alone.
+const CallProbe = "probe"
+
+// Unfunded is the answer to a probe unless another one is scripted.
+var Unfunded = FacilitatorReply{Reason: reasonUnfunded}
+
 // FacilitatorFault is how a facilitator fails to answer.
 type FacilitatorFault int
 
@@ -41,8 +49,9 @@ const (
 // FacilitatorReply scripts one answer. The zero value says yes.
 type FacilitatorReply struct {
 	Fault FacilitatorFault
-	// Reason makes the answer a no, and nothing is broadcast.
-	Reason string
+	// Reason makes the answer a no, and nothing is broadcast. Message is its text
+	// for a person.
+	Reason, Message string
 	// Transaction is the hash in the answer to settle; by default that of the
 	// broadcast, and none with a Reason. NoTransaction leaves it out.
 	Transaction   string
@@ -58,7 +67,7 @@ type FacilitatorReply struct {
 	Body string
 }
 
-// FacilitatorCall is one request as it arrived.
+// FacilitatorCall is one request as it arrived. Path is CallProbe for a probe.
 type FacilitatorCall struct {
 	Path   string
 	Header http.Header
@@ -70,8 +79,8 @@ type Settlement struct {
 	Network, Asset, Signature, From, To, Value, ValidAfter, ValidBefore, Nonce string
 }
 
-// Facilitator stands in for an x402 facilitator. It says yes to everything,
-// broadcasts one settlement at a time, and refuses a nonce that it has spent,
+// Facilitator stands in for an x402 facilitator. It says yes to everything but
+// a probe, broadcasts one settlement at a time, and refuses a nonce that it has spent,
 // in the words of the reference facilitator.
 type Facilitator struct {
 	server    *httptest.Server
@@ -119,7 +128,7 @@ func NewPipedFacilitator(tb testing.TB, name string) *Facilitator {
 func newFacilitator() *Facilitator {
 	f := &Facilitator{
 		closed: make(chan struct{}), released: make(chan struct{}),
-		scripts: map[string][]FacilitatorReply{}, settled: map[string]int{},
+		scripts: map[string][]FacilitatorReply{CallProbe: {Unfunded}}, settled: map[string]int{},
 	}
 	f.arrival = sync.NewCond(&f.mu)
 	f.broadcast = func(s Settlement) (string, error) {
@@ -215,18 +224,23 @@ func (f *Facilitator) Forget(nonce string) {
 
 // ServeHTTP answers a call as scripted.
 func (f *Facilitator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	reply := f.next(r.URL.Path)
+	call, body := r.URL.Path, []byte(nil)
+	if call == CallVerify {
+		if body = read(r); isProbe(body) {
+			call = CallProbe
+		}
+	}
+	reply := f.next(call)
 	if reply.Fault == FaultCloseUnread {
-		f.record(r, nil)
+		f.record(call, r, nil)
 		panic(http.ErrAbortHandler)
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
+	if call != CallVerify && call != CallProbe {
+		body = read(r)
 	}
-	f.record(r, body)
+	f.record(call, r, body)
 	f.before(r, reply.Fault)
-	answer := f.act(r.URL.Path, body, reply)
+	answer := f.act(call, body, reply)
 	f.after(reply.Fault)
 	w.Header().Set("Content-Type", "application/json")
 	if reply.Location != "" {
@@ -255,10 +269,18 @@ func (f *Facilitator) next(path string) (reply FacilitatorReply) {
 	return reply
 }
 
-func (f *Facilitator) record(r *http.Request, body []byte) {
+func read(r *http.Request) []byte {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return body
+}
+
+func (f *Facilitator) record(call string, r *http.Request, body []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = append(f.calls, FacilitatorCall{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
+	f.calls = append(f.calls, FacilitatorCall{Path: call, Header: r.Header.Clone(), Body: body})
 	f.arrival.Broadcast()
 }
 

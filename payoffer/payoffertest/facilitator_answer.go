@@ -10,8 +10,9 @@ import (
 
 // Words of the reference facilitator.
 const (
-	reasonSpent  = "invalid_exact_evm_nonce_already_used"
-	reasonFailed = "invalid_exact_evm_transaction_failed"
+	reasonSpent    = "invalid_exact_evm_nonce_already_used"
+	reasonFailed   = "invalid_exact_evm_transaction_failed"
+	reasonUnfunded = "invalid_exact_evm_insufficient_balance"
 )
 
 // settleRequest is what is read of the body of /verify and /settle, of both
@@ -44,9 +45,15 @@ func (r *settleRequest) settlement() Settlement {
 	}
 }
 
+// isProbe reports whether the body of CallVerify is that of a probe.
+func isProbe(body []byte) bool {
+	var request settleRequest
+	return json.Unmarshal(body, &request) == nil && request.PaymentPayload.Payload.Authorization.Nonce == "0x"+strings.Repeat("0", 64)
+}
+
 // act does what a call asks and returns its answer.
-func (f *Facilitator) act(path string, body []byte, reply FacilitatorReply) any {
-	if path == CallSupported {
+func (f *Facilitator) act(call string, body []byte, reply FacilitatorReply) any {
+	if call == CallSupported {
 		return supportedAnswer()
 	}
 	var request settleRequest
@@ -55,7 +62,7 @@ func (f *Facilitator) act(path string, body []byte, reply FacilitatorReply) any 
 		panic(http.ErrAbortHandler)
 	}
 	settlement := request.settlement()
-	if path == CallVerify {
+	if call == CallVerify || call == CallProbe {
 		return verifyAnswer(settlement, reply)
 	}
 	transaction := ""
@@ -92,6 +99,9 @@ func verifyAnswer(s Settlement, reply FacilitatorReply) map[string]any {
 	if reply.Reason != "" {
 		answer["invalidReason"] = reply.Reason
 	}
+	if reply.Message != "" {
+		answer["invalidMessage"] = reply.Message
+	}
 	return answer
 }
 
@@ -101,6 +111,9 @@ func settleAnswer(s Settlement, transaction string, reply FacilitatorReply) map[
 	}
 	if reply.Reason != "" {
 		answer["errorReason"] = reply.Reason
+	}
+	if reply.Message != "" {
+		answer["errorMessage"] = reply.Message
 	}
 	if reply.NoTransaction {
 		delete(answer, "transaction")

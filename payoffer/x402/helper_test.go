@@ -249,7 +249,7 @@ func newBuyer(nonce int) *buyer {
 		signer: testKey, network: "base-sepolia", chainID: 84532, token: testToken, tokenName: "USDC",
 		auth: authorization{
 			From: crypto.PubkeyToAddress(testKey.PublicKey).Hex(), To: testPayTo, Value: "42000000", ValidAfter: "0",
-			ValidBefore: fmt.Sprint(now + 300), Nonce: fmt.Sprintf("0x%064x", nonce),
+			ValidBefore: fmt.Sprint(now + 300), Nonce: fmt.Sprintf("0x42%062x", nonce),
 		},
 	}
 }
