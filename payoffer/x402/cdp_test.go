@@ -82,9 +82,9 @@ func TestCDPSignsEachRequest(t *testing.T) {
 			})
 			require.NoError(t, err)
 			request := facilitatorRequest{X402Version: 2, PaymentPayload: newBuyer(1).v2(t), PaymentRequirements: []byte(`{"network":"eip155:84532"}`)}
-			valid, _, err := f.verify(t.Context(), request)
+			said, err := f.verify(t.Context(), request, true)
 			require.NoError(t, err)
-			require.True(t, valid)
+			require.True(t, said.valid)
 			_, err = f.settle(t.Context(), request)
 			require.NoError(t, err)
 
@@ -118,7 +118,7 @@ func TestCDPSignsWithoutAGivenClock(t *testing.T) {
 	stand := payoffertest.NewFacilitator(t)
 	f, err := NewFacilitator(FacilitatorConfig{URL: stand.URL(), KeyID: "id", KeySecret: edKey(t).secret, Transport: stand.Transport()})
 	require.NoError(t, err)
-	_, _, err = f.verify(t.Context(), facilitatorRequest{PaymentPayload: newBuyer(1).v2(t), PaymentRequirements: []byte(`{}`)})
+	_, err = f.verify(t.Context(), facilitatorRequest{PaymentPayload: newBuyer(1).v2(t), PaymentRequirements: []byte(`{}`)}, true)
 	require.NoError(t, err)
 }
 

@@ -1,22 +1,15 @@
 package x402
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -27,12 +20,20 @@ import (
 // DefaultTestFacilitator settles on test networks without an account.
 const DefaultTestFacilitator = "https://x402.org/facilitator"
 
-// defaultTimeout is how long a facilitator may take for one call.
-const defaultTimeout = 30 * time.Second
+const (
+	// defaultTimeout is how long a facilitator may take for one call.
+	defaultTimeout = 30 * time.Second
+	// verifyTimeout is how long it may take at most where nothing is sent to the
+	// chain: to verify a payment, and to answer a probe.
+	verifyTimeout = 5 * time.Second
+)
 
-// maxReply bounds a facilitator's reply in bytes. The longest one lists what it
-// supports.
-const maxReply = 256 << 10
+// The calls of a facilitator, by their paths.
+const (
+	callVerify    = "verify"
+	callSettle    = "settle"
+	callSupported = "supported"
+)
 
 // FacilitatorConfig describes a facilitator.
 type FacilitatorConfig struct {
@@ -40,11 +41,12 @@ type FacilitatorConfig struct {
 	URL string
 	// KeyID and KeySecret sign requests to the CDP facilitator; both or none.
 	KeyID, KeySecret string
-	// Timeout bounds one call. 0 means 30 seconds.
+	// Timeout bounds one call; those that only verify have 5 seconds at most.
+	// 0 means 30 seconds.
 	Timeout time.Duration
 	// Transport carries the calls. nil means http.DefaultTransport.
 	Transport http.RoundTripper
-	// Now is the clock of signed requests and of pauses. nil means time.Now.
+	// Now is the clock of signed requests and of probes. nil means time.Now.
 	Now func() time.Time
 	// Logger hears of changes while Run watches. nil means nobody.
 	Logger *slog.Logger
@@ -58,15 +60,15 @@ type Facilitator struct {
 	timeout time.Duration
 	client  *http.Client
 	signer  *cdpSigner // nil without a key
-	health  *health
+	secrets []string   // what no text that is passed on may hold
+	slots   *slots
+	now     func() time.Time
 	log     *slog.Logger
 
-	// networks are those (CAIP-2) on which the facilitator is to settle: true
-	// once the log was told that it does not.
-	networks sync.Map
-	// rests is what the log was told last: whether it is left alone. It is
-	// Run's own.
-	rests bool
+	health health
+	// wake starts a probe; probed is when the last one began, which is Run's own.
+	wake   chan struct{}
+	probed time.Time
 }
 
 // NewFacilitator checks a facilitator's configuration and calls nobody. Errors
@@ -80,8 +82,9 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		c.Now = time.Now
 	}
 	f := &Facilitator{
-		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), health: newHealth(c.Now),
-		log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
+		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, c.KeyID, c.KeySecret),
+		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
+		health: health{expected: make(map[string]*expectation)}, wake: make(chan struct{}, 1),
 		// A redirect would carry the payment to an address nobody configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
@@ -104,48 +107,64 @@ type facilitatorRequest struct {
 	PaymentRequirements json.RawMessage
 }
 
-// body passes the payload on byte by byte: what was checked here is what the
-// facilitator reads.
 func (r facilitatorRequest) body() []byte {
 	return fmt.Appendf(nil, `{"x402Version":%d,"paymentPayload":%s,"paymentRequirements":%s}`, r.X402Version, r.PaymentPayload, r.PaymentRequirements)
 }
 
 type verifyReply struct {
-	IsValid       *bool  `json:"isValid"`
-	InvalidReason string `json:"invalidReason"`
+	IsValid        *bool  `json:"isValid"`
+	InvalidReason  string `json:"invalidReason"`
+	InvalidMessage string `json:"invalidMessage"`
 }
 
 type settleReply struct {
-	Success     *bool  `json:"success"`
-	ErrorReason string `json:"errorReason"`
-	Transaction string `json:"transaction"`
-	Payer       string `json:"payer"`
-	Network     string `json:"network"`
+	Success *bool `json:"success"`
+	// ErrorReason is a code, ErrorMessage a text for a person or empty; both may
+	// be passed on.
+	ErrorReason  string `json:"errorReason"`
+	ErrorMessage string `json:"errorMessage"`
+	Transaction  string `json:"transaction"`
+	Payer        string `json:"payer"`
+	Network      string `json:"network"`
 }
 
-// callError says that a facilitator gave no usable reply.
-type callError struct {
-	// code is a word for logs, never the facilitator's text.
-	code string
-	// notSent is true where the facilitator certainly did not act: no byte of
-	// the request was written, or it refused the caller.
-	notSent bool
-}
-
-func (e *callError) Error() string { return e.code }
-
-// badReply is a reply that cannot be read, with its HTTP status.
-func badReply(status int) *callError {
-	return &callError{code: "bad_answer_status_" + strconv.Itoa(status)}
-}
-
-// verify asks whether a payment would settle.
-func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest) (valid bool, reason string, err error) {
-	var reply verifyReply
-	if err := f.call(ctx, callVerify, r, &reply, &reply.IsValid); err != nil {
-		return false, "", err
+// reason is the code, and the text after it if there is one.
+func (r settleReply) reason() string {
+	if r.ErrorMessage == "" {
+		return r.ErrorReason
 	}
-	return *reply.IsValid, safeReason(reply.InvalidReason), nil
+	return r.ErrorReason + textMark + r.ErrorMessage
+}
+
+// textMark stands between a code and a text in the reason of an open intent.
+const textMark = ": "
+
+// verdict is what a facilitator says of a payment: that it would settle, or why
+// not, as a code and as a text for a person or empty. Both may be passed on.
+type verdict struct {
+	valid           bool
+	reason, message string
+}
+
+// verify asks whether a payment would settle. funded says that the payer was
+// seen to have the money: whoever was not waits with the others of that kind.
+func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (verdict, error) {
+	timeout := min(f.timeout, verifyTimeout)
+	leave, err := f.slots.enter(ctx, timeout, funded)
+	if err != nil {
+		return verdict{}, err
+	}
+	defer leave()
+	var reply verifyReply
+	if err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid); err != nil {
+		f.suspect(ctx)
+		return verdict{}, err
+	}
+	if *reply.IsValid {
+		return verdict{valid: true}, nil
+	}
+	reason, message := f.words(reply.InvalidReason, reply.InvalidMessage)
+	return verdict{reason: reason, message: message}, nil
 }
 
 // reasonPending is a facilitator's word for "sent, but not mined yet".
@@ -154,6 +173,11 @@ const reasonPending = "settlement_pending"
 // settle has a payment settled. The identical request is repeated once when the
 // reply is that the transaction waits to be mined.
 func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleReply, error) {
+	leave, err := f.slots.enter(ctx, f.timeout, true)
+	if err != nil {
+		return settleReply{}, err
+	}
+	defer leave()
 	failpoint.Hit(failpoint.SettleBefore)
 	reply, err := f.settleOnce(ctx, r)
 	failpoint.Hit(failpoint.SettleAfter)
@@ -170,76 +194,10 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	if err := f.call(ctx, callSettle, r, &reply, &reply.Success); err != nil {
+	if err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success); err != nil {
+		f.suspect(ctx)
 		return settleReply{}, err
 	}
-	reply.ErrorReason = safeReason(reply.ErrorReason)
+	reply.ErrorReason, reply.ErrorMessage = f.words(reply.ErrorReason, reply.ErrorMessage)
 	return reply, nil
-}
-
-// call posts a request and reads a JSON reply of any status, for some
-// facilitators say no with 4xx; without a status of success no reply is a yes.
-// verdict is the member of out that says yes or no; it is set unless there is
-// an error.
-func (f *Facilitator) call(ctx context.Context, call string, in facilitatorRequest, out any, verdict **bool) error {
-	data, status, err := f.exchange(ctx, http.MethodPost, call, in.body())
-	switch {
-	case err != nil:
-	case json.Unmarshal(data, out) != nil:
-		err = badReply(status)
-	case *verdict == nil || **verdict && (status < 200 || status > 299):
-		err = &callError{code: "bad_answer"}
-	}
-	f.health.ended(ctx, call, err)
-	return err
-}
-
-// exchange makes one call. status is 0 where there was no reply; every error is
-// a *callError.
-func (f *Facilitator) exchange(ctx context.Context, method, call string, body []byte) (reply []byte, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	request, err := http.NewRequestWithContext(ctx, method, f.url.JoinPath(call).String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, 0, &callError{code: "bad_request", notSent: true}
-	}
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if f.signer != nil {
-		if err := f.signer.sign(request); err != nil {
-			return nil, 0, &callError{code: "key_unusable", notSent: true}
-		}
-	}
-	response, err := f.client.Do(request)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
-	case err != nil:
-		return nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
-	}
-	defer response.Body.Close()
-	status = response.StatusCode
-	if status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound {
-		return nil, status, &callError{code: "status_" + strconv.Itoa(status), notSent: true}
-	}
-	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
-	if err != nil || len(reply) > maxReply {
-		return nil, status, badReply(status)
-	}
-	return reply, status, nil
-}
-
-// reasonForm is what a reason code looks like.
-var reasonForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
-
-// safeReason passes a facilitator's reason code on to a client only if it is a
-// code, for it is foreign text.
-func safeReason(s string) string {
-	if !reasonForm.MatchString(s) {
-		return "unspecified"
-	}
-	return s
 }

@@ -52,7 +52,7 @@ func TestFacilitatorCallsStandBelowItsAddress(t *testing.T) {
 		}),
 	})
 	require.NoError(t, err)
-	_, _, err = f.verify(t.Context(), facilitatorRequest{PaymentPayload: []byte(`{}`), PaymentRequirements: []byte(`{}`)})
+	_, err = f.verify(t.Context(), facilitatorRequest{PaymentPayload: []byte(`{}`), PaymentRequirements: []byte(`{}`)}, true)
 	require.Equal(t, "https://facilitator.example/x402/verify?key="+urlKey, asked)
 	require.EqualError(t, err, "unreachable", "neither the address nor a foreign text")
 }

@@ -160,7 +160,7 @@ func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 func TestAnIntentThatCannotBeWithdrawnStaysOpen(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, l, f := failing(t, nil)
-		f.Script(settleCall, payoffertest.FacilitatorReply{Status: 403, Idle: true})
+		goneAfterVerify(f)
 		l.withdraw.Store(true)
 		b := newBuyer(1)
 		require.Equal(t, Open, s.pay(b.v2(t)).Status)

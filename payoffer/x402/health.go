@@ -1,8 +1,7 @@
 package x402
 
 import (
-	"cmp"
-	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,200 +10,138 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-const (
-	// openAfter is how many calls of one kind may fail in a row before a
-	// facilitator is left alone for a while.
-	openAfter = 5
-	// pauseFirst and pauseMost bound that while, which doubles each time.
-	pauseFirst = 5 * time.Second
-	pauseMost  = 5 * time.Minute
-)
-
-// The calls of a facilitator, by their paths.
-const (
-	callVerify    = "verify"
-	callSettle    = "settle"
-	callSupported = "supported"
-)
-
-// health is what is known of one facilitator: a circuit that opens when calls
-// fail, and what it says that it supports. Each kind of call is counted apart,
-// for one that verifies well may still settle nothing.
+// health is what a facilitator's own probes have shown. What it answers to
+// payments says nothing of it, for whoever pays may choose what makes it fail.
 type health struct {
-	now func() time.Time
-	mu  sync.Mutex
-	// failures are those in a row, by call. The circuit is open while one of
-	// them has reached openAfter.
-	failures map[string]int
-	// reason is the code of the last failure while the circuit is open.
-	reason string
-	// openings counts the pauses since everything was well.
-	openings int
-	// retryAt ends the pause while the circuit is open.
-	retryAt time.Time
-	// trial is true while one request tries what an open circuit is like now.
-	trial bool
-	// replied is true when a payment got a usable reply since the last probe.
-	replied bool
+	mu sync.Mutex
+	// expected are the networks (CAIP-2) on which it is to settle.
+	expected map[string]*expectation
 	// kinds is nil while it is not known what is supported.
 	kinds []kind
-	// changed wakes whoever waits for the next probe.
-	changed chan struct{}
+	// down are the networks on which the last probe failed, with its code.
+	down map[string]string
+	// failures counts the probes that failed in a row.
+	failures int
+	// next is when the next probe is due.
+	next time.Time
 }
 
-func newHealth(now func() time.Time) *health {
-	return &health{now: now, failures: make(map[string]int), changed: make(chan struct{}, 1)}
+// expectation is one network on which a facilitator is to settle.
+type expectation struct {
+	// terms are those of the newest rail there, for probes to pay by.
+	terms terms
+	// told is true once the log has been told that it is not supported.
+	told bool
 }
 
-// ended notes how a call of a payment ended: with a usable reply, whatever it
-// said, or with the error of none.
-func (h *health) ended(ctx context.Context, call string, err error) {
+// target is what a probe pays by: the terms of a rail in an x402 version.
+type target struct {
+	terms
+	version int
+}
+
+// expect notes that payments by a rail's terms are to be settled, and reports
+// whether that is news.
+func (h *health) expect(t terms) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case err == nil:
-		h.replied = true
-		delete(h.failures, call)
-		delete(h.failures, callSupported) // what was paid for counts more than the probe
-		h.recovered()
-	case ctx.Err() != nil:
-		// The caller has left, which says nothing of the facilitator.
-	case h.isOpen() && !h.trial:
-		// It was under way when the circuit opened.
-	default:
-		h.failures[call]++
-		if h.isOpen() {
-			h.open(err.Error())
+	known, found := h.expected[t.accepted.Network]
+	if !found {
+		known = new(expectation)
+		h.expected[t.accepted.Network] = known
+	}
+	known.terms = t
+	return !found
+}
+
+// targets are the expected networks that are supported, as far as is known, in
+// their order.
+func (h *health) targets() (all []target) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, network := range slices.Sorted(maps.Keys(h.expected)) {
+		if version := h.version(network); version != 0 {
+			all = append(all, target{h.expected[network].terms, version})
 		}
 	}
+	return all
 }
 
-// probed notes a reply of /supported; nil kinds tell nothing new. It closes the
-// circuit, on trial: the next failure of the call that had opened it opens it
-// again.
-func (h *health) probed(kinds []kind) {
+// learn notes what is supported; nil tells nothing new. It returns the expected
+// networks of which it is said for the first time that they are not.
+func (h *health) learn(kinds []kind) (missing []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.replied = false
 	if kinds != nil {
 		h.kinds = kinds
 	}
-	delete(h.failures, callSupported)
-	for call, count := range h.failures {
-		h.failures[call] = min(count, openAfter-1)
-	}
-	h.recovered()
-}
-
-// failedProbe notes that /supported got no reply, which opens the circuit
-// unless payments go well all the same.
-func (h *health) failedProbe(code string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.failures[callSupported]++
-	if !h.replied {
-		h.failures[callSupported] = max(h.failures[callSupported], openAfter)
-	}
-	h.replied = false
-	if h.isOpen() {
-		h.open(code)
-	}
-}
-
-// isOpen needs the lock.
-func (h *health) isOpen() bool {
-	for _, count := range h.failures {
-		if count >= openAfter {
-			return true
+	for network, e := range h.expected {
+		if !e.told && h.version(network) == 0 {
+			e.told = true
+			missing = append(missing, network)
 		}
 	}
-	return false
+	return missing
 }
 
-// open starts a pause. It needs the lock.
-func (h *health) open(code string) {
-	h.reason, h.trial = code, false
-	h.openings++
-	h.retryAt = h.now().Add(backOff(h.openings))
-	h.wake()
-}
-
-// wake has Run look at what has changed.
-func (h *health) wake() {
-	select {
-	case h.changed <- struct{}{}:
-	default: // it has been told already
-	}
-}
-
-// recovered forgets what is over. It needs the lock.
-func (h *health) recovered() {
-	if h.isOpen() {
-		return
-	}
-	h.reason, h.trial = "", false
-	if len(h.failures) == 0 {
-		h.openings = 0
-	}
-}
-
-// rest is how long an open circuit stays so; 0 where it may be tried. reason
-// is empty for a closed one.
-func (h *health) rest() (left time.Duration, reason string) {
+// probed notes the end of a probe, with the networks on which it failed, and
+// returns the pause to the next one.
+func (h *health) probed(now time.Time, down map[string]string) (pause time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.isOpen() {
-		return 0, ""
+	h.down = down
+	if len(down) == 0 {
+		h.failures = 0
+		pause = source.Spread(probeEvery, rand.Float64())
+	} else {
+		h.failures++
+		pause = source.Backoff(h.failures, pauseFirst, pauseMost, rand.Float64())
 	}
-	return max(0, h.retryAt.Sub(h.now())), h.reason
+	h.next = now.Add(pause)
+	return pause
 }
 
-// admit reports whether one payment may be sent. An open circuit whose pause
-// is over takes one; the others wait for as long as that may last.
-func (h *health) admit(patience time.Duration) bool {
+// forget makes up of down: nobody looks any more, so that nobody would find out
+// that it is well again.
+func (h *health) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now()
-	switch {
-	case !h.isOpen():
-		return true
-	case now.Before(h.retryAt):
-		return false
-	}
-	h.trial, h.retryAt = true, now.Add(patience)
-	return true
+	h.down, h.failures = nil, 0
 }
 
-// untilProbe is the time to the next look at /supported.
-func (h *health) untilProbe() time.Duration {
+// failing reports whether the last probe failed anywhere.
+func (h *health) failing() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.isOpen():
-		return max(0, h.retryAt.Sub(h.now()))
-	case h.failures[callSupported] > 0:
-		return backOff(h.failures[callSupported])
-	default:
-		return source.Spread(probeEvery, rand.Float64())
-	}
+	return len(h.down) > 0
 }
 
-// supports reports whether payments of an x402 version on a network (CAIP-2)
-// are taken, as far as is known.
+// state is what speaks against sending a payment of an x402 version on a network
+// (CAIP-2), a code or empty, and when the next probe is due.
+func (h *health) state(network string, versions ...int) (reason string, next time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.ContainsFunc(versions, func(version int) bool { return h.supports(version, network) }) {
+		return reasonUnsupported, h.next
+	}
+	return h.down[network], h.next
+}
+
+// supports reports whether payments of an x402 version on a network are taken,
+// as far as is known. It needs the lock.
 func (h *health) supports(version int, network string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.kinds == nil || slices.ContainsFunc(h.kinds, func(k kind) bool { return k.X402Version == version && k.on(network) })
 }
 
-// serves reports whether either version is supported on a network.
-func (h *health) serves(network string) bool {
-	return h.supports(2, network) || h.supports(1, network)
-}
-
-// backOff is the pause after so many failures, at least 1.
-func backOff(failures int) time.Duration {
-	return source.Backoff(failures, pauseFirst, pauseMost, rand.Float64())
+// version is the newest x402 version in which payments on a network are taken, 0
+// for none. It needs the lock.
+func (h *health) version(network string) int {
+	for version := 2; version > 0; version-- {
+		if h.supports(version, network) {
+			return version
+		}
+	}
+	return 0
 }
 
 // reasonUnsupported says that a facilitator does not settle on a network.
@@ -217,7 +154,8 @@ type FacilitatorHealth struct {
 	Host, Network string
 	// Reason is a code, empty while nothing speaks against it: "network_unsupported",
 	// "timeout", "unreachable", "bad_answer", "status_" or
-	// "bad_answer_status_" with the HTTP status, or "key_unusable".
+	// "bad_answer_status_" with the HTTP status, "key_unusable", or
+	// "accepts_unfunded" of one that takes whatever it is shown.
 	Reason string
 }
 
@@ -228,40 +166,27 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 	for _, rail := range s.Rails {
 		network := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
-			_, reason := f.health.rest()
-			if !f.health.serves(network) {
-				reason = reasonUnsupported
-			}
+			reason, _ := f.health.state(network, 2, 1)
 			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Reason: reason})
 		}
 	}
 	return all
 }
 
-// candidates are the facilitators to ask for a payment, in order: those whose
-// circuit is closed, or else those whose pause is over. Without any, wait is
-// when that may change.
+// candidates are the facilitators to ask for a payment, in order: those that
+// support it and whose last probe went well. Without any, wait is when that may
+// change: after the next probe.
 func (r *Rail) candidates(version int) (ready []*Facilitator, wait time.Duration) {
-	var rested []*Facilitator
+	wait = probeEvery
 	for _, f := range r.Facilitators {
-		if !f.health.supports(version, r.terms.accepted.Network) {
-			continue
-		}
-		left, reason := f.health.rest()
-		switch {
-		case reason == "":
+		reason, next := f.health.state(r.terms.accepted.Network, version)
+		if reason == "" {
 			ready = append(ready, f)
-		case left == 0:
-			rested = append(rested, f)
-		case wait == 0 || left < wait:
-			wait = left
 		}
-	}
-	if len(ready) == 0 {
-		ready = rested
+		wait = min(wait, max(next.Sub(f.now()), probeGap))
 	}
 	if len(ready) > 0 {
 		return ready, 0
 	}
-	return nil, cmp.Or(wait, probeEvery) // the next probe may find one that supports it
+	return nil, wait
 }

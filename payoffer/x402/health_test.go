@@ -2,6 +2,7 @@ package x402
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,9 +15,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
+const probeCall = payoffertest.CallProbe
+
 var (
 	works = payoffertest.FacilitatorReply{}
 	fails = payoffertest.FacilitatorReply{Status: 500, Body: "oops"}
+	hangs = payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}
 )
 
 // stranger is a payer of its own.
@@ -42,149 +46,158 @@ func (s *shop) requireHealth(reasons ...string) {
 	require.Equal(s.t, reasons, got)
 }
 
-// open makes a call fail until the circuit of the only facilitator opens.
-func (s *shop) open(f *payoffertest.Facilitator, call string) {
-	s.t.Helper()
-	f.Script(call, fails)
-	for n := range openAfter {
-		require.Len(s.t, f.Calls(call), n)
-		s.requireHealth("")
-		require.NotEqual(s.t, Settled, s.pay(stranger(100+n).v2(s.t)).Status)
+// badReplies are what a payment may be answered instead of a verdict.
+func badReplies() map[string]payoffertest.FacilitatorReply {
+	bad := map[string]payoffertest.FacilitatorReply{
+		"bad JSON":       {Body: `{"isValid":tr`},
+		"no verdict":     {Body: `{}`},
+		"no JSON":        {Body: "<html>"},
+		"a redirect":     {Status: 307, Location: "/verify", Body: " "},
+		"no answer":      hangs,
+		"closed unread":  {Fault: payoffertest.FaultCloseUnread},
+		"closed read":    {Fault: payoffertest.FaultCloseRead},
+		"closed at last": {Fault: payoffertest.FaultCloseActed},
 	}
-	require.Len(s.t, f.Calls(call), openAfter)
-	s.requireHealth("bad_answer_status_500")
+	for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 412, 422, 429, 500, 501, 502, 503, 504} {
+		bad[fmt.Sprint("status ", status)] = payoffertest.FacilitatorReply{Status: status, Body: `{"error":"no"}`}
+	}
+	return bad
 }
 
-func TestAFacilitatorThatFailsInARowIsNotAskedForAWhile(t *testing.T) {
+func TestWhateverAPaymentIsAnsweredTheNextOneIsAskedFor(t *testing.T) {
+	const attacks = 30
 	for _, call := range []string{verifyCall, settleCall} {
-		bubble(t, call, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f), limiter: limited(openAfter+1, 24*time.Hour)})
-			s.open(f, call)
-			verified := len(f.Calls(verifyCall))
+		for name, reply := range badReplies() {
+			bubble(t, call+" "+name, func(t *testing.T) {
+				f := payoffertest.NewPipedFacilitator(t, "one")
+				s := newShop(t, setup{facilitators: one(f)})
+				go s.facilitators[0].Run(t.Context())
+				synctest.Wait()
+				var script []payoffertest.FacilitatorReply
+				for range attacks {
+					script = append(script, reply)
+				}
+				f.Script(call, append(script, works)...)
+				for n := range attacks {
+					require.NotEqual(t, Settled, s.pay(stranger(100+n).v2(t)).Status)
+					synctest.Wait()
+					s.requireHealth("")
+				}
+				require.Len(t, f.Calls(call), attacks, "each was asked for")
+				require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+			})
+		}
+	}
+}
 
-			f.Script(call, works)
-			start := time.Now()
-			for range 3 { // and it spends no attempt
-				require.Equal(t, Unavailable, s.pay(stranger(2).v2(t)).Status)
-			}
+func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
+	for _, c := range []struct {
+		name, call, reason string
+		reply              payoffertest.FacilitatorReply
+	}{
+		{"a yes", probeCall, "accepts_unfunded", works},
+		{"a yes with status 500", probeCall, "bad_answer", payoffertest.FacilitatorReply{Status: 500}},
+		{"no verdict", probeCall, "bad_answer", payoffertest.FacilitatorReply{Body: `{}`}},
+		{"broken JSON", probeCall, "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{"isValid":fal`}},
+		{"status 500", probeCall, "bad_answer_status_500", fails},
+		{"status 401", probeCall, "status_401", payoffertest.FacilitatorReply{Status: 401, Reason: "unauthorized"}},
+		{"status 404", probeCall, "status_404", payoffertest.FacilitatorReply{Status: 404, Body: "no such path"}},
+		{"no answer", probeCall, "timeout", hangs},
+		{"a closed connection", probeCall, "unreachable", payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}},
+		{"what is supported: status 500", supportedCall, "bad_answer_status_500", fails},
+		{"what is supported: status 401", supportedCall, "status_401", payoffertest.FacilitatorReply{Status: 401}},
+		{"what is supported: no answer", supportedCall, "timeout", hangs},
+		{"what is supported: no list", supportedCall, "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{}`}},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(c.call, c.reply)
+			s := newShop(t, setup{facilitators: one(f), limiter: limited(2, 24*time.Hour)})
+			s.watching()
+			time.Sleep(verifyTimeout) // for one that does not answer
+			synctest.Wait()
+			s.requireHealth(c.reason)
 			got := s.pay(stranger(1).v2(t))
 			require.Equal(t, Unavailable, got.Status)
 			require.Equal(t, "facilitator_unavailable", got.Reason)
-			require.Zero(t, time.Since(start), "nobody waits for it")
-			require.GreaterOrEqual(t, got.RetryAfter, pauseFirst*4/5)
-			require.LessOrEqual(t, got.RetryAfter, pauseFirst*6/5)
-			require.Len(t, f.Calls(verifyCall), verified)
+			require.GreaterOrEqual(t, got.RetryAfter, probeGap)
+			require.LessOrEqual(t, got.RetryAfter, pauseMost)
+			require.Empty(t, f.Calls(verifyCall))
 			s.requireState(stranger(1), "")
+			require.Contains(t, s.logs.String(), "left alone")
+			require.Contains(t, s.logs.String(), "eip155:84532 "+c.reason)
 
-			time.Sleep(got.RetryAfter)
-			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status, "a client that waited is served")
+			f.Script(probeCall, payoffertest.Unfunded)
+			f.Script(supportedCall, works)
+			time.Sleep(pauseMost)
+			synctest.Wait()
+			s.requireHealth("")
+			require.Contains(t, s.logs.String(), "asked again")
+			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		})
+	}
+}
+
+// Anyone may send what makes a facilitator refuse: a no, whatever its status, is
+// what a probe wants.
+func TestAProbeThatIsRefusedFindsAFacilitatorWell(t *testing.T) {
+	for _, status := range []int{200, 400, 402, 412, 422} {
+		bubble(t, fmt.Sprint("status ", status), func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(probeCall, payoffertest.FacilitatorReply{Status: status, Reason: "some_reason"})
+			s := newShop(t, setup{facilitators: one(f)})
+			s.watching()
 			s.requireHealth("")
 		})
 	}
 }
 
-func TestFailuresThatAreNotInARowLeaveTheCircuitClosed(t *testing.T) {
+func TestTheNextFacilitatorIsAskedWhileOneIsDown(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		refuses := payoffertest.FacilitatorReply{Reason: "insufficient_funds"}
-		f.Script(verifyCall, fails, fails, fails, fails, refuses, fails, fails, fails, fails, works)
-		s := newShop(t, setup{facilitators: one(f)})
-		for n := range 9 {
-			s.pay(stranger(n).v2(t))
-		}
-		require.Equal(t, Settled, s.pay(stranger(9).v2(t)).Status)
-	})
-}
-
-func TestOneRequestTriesAnOpenCircuit(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
-		s.open(f, verifyCall)
-		f.Script(verifyCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-		time.Sleep(pauseFirst * 2)
-
-		outcomes := make([]Outcome, 20)
-		var work sync.WaitGroup
-		for n := range outcomes {
-			work.Go(func() { outcomes[n] = s.pay(stranger(n).v2(t)) })
-		}
-		synctest.Wait()
-		require.Len(t, f.Calls(verifyCall), openAfter+1)
-		f.Release()
-		work.Wait()
-		settled := 0
-		for _, outcome := range outcomes {
-			if outcome.Status == Settled {
-				settled++
-			} else {
-				require.Equal(t, Unavailable, outcome.Status)
-				require.Equal(t, defaultTimeout, outcome.RetryAfter, "as long as the trial may take")
-			}
-		}
-		require.Equal(t, 1, settled)
-		s.requireHealth("")
-	})
-}
-
-func TestPausesGrowUntilACallSucceeds(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
-		s.open(f, verifyCall)
-		n := 200
-		next := func() Outcome { n++; return s.pay(stranger(n).v2(t)) }
-		for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-			wait := next().RetryAfter
-			require.GreaterOrEqual(t, wait, want*time.Second*4/5)
-			require.LessOrEqual(t, wait, want*time.Second*6/5)
-			time.Sleep(wait)
-			require.Equal(t, Unavailable, next().Status)
-		}
-		f.Script(verifyCall, works)
-		time.Sleep(2 * pauseMost)
-		require.Equal(t, Settled, next().Status)
-
-		f.Script(verifyCall, fails)
-		for range openAfter {
-			next()
-		}
-		require.LessOrEqual(t, next().RetryAfter, pauseFirst*6/5, "it begins anew")
-	})
-}
-
-func TestTheNextFacilitatorIsAskedWhileACircuitIsOpen(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		one, _, s := twoFacilitators(t)
-		one.Script(verifyCall, fails)
-		for n := range openAfter + 5 {
-			require.Equal(t, Settled, s.pay(stranger(n).v2(t)).Status)
-		}
-		require.Len(t, one.Calls(verifyCall), openAfter)
+		one, two, s := twoFacilitators(t)
+		one.Script(probeCall, fails)
+		s.watching()
 		s.requireHealth("bad_answer_status_500", "")
-		one.Script(verifyCall, works)
-		time.Sleep(time.Hour)
-		require.Equal(t, Settled, s.pay(stranger(50).v2(t)).Status)
-		require.Len(t, one.Calls(verifyCall), openAfter, "only a probe brings it back while another one works")
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		require.Empty(t, one.Calls(verifyCall))
+		require.Len(t, two.Calls(settleCall), 1)
 
-		s.run(time.Minute)
-		require.Equal(t, Settled, s.pay(stranger(51).v2(t)).Status)
+		one.Script(probeCall, payoffertest.Unfunded)
+		time.Sleep(pauseMost)
+		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status)
 		require.Len(t, one.Calls(settleCall), 1)
 	})
 }
 
-func TestAClientThatLeavesSaysNothingOfTheFacilitator(t *testing.T) {
+func TestOneNetworkThatIsDownLeavesTheOthers(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(verifyCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		f.Script(probeCall, fails, payoffertest.Unfunded) // in the order of the networks
+		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "arbitrum-sepolia"}})
+		s.watching()
+		require.Equal(t, []FacilitatorHealth{
+			{Host: "one.localhost", Network: "eip155:84532"},
+			{Host: "one.localhost", Network: "eip155:421614", Reason: "bad_answer_status_500"},
+		}, s.Facilitators())
+		require.Len(t, f.Calls(probeCall), 2)
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+	})
+}
+
+func TestAFacilitatorThatNobodyLooksAtIsUp(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(probeCall, fails)
 		s := newShop(t, setup{facilitators: one(f)})
-		for n := range 2 * openAfter {
-			ctx, leave := context.WithTimeout(t.Context(), time.Second)
-			require.Equal(t, Unavailable, s.Pay(ctx, Attempt{Payload: stranger(n).v2(t)}).Status)
-			leave()
-		}
 		s.requireHealth("")
+		ctx, stop := context.WithCancel(t.Context())
+		go s.Run(ctx)
+		synctest.Wait()
+		s.requireHealth("bad_answer_status_500")
+		stop()
+		synctest.Wait()
+		s.requireHealth("")
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 	})
 }
 
@@ -199,5 +212,119 @@ func TestAnOpenIntentIsRepeatedToItsFacilitatorWhateverItsHealth(t *testing.T) {
 		require.Equal(t, "one.localhost", s.requireState(b, ledger.IntentSettled).Facilitator)
 		require.Len(t, one.Calls(settleCall), 2)
 		require.Empty(t, two.Calls(settleCall))
+	})
+}
+
+// request is a payment as a facilitator gets it.
+func (s *shop) request(b *buyer) facilitatorRequest {
+	s.t.Helper()
+	p, err := decodePayment(b.v2(s.t))
+	require.NoError(s.t, err)
+	rail := &s.Rails[0]
+	return facilitatorRequest{2, p.rebuilt(&rail.terms, nil), rail.terms.in(2)}
+}
+
+func TestPayersWithoutMoneyShareAQuarterOfTheCalls(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f)})
+		slow := make([]payoffertest.FacilitatorReply, maxUnfunded)
+		for n := range slow {
+			slow[n] = hangs
+		}
+		f.Script(verifyCall, append(slow, works)...)
+		begin := time.Now()
+		errs := make([]error, maxCalls)
+		var attackers sync.WaitGroup
+		for n := range errs {
+			attackers.Go(func() {
+				_, errs[n] = s.facilitators[0].verify(t.Context(), s.request(stranger(n)), false)
+			})
+		}
+		synctest.Wait()
+		require.Len(t, f.Calls(verifyCall), maxUnfunded, "the others wait")
+
+		said, err := s.facilitators[0].verify(t.Context(), s.request(stranger(1000)), true)
+		require.NoError(t, err)
+		require.True(t, said.valid)
+		_, err = s.facilitators[0].settle(t.Context(), s.request(stranger(1000)))
+		require.NoError(t, err)
+		require.Zero(t, time.Since(begin), "who has money does not wait")
+
+		attackers.Wait()
+		counts := map[string]int{}
+		for _, err := range errs {
+			counts[fmt.Sprint(err)]++
+		}
+		require.Equal(t, maxUnfunded, counts["timeout"])
+		require.Equal(t, maxCalls-maxUnfunded, counts["busy"]+counts["<nil>"], "%v", counts)
+	})
+}
+
+func TestCallsInFlightAreBounded(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		const timeout = 20 * time.Second
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f), timeout: timeout})
+		f.Script(settleCall, hangs)
+		settle := func(n int) error {
+			_, err := s.facilitators[0].settle(t.Context(), s.request(stranger(n)))
+			return err
+		}
+		for n := range maxCalls {
+			go func() { _ = settle(n) }()
+		}
+		synctest.Wait()
+		require.Len(t, f.Calls(settleCall), maxCalls)
+		begin := time.Now()
+		_, err := s.facilitators[0].verify(t.Context(), s.request(stranger(1000)), true)
+		require.Equal(t, errBusy, err)
+		require.Equal(t, verifyTimeout, time.Since(begin))
+		leaving, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		_, err = s.facilitators[0].settle(leaving, s.request(stranger(1000)))
+		require.Equal(t, errBusy, err, "who leaves does not wait on")
+		require.Equal(t, verifyTimeout+time.Second, time.Since(begin))
+
+		go func() { time.Sleep(time.Second); f.Release() }()
+		require.NoError(t, settle(1001), "it has its turn when another one ends")
+		synctest.Wait()
+		f.Script(settleCall, works)
+		for n := range 2 * maxCalls {
+			require.NoError(t, settle(2000+n), "every slot is given back")
+		}
+	})
+}
+
+func TestABusyFacilitatorWasNotSentAPayment(t *testing.T) {
+	bubble(t, "to verify", func(t *testing.T) {
+		one, two, s := twoFacilitators(t)
+		for range maxUnfunded {
+			s.facilitators[0].slots.unfunded <- struct{}{}
+		}
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		require.Empty(t, one.Calls(verifyCall))
+		require.Len(t, two.Calls(settleCall), 1)
+	})
+	bubble(t, "to settle", func(t *testing.T) {
+		one, _, s := twoFacilitators(t)
+		s.watching()
+		one.Script(verifyCall, hangs)
+		all := s.facilitators[0].slots.all
+		for range maxCalls - 1 {
+			all <- struct{}{}
+		}
+		b := stranger(1)
+		paid := make(chan Outcome, 1)
+		go func() { paid <- s.pay(b.v2(t)) }()
+		one.Await(verifyCall, 1)
+		go func() { all <- struct{}{} }() // takes the slot that verify leaves
+		synctest.Wait()
+		one.Release()
+		require.Equal(t, Settled, (<-paid).Status)
+		require.Empty(t, one.Calls(settleCall))
+		require.Equal(t, "two.localhost", s.requireState(b, ledger.IntentSettled).Facilitator)
+		s.requireHealth("", "")
+		require.Len(t, one.Calls(probeCall), 1, "that says nothing of the facilitator")
 	})
 }

@@ -3,6 +3,7 @@ package x402
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -122,6 +123,9 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 	default:
 		o := p.outcome(Open, "settlement_unknown",
 			"The payment was sent and its outcome is not known yet. Do not sign another one: send the same payment again until it is answered.")
+		if _, text, found := strings.Cut(i.Reason, textMark); found {
+			o.Detail += says(text)
+		}
 		o.Intent = i.Nonce
 		return o
 	}

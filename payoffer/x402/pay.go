@@ -101,7 +101,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 	if len(candidates) == 0 {
 		return p.unavailable("facilitator_unavailable", rest)
 	}
-	request := facilitatorRequest{X402Version: p.version, PaymentPayload: p.raw, PaymentRequirements: rail.terms.in(p.version)}
+	request := facilitatorRequest{p.version, p.rebuilt(&rail.terms, *s.extensions.Load()), rail.terms.in(p.version)}
 	facilitators, refused := s.verify(ctx, candidates, request, funded)
 	switch {
 	case refused != nil:
@@ -145,17 +145,14 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 // those after it, none where nobody gave a usable reply.
 func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) ([]*Facilitator, *refusal) {
 	for i, f := range candidates {
-		if !f.health.admit(f.timeout) {
-			continue // another request tries it
-		}
-		valid, reason, err := f.verify(ctx, r)
+		said, err := f.verify(ctx, r, funded)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil // the client left; that says nothing of the facilitator
 		case err != nil:
 			s.Logger.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
-		case !valid:
-			return nil, &refusal{reason: reason, detail: "The facilitator does not accept this payment."}
+		case !said.valid:
+			return nil, &refusal{reason: said.reason, detail: "The facilitator does not accept this payment." + says(said.message)}
 		default:
 			return candidates[i:], nil
 		}
@@ -171,7 +168,7 @@ func (s *Service) newIntent(p *payment, rail *Rail, facilitator string) ledger.I
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.raw, Requirement: rail.terms.in(p.version), Facilitator: facilitator,
+		Payload: p.rebuilt(&rail.terms, *s.extensions.Load()), Requirement: rail.terms.in(p.version), Facilitator: facilitator,
 		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
 		Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}

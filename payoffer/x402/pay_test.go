@@ -47,7 +47,8 @@ func TestPaySettlesInBothDialects(t *testing.T) {
 			stored := s.requireState(b, ledger.IntentSettled)
 			require.Equal(t, ledger.EvidenceFacilitator, stored.Evidence)
 			require.Equal(t, stored.Transaction, got.Response.Transaction)
-			require.JSONEq(t, string(c.payload(b, t)), string(stored.Payload))
+			require.JSONEq(t, s.rebuilt(c.payload(b, t)), string(stored.Payload))
+			require.Equal(t, bodyOf(f, callVerify), bodyOf(f, callSettle), "what was verified is settled")
 		})
 	}
 }
@@ -322,8 +323,8 @@ func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 		s := newShop(t, setup{facilitators: one(f)})
 		b := newBuyer(1)
-		b.auth.ValidBefore = fmt.Sprint(time.Now().Unix() + 20)
-		go func() { time.Sleep(15 * time.Second); f.Release() }()
+		b.auth.ValidBefore = fmt.Sprint(time.Now().Unix() + 9)
+		go func() { time.Sleep(verifyTimeout - time.Millisecond); f.Release() }()
 		got := s.pay(b.v2(t))
 		require.Equal(t, Unavailable, got.Status)
 		require.Empty(t, f.Calls(payoffertest.CallSettle))

@@ -22,7 +22,6 @@ import (
 // is for check to say.
 type payment struct {
 	version int
-	raw     []byte
 	// network is the CAIP-2 id that the client named; asset the token, for
 	// version 1 the one known on that network.
 	network, asset string
@@ -51,10 +50,6 @@ type payloadJSON struct {
 
 const extensionPaymentID = "payment-identifier"
 
-// minSignature is the length of an ECDSA signature in bytes; those of contract
-// wallets are longer and bounded by the payload's size.
-const minSignature = 65
-
 var (
 	addressForm   = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 	wordForm      = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`) // a nonce, a transaction's hash
@@ -75,7 +70,7 @@ func decodePayment(raw []byte) (*payment, error) {
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, errors.New("a member has the wrong JSON type; integers travel as decimal strings")
 	}
-	p := &payment{version: in.X402Version, raw: raw}
+	p := &payment{version: in.X402Version}
 	switch in.X402Version {
 	case 2:
 		if in.Accepted == nil {
@@ -102,8 +97,11 @@ func decodePayment(raw []byte) (*payment, error) {
 	digits, prefixed := strings.CutPrefix(in.Payload.Signature, "0x")
 	var err error
 	p.signature, err = hex.DecodeString(digits)
-	if !prefixed || err != nil || len(p.signature) < minSignature {
-		return nil, errors.New("'payload.signature' must be 0x and at least 65 bytes of hexadecimal")
+	if !prefixed || err != nil {
+		return nil, errors.New("'payload.signature' must be 0x and hexadecimal")
+	}
+	if err := checkSignature(p.signature); err != nil {
+		return nil, err
 	}
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }

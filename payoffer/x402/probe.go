@@ -3,70 +3,135 @@ package x402
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// probeEvery is how often a healthy facilitator is asked what it supports.
-const probeEvery = 5 * time.Minute
+const (
+	// probeEvery is how often a healthy facilitator is probed.
+	probeEvery = 5 * time.Minute
+	// pauseFirst and pauseMost bound the pause after a probe that failed, which
+	// doubles each time.
+	pauseFirst = 5 * time.Second
+	pauseMost  = time.Minute
+	// probeGap is the time between two probes at least, whatever payments fail.
+	probeGap = 5 * time.Second
+)
 
 // Run keeps the facilitator's health current until ctx ends, and logs what
-// changes: it probes at once, then rarely, and sooner while the circuit is
-// open. It may run again after it returned, but not twice at a time.
+// changes: it probes at once, then rarely, sooner while it is down, and at once
+// when a payment's call has failed. It may run again after it returned, but not
+// twice at a time.
 func (f *Facilitator) Run(ctx context.Context) {
-	for {
-		f.probe(ctx)
-		f.report()
-		for due := false; !due; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-f.health.changed:
-				f.report()
-			case <-time.After(f.health.untilProbe()):
-				due = true
-			}
-		}
+	defer f.health.forget()
+	loop := source.Loop{
+		Round: f.round, Wake: f.wake, Random: rand.Float64,
+		Turned: source.Log(f.log.With("facilitator", f.Host()), "facilitator is left alone for a while", "facilitator is asked again"),
 	}
+	loop.Run(ctx)
 }
 
-// probe asks for /supported once.
-func (f *Facilitator) probe(ctx context.Context) {
-	kinds, err := f.supported(ctx)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		f.health.failedProbe(err.Error())
+// round is one probe, as soon as one may be made, and returns the pause to the
+// next one.
+func (f *Facilitator) round(ctx context.Context) (pause time.Duration, err error) {
+	select {
+	case <-ctx.Done():
+		return 0, nil
+	case <-time.After(min(probeGap, probeGap-f.now().Sub(f.probed))):
+	}
+	select {
+	case <-f.wake: // what was asked for until now is answered by this probe
 	default:
-		f.health.probed(kinds)
+	}
+	f.probed = f.now()
+	down, err := f.probe(ctx)
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	return f.health.probed(f.now(), down), err
+}
+
+// expect says that payments by a rail's terms are to be settled here. Run warns
+// once when the facilitator does not do that.
+func (f *Facilitator) expect(t terms) {
+	if f.health.expect(t) {
+		f.look()
 	}
 }
 
-// expect says that payments on a network (CAIP-2) are to be settled here. Run
-// warns once when the facilitator does not do that.
-func (f *Facilitator) expect(network string) {
-	if _, known := f.networks.LoadOrStore(network, false); !known {
-		f.health.wake()
+// suspect has Run look whether a call of a payment failed by the facilitator or
+// by that payment alone. A caller who has left says nothing of either, and what
+// is down is looked at anyway.
+func (f *Facilitator) suspect(ctx context.Context) {
+	if ctx.Err() == nil && !f.health.failing() {
+		f.look()
 	}
 }
 
-// report logs what has changed.
-func (f *Facilitator) report() {
-	left, reason := f.health.rest()
-	switch {
-	case reason != "" && !f.rests:
-		f.log.Warn("facilitator is left alone for a while", "facilitator", f.Host(), "error", reason, "pause", left.Round(time.Second).String())
-	case reason == "" && f.rests:
-		f.log.Info("facilitator is asked again", "facilitator", f.Host())
+// look has Run probe.
+func (f *Facilitator) look() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // it has been told already
 	}
-	f.rests = reason != ""
-	f.networks.Range(func(network, said any) bool {
-		if said == false && !f.health.serves(network.(string)) {
-			f.networks.Store(network, true)
-			f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", network)
+}
+
+// probe asks what is supported and then, for each network on which it is to
+// settle, to verify a payment that cannot be made. It returns the networks on
+// which that failed, with its code, and one error for all.
+func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
+	kinds, unread := f.supported(ctx)
+	for _, network := range f.health.learn(kinds) {
+		f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", network)
+	}
+	down = make(map[string]string)
+	var said []string
+	for _, t := range f.health.targets() {
+		failed := unread
+		if failed == nil {
+			failed = f.refuses(ctx, t.paymentOfNobody(f.now()))
 		}
-		return true
-	})
+		if failed != nil {
+			down[t.accepted.Network] = failed.Error()
+			said = append(said, t.accepted.Network+" "+failed.Error())
+		}
+	}
+	if len(said) > 0 {
+		err = errors.New(strings.Join(said, ", "))
+	}
+	return down, err
+}
+
+// refuses returns nil where the facilitator says no to a payment.
+func (f *Facilitator) refuses(ctx context.Context, r facilitatorRequest) error {
+	var reply verifyReply
+	err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, r, &reply, &reply.IsValid)
+	if err == nil && *reply.IsValid {
+		return &callError{code: "accepts_unfunded"}
+	}
+	return err
+}
+
+// paymentOfNobody is right in everything but that its payer has no money: the
+// key is made for it and thrown away. To refuse it a facilitator must read the
+// chain, as for every payment. Its nonce is zero, which no wallet's is.
+func (t target) paymentOfNobody(now time.Time) facilitatorRequest {
+	key, _ := crypto.GenerateKey() // never fails
+	p := payment{version: t.version, authorization: authorization{
+		From: crypto.PubkeyToAddress(key.PublicKey).Hex(), To: t.accepted.PayTo, Value: t.accepted.Amount,
+		ValidAfter: "0", ValidBefore: strconv.FormatInt(now.Unix()+maxTimeoutSeconds, 10), Nonce: "0x" + strings.Repeat("0", 64),
+	}}
+	p.signature, _ = crypto.Sign(digest(p.authorization, t.domain), key) // never fails
+	p.signature[64] += 27                                                // as wallets write it
+	return facilitatorRequest{t.version, p.rebuilt(&t.terms, nil), t.in(t.version)}
 }
 
 // kind is one entry of GET /supported.
@@ -87,7 +152,7 @@ func (k kind) on(network string) bool {
 // supported asks what a facilitator supports. nil without an error means that
 // it answers and does not tell.
 func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
-	data, status, err := f.exchange(ctx, http.MethodGet, callSupported, nil)
+	data, status, err := f.exchange(ctx, min(f.timeout, verifyTimeout), http.MethodGet, callSupported, nil)
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusTooManyRequests:
 		return nil, nil

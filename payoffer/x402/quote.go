@@ -50,6 +50,8 @@ type terms struct {
 	v1, v2 json.RawMessage
 	// domain is the hash of the token's EIP-712 domain.
 	domain []byte
+	// resource is what is paid for.
+	resource json.RawMessage
 }
 
 // amount is the price in atomic units.

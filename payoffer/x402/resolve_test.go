@@ -161,7 +161,7 @@ func TestResolveTakesOverAfterTheLease(t *testing.T) {
 
 		s.run(30 * time.Second)
 		require.Empty(t, f.Calls(settleCall), "its lease runs")
-		s.run(time.Minute)
+		s.run(90 * time.Second)
 		s.requireState(b, ledger.IntentSettled)
 		require.Equal(t, 1, f.Settled(b.auth.Nonce))
 	})

@@ -133,9 +133,9 @@ func New(c Config) (*Service, error) {
 	for n := range s.Rails {
 		rail := &s.Rails[n]
 		accepted, network := requirements(rail.USDC), rail.USDC.Network
-		rail.terms = terms{accepted, encode(s.requirementsV1(accepted, network.Name)), encode(accepted), domainHash(network)}
+		rail.terms = terms{accepted, encode(s.requirementsV1(accepted, network.Name)), encode(accepted), domainHash(network), encode(s.resource())}
 		for _, f := range rail.Facilitators {
-			f.expect(network.CAIP2())
+			f.expect(rail.terms)
 		}
 	}
 	s.Refresh()

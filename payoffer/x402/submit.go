@@ -26,12 +26,13 @@ const (
 )
 
 // leaseFor is how long one attempt may work on an intent: every facilitator
-// once and one of them twice, the proof, and time to record.
+// once, after a wait for its turn, and one of them twice, the proof, and time to
+// record.
 func leaseFor(rail *Rail) time.Duration {
 	lease := proofWait + 10*time.Second
 	var longest time.Duration
 	for _, f := range rail.Facilitators {
-		lease += f.timeout
+		lease += 2 * f.timeout
 		longest = max(longest, f.timeout)
 	}
 	return lease + longest
@@ -71,8 +72,8 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 		intent.Transaction = transaction
 	}
 	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
-		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", reply.ErrorReason, "nonce", intent.Nonce)
-		return s.keepOpen(ctx, intent, transaction, reply.ErrorReason)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", reply.ErrorReason, "message", reply.ErrorMessage, "nonce", intent.Nonce)
+		return s.keepOpen(ctx, intent, transaction, reply.reason())
 	}
 	if rail.Chain == nil {
 		return s.recordClaim(ctx, rail, intent, reply.Payer)

@@ -1,0 +1,46 @@
+package x402
+
+import (
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// builtPayload is a PaymentPayload as facilitators get it, in either version.
+type builtPayload struct {
+	X402Version int                        `json:"x402Version"`
+	Scheme      string                     `json:"scheme,omitempty"`
+	Network     string                     `json:"network,omitempty"`
+	Resource    json.RawMessage            `json:"resource,omitempty"`
+	Accepted    json.RawMessage            `json:"accepted,omitempty"`
+	Payload     builtTransfer              `json:"payload"`
+	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
+}
+
+type builtTransfer struct {
+	Signature     string        `json:"signature"`
+	Authorization authorization `json:"authorization"`
+}
+
+// rebuilt is the payment as a facilitator gets it: made anew of what was checked
+// here, of the terms that it was compared with, and of the extensions that were
+// quoted (nil for none). No byte that a buyer adds reaches a facilitator, which
+// might read it otherwise than it was read here, or fail by it.
+func (p *payment) rebuilt(t *terms, quoted map[string]json.RawMessage) []byte {
+	built := builtPayload{X402Version: p.version, Payload: builtTransfer{"0x" + hex.EncodeToString(p.signature), p.authorization}}
+	a := &built.Payload.Authorization
+	a.From, a.To, a.Nonce = common.HexToAddress(a.From).Hex(), common.HexToAddress(a.To).Hex(), common.HexToHash(a.Nonce).Hex()
+	if p.version == 1 {
+		built.Scheme, built.Network = t.accepted.Scheme, networkIn(1, t.accepted.Network)
+		return encode(built)
+	}
+	built.Resource, built.Accepted, built.Extensions = t.resource, t.v2, make(map[string]json.RawMessage)
+	if bazaar, ok := quoted[extensionBazaar]; ok {
+		built.Extensions[extensionBazaar] = bazaar
+	}
+	if p.paymentID != "" {
+		built.Extensions[extensionPaymentID] = encode(map[string]any{"info": map[string]any{"required": false, "id": p.paymentID}})
+	}
+	return encode(built)
+}
