@@ -135,6 +135,9 @@ func TestAnUncertainAnswerAfterABroadcastIsFoundOnTheChain(t *testing.T) {
 var uncertain = map[string]reply{
 	"500":                     {Status: http.StatusInternalServerError, Body: "boom"},
 	"502 with a success":      {Status: http.StatusBadGateway},
+	"401":                     {Status: http.StatusUnauthorized, Body: "{}"},
+	"403 with a success":      {Status: http.StatusForbidden},
+	"404":                     {Status: http.StatusNotFound, Body: "no such path"},
 	"429":                     {Status: http.StatusTooManyRequests, Body: "{}"},
 	"a redirect":              {Status: http.StatusTemporaryRedirect, Location: "http://127.0.0.1:9/", Body: "{}"},
 	"close after reading":     {Fault: payoffertest.FaultCloseRead},

@@ -60,23 +60,6 @@ func TestARefusalOfVerifyIsFinalForNobody(t *testing.T) {
 	s.requireAgreement(1, 0)
 }
 
-// Where the facilitator certainly did nothing with settle, the payment is unknown again, not open.
-func TestASettlementThatWasRefusedToTheCallerIsWithdrawn(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, longTimeout)
-	p := s.payment(s.chain.Buyers[0])
-	s.facilitator.Script(payoffertest.CallSettle, reply{Status: http.StatusForbidden, Idle: true, Body: "{}"}, reply{})
-
-	outcome := s.pay(p)
-	require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
-	s.book.requireUnknown(t, p)
-	s.requireAgreement(0, 0)
-
-	outcome = s.pay(p)
-	require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
-	s.requireAgreement(1, 0)
-}
-
 // A facilitator that works every other time makes no payment twice and loses none.
 func TestAFlappingFacilitatorSettlesEachPaymentOnce(t *testing.T) {
 	t.Parallel()
