@@ -125,6 +125,26 @@ func TestDecodePaymentRefuses(t *testing.T) {
 	}
 }
 
+func TestDecodePaymentRefusesTextThatIsNotUnicodeWhereverItStands(t *testing.T) {
+	valid := newBuyer(1).named("order_0123456789").v2(t)
+	for _, text := range []string{"\xff", "\xc3\x28", "\xed\xa0\x80", `\ud800`, `\udc00`} {
+		for _, c := range []struct{ name, old, with string }{
+			{"in a member of the payload", `{"accepted"`, `{"x":"` + text + `","accepted"`},
+			{"in a name", `{"accepted"`, `{"` + text + `":1,"accepted"`},
+			{"in the requirement", `"scheme":"exact"`, `"scheme":"exact` + text + `"`},
+			{"in the resource", `"description":"42 USD"`, `"description":"` + text + `"`},
+			{"in the authorization", `"authorization":{`, `"authorization":{"x":["` + text + `"],`},
+			{"beside the authorization", `"payload":{`, `"payload":{"x":{"y":"` + text + `"},`},
+			{"in an extension", `"info":{`, `"info":{"x":"` + text + `",`},
+			{"in the name of an extension", `"extensions":{`, `"extensions":{"` + text + `":{},`},
+			{"in a foreign extension", `"extensions":{`, `"extensions":{"x":[[{"` + text + `":0}]],`},
+		} {
+			_, err := decodePayment([]byte(mangle(t, valid, c.old, c.with)))
+			require.Equal(t, errNoJSON, err, "%q %s", text, c.name)
+		}
+	}
+}
+
 func TestDecodePaymentLeavesExtensionsAlone(t *testing.T) {
 	p, err := decodePayment([]byte(mangle(t, newBuyer(1).v2(t), `"x402Version"`,
 		`"extensions":{"bazaar":{"info":{"Network":"x","From":"y"}},"payment-identifier":{"info":{"required":false}}},"x402Version"`)))
