@@ -124,7 +124,7 @@ func (app *App) acquire(s *service.Settings, r *resolver) (*service.Service, err
 	}
 	app.services = append(app.services, svc)
 	countFromZero(svc)
-	app.warn(s, r)
+	app.warn(svc, r)
 	return svc, nil
 }
 

@@ -148,9 +148,10 @@ func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 func TestCommandVerifyChecksTheQuoteOfARunningServer(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
-	quote := i.get(i.service + "/v1/quote").header.Get(x402.HeaderRequired)
+	quote := i.get(i.service + "/v1/quote")
+	whole := "HTTP/1.1 402 Payment Required\r\nPayment-Required: " + quote.header.Get(x402.HeaderRequired) + "\r\n\r\n" + quote.body
 	file := filepath.Join(i.folder, "answer.txt")
-	require.NoError(t, os.WriteFile(file, []byte("HTTP/1.1 402 Payment Required\r\nPayment-Required: "+quote+"\r\n\r\n{}"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(whole), 0o600))
 
 	out, err := payOffer(t, "verify", file)
 

@@ -15,7 +15,7 @@ import (
 // offered are the signed offers of a running instance's quote.
 func (o *operated) offered() []string {
 	o.t.Helper()
-	return x402.FindSigned([]byte(o.get(o.service + "/v1/quote").header.Get(x402.HeaderRequired)))
+	return x402.FindSigned([]byte(o.get(o.service + "/v1/quote").body))
 }
 
 func TestCommandRotateKeyKeepsWhatWasSignedVerifiable(t *testing.T) {
@@ -68,5 +68,5 @@ func TestReloadHandsTheKeysOver(t *testing.T) {
 	_, svc := o.provision()
 	require.Equal(t, before, serve(t, svc, offer.PathDID).Body.String())
 	quote := serve(t, svc, offer.PathQuote)
-	require.NotEmpty(t, x402.FindSigned([]byte(quote.Header().Get(x402.HeaderRequired))))
+	require.NotEmpty(t, x402.FindSigned(quote.Body.Bytes()))
 }

@@ -10,13 +10,14 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
 // literalSecrets is logged with the names of the options.
 const literalSecrets = "secrets stand in the configuration itself, where 'caddy adapt' and the admin API show them; write {env.NAME} or {file.PATH}"
 
 // warn logs, one line each, what is allowed and yet likely a mistake.
-func (app *App) warn(s *service.Settings, r *resolver) {
+func (app *App) warn(s *service.Service, r *resolver) {
 	logger := app.logger.With(zap.String("offer", s.Offer.ID))
 	// A public offer with demo addresses is refused.
 	if options := demoOptions(s.Offer); len(options) > 0 && !publicHost(s.Offer.BaseURL) {
@@ -43,6 +44,10 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 			logger.Warn("rpc is off on a main network: settlements stay claims of the facilitator and count in no sum",
 				zap.String("network", u.Rail.Network.Name))
 		}
+	}
+	if size := s.Server.LargestHead(); size > web.MaxHead {
+		logger.Warn("the headers of a quote are larger than a proxy in front takes by default: nginx reads them into a buffer of 4 KB and answers "+
+			"502 above that; write 'proxy_buffer_size 8k;' there, or shorten card or base_url or take a usdc line out", zap.Int("bytes", size))
 	}
 }
 

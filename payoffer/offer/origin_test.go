@@ -2,6 +2,7 @@ package offer
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,7 @@ func TestParseOriginGivesOneFormOfAnOrigin(t *testing.T) {
 		"http://127.8.9.10:1":            "http://127.8.9.10:1",
 		"http://[::1]:8402":              "http://[::1]:8402",
 		"http://[::1]:80":                "http://[::1]",
+		"https://" + longestName:         "https://" + longestName,
 	} {
 		got, err := ParseOrigin(in)
 		require.NoError(t, err, in)
@@ -55,8 +57,11 @@ var notURLs = []string{
 	"https://h.example ", "https://h.example\x00", "https://h.example\x7f", "https://h.example/<script>", `https://h.example/"`, "https://h.example/`",
 	"https://[::1", "https://[::1%25lo]", "https://[127.0.0.1]", "https://[h.example]", "https://[]", "https://::1",
 	"http://h.example", "http://192.0.2.1", "http://0.0.0.0", "http://[::]", "http://localhost.example", "http://127.0.0.1.example",
-	"http://127.1", "http://2130706433", "http://0x7f.0.0.1", "http://notlocalhost",
+	"http://127.1", "http://2130706433", "http://0x7f.0.0.1", "http://notlocalhost", "https://" + longestName + "h",
 }
+
+// longestName is as long as DNS allows.
+var longestName = strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h"
 
 func TestWhatIsNoURLIsNoOriginEither(t *testing.T) {
 	for _, in := range notURLs {

@@ -15,6 +15,10 @@ import (
 // scripts are written in their ASCII form (RFC 5890).
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
+// maxHostName is the length in bytes of the longest name that DNS holds (RFC
+// 1035 section 2.3.4), written with dots.
+const maxHostName = 253
+
 // ParseURL reads an absolute http or https URL (RFC 3986) without user
 // information. Plain http is for loopback only. Characters that would break
 // out of a header or a list of URIs are refused. A URL may hold a key, so that
@@ -63,7 +67,7 @@ func validHost(u *url.URL) bool {
 		addr, err := netip.ParseAddr(u.Hostname())
 		return err == nil && addr.Is6() && addr.Zone() == ""
 	}
-	return hostName.MatchString(u.Hostname())
+	return len(u.Hostname()) <= maxHostName && hostName.MatchString(u.Hostname())
 }
 
 // ParseOrigin reads an origin (RFC 6454): scheme, host and optional port. One

@@ -5,14 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
-
-// exposed are the response headers that a script of another origin may read.
-var exposed = strings.Join([]string{
-	x402.HeaderRequired, x402.HeaderResponse, x402.HeaderResponseV1, "Link", "Retry-After", "ETag", "Mcp-Session-Id", "Mcp-Protocol-Version",
-	"A2A-Extensions", "X-A2A-Extensions",
-}, ", ")
 
 // sent are the request headers that a script of another origin may send. The
 // reference x402 client sends Access-Control-Expose-Headers, a response
@@ -22,18 +17,21 @@ var sent = strings.Join([]string{
 	"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
 }, ", ")
 
-// crossOrigin lets scripts of every origin read a response.
+// crossOrigin lets scripts of every origin read a response with all of its
+// headers.
 var crossOrigin = []header{
 	{"Access-Control-Allow-Origin", "*"},
-	{"Access-Control-Expose-Headers", exposed},
+	{"Access-Control-Expose-Headers", "*"},
 }
 
-// commonHeaders stand on every response of an offer.
-func commonHeaders(card, description string) []header {
+// commonHeaders stand on every response of an offer. The address of its
+// description is relative (RFC 8288 section 3.1), for the host name may be long
+// and a 402 has little room.
+func commonHeaders(card string) []header {
 	return []header{
 		{"X-Content-Type-Options", "nosniff"},
 		{"Link", "<" + card + `>; rel="payment"; type="text/html"`},
-		{"Link", "<" + description + `>; rel="service-desc"; type="application/json"`},
+		{"Link", "<" + offer.PathOpenAPI + `>; rel="service-desc"; type="application/json"`},
 	}
 }
 

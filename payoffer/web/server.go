@@ -83,7 +83,7 @@ func New(c Config) (*Server, error) {
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
 		return nil, errors.New("web: a field of Config is not set")
 	}
-	common := commonHeaders(c.Offer.Card.URL, c.Offer.URL(offer.PathOpenAPI))
+	common := commonHeaders(c.Offer.Card.URL)
 	s := &Server{
 		Config: c, private: responder{common}, responder: responder{append(slices.Clip(common), crossOrigin...)}, images: newImageCache(),
 	}

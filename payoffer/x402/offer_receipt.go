@@ -79,7 +79,7 @@ type ReceiptPayload struct {
 }
 
 // Schemas of the extension's info in a quote and in a paid answer, as short as
-// can be, for they travel in headers.
+// can be, for the latter travels in a header.
 var (
 	offersSchema  = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"offers":{"type":"array","items":{"type":"object","required":["format","signature"]}}},"required":["offers"]}`)
 	receiptSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"receipt":{"type":"object","required":["format","signature"]}},"required":["receipt"]}`)
@@ -102,7 +102,7 @@ func (s *Service) Refresh() {
 		extensions[extensionOfferReceipt] = encode(extension{map[string]any{"offers": offers}, offersSchema})
 	}
 	s.extensions.Store(&extensions)
-	s.quote.Store(s.Refusal(unpaid))
+	s.quote.Store(s.quoted(unpaid, extensionPaymentID, extensionBazaar))
 }
 
 // signedOffers are the accepts in their order, or nothing while there is no key.
@@ -190,9 +190,9 @@ func isTime(seconds int64) bool { return seconds >= 0 && seconds <= math.MaxUint
 const MaxArtifacts = 16
 
 // FindSigned takes the compact JWS out of a text: one as it is, a header of a
-// quote or a paid answer with or without its name, or JSON that holds artifacts
-// at any place. It finds each once, those in other formats included, and stops
-// at the first beyond MaxArtifacts.
+// quote or a paid answer with or without its name, JSON that holds artifacts at
+// any place, or a whole answer with such a header or body. It finds each once,
+// those in other formats included, and stops at the first beyond MaxArtifacts.
 func FindSigned(text []byte) []string {
 	var found finder
 	found.text(bytes.TrimSpace(text))
@@ -200,6 +200,9 @@ func FindSigned(text []byte) []string {
 		return found
 	}
 	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(line, []byte("{")) {
+			found.text(bytes.TrimSpace(line)) // our bodies are one line
+		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch http.CanonicalHeaderKey(string(bytes.TrimSpace(name))) {
 		case http.CanonicalHeaderKey(HeaderRequired), http.CanonicalHeaderKey(HeaderResponse):

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"unicode/utf8"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -13,8 +14,8 @@ type Quote struct {
 	// Header is the value of PAYMENT-REQUIRED; empty for an offer without a
 	// USDC rail.
 	Header string
-	// Body is Terms as JSON, for an offer without a USDC rail only the part that
-	// every quote has.
+	// Body is Terms with the signed offers as JSON, for an offer without a USDC
+	// rail only the part that every quote has.
 	Body []byte
 	// Terms are the version 1 quote with the card checkout.
 	Terms PaymentRequiredV1
@@ -90,7 +91,7 @@ func (s *Service) Hint() string {
 		s.Offer.Amount, s.Rails[0].USDC.AmountAtomic())
 }
 
-// Required is the version 2 quote with a reason.
+// Required is the version 2 quote with a reason, as it stands in a body.
 func (s *Service) Required(reason string) PaymentRequired {
 	return PaymentRequired{
 		X402Version: 2, Error: reason, Resource: s.resource(), Accepts: s.Accepts(),
@@ -98,14 +99,28 @@ func (s *Service) Required(reason string) PaymentRequired {
 	}
 }
 
-// paymentIDExtension declares that a client may name its payment.
-var paymentIDExtension = json.RawMessage(`{"info":{"required":false},"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"required":{"type":"boolean"},"id":{"type":"string","minLength":16,"maxLength":128}},"required":["required"]}}`)
+// paymentIDExtension declares that a client may name its payment. Clients need
+// no schema for that.
+var paymentIDExtension = json.RawMessage(`{"info":{"required":false}}`)
+
+// How much of a text stands in PAYMENT-REQUIRED, in bytes of JSON. What is
+// longer stands whole in the body.
+const (
+	maxHeaderError       = 160
+	maxHeaderDescription = 120
+)
 
 // Quote is the standing answer to a request without payment.
 func (s *Service) Quote() *Quote { return s.quote.Load() }
 
-// Refusal is a quote of the same terms whose error is reason.
-func (s *Service) Refusal(reason string) *Quote {
+// Refusal is a quote of the same terms whose error is reason. No directory
+// lists a resource by a refusal, whose header has other things to say.
+func (s *Service) Refusal(reason string) *Quote { return s.quoted(reason, extensionPaymentID) }
+
+// quoted is a quote whose header has the named extensions. A proxy's buffer for
+// the whole header is 4 KB by default, so that the signed offers stand in the
+// body.
+func (s *Service) quoted(reason string, inHeader ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
 		return &Quote{Body: encodeBody(terms.CardQuote), Terms: terms}
@@ -116,7 +131,39 @@ func (s *Service) Refusal(reason string) *Quote {
 			terms.Accepts = append(terms.Accepts, s.requirementsV1(rail.terms.accepted, rail.USDC.Network.Name))
 		}
 	}
-	return &Quote{Header: EncodeHeader(s.Required(reason)), Body: encodeBody(terms), Terms: terms}
+	required, body := s.Required(shortened(reason, maxHeaderError)), terms
+	body.Extensions = only(required.Extensions, extensionOfferReceipt)
+	required.Resource.Description = shortened(required.Resource.Description, maxHeaderDescription)
+	required.Extensions = only(required.Extensions, inHeader...)
+	return &Quote{Header: EncodeHeader(required), Body: encodeBody(body), Terms: terms}
+}
+
+// only are the extensions of these names.
+func only(extensions map[string]json.RawMessage, names ...string) map[string]json.RawMessage {
+	kept := make(map[string]json.RawMessage)
+	for _, name := range names {
+		if extension, found := extensions[name]; found {
+			kept[name] = extension
+		}
+	}
+	return kept
+}
+
+// shortened is the beginning of a text that takes at most limit bytes as JSON.
+func shortened(text string, limit int) string {
+	const ellipsis = "…"
+	inJSON := func(s string) int { return len(encode(s)) - len(`""`) }
+	if inJSON(text) <= limit {
+		return text
+	}
+	end := 0
+	for room := limit - len(ellipsis); ; {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		if room -= inJSON(text[end : end+size]); room < 0 {
+			return text[:end] + ellipsis
+		}
+		end += size
+	}
 }
 
 func encodeBody(v any) []byte { return append(encode(v), '\n') }
@@ -133,8 +180,10 @@ func encode(v any) []byte {
 // (x402, Bazaar).
 const extensionBazaar = "bazaar"
 
-// bazaarSchema describes the extension's info (JSON Schema 2020-12).
-var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"input":{"type":"object","properties":{"type":{"const":"http"},"method":{"enum":["POST"]},"bodyType":{"enum":["json"]},"body":{"type":"object"}},"required":["type","method","bodyType","body"],"additionalProperties":false},"output":{"type":"object","properties":{"type":{"const":"json"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}`)
+// bazaarSchema describes the extension's info (JSON Schema 2020-12), by which
+// facilitators validate what a client echoes. It is short, for it travels in a
+// header.
+var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"input":{"type":"object","properties":{"type":{"const":"http"},"method":{"enum":["POST"]},"bodyType":{"enum":["json"]},"body":{"type":"object"}},"required":["type","method","bodyType","body"],"additionalProperties":false},"output":{"type":"object"}},"required":["input"]}`)
 
 // bazaar says how the paid resource is called, which is POST without a body (an
 // empty object where a client insists on one), and the part of a paid answer

@@ -3,6 +3,7 @@ package x402
 import (
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,11 +43,8 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USD Coin", "version": "2"}},
 			{"scheme": "exact", "network": "eip155:84532", "amount": "42000000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
 			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USDC", "version": "2"}}],
-		"extensions": {"payment-identifier": {"info": {"required": false}, "schema": {
-			"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "required": ["required"],
-			"properties": {"required": {"type": "boolean"}, "id": {"type": "string", "minLength": 16, "maxLength": 128}}}}}
+		"extensions": {"payment-identifier": {"info": {"required": false}}}
 	}`, string(mustJSON(t, quote)))
-	require.Less(t, len(s.Quote().Header), 4096, "a small proxy buffer takes it")
 
 	var body map[string]any
 	require.NoError(t, json.Unmarshal(s.Quote().Body, &body))
@@ -88,6 +86,33 @@ func TestRefusalKeepsTheTerms(t *testing.T) {
 	require.NoError(t, json.Unmarshal(header, &quote))
 	require.Equal(t, `"<script>`, quote.Error)
 	require.Equal(t, s.Accepts(), quote.Accepts)
+	require.Contains(t, quote.Extensions, "payment-identifier")
+	require.NotContains(t, quote.Extensions, "bazaar", "nobody lists a resource by a refusal")
 	require.NotContains(t, string(refusal.Body), "<script>", "a browser that sniffs finds no element")
 	require.Equal(t, standing, *s.Quote())
+}
+
+func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
+	s := shopOf(t, setup{})
+	for name, c := range map[string]struct{ reason, want string }{
+		"what fits":         {strings.Repeat("r", 160), strings.Repeat("r", 160)},
+		"letters":           {strings.Repeat("r", 161), strings.Repeat("r", 157) + "…"},
+		"of two bytes":      {strings.Repeat("é", 81), strings.Repeat("é", 78) + "…"},
+		"escaped":           {strings.Repeat("<", 27), strings.Repeat("<", 26) + "…"},
+		"quoted, then more": {`"` + strings.Repeat("r", 159), `"` + strings.Repeat("r", 155) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusal := s.Refusal(c.reason)
+			var header PaymentRequired
+			text, err := base64.StdEncoding.DecodeString(refusal.Header)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(text, &header))
+			require.Equal(t, c.want, header.Error)
+			require.Equal(t, c.reason, refusal.Terms.Error)
+			var body PaymentRequiredV1
+			require.NoError(t, json.Unmarshal(refusal.Body, &body))
+			require.Equal(t, c.reason, body.Error)
+			require.Equal(t, c.reason, s.Required(c.reason).Error)
+		})
+	}
 }

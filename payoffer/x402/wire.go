@@ -91,12 +91,13 @@ type CardQuote struct {
 }
 
 // PaymentRequiredV1 is the body of a 402: the version 1 quote, the card
-// checkout, and a hint for the buyer.
+// checkout, a hint for the buyer, and the signed offers of the version 2 quote.
 type PaymentRequiredV1 struct {
 	X402Version int `json:"x402Version"`
 	CardQuote
-	Accepts []RequirementsV1 `json:"accepts"`
-	Hint    string           `json:"hint" jsonschema:"Advice to the buyer."`
+	Accepts    []RequirementsV1           `json:"accepts"`
+	Hint       string                     `json:"hint" jsonschema:"Advice to the buyer."`
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty" jsonschema:"Extensions of x402 version 2 for which the header has no room: the signed offers."`
 }
 
 // SettleResponse is the outcome of a settlement: the JSON behind

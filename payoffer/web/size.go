@@ -1,0 +1,49 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// MaxHead is how many bytes the header block of an answer may have for every
+// proxy to pass it on. nginx reads it into one buffer, of 4 KB by default
+// (proxy_buffer_size), and answers 502 for a larger one; the rest is for what a
+// proxy in between adds.
+const MaxHead = 3900
+
+// addedByCaddy are the headers that stand on an answer beside our own.
+const addedByCaddy = "Server: Caddy\r\nDate: " + http.TimeFormat + "\r\nAlt-Svc: h3=\":65535\"; ma=2592000\r\n"
+
+// longestReason is as long as the reason code of a facilitator may be, and
+// longer than what of a sentence fits beside it into the header.
+var longestReason = strings.Repeat("r", 100)
+
+// LargestHead is the size in bytes of the largest header block of a 402 as
+// HTTP/1.1 writes it: that of the quote, or of the refusal of a payment.
+func (s *Server) LargestHead() int {
+	refused := x402.Outcome{Status: x402.Refused, Reason: longestReason, Detail: longestReason}
+	largest := max(s.standing().head(), s.outcome(refused).head())
+	for _, rail := range s.Offer.USDC() {
+		for version, network := range map[int]string{1: rail.Network.Name, 2: rail.Network.CAIP2()} {
+			refused.Version = version
+			refused.Response = &x402.SettleResponse{ErrorReason: longestReason, Network: network, Payer: rail.PayTo}
+			largest = max(largest, s.outcome(refused).head())
+		}
+	}
+	return largest
+}
+
+// head is the size of the header block of a 402.
+func (res *response) head() int {
+	size := len("HTTP/1.1 402 Payment Required\r\n") + len(addedByCaddy) + len("\r\n")
+	header := make(http.Header)
+	res.setHeaders(header)
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+	}
+	return size
+}

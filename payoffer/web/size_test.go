@@ -1,0 +1,150 @@
+package web
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// longestHost is as long as DNS allows.
+var longestHost = strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h"
+
+// longCard is a checkout's address of 200 characters.
+var longCard = "https://checkout.example.com/" + strings.Repeat("c", 171)
+
+// signer signs as the service does.
+type signer struct{ did string }
+
+func (s signer) Sign(payload any) string {
+	text, err := json.Marshal(payload)
+	if err != nil {
+		panic(err)
+	}
+	b64 := base64.RawURLEncoding.EncodeToString
+	return b64([]byte(`{"alg":"EdDSA","kid":"`+s.did+"#"+strings.Repeat("k", 43)+`"}`)) + "." + b64(text) + "." + b64(make([]byte, ed25519.SignatureSize))
+}
+
+// shop is a server with the service's own quotes, for an offer on chains.
+func shop(t *testing.T, terms offer.Terms, card string, chains ...string) *Server {
+	t.Helper()
+	var rails []offer.Rail
+	config := x402.Config{Signer: signer{offer.DIDWeb(terms.BaseURL)}, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	for _, chain := range chains {
+		network, err := offer.LookupNetwork(chain)
+		require.NoError(t, err)
+		usdc, err := offer.NewUSDC("usdc-"+strconv.Itoa(len(rails)), network, payTo, terms.Amount)
+		require.NoError(t, err)
+		facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: x402.DefaultTestFacilitator})
+		require.NoError(t, err)
+		rails = append(rails, usdc)
+		config.Rails = append(config.Rails, x402.Rail{USDC: usdc, Facilitators: []*x402.Facilitator{facilitator}})
+	}
+	checkout, err := offer.NewCard(card, nil, terms.Amount)
+	require.NoError(t, err)
+	config.Offer, err = offer.New(terms, checkout, rails...)
+	require.NoError(t, err)
+	w := newWorld(t)
+	w.offer = config.Offer
+	c := w.config()
+	c.Payments, err = x402.New(config)
+	require.NoError(t, err)
+	s, err := New(c)
+	require.NoError(t, err)
+	return s
+}
+
+// written is the size of the header block of a 402 as net/http and Caddy write it.
+func written(t *testing.T, res http.Handler) int {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	res.ServeHTTP(rec, httptest.NewRequest("POST", "/", nil))
+	require.Equal(t, 402, rec.Code)
+	rec.Header().Set("Server", "Caddy")
+	rec.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	rec.Header().Set("Alt-Svc", `h3=":65535"; ma=2592000`)
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "HTTP/1.1 402 %s\r\n", http.StatusText(402))
+	require.NoError(t, rec.Header().Write(&head))
+	return head.Len() + len("\r\n")
+}
+
+// forTheNext is the room in bytes that another payment protocol needs for a
+// challenge, which it has for each chain.
+const forTheNext = 520
+
+// Whatever the operator wrote and a facilitator says, a 402 passes through a
+// proxy with the smallest buffer that is in use.
+func TestEvery402FitsIntoTheBufferOfAProxy(t *testing.T) {
+	long := "https://" + longestHost + ":65535"
+	for name, c := range map[string]struct{ base, card, name string }{
+		"usual":                {"https://pay.example.org", "https://buy.example.com/14k5nD0aB1cd2ef3gh", "Example Offer"},
+		"longest":              {long, longCard, strings.Repeat("n", 80)},
+		"in 4 bytes each":      {long, longCard, strings.Repeat("\U0001F600", 80)},
+		"escaped in 6 bytes":   {long, longCard, strings.Repeat("<", 80)},
+		"escaped line breaks":  {long, longCard, strings.Repeat("\u2028", 80)},
+		"quotation marks":      {long, longCard, strings.Repeat(`"`, 80)},
+		"longest in two forms": {long, longCard, strings.Repeat("n\u2028", 40)},
+	} {
+		for _, chains := range [][]string{{"arbitrum-sepolia"}, {"arbitrum-sepolia", "base-sepolia"}, {"avalanche", "arbitrum-sepolia"}} {
+			t.Run(fmt.Sprintf("%s, %d chains", name, len(chains)), func(t *testing.T) {
+				longest := terms()
+				longest.BaseURL, longest.Name, longest.Amount = c.base, c.name, 99_999_999
+				s := shop(t, longest, c.card, chains...)
+				largest := 0
+				for answer, res := range every402(s) {
+					size := written(t, res)
+					t.Logf("%4d bytes: %s", size, answer)
+					require.LessOrEqual(t, size+len(chains)*forTheNext, MaxHead, answer)
+					largest = max(largest, size)
+				}
+				require.Equal(t, largest, s.LargestHead())
+			})
+		}
+	}
+}
+
+// every402 are the answers with status 402, at their longest.
+func every402(s *Server) map[string]http.Handler {
+	paidToQuote := httptest.NewRequest("POST", "/v1/quote", nil)
+	paidToQuote.Header.Set("X-PAYMENT", "e30=")
+	refused := x402.Outcome{
+		Status: x402.Refused, Version: 2, Reason: longestReason,
+		Detail: "The facilitator does not accept this payment; nothing was charged. It says: " + strings.Repeat("\u2028", 120),
+	}
+	all := map[string]http.Handler{
+		"quote": s.standing(), "payment sent to /v1/quote": s.postQuote(paidToQuote), "refused by verify": s.outcome(refused),
+	}
+	for _, rail := range s.Offer.USDC() {
+		for version, network := range map[int]string{1: rail.Network.Name, 2: rail.Network.CAIP2()} {
+			settled := refused
+			settled.Version = version
+			settled.Response = &x402.SettleResponse{ErrorReason: longestReason, Network: network, Payer: payTo}
+			all[fmt.Sprintf("refused by settle on %s, version %d", rail.Network.Name, version)] = s.outcome(settled)
+		}
+	}
+	return all
+}
+
+func TestAnOfferWithoutAChainHasASmallHead(t *testing.T) {
+	s := shop(t, terms(), checkout)
+	require.Equal(t, written(t, s.standing()), s.LargestHead())
+	require.Less(t, s.LargestHead(), 1000)
+}
+
+func TestWhatDoesNotFitIsKnown(t *testing.T) {
+	require.Greater(t, shop(t, terms(), "https://checkout.example/"+strings.Repeat("c", 2200), "base").LargestHead(), MaxHead)
+}
