@@ -162,7 +162,7 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	require.Same(t, svc.parts.chains["usdc"], changed.parts.chains["usdc"])
 	require.Same(t, svc.parts.limiter, changed.parts.limiter)
 	quote := h.ask(changed, http.MethodGet, offer.PathQuote, nil, "")
-	require.NotEmpty(t, x402.FindSigned([]byte(quote.Header().Get(x402.HeaderRequired))), "it signs before it has started")
+	require.NotEmpty(t, x402.FindSigned(quote.Body.Bytes()), "it signs before it has started")
 	h.release(third)
 	h.release(second)
 	require.Zero(t, h.pool.Len())

@@ -8,8 +8,8 @@ import (
 
 // Signed is what a buyer has of a seller's signatures.
 type Signed struct {
-	// Quote and Settlement are the values of PAYMENT-REQUIRED and PAYMENT-RESPONSE.
-	Quote, Settlement string
+	// Quote and Settlement are the values of PAYMENT-REQUIRED and PAYMENT-RESPONSE, and Body is that of the quote.
+	Quote, Body, Settlement string
 }
 
 // BuySigned lets the official client of version 2 buy at an address, and keeps what was signed.
@@ -33,6 +33,8 @@ type Verified struct {
 	Matches bool
 	// Bazaar are mistakes of the bazaar extension.
 	Bazaar []string
+	// PaymentID is what a client that names its payment calls it.
+	PaymentID string
 }
 
 // VerifySigned lets the official verifier check signatures.
@@ -41,6 +43,6 @@ func VerifySigned(t testing.TB, signed Signed, payer string) Verified {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var verified Verified
-	readLine(t, start(ctx, t, "verify-signed.mjs", "QUOTE="+signed.Quote, "SETTLEMENT="+signed.Settlement, "PAYER="+payer), &verified)
+	readLine(t, start(ctx, t, "verify-signed.mjs", "QUOTE="+signed.Quote, "BODY="+signed.Body, "SETTLEMENT="+signed.Settlement, "PAYER="+payer), &verified)
 	return verified
 }

@@ -1,7 +1,7 @@
 // The official verifier (@x402/extensions) of signed offers and receipts, and of the bazaar extension. Environment:
-// QUOTE and SETTLEMENT, the headers; PAYER, the buyer's address. It prints {"error"} or {"offers", "receipt", "matches",
-// "bazaar"}: the verified payloads, whether the receipt is for the first offer and the payer, and what is wrong with the
-// bazaar extension.
+// QUOTE and SETTLEMENT, the headers; BODY, that of the quote, which has the offers; PAYER, the buyer's address. It prints
+// {"error"} or {"offers", "receipt", "matches", "bazaar", "paymentId"}: the verified payloads, whether the receipt is for
+// the first offer and the payer, what is wrong with the bazaar extension, and the id that a client gives its payment.
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { validateDiscoveryExtension, validateDiscoveryExtensionSpec } from "@x402/extensions/bazaar";
 import {
@@ -13,15 +13,16 @@ import {
   verifyReceiptMatchesOffer,
   verifyReceiptSignatureJWS,
 } from "@x402/extensions/offer-receipt";
+import { appendPaymentIdentifierToExtensions, extractAndValidatePaymentIdentifier } from "@x402/extensions/payment-identifier";
 
 // The process ends with the test that started it.
 process.stdin.on("end", () => process.exit(1)).resume();
 
-const { QUOTE, SETTLEMENT, PAYER } = process.env;
+const { QUOTE, BODY, SETTLEMENT, PAYER } = process.env;
 
 async function verify() {
   const quote = decodePaymentRequiredHeader(QUOTE);
-  const signed = extractOffersFromPaymentRequired(quote);
+  const signed = extractOffersFromPaymentRequired(JSON.parse(BODY));
   const receipt = extractReceiptFromResponse(new Response(null, { headers: { "PAYMENT-RESPONSE": SETTLEMENT } }));
   const decoded = decodeSignedOffers(signed);
   for (const [index, offer] of decoded.entries()) {
@@ -36,6 +37,7 @@ async function verify() {
     bazaar: [validateDiscoveryExtension, validateDiscoveryExtensionSpec].flatMap(
       (validate) => validate(quote.extensions.bazaar).errors ?? [],
     ),
+    paymentId: extractAndValidatePaymentIdentifier({ extensions: appendPaymentIdentifierToExtensions(quote.extensions) }).id,
   };
 }
 

@@ -3,6 +3,7 @@ package signature
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -60,10 +61,7 @@ func openShop(t *testing.T, facilitator, rpc string) *shop {
 		"{ADMIN}", s.admin, "{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee, "{FACILITATOR}", facilitator, "{RPC}", rpc,
 	).Replace(caddyfile))
 	// It answers before it has loaded its keys.
-	require.Eventually(t, func() bool {
-		_, quote := s.quote()
-		return quote["extensions"].(map[string]any)["offer-receipt"] != nil
-	}, patience, 10*time.Millisecond, "the quote is signed")
+	require.Eventually(t, func() bool { return strings.Contains(s.quote().body, "offer-receipt") }, patience, 10*time.Millisecond, "the quote is signed")
 	return s
 }
 
@@ -83,30 +81,38 @@ func (s *shop) rotateKey(args ...string) {
 	require.NoError(s, err, out)
 }
 
-// get asks for a path.
-func (s *shop) get(path string) *http.Response {
-	s.Helper()
-	answer, err := http.Get(s.base + path)
-	require.NoError(s, err)
-	require.NoError(s, answer.Body.Close())
-	return answer
+// quote is a 402 as it came.
+type quote struct {
+	*http.Response
+	header, body string
 }
 
-// quote is the decoded PAYMENT-REQUIRED.
-func (s *shop) quote() (header string, decoded map[string]any) {
+// quote asks for the terms.
+func (s *shop) quote() quote {
 	s.Helper()
-	header = s.get("/v1/quote").Header.Get("PAYMENT-REQUIRED")
-	text, err := base64.StdEncoding.DecodeString(header)
+	answer, err := http.Get(s.base + "/v1/quote")
 	require.NoError(s, err)
-	require.NoError(s, json.Unmarshal(text, &decoded))
-	return header, decoded
+	defer answer.Body.Close()
+	require.Equal(s, http.StatusPaymentRequired, answer.StatusCode)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(s, err)
+	return quote{answer, answer.Header.Get("PAYMENT-REQUIRED"), string(body)}
 }
 
-// extension is a part of an extension of the quote.
+// extension is a part of an extension of the quote, which stands in its header or in its body.
 func (s *shop) extension(name, part string) any {
 	s.Helper()
-	_, quote := s.quote()
-	extension, ok := quote["extensions"].(map[string]any)[name].(map[string]any)
-	require.True(s, ok, "the quote has no %s", name)
-	return extension[part]
+	quote := s.quote()
+	header, err := base64.StdEncoding.DecodeString(quote.header)
+	require.NoError(s, err)
+	var found []map[string]any
+	for _, text := range []string{string(header), quote.body} {
+		var terms struct{ Extensions map[string]map[string]any }
+		require.NoError(s, json.Unmarshal([]byte(text), &terms))
+		if extension := terms.Extensions[name]; extension != nil {
+			found = append(found, extension)
+		}
+	}
+	require.Len(s, found, 1, "where %s stands", name)
+	return found[0][part]
 }
