@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// Whoever reads a signed payment can send it until it is spent, and read the answer that is its buyer's.
+func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
+	facilitator := payoffertest.NewFacilitator(t)
+	payee := newAddress(t)
+	shipped := server.StartShipped(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off")
+	require.Eventually(t, func() bool {
+		answer, _, err := fetch(shipped.Service + "/v1/received")
+		return err == nil && answer.StatusCode == http.StatusOK
+	}, 30*time.Second, 20*time.Millisecond, "the ledger is open")
+
+	var secrets []string
+	// pay sends a new payment and keeps what must not be logged of it.
+	pay := func(header string, request func(chain.Authorization, []byte, string) object) *http.Response {
+		t.Helper()
+		key, err := crypto.GenerateKey()
+		require.NoError(t, err)
+		a := chain.NewAuthorization(t, chain.Address(key), payee, price)
+		signature := a.Sign(t, key)
+		payload, err := json.Marshal(request(a, signature, payee.Hex())["paymentPayload"])
+		require.NoError(t, err)
+		payment := base64.StdEncoding.EncodeToString(payload)
+		secrets = append(secrets, payment, hexutil.Encode(signature))
+
+		sent, err := http.NewRequestWithContext(t.Context(), http.MethodPost, shipped.Service+"/v1/sponsor", nil)
+		require.NoError(t, err)
+		sent.Header.Set(header, payment)
+		answer, err := http.DefaultClient.Do(sent)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer
+	}
+	for _, reason := range []string{"", "insufficient_funds"} {
+		facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: reason})
+		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", requestV2), pay("X-PAYMENT", requestV1)} {
+			if reason != "" {
+				require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
+				continue
+			}
+			require.Equal(t, http.StatusOK, answer.StatusCode)
+			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE")
+			require.NotEmpty(t, response)
+			secrets = append(secrets, response)
+		}
+	}
+	shipped.Terminate()
+	shipped.Await(t)
+
+	log := shipped.Log()
+	var logged []int
+	for line := range strings.Lines(log) {
+		var entry struct {
+			Logger  string
+			Status  int
+			Request struct {
+				Method  string
+				Headers http.Header
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
+		if strings.HasPrefix(entry.Logger, "http.log.access") && entry.Request.Method == http.MethodPost {
+			require.Contains(t, entry.Request.Headers, "User-Agent", "other headers are logged")
+			logged = append(logged, entry.Status)
+		}
+	}
+	require.Equal(t, []int{200, 200, 402, 402}, logged)
+	for _, secret := range secrets {
+		require.NotContains(t, log, secret)
+	}
+}
