@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"payoffer/ledger", "payoffer/ledger/book", "payoffer/rate", "payoffer/document", "payoffer/signature", "payoffer/site"},
 	// Prices and key documents are fetched as payments are, so the engine of the
 	// observers knows none of the rooms.
-	{"payoffer/offer", "payoffer/observe/source", "payoffer/failpoint"},
+	{"payoffer/offer", "payoffer/observe/source", "payoffer/clock", "payoffer/failpoint"},
 }
 
 // An edge is an import of one room by another.

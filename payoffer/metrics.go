@@ -122,6 +122,8 @@ var (
 		"Whether a rail is observed: 1, or 0 while it is blind.", "offer", "rail")
 	gaugeLag = gauge("observer_lag_seconds",
 		"Seconds since the truth source of a rail was last read.", "offer", "rail")
+	gaugeClock = gauge("clock_offset_seconds",
+		"Seconds that the clock of this machine is ahead of others, negative where it is behind; 0 while nothing proves that it is wrong.")
 	gaugeBehind = gauge("announcements_pending",
 		"Number of announcements that a receiver has not taken yet, counted up to 100; \"events\" are those of Caddy.", "offer", "host")
 )
@@ -133,7 +135,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 // Describe implements prometheus.Collector.
 func (g gauges) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		gaugeFacilitator, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeBehind,
+		gaugeFacilitator, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeClock, gaugeBehind,
 	} {
 		descs <- desc
 	}
@@ -146,6 +148,7 @@ func (g gauges) Collect(metrics chan<- prometheus.Metric) {
 	set := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
+	set(gaugeClock, g.app.share.Clock.Offset().Seconds())
 	services := g.app.running()
 	var facilitators []x402.FacilitatorHealth
 	for _, svc := range services {

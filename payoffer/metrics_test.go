@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,4 +43,18 @@ func TestWebhooksAreCountedFromZero(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]float64{"card": 0, "pack": 0}, stored)
+}
+
+func TestMetricsShowAWrongClock(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	const gauge = "caddy_pay_offer_clock_offset_seconds"
+	require.Zero(t, metric(t, gauge))
+	for _, host := range []string{"one.example", "two.example"} {
+		activeApp().share.Clock.Date(host, time.Now().Add(time.Hour))
+	}
+	require.InDelta(t, -3600, metric(t, gauge), 3)
+	require.Contains(t, i.log(), "the clock of this machine is wrong")
+	require.NoError(t, i.load(smallest+"# changed\n"))
+	require.InDelta(t, -3600, metric(t, gauge), 3, "a reload does not forget")
 }

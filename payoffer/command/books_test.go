@@ -51,7 +51,7 @@ func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
 		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
 		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
 	api := newAdminAPI(t)
-	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00"}}]}` + "\n"}
+	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00","clockOffsetSeconds":-3600}}]}` + "\n"}
 	out, err := api.run(receivedCommand())
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
@@ -61,6 +61,7 @@ usdc (test)  blind     unknown    unknown  unknown  42.00 (1)  unknown   unknown
 btc          observed  ? (2)      -        unknown  unknown    1.00      unknown   -    -
 
 two:  USD received,  of it from others; the goal of 42.00 is not reached yet; `+`
+the clock of this machine is 3600 s behind that of others: payments cannot be judged by their time; set it, and keep it right by NTP
 RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
 `, out)
 

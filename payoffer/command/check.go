@@ -1,17 +1,20 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
@@ -22,17 +25,29 @@ func checkCommand() *cobra.Command {
 		Short: "Checks a configuration and prints what its offers publish",
 		Args:  cobra.NoArgs,
 	}, func(fl caddycmd.Flags, out io.Writer) error {
-		offers, err := configuredOffers(fl)
-		for _, o := range offers {
+		app, err := configuredApp(fl)
+		if err != nil {
+			return err
+		}
+		for _, o := range app.Offers() {
 			printOffer(out, o)
 		}
-		return err
+		printClock(out, clock.Seconds(app.ClockOffset(context.Background())))
+		return nil
 	})
 }
 
-// configuredOffers provisions a configuration, as 'caddy validate' does, and
-// returns its offers.
-func configuredOffers(fl caddycmd.Flags) ([]*offer.Offer, error) {
+// plugin is what the commands ask of the plugin's app.
+type plugin interface {
+	// Offers are at least one.
+	Offers() []*offer.Offer
+	// ClockOffset asks upstreams for the time.
+	ClockOffset(ctx context.Context) time.Duration
+}
+
+// configuredApp provisions a configuration, as 'caddy validate' does, and
+// returns the app with its offers.
+func configuredApp(fl caddycmd.Flags) (plugin, error) {
 	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
 	if err != nil {
 		return nil, err
@@ -48,15 +63,29 @@ func configuredOffers(fl caddycmd.Flags) ([]*offer.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	app, err := ctx.App("pay_offer")
+	value, err := ctx.App("pay_offer")
 	if err != nil {
 		return nil, err
 	}
-	offers := app.(interface{ Offers() []*offer.Offer }).Offers()
-	if len(offers) == 0 {
+	app := value.(plugin)
+	if len(app.Offers()) == 0 {
 		return nil, fmt.Errorf("%s has no pay_offer directive", file)
 	}
-	return offers, nil
+	return app, nil
+}
+
+// printClock says that the clock is wrong by so many seconds, and what to do;
+// nothing where it is not.
+func printClock(w io.Writer, ahead int64) {
+	if ahead == 0 {
+		return
+	}
+	side := "ahead of"
+	if ahead < 0 {
+		ahead, side = -ahead, "behind"
+	}
+	fmt.Fprintf(w, "the clock of this machine is %d s %s that of others: payments cannot be judged by their time; set it, and keep it right by NTP\n",
+		ahead, side)
 }
 
 func printOffer(w io.Writer, o *offer.Offer) {
@@ -77,11 +106,11 @@ func qrCommand() *cobra.Command {
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
 		Args:    cobra.ExactArgs(1),
 	}, func(fl caddycmd.Flags, out io.Writer) error {
-		offers, err := configuredOffers(fl)
+		app, err := configuredApp(fl)
 		if err != nil {
 			return err
 		}
-		return printQR(out, offers, fl.Arg(0))
+		return printQR(out, app.Offers(), fl.Arg(0))
 	})
 }
 

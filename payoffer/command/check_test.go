@@ -1,9 +1,11 @@
 package command
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
@@ -15,8 +17,12 @@ func init() {
 	caddy.RegisterModule(new(app))
 }
 
-// app stands in for the app of the plugin. It has one offer, or none.
-type app struct{ None bool }
+// app stands in for the app of the plugin. It has one offer, or none, and a clock
+// that is so many seconds ahead.
+type app struct {
+	None  bool
+	Ahead int64
+}
 
 func (*app) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "pay_offer", New: func() caddy.Module { return new(app) }}
@@ -45,6 +51,8 @@ func (a *app) Offers() []*offer.Offer {
 	return []*offer.Offer{o}
 }
 
+func (a *app) ClockOffset(context.Context) time.Duration { return time.Duration(a.Ahead) * time.Second }
+
 // configuration writes one and returns the name of its file.
 func configuration(t *testing.T, app string) string {
 	t.Helper()
@@ -59,6 +67,15 @@ func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 	require.Contains(t, out, "Example Offer: 42 USD for Example Org\n  http://localhost:8402/v1/pay\n")
 	require.Contains(t, out, "https://checkout.example/pay\n")
 	require.Regexp(t, `\n  btc +bip21 +\(`, out, "what follows the rate is not available here")
+	require.NotContains(t, out, "clock")
+}
+
+func TestCommandCheckTellsThatTheClockIsWrong(t *testing.T) {
+	for ahead, want := range map[string]string{"3600": "is 3600 s ahead of that of others", "-61": "is 61 s behind that of others"} {
+		out, err := execute(t, checkCommand(), "--config", configuration(t, `{"Ahead":`+ahead+`}`))
+		require.NoError(t, err)
+		require.Contains(t, out, "the clock of this machine "+want)
+	}
 }
 
 func TestCommandCheckFailsWithASentence(t *testing.T) {

@@ -91,6 +91,7 @@ type printedReport struct {
 	Met      bool   `json:"goalMet"`
 	Received string `json:"receivedUsdDecimal"`
 	External string `json:"externalUsdDecimal"`
+	Clock    int64  `json:"clockOffsetSeconds"`
 	Rails    []struct {
 		Rail      string      `json:"rail"`
 		State     string      `json:"state"`
@@ -136,6 +137,7 @@ func (r printedReport) print(out io.Writer, id string) error {
 	}
 	fmt.Fprintf(out, "%s: %s USD received, %s of it from others; the goal of %s is %s; %s\n",
 		printable(id), printable(r.Received), printable(r.External), printable(r.Goal), goal, printable(r.Status))
+	printClock(out, r.Clock)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tREVERSED\tLAG\tERROR")
 	for _, rail := range r.Rails {

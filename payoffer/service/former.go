@@ -67,7 +67,7 @@ func (f *formerRails) make(account string) formerRail {
 	if len(today.RPC) == 0 {
 		return former
 	}
-	config := chain(f.settings, today, f.parts.ledger, f.instruments, f.logger)
+	config := chain(f.settings, today, f.parts.ledger, f.parts.clock, f.instruments, f.logger)
 	config.FollowOnly = true // nobody is told to pay there any more
 	if former.observer, err = evm.New(config); err != nil {
 		return formerRail{}

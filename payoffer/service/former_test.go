@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -36,7 +37,7 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	usdc := USDC{Rail: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
 	former := &formerRails{
 		settings:    &Settings{Offer: o, USDC: []USDC{usdc}},
-		parts:       &parts{ledger: book, facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
+		parts:       &parts{ledger: book, clock: clock.New(time.Now, slog.New(slog.DiscardHandler)), facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
 		instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
 		logger:      slog.New(slog.DiscardHandler), known: make(map[string]formerRail),
 	}

@@ -2,8 +2,10 @@ package service
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
@@ -28,19 +30,35 @@ type Share struct {
 	// LedgerKey and StorageKey tell ledgers and storages apart.
 	LedgerKey, StorageKey pool.Key
 	Instruments           *Instruments
+	// Clock says whether that of this machine is wrong.
+	Clock *clock.Clock
 }
 
 // NewShare begins the share of a configuration. The ledger, which may be
 // unopened, is made only where none is in use with the key.
 func NewShare(use *pool.Use[Host], ledgerKey, storageKey pool.Key, newLedger func() (*ledger.Ledger, error), i *Instruments) (*Share, error) {
 	book, err := pool.Acquire(use, ledgerKey, func(*pool.Hosts[Host]) (*ledger.Ledger, error) { return newLedger() })
-	return &Share{use, book, ledgerKey, storageKey, i}, err
+	if err != nil {
+		return nil, err
+	}
+	compared, err := pool.Acquire(use, pool.KeyOf("clock"), func(hosts *pool.Hosts[Host]) (*clock.Clock, error) {
+		return clock.New(time.Now, logger(hosts)), nil
+	})
+	return &Share{use, book, ledgerKey, storageKey, i, compared}, err
+}
+
+// transport carries the calls to upstreams of a kind that the operator chose for
+// the truth of what they say, which their Date is part of. Receivers of
+// announcements are anybody's.
+func (share *Share) transport(kind string) http.RoundTripper {
+	return share.Clock.Transport(share.Instruments.Transport(kind))
 }
 
 // parts are what one offer is made of: each outlives configurations by itself,
 // so that an offer whose description was changed goes on with all of them.
 type parts struct {
 	ledger       *ledger.Ledger
+	clock        *clock.Clock
 	keys         *signature.Keys
 	qrKey        *signature.Secret
 	limiter      *x402.Limiter
@@ -56,7 +74,7 @@ type parts struct {
 func (share *Share) acquire(s *Settings) (p *parts, err error) {
 	a := acquisition{Share: share, settings: s}
 	p = &parts{
-		ledger: share.Ledger, facilitators: make(map[pool.Key]*x402.Facilitator), chains: make(map[string]*evm.Observer),
+		ledger: share.Ledger, clock: share.Clock, facilitators: make(map[pool.Key]*x402.Facilitator), chains: make(map[string]*evm.Observer),
 		storefronts: make(map[string]*storefront.Observer),
 	}
 	p.keys = part(&a, pool.KeyOf("signing keys", share.StorageKey, s.Offer.DID()), a.newKeys)
@@ -134,28 +152,29 @@ func storage(hosts *pool.Hosts[Host]) func() signature.Storage {
 
 func (a *acquisition) newFacilitator(c x402.FacilitatorConfig) func(*pool.Hosts[Host]) (*x402.Facilitator, error) {
 	return func(hosts *pool.Hosts[Host]) (*x402.Facilitator, error) {
-		c.Transport, c.Now, c.Logger = a.Instruments.Transport("facilitator"), time.Now, logger(hosts)
+		c.Transport, c.Now, c.Logger = a.transport("facilitator"), time.Now, logger(hosts)
 		return x402.NewFacilitator(c)
 	}
 }
 
 func (a *acquisition) newChain(u USDC) func(*pool.Hosts[Host]) (*evm.Observer, error) {
 	return func(hosts *pool.Hosts[Host]) (*evm.Observer, error) {
-		return evm.New(chain(a.settings, u, a.Ledger, a.Instruments, logger(hosts).With("offer", a.settings.Offer.ID)))
+		return evm.New(chain(a.settings, u, a.Ledger, a.Clock, a.Instruments, logger(hosts).With("offer", a.settings.Offer.ID)))
 	}
 }
 
 // chain says how a USDC rail is observed.
-func chain(s *Settings, u USDC, book *ledger.Ledger, i *Instruments, logger *slog.Logger) evm.Config {
+func chain(s *Settings, u USDC, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) evm.Config {
 	return evm.Config{
 		OfferID: s.Offer.ID, USDC: u.Rail, Endpoints: u.RPC, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
-		Ledger: book, Transport: i.Transport("rpc"), Now: time.Now, Logger: logger,
+		HeadTime: func(unix int64) { c.Block(u.Rail.Network.CAIP2(), unix) },
+		Ledger:   book, Transport: c.Transport(i.Transport("rpc")), Now: time.Now, Logger: logger,
 	}
 }
 
 func (a *acquisition) newRates(hosts *pool.Hosts[Host]) (*rate.Watcher, error) {
 	return rate.New(rate.Config{
-		Sources: a.settings.Rates, Transport: a.Instruments.Transport("rates"), Now: time.Now, Logger: logger(hosts),
+		Sources: a.settings.Rates, Transport: a.transport("rates"), Now: time.Now, Logger: logger(hosts),
 	})
 }
 
@@ -163,7 +182,7 @@ func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher) func(
 	return func(hosts *pool.Hosts[Host]) (*bitcoin.Observer, error) {
 		return bitcoin.New(bitcoin.Config{
 			OfferID: a.settings.Offer.ID, Rail: rail, Endpoints: a.settings.Bitcoin.Esplora, Confirmations: a.settings.Bitcoin.Confirmations,
-			Rate: rates.Current, Ledger: a.Ledger, Transport: a.Instruments.Transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
+			Rate: rates.Current, Ledger: a.Ledger, Transport: a.transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
 		})
 	}
 }
@@ -173,7 +192,7 @@ func (a *acquisition) newCard(hosts *pool.Hosts[Host]) (*card.Observer, error) {
 	return card.New(card.Config{
 		OfferID: s.Offer.ID, Account: s.Offer.AccountOf(s.Offer.Card), Rail: s.Offer.Card.Name(),
 		PaymentLink: s.Offer.Card.PaymentLink, TestMode: s.Offer.Card.TestMode, Secret: s.Card.WebhookSecret, APIKey: s.Card.APIKey,
-		Ledger: a.Ledger, Transport: a.Instruments.Transport("card"), Now: time.Now, Logger: a.railLogger(hosts, s.Offer.Card),
+		Ledger: a.Ledger, Transport: a.transport("card"), Now: time.Now, Logger: a.railLogger(hosts, s.Offer.Card),
 	})
 }
 
@@ -182,7 +201,7 @@ func (a *acquisition) newStorefront(shop Storefront) func(*pool.Hosts[Host]) (*s
 		return storefront.New(storefront.Config{
 			OfferID: a.settings.Offer.ID, Account: a.settings.Offer.AccountOf(shop.Rail), Rail: shop.Rail.Name(),
 			Seller: shop.Seller, Product: shop.Rail.Product, Secret: shop.HookSecret, Token: shop.Token,
-			Ledger: a.Ledger, Transport: a.Instruments.Transport("storefront"), Now: time.Now, Logger: a.railLogger(hosts, shop.Rail),
+			Ledger: a.Ledger, Transport: a.transport("storefront"), Now: time.Now, Logger: a.railLogger(hosts, shop.Rail),
 		})
 	}
 }

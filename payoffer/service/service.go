@@ -120,13 +120,14 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		return nil, err
 	}
 	server, err = web.New(web.Config{
-		Offer:    svc.Offer,
-		Payments: counted,
-		Agent:    endpoint,
-		Live:     svc.live,
-		Receipts: svc.ledger,
-		Health:   svc.Health,
-		Hooks:    svc.hooks(),
+		Offer:       svc.Offer,
+		Payments:    counted,
+		Agent:       endpoint,
+		Live:        svc.live,
+		Receipts:    svc.ledger,
+		Health:      svc.Health,
+		ClockOffset: svc.clock.Offset,
+		Hooks:       svc.hooks(),
 		OnDelivery: func(rail string, v observe.Verdict) {
 			i.Delivery(svc.Offer.ID, rail, v)
 			svc.announcer.Notify()

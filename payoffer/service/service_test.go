@@ -35,6 +35,8 @@ type house struct {
 	folder  string
 	down    string // an upstream that refuses everything
 	counted []string
+	// upstream carries the calls to upstreams; nil is the default.
+	upstream http.RoundTripper
 }
 
 func newHouse(t *testing.T) *house {
@@ -94,7 +96,7 @@ func (h *house) share(log *bytes.Buffer) *Share {
 	share, err := NewShare(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), func() (*ledger.Ledger, error) {
 		return ledger.NewSQLite(filepath.Join(h.folder, "ledger.db"), time.Now), nil
 	}, &Instruments{
-		Transport: func(string) http.RoundTripper { return nil },
+		Transport: func(string) http.RoundTripper { return h.upstream },
 		Attempt:   func(offerID string, status x402.Status) { h.counted = append(h.counted, offerID+" "+string(status)) },
 		Delivery: func(offerID, rail string, v observe.Verdict) {
 			h.counted = append(h.counted, offerID+" "+rail+" "+string(v))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -131,7 +132,7 @@ func (s *Server) readReport(ctx context.Context, at place, accept []string) (*re
 	if err != nil {
 		return nil, err
 	}
-	rep := report{summary: summarize(s.Offer, totals, s.Health(), s.Now()), Receipts: []receipt{}}
+	rep := report{summary: s.summarize(totals), Receipts: []receipt{}}
 	if len(rows) > at.limit {
 		rows = rows[:at.limit]
 		next := s.pageURL("before", rows[at.limit-1].ID, at.limit)
@@ -152,7 +153,14 @@ func (s *Server) Summary(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(summarize(s.Offer, totals, s.Health(), s.Now())), nil
+	return encode(s.summarize(totals)), nil
+}
+
+// summarize is the report now.
+func (s *Server) summarize(totals []ledger.Total) summary {
+	now := summarize(s.Offer, totals, s.Health(), s.Now())
+	now.ClockOffsetSeconds = clock.Seconds(s.ClockOffset())
+	return now
 }
 
 // pageURL is the address of the receipts before or the changes after a number.

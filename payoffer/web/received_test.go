@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,4 +107,20 @@ func FuzzParsePlace(f *testing.F) {
 		require.True(t, at.before >= 0 && at.after >= 0)
 		require.False(t, at.before > 0 && at.feed)
 	})
+}
+
+func TestTheReportSaysThatTheClockIsWrong(t *testing.T) {
+	w := newWorld(t)
+	c := w.config()
+	offset := -3599600 * time.Millisecond
+	c.ClockOffset = func() time.Duration { return offset }
+	s, err := New(c)
+	require.NoError(t, err)
+	require.EqualValues(t, -3600, readJSON(t, send(t, s, "GET", "/v1/received", ""))["clockOffsetSeconds"])
+	summed, err := s.Summary(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, string(summed), `"clockOffsetSeconds": -3600`)
+	offset = 0
+	require.EqualValues(t, 0, readJSON(t, send(t, s, "GET", "/v1/received", ""))["clockOffsetSeconds"])
+	require.EqualValues(t, 0, readJSON(t, send(t, newWorld(t).server(t), "GET", "/v1/received", ""))["clockOffsetSeconds"])
 }

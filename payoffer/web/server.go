@@ -32,8 +32,8 @@ type Payments interface {
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what a Server needs. Every field is required but Hooks, Keys and
-// OnDelivery.
+// Config is what a Server needs. Every field is required but ClockOffset, Hooks,
+// Keys and OnDelivery.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
@@ -45,6 +45,9 @@ type Config struct {
 	Receipts Receipts
 	// Health says how well each rail is observed; it never blocks.
 	Health func() []observe.Health
+	// ClockOffset is by how much our clock is proven to be ahead, 0 while it is
+	// not; it never blocks. nil means that nobody compares it.
+	ClockOffset func() time.Duration
 	// Hooks take the webhooks of providers, by the rail's name. Where none is,
 	// the path is left to the next handler.
 	Hooks map[string]observe.Hook
@@ -82,6 +85,9 @@ func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
 		return nil, errors.New("web: a field of Config is not set")
+	}
+	if c.ClockOffset == nil {
+		c.ClockOffset = func() time.Duration { return 0 }
 	}
 	common := commonHeaders(c.Offer.Card.URL)
 	s := &Server{

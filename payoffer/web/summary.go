@@ -37,6 +37,7 @@ type summary struct {
 	Offer              string        `json:"offer"`
 	Status             string        `json:"status" jsonschema:"partial: some money may be unseen or of unknown value."`
 	ObservedAt         string        `json:"observedAt"`
+	ClockOffsetSeconds int64         `json:"clockOffsetSeconds" jsonschema:"How far the clock of this server is proven to be ahead of others; negative is behind, 0 while nothing proves that it is wrong."`
 	Definition         string        `json:"definition" jsonschema:"What the words of the report mean."`
 	GoalUSD            offer.USD     `json:"goalUsd" jsonschema:"US dollars. The price."`
 	GoalUSDDecimal     string        `json:"goalUsdDecimal"`

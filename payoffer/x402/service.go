@@ -89,8 +89,9 @@ type Config struct {
 	Own func(address string) bool
 	// Signer signs offers and receipts.
 	Signer Signer
-	// ClockWrong says whether Now is proven to be wrong: times are judged by
-	// nobody then.
+	// ClockWrong reports whether the clock of this machine is proven to be off by
+	// more than a minute, so that no time says that a payment has expired. It
+	// never blocks; nil means that it is right.
 	ClockWrong func() bool
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -127,6 +128,9 @@ func New(c Config) (*Service, error) {
 			}
 			hosts[f.Host()] = true
 		}
+	}
+	if c.ClockWrong == nil {
+		c.ClockWrong = func() bool { return false }
 	}
 	c.Rails = slices.Clone(c.Rails)
 	s := &Service{Config: c}

@@ -63,6 +63,9 @@ type Config struct {
 	// Own tells the operator's own addresses (lower case) from the world's;
 	// nil means that there are none.
 	Own func(address string) bool
+	// HeadTime is told, by each round, the time (Unix seconds) that the heads of
+	// two endpoints have reached; nil is not, and one endpoint proves nothing.
+	HeadTime func(unix int64)
 	// The rest is as package source says of all configurations.
 	Ledger    Ledger
 	Transport http.RoundTripper
@@ -111,6 +114,9 @@ func New(c Config) (*Observer, error) {
 	c.Logger = c.Logger.With("rail", c.USDC.Name(), "network", c.USDC.Network.CAIP2())
 	if c.Own == nil {
 		c.Own = func(string) bool { return false }
+	}
+	if c.HeadTime == nil {
+		c.HeadTime = func(int64) {}
 	}
 	e := &Observer{
 		config: c, account: c.USDC.Account(), wait: watchEvery,

@@ -479,3 +479,35 @@ func TestAChainThatChangesDuringALookIsReadAgain(t *testing.T) {
 	s.requireRight()
 	require.Len(t, s.rows(), 2)
 }
+
+// What time it is on the chain is told as two endpoints agree on it: one alone may be anywhere.
+func TestTheTimeOfTheChainIsWhatTwoEndpointsReached(t *testing.T) {
+	t.Parallel()
+	for endpoints, want := range map[int]bool{1: false, 2: true, 3: true} {
+		s := open(t, endpoints)
+		var told []int64
+		s.config.HeadTime = func(unix int64) { told = append(told, unix) }
+		s.restart()
+		s.round()
+		if !want {
+			require.Empty(t, told)
+			continue
+		}
+		head := genesis + blockTime*int64(s.chain.head())
+		require.Equal(t, []int64{head}, told)
+
+		s.nodes[0].on("eth_getBlockByNumber", func(_ call, pass func() any) any {
+			shown := pass().(object)
+			shown["timestamp"] = number(uint64(head) + 3600)
+			return shown
+		})
+		_ = s.look()
+		require.Equal(t, []int64{head, head}, told, "one from the future is not believed")
+
+		for _, n := range s.nodes[1:] {
+			n.answer("*", fault{status: 502})
+		}
+		_ = s.look()
+		require.Len(t, told, 2, "one that is left is not believed")
+	}
+}

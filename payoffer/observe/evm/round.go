@@ -113,6 +113,9 @@ type pass struct {
 func (e *Observer) pass(ctx context.Context, from uint64) (next uint64, err error) {
 	p := &pass{Observer: e, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 	p.view, err = e.look(ctx)
+	if reached, agreed := p.view.reached(); agreed {
+		e.config.HeadTime(reached)
+	}
 	if err == nil {
 		err = p.anchor(ctx)
 	}

@@ -219,6 +219,20 @@ func (v *view) agreed(of func(*reader) *block) (number uint64, time int64) {
 	return uint64(b.Number), int64(b.Time)
 }
 
+// reached is the latest time (Unix seconds) that the heads of two endpoints have
+// reached, whatever a third one says; agreed is false where no two are read.
+func (v *view) reached() (unix int64, agreed bool) {
+	if len(v.readers) < 2 {
+		return 0, false
+	}
+	var times []int64
+	for _, r := range v.readers {
+		times = append(times, int64(r.latest.Time))
+	}
+	slices.Sort(times)
+	return times[len(times)-2], true
+}
+
 // sick finds the endpoints whose heads have not risen for a while although
 // there are higher ones.
 func sick(readers []*reader, now time.Time) map[*reader]error {
