@@ -13,6 +13,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -79,6 +80,9 @@ func countFromZero(svc *service.Service) {
 	}
 }
 
+// connections are those to all upstreams.
+var connections = source.NewTransport()
+
 // meteredTransport carries the calls to upstreams of a kind, which
 // service.Instruments lists.
 type meteredTransport string
@@ -86,7 +90,7 @@ type meteredTransport string
 // RoundTrip implements http.RoundTripper.
 func (kind meteredTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := connections.RoundTrip(r)
 	upstreamSeconds.WithLabelValues(string(kind), r.URL.Hostname(), outcomeOf(response, err)).Observe(time.Since(start).Seconds())
 	return response, err
 }
