@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"sync/atomic"
 
@@ -89,6 +90,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &tooLarge):
 		writeFault(w, http.StatusRequestEntityTooLarge, nil, &fault{Code: codeInvalidRequest,
 			Message: "the request is larger than 64 KiB; send one message without attachments"})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		writeFault(w, http.StatusRequestTimeout, nil, &fault{Code: codeParse,
+			Message: "the request body did not arrive in time, and nothing was charged; send it again"})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, nil, &fault{Code: codeParse, Message: "the request body ended early; send it again"})
 	case problem != nil:

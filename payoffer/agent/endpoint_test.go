@@ -2,9 +2,11 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -204,4 +206,15 @@ func TestEveryOriginHeaderIsChecked(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost:8402/mcp", nil)
 	r.Header["Origin"] = []string{"http://localhost:8403", "http://evil.example.com"}
 	require.False(t, e.allows(r))
+}
+
+func TestABodyThatDoesNotArriveInTimeIsGivenUp(t *testing.T) {
+	e := newEndpoint(t, config(t, public))
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, offer.PathMCP, iotest.ErrReader(fmt.Errorf("read: %w", os.ErrDeadlineExceeded))))
+	require.Equal(t, http.StatusRequestTimeout, w.Code)
+	a := decode(t, w.Result())
+	require.NotNil(t, a.Error)
+	require.Equal(t, -32700, a.Error.Code)
+	require.Contains(t, a.Error.Message, "nothing was charged")
 }

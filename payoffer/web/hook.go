@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -59,29 +60,22 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret strin
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
-	body, err := readBody(ctx, w, r)
+	arrive(w, r, min(patience, s.BodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, observe.MaxDelivery))
 	tooMuch := (*http.MaxBytesError)(nil)
 	switch {
 	case errors.As(err, &tooMuch):
 		return observe.Malformed, s.private.problem(problemTooLarge,
 			"A delivery of more than 256 KiB is not read, and nothing was recorded.")
-	case err != nil && ctx.Err() != nil:
-		return observe.Unavailable, s.judged(observe.Unavailable, "the body did not arrive in time")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return observe.Unavailable, s.private.problem(problemSlow,
+			"The body took longer than this service waits, and nothing was recorded. Send the delivery again.")
 	case err != nil:
 		return observe.Malformed, s.private.problem(problemBody,
 			"The body ended early or is not framed as HTTP wants it, and nothing was recorded. Send the delivery again.")
 	}
 	verdict, detail := s.Hooks[rail].Receive(ctx, observe.Delivery{Header: r.Header, Secret: secret, Body: body})
 	return verdict, s.judged(verdict, detail)
-}
-
-// readBody reads a delivery's body, and no longer than ctx lasts.
-func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	// A deadline in the past ends a read that is under way. Where the server
-	// has none, its own limits hold.
-	stop := context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, observe.MaxDelivery))
 }
 
 // judged is a verdict as HTTP. Whatever is not known to be something else is to

@@ -35,6 +35,7 @@ var (
 	problemMethod       = problemKind{http.StatusMethodNotAllowed, "method-not-allowed", "The method is not allowed here"}
 	problemTooLarge     = problemKind{http.StatusRequestEntityTooLarge, "body-too-large", "The body is too large"}
 	problemBody         = problemKind{http.StatusBadRequest, "bad-body", "The body cannot be read"}
+	problemSlow         = problemKind{http.StatusRequestTimeout, "slow-body", "The body did not arrive in time"}
 	problemNotFound     = problemKind{http.StatusNotFound, "not-found", "There is nothing at this address"}
 	problemNotStarted   = problemKind{http.StatusServiceUnavailable, "not-started", "The service is starting"}
 	problemNoRate       = problemKind{http.StatusServiceUnavailable, "no-rate", "The rail cannot quote a price now"}
@@ -56,7 +57,7 @@ var (
 // and that one has with webhooks.
 var (
 	commonProblems = []problemKind{
-		problemMethod, problemTooLarge, problemBody, problemNotFound, problemNotStarted, problemNoRate, problemResource, problemUnknown,
+		problemMethod, problemTooLarge, problemBody, problemSlow, problemNotFound, problemNotStarted, problemNoRate, problemResource, problemUnknown,
 		problemPage, problemLedger, problemMalformed,
 	}
 	paymentProblems = []problemKind{problemOpen, problemSettlement, problemConflict, problemTooManyTries}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -72,6 +73,7 @@ func hasPayment(h http.Header) bool {
 // answers 413 for one that is too large.
 func (s *Server) drained(next answer) http.HandlerFunc {
 	tooLarge := s.problem(problemTooLarge, "A body of more than 64 KiB is not read, and no payment was sent. Send a smaller one or none.")
+	late := s.problem(problemSlow, "The body took longer than this service waits, and no payment was sent. Send the request again.")
 	unread := s.problem(problemBody,
 		"The body ended early or is not framed as HTTP wants it, and no payment was sent. Send the request again.")
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -82,6 +84,8 @@ func (s *Server) drained(next answer) http.HandlerFunc {
 		switch tooMuch := (*http.MaxBytesError)(nil); {
 		case errors.As(err, &tooMuch):
 			tooLarge.ServeHTTP(w, r)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			late.ServeHTTP(w, r)
 		case err != nil:
 			unread.ServeHTTP(w, r)
 		default:

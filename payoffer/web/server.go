@@ -4,6 +4,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,8 +33,8 @@ type Payments interface {
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what a Server needs. Every field is required but ClockOffset, Hooks,
-// Keys and OnDelivery.
+// Config is what a Server needs. Every field is required but BodyTimeout,
+// ClockOffset, Hooks, Keys and OnDelivery.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
@@ -60,8 +61,11 @@ type Config struct {
 	QRKey func() []byte
 	// ClientIP is the address that the rate limit counts a request by.
 	ClientIP func(r *http.Request) string
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// BodyTimeout is how long the body of a request may take to arrive. 0 means
+	// 10 seconds.
+	BodyTimeout time.Duration
+	Now         func() time.Time
+	Logger      *slog.Logger
 }
 
 // Server answers the requests of one offer. It is safe for concurrent use.
@@ -86,6 +90,7 @@ func New(c Config) (*Server, error) {
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
 		return nil, errors.New("web: a field of Config is not set")
 	}
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, bodyTimeout)
 	if c.ClockOffset == nil {
 		c.ClockOffset = func() time.Duration { return 0 }
 	}
@@ -109,6 +114,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
 	if found == nil {
 		return false
 	}
+	arrive(w, r, s.BodyTimeout)
 	found.ServeHTTP(w, r)
 	return true
 }
