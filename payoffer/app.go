@@ -26,7 +26,7 @@ var outliving = pool.New[service.Host]()
 func init() {
 	caddy.RegisterModule(new(App))
 	caddy.OnExit(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, exitTimeout)
+		ctx, cancel := context.WithTimeout(ctx, outliving.Patience()+exitTimeout)
 		defer cancel()
 		if err := outliving.Wait(ctx); err != nil {
 			caddy.Log().Named("pay_offer").Error("the process ends before its settlements; they are resolved after the next start", zap.Error(err))
@@ -37,9 +37,9 @@ func init() {
 const (
 	// openTimeout is how long opening the ledger may take.
 	openTimeout = 30 * time.Second
-	// exitTimeout is how long the process waits at its end for settlements under
-	// way, each of which has a bound of its own.
-	exitTimeout = 2 * time.Minute
+	// exitTimeout is how long the process waits at its end for everything but
+	// settlements under way, which have as long as their leases.
+	exitTimeout = 30 * time.Second
 )
 
 // App does what offers need beside answering requests: it opens the ledger,

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
@@ -233,4 +234,18 @@ func TestOfferIsServedBeforeTheLedgerIsOpen(t *testing.T) {
 	received := serve(t, svc, "/v1/received")
 	require.Equal(t, http.StatusServiceUnavailable, received.Code)
 	require.NotEmpty(t, received.Header().Get("Retry-After"))
+}
+
+// The process waits at its end for as long as a settlement may take that asks
+// every facilitator, and one of them twice.
+func TestTheProcessWaitsAsLongAsALeaseLasts(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(strings.Replace(smallest, "facilitator http://127.0.0.1:9", `facilitator http://127.0.0.1:9 {
+				timeout 40s
+			}
+			facilitator http://127.0.0.2:9 {
+				timeout 50s
+			}
+			facilitator http://127.0.0.3:9`, 1)))
+	require.GreaterOrEqual(t, outliving.Patience(), (40+50+30+50)*time.Second)
 }

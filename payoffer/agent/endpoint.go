@@ -92,7 +92,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Message: "the request is larger than 64 KiB; send one message without attachments"})
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		writeFault(w, http.StatusRequestTimeout, nil, &fault{Code: codeParse,
-			Message: "the request body did not arrive in time, and nothing was charged; send it again"})
+			Message: "the request body did not arrive in time, and no payment was sent; send it again"})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, nil, &fault{Code: codeParse, Message: "the request body ended early; send it again"})
 	case problem != nil:

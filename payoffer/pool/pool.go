@@ -18,6 +18,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Key names a member by its kind and settings.
@@ -38,6 +39,9 @@ func KeyOf(kind string, settings ...any) Key {
 // has ended, once what is under way has come to its end; a member that is taken
 // up again meanwhile is run again.
 type Runner interface{ Run(ctx context.Context) }
+
+// Patient is a Runner that may go on for a while after ctx has ended.
+type Patient interface{ Patience() time.Duration }
 
 // Pool holds members with a number of users each. H is what a configuration
 // lends them: its logger, its storage and the like.
@@ -64,6 +68,18 @@ func (p *Pool[H]) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("something still has work under way: %w", ctx.Err())
 	}
+}
+
+// Patience is the longest that a member which has not ended may take to.
+func (p *Pool[H]) Patience() (longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		if patient, waits := e.member.(Patient); waits {
+			longest = max(longest, patient.Patience())
+		}
+	}
+	return longest
 }
 
 // Len is the number of members held.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -251,4 +252,24 @@ func TestWaitGivesUpWithItsContext(t *testing.T) {
 	require.ErrorIs(t, b.Wait(ctx), context.Canceled)
 	close(leave)
 	require.NoError(t, b.Wait(t.Context()))
+}
+
+// patient is a member that takes its time.
+type patient time.Duration
+
+func (p patient) Patience() time.Duration { return time.Duration(p) }
+
+func TestPatienceIsThatOfTheSlowestMember(t *testing.T) {
+	b := newBench(t)
+	require.Zero(t, b.Patience())
+	use := b.Use("host")
+	b.acquire(use, "hasty")
+	for _, p := range []patient{2, 9, 4} {
+		_, err := pool.Acquire(use, pool.KeyOf("patient", p), func(*pool.Hosts[string]) (patient, error) { return p, nil })
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 9, b.Patience())
+	use.Release(func(err error) { t.Error(err) })
+	require.NoError(t, b.Wait(t.Context()))
+	require.Zero(t, b.Patience())
 }

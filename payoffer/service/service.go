@@ -223,12 +223,15 @@ func (svc *Service) Run(ctx context.Context) {
 	work.Go(func() { svc.announcer.Run(ctx) })
 	work.Go(func() { svc.renew(ctx) })
 	work.Wait()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.payments.Patience())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
 	defer cancel()
 	if err := svc.payments.Wait(ctx); err != nil {
 		svc.logger.Error("a settlement is still under way and is resolved after the next start", "error", err.Error())
 	}
 }
+
+// Patience is how long Run may wait for settlements under way.
+func (svc *Service) Patience() time.Duration { return svc.payments.Patience() }
 
 // renew renders documents that expire again, once a day.
 func (svc *Service) renew(ctx context.Context) {
@@ -285,6 +288,7 @@ func (svc *Service) Health() []observe.Health {
 func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
 
 var (
-	_ pool.Runner = (*Service)(nil)
-	_ io.Closer   = (*Service)(nil)
+	_ pool.Runner  = (*Service)(nil)
+	_ pool.Patient = (*Service)(nil)
+	_ io.Closer    = (*Service)(nil)
 )

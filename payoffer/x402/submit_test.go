@@ -1,6 +1,9 @@
 package x402
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -248,4 +251,27 @@ func TestSettleWithAChain(t *testing.T) {
 			require.Equal(t, 1, f.Settled(b.auth.Nonce))
 		})
 	}
+}
+
+// A shutdown waits for whoever holds a lease on a payment.
+func TestPatienceIsThatOfTheLongestLease(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}, timeout: time.Minute})
+		one.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		b := newBuyer(1)
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan Outcome)
+		go func() { left <- s.Pay(ctx, Attempt{Payload: b.v2(t), Client: "192.0.2.1"}) }()
+		synctest.Wait()
+		leave()
+		require.Equal(t, Open, (<-left).Status)
+		intent, found := s.stored(b)
+		require.True(t, found)
+		require.Equal(t, time.Unix(intent.LeaseUntil, 0), time.Now().Add(s.Patience()).Truncate(time.Second))
+		patience, cancel := context.WithTimeout(t.Context(), s.Patience())
+		defer cancel()
+		require.NoError(t, s.Wait(patience))
+		one.Release()
+	})
 }
