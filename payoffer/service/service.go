@@ -106,14 +106,14 @@ func (svc *Service) publish() {
 }
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
-	counted := countedPayments{svc.payments, svc.Offer.ID, i.Attempt}
+	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt}, svc.clientIP(i.ClientIP)
 	var server *web.Server // serves the endpoint, which reads its report
 	endpoint, err := agent.New(agent.Config{
 		Offer:    svc.Offer,
 		Live:     svc.live,
 		Payments: counted,
 		Summary:  func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
-		ClientIP: i.ClientIP,
+		ClientIP: clientIP,
 		Logger:   svc.logger,
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		},
 		QRKey:    svc.qrKey.Bytes,
 		Keys:     svc.published,
-		ClientIP: i.ClientIP,
+		ClientIP: clientIP,
 		Now:      time.Now,
 		Logger:   svc.logger,
 	})

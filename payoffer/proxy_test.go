@@ -1,0 +1,40 @@
+package payoffer
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// What is warned of is what Caddy takes for the client's address, and the warning
+// names the option that changes it.
+func TestAProxyIsWarnedOfUntilItIsTrusted(t *testing.T) {
+	for _, c := range []struct {
+		name, base, option string
+		warned             bool
+	}{
+		{"not trusted", "https://pay.example.org", "", true},
+		{"trusted", "https://pay.example.org", "servers {\n\t\ttrusted_proxies static private_ranges\n\t\ttrusted_proxies_strict\n\t}\n\t", false},
+		{"a demo", "SERVICE", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := newInstance(t)
+			site := strings.NewReplacer("base_url SERVICE", "base_url "+c.base+"\n\t\ttestnet").Replace(smallest)
+			config, err := adapt(t, strings.Replace(i.caddyfile(site), "admin off", c.option+"admin off", 1))
+			require.NoError(t, err)
+			require.NoError(t, caddy.Load([]byte(config), true))
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.service+"/v1/sponsor", nil)
+			require.NoError(t, err)
+			request.Header.Set("X-Forwarded-For", "198.51.100.7")
+			request.Header.Set("PAYMENT-SIGNATURE", "e30=")
+			response, err := i.client.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusBadRequest, response.StatusCode)
+			require.Equal(t, c.warned, strings.Contains(i.log(), "all buyers count as one for rate_limit"))
+		})
+	}
+}
