@@ -67,8 +67,8 @@ func shop(t *testing.T, terms offer.Terms, card string, chains ...string) *Serve
 	return s
 }
 
-// written is the size of the header block of a 402 as net/http and Caddy write it.
-func written(t *testing.T, res http.Handler) int {
+// headOf is the size of the header block of a 402 as net/http and Caddy write it.
+func headOf(t *testing.T, res http.Handler) int {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	res.ServeHTTP(rec, httptest.NewRequest("POST", "/", nil))
@@ -106,7 +106,7 @@ func TestEvery402FitsIntoTheBufferOfAProxy(t *testing.T) {
 				s := shop(t, longest, c.card, chains...)
 				largest := 0
 				for answer, res := range every402(s) {
-					size := written(t, res)
+					size := headOf(t, res)
 					t.Logf("%4d bytes: %s", size, answer)
 					require.LessOrEqual(t, size+len(chains)*forTheNext, MaxHead, answer)
 					largest = max(largest, size)
@@ -141,7 +141,7 @@ func every402(s *Server) map[string]http.Handler {
 
 func TestAnOfferWithoutAChainHasASmallHead(t *testing.T) {
 	s := shop(t, terms(), checkout)
-	require.Equal(t, written(t, s.standing()), s.LargestHead())
+	require.Equal(t, headOf(t, s.standing()), s.LargestHead())
 	require.Less(t, s.LargestHead(), 1000)
 }
 

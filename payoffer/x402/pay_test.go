@@ -48,7 +48,7 @@ func TestPaySettlesInBothDialects(t *testing.T) {
 			require.Equal(t, ledger.EvidenceFacilitator, stored.Evidence)
 			require.Equal(t, stored.Transaction, got.Response.Transaction)
 			require.JSONEq(t, s.rebuilt(c.payload(b, t)), string(stored.Payload))
-			require.Equal(t, bodyOf(f, callVerify), bodyOf(f, callSettle), "what was verified is settled")
+			require.Equal(t, sentIn(f, callVerify), sentIn(f, callSettle), "what was verified is settled")
 		})
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// bodyOf is the body of the last call of a kind.
-func bodyOf(f *payoffertest.Facilitator, call string) string {
+// sentIn is the body of the last call of a kind.
+func sentIn(f *payoffertest.Facilitator, call string) string {
 	calls := f.Calls("/" + call)
 	return string(calls[len(calls)-1].Body)
 }
@@ -58,7 +58,7 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 			require.Equal(t, Settled, s.pay([]byte(payload)).Status)
 			for _, call := range []string{callVerify, callSettle} {
 				var body struct{ PaymentPayload, PaymentRequirements json.RawMessage }
-				require.NoError(t, json.Unmarshal([]byte(bodyOf(f, call)), &body))
+				require.NoError(t, json.Unmarshal([]byte(sentIn(f, call)), &body))
 				require.JSONEq(t, s.rebuilt(b.v2(t)), string(body.PaymentPayload))
 				require.JSONEq(t, string(s.Rails[0].terms.v2), string(body.PaymentRequirements))
 			}
