@@ -111,6 +111,19 @@ func TestFacilitatorWasNotReachedBeforeAConnection(t *testing.T) {
 	}
 }
 
+func TestAFacilitatorThatNobodyConnectsToInTimeWasNotReached(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, err := NewFacilitator(FacilitatorConfig{
+			URL: "https://facilitator.example",
+			// A transport that is still about to connect.
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() }),
+		})
+		require.NoError(t, err)
+		_, err = f.settle(t.Context(), facilitatorRequest{PaymentPayload: []byte(`{}`), PaymentRequirements: []byte(`{}`)})
+		require.Equal(t, &callError{code: "timeout", notSent: true}, err)
+	})
+}
+
 func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
 	o, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
 	var same []*Facilitator

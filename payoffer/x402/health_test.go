@@ -286,9 +286,17 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 		require.Equal(t, errBusy, err, "who leaves does not wait on")
 		require.Equal(t, verifyTimeout+time.Second, time.Since(begin))
 
+		var strangers sync.WaitGroup
+		for n := range maxUnfunded {
+			strangers.Go(func() { _, _ = s.facilitators[0].verify(t.Context(), s.request(stranger(3000+n)), false) })
+		}
+		strangers.Wait()
+
 		go func() { time.Sleep(time.Second); f.Release() }()
 		require.NoError(t, settle(1001), "it has its turn when another one ends")
 		synctest.Wait()
+		_, err = s.facilitators[0].verify(t.Context(), s.request(stranger(1000)), false)
+		require.NoError(t, err, "who gave up holds nothing")
 		f.Script(settleCall, works)
 		for n := range 2 * maxCalls {
 			require.NoError(t, settle(2000+n), "every slot is given back")
