@@ -45,7 +45,8 @@ type Chain interface {
 	// most, and what fails in it speaks against nobody.
 	Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error)
 	// Covered says which Transfers the ledger holds: all since a time (Unix
-	// seconds) up to the block through, which is 0 while that is unknown.
+	// seconds) up to the block through, which is 0 while that is unknown. It is
+	// asked before the rows, which grow meanwhile.
 	Covered() (since int64, through uint64)
 }
 

@@ -78,8 +78,9 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 // usedBy is the block up to which the rows answer for an authorization that is
 // used. Whoever is refused because there is none must not have paid: it is the
 // covered block only where enough endpoints show the use in that very block.
-// Otherwise it is one that Covered reaches by a round that begins after this
-// reading. The highest of them holds, for a lower one may be a lie.
+// Where as many show it now, it is one that Covered reaches by a round that
+// begins after this reading; the highest, for a lower one may be a lie. With
+// fewer it is out of reach, and only another reading can tell.
 func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, key ledger.IntentKey, used []statement) uint64 {
 	e.mu.Lock()
 	upTo := e.upTo
@@ -95,6 +96,9 @@ func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, ke
 		if len(slices.DeleteFunc(shown, func(used bool) bool { return !used })) >= need {
 			return uint64(upTo.Number)
 		}
+	}
+	if len(used) < need {
+		return math.MaxUint64
 	}
 	next := reached(used, 1, func(s statement) uint64 { return uint64(s.head.Number) })
 	e.mu.Lock()
