@@ -1,0 +1,244 @@
+package evm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// Rows answer for a block when it was read whole, and again by the round after.
+func TestARoundCoversWhatTheOneBeforeSaw(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	requireCovered := func(through uint64) {
+		t.Helper()
+		since, got := s.Covered()
+		require.Equal(t, through, got)
+		if through > 0 {
+			require.EqualValues(t, genesis+399*blockTime+1, since)
+		}
+	}
+	requireCovered(0)
+	s.round()
+	requireCovered(0)
+	s.round()
+	requireCovered(399)
+	paid := s.chain.authorize()
+	s.use(paid)
+	requireCovered(399)
+	s.round()
+	requireCovered(399)
+	_, found := s.paidBy(paid)
+	require.True(t, found, "the row is there before its block is covered")
+	s.round()
+	requireCovered(400)
+
+	// What is open is not covered, and what was covered stays so.
+	hidden := s.use(s.chain.authorize())
+	s.nodes[0].hide(hidden)
+	for range 3 {
+		require.Error(t, s.look())
+		requireCovered(400)
+	}
+	s.nodes[0].honest()
+	s.nodes[1].answer("*", fault{status: 502})
+	for range 3 {
+		require.Error(t, s.look())
+		requireCovered(400)
+	}
+	s.nodes[1].honest()
+	s.now += restMost
+	s.round()
+	requireCovered(400)
+	s.round()
+	requireCovered(401)
+
+	// Endpoints that stand on different branches cover nothing.
+	s.nodes[1].branch = s.chain.fork()
+	s.chain.mine(1)
+	s.nodes[1].mine(1)
+	s.round()
+	requireCovered(401)
+	s.round()
+	requireCovered(401)
+	s.nodes[1].branch = s.chain
+	s.round()
+	s.round()
+	requireCovered(402)
+}
+
+func TestTheRowsOfAnEarlierProcessAreNotSpokenFor(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.chain.mine(10)
+	s.chain.finalize()
+	s.chain.mine(5)
+	s.settle()
+	s.restart()
+	_, through := s.Covered()
+	require.Zero(t, through)
+	s.settle()
+	since, through := s.Covered()
+	require.EqualValues(t, 414, through)
+	require.Equal(t, s.chain.blocks[409].time+1, since)
+}
+
+func TestTheFirstBlockThatIsConfiguredIsCovered(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.config.FromBlock = 100
+	s.restart()
+	s.settle()
+	since, through := s.Covered()
+	require.Equal(t, s.chain.blocks[99].time+1, since)
+	require.EqualValues(t, 399, through)
+}
+
+func TestARailThatIsOnlyFollowedCoversNothing(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 1)
+	s.config.FollowOnly = true
+	s.restart()
+	s.round()
+	s.round()
+	since, through := s.Covered()
+	require.Zero(t, since)
+	require.Zero(t, through)
+}
+
+// A use that is covered has its row, or paid somebody else.
+func TestTheRowsAnswerForWhatIsCovered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events func(ledger.IntentKey) [][]event
+		paid   bool
+	}{
+		"paid":     {func(k ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, price)} }, true},
+		"canceled": {func(k ledger.IntentKey) [][]event { return [][]event{canceled(k)} }, false},
+		"paid to somebody else": {func(k ledger.IntentKey) [][]event {
+			return [][]event{used(k), transfer(payer, stranger, price), transfer(payer, payTo, price)}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openRead(t, 2)
+			s.round()
+			key := s.chain.authorize()
+			s.chain.mine(1, s.chain.transaction(c.events(key)...))
+			waiting := s.reading(key)
+			require.True(t, waiting.Used)
+			require.False(t, s.covers(waiting))
+			s.settle()
+			require.True(t, s.covers(waiting), "whoever waits has an answer")
+			require.True(t, s.covers(s.reading(key)), "and whoever asks again")
+			row, found := s.paidBy(key)
+			require.Equal(t, c.paid, found)
+			if found {
+				require.Equal(t, strings.ToLower(key.Nonce), row.Nonce)
+			}
+		})
+	}
+}
+
+// After a reorganization of the same height the rows answer again only once a round has begun on the new branch.
+func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.chain.mine(3)
+	s.settle()
+	key := s.chain.authorize()
+	s.chain.rewind(2)
+	s.chain.mine(1, s.chain.transaction(used(key), transfer(payer, payTo, price)))
+	for range 2 {
+		r := s.reading(key)
+		require.True(t, r.Used)
+		require.False(t, s.covers(r))
+		_, found := s.paidBy(key)
+		require.False(t, found)
+		s.chain.mine(1)
+	}
+	waiting := s.reading(key)
+	s.round()
+	require.False(t, s.covers(waiting))
+	_, found := s.paidBy(key)
+	require.True(t, found)
+	s.round()
+	require.True(t, s.covers(s.reading(key)))
+}
+
+func TestAReceiptThatIsDroppedUncoversItsBlock(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	key := s.chain.authorize()
+	s.use(key)
+	s.settle()
+	before := s.chain.fork()
+	require.True(t, s.covers(s.reading(key)))
+	s.chain.rewind(1)
+	s.chain.mine(2)
+	require.False(t, s.reading(key).Used)
+	s.round()
+	_, found := s.paidBy(key)
+	require.False(t, found)
+
+	// The chain returns to the first branch.
+	for _, n := range s.nodes {
+		n.branch = before
+	}
+	s.chain = before
+	r := s.reading(key)
+	require.True(t, r.Used)
+	require.False(t, s.covers(r), "it has no row, and was paid")
+	s.settle()
+	require.True(t, s.covers(s.reading(key)))
+	_, found = s.paidBy(key)
+	require.True(t, found)
+}
+
+// Every way to a receipt brings the nonce, and one that is there already gets it.
+func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	first, second := s.chain.authorize(), s.chain.authorize()
+	batch := s.chain.transaction(used(first), transfer(payer, payTo, price), transfer(payer, payTo, 2*price),
+		used(second), transfer(payer, payTo, price), []event{{stranger, used(first)[0].topics, nil}}, transfer(payer, payTo, price))
+	s.chain.mine(1, batch)
+	require.Equal(t, first.Nonce, s.requireProof(first, batch, true).Nonce)
+	require.Equal(t, second.Nonce, s.requireProof(second, batch, true).Nonce)
+	old := s.requireProof(second, batch, true)
+	old.Nonce = ""
+	_, err := s.book.Record(t.Context(), nil, old)
+	require.NoError(t, err)
+	s.round()
+	nonces := map[string]string{}
+	for id, row := range s.rows() {
+		nonces[id[strings.LastIndex(id, ":"):]] = row.Nonce
+		require.EqualValues(t, 1, row.Version)
+	}
+	require.Equal(t, map[string]string{":1": first.Nonce, ":2": "", ":4": second.Nonce, ":6": ""}, nonces)
+	written := s.book.recorded
+	s.round()
+	require.Equal(t, written, s.book.recorded, "once")
+}
+
+// An endpoint that shows another authorization before a Transfer shows another Transfer.
+func TestAnotherNonceIsAnotherMovement(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	key := s.chain.authorize()
+	tx := s.use(key)
+	s.nodes[0].branch = s.chain.fork()
+	s.nodes[0].replace(tx, &transaction{hash: tx.hash, events: slices.Concat(used(s.chain.authorize()), transfer(payer, payTo, price))})
+	s.requireTrouble(disagree, false)
+	require.Empty(t, s.confirmed())
+	s.nodes[0].branch = s.chain
+	s.restart()
+	s.settle()
+	row, found := s.paidBy(key)
+	require.True(t, found)
+	require.Equal(t, ledger.StatusConfirmed, row.Status)
+}
