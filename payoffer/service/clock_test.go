@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,10 +17,13 @@ import (
 // dated answers every call, with the Date of a host whose clock is so far ahead.
 type dated struct {
 	ahead map[string]time.Duration // by host; others do not answer
+	mu    sync.Mutex
 	asked []string
 }
 
 func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.asked = append(d.asked, r.Method+" "+r.URL.String())
 	ahead, known := d.ahead[r.URL.Host]
 	if !known {
