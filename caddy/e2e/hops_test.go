@@ -90,7 +90,7 @@ func follow(t *testing.T, page string) (text string, links []string) {
 	default:
 		answer, text = get(t, page)
 	}
-	published := strings.Join(answer.Header.Values("Link"), "\n") + "\n" + answer.Header.Get("Location") + "\n" + html.UnescapeString(text)
+	published := headerLinks(t, at, answer) + "\n" + answer.Header.Get("Location") + "\n" + html.UnescapeString(text)
 	for _, link := range absoluteLink.FindAllString(published, -1) {
 		if !strings.Contains(link, "{") {
 			links = append(links, strings.TrimRight(link, ".,;:`*"))

@@ -82,13 +82,27 @@ func linksOf(t *testing.T, page, accept string) []string {
 	answer, body := get(t, page, accept)
 	at, err := url.Parse(page)
 	require.NoError(t, err)
-	text := strings.Join(answer.Header.Values("Link"), "\n") + "\n" + answer.Header.Get("Location") + "\n" + body
+	text := headerLinks(t, at, answer) + "\n" + answer.Header.Get("Location") + "\n" + body
 	var found []string
 	for _, link := range absoluteLink.FindAllString(text, -1) {
 		link = strings.TrimRight(html.UnescapeString(link), ".,;:`*")
 		found = append(found, strings.ReplaceAll(link, "{uri}", url.QueryEscape("acct:pay@"+at.Host)))
 	}
 	return append(found, markupLinks(t, at, body)...)
+}
+
+// headerLinks are the addresses in the Link headers of an answer, which may be relative to its own.
+func headerLinks(t *testing.T, at *url.URL, answer *http.Response) string {
+	t.Helper()
+	var found []string
+	for _, link := range answer.Header.Values("Link") {
+		target, _, whole := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		require.True(t, whole, link)
+		resolved, err := at.Parse(target)
+		require.NoError(t, err)
+		found = append(found, resolved.String())
+	}
+	return strings.Join(found, "\n")
 }
 
 // markupLinks finds the addresses in HTML that are relative to its page.

@@ -2,6 +2,7 @@ package document
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -69,7 +70,10 @@ func ref(schema string) *jsonschema.Schema {
 // one, the schema refers to it. None is closed, for members may be added; the
 // black-box tests close them, so that no answer says more than its description.
 func goSchemas(types []Type, words map[string][]any) object {
-	known := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[offer.USD](): {Type: "number", Description: "US dollars."}}
+	known := map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[offer.USD]():       {Type: "number", Description: "US dollars."},
+		reflect.TypeFor[json.RawMessage](): {}, // of another standard
+	}
 	for _, t := range types {
 		known[reflect.TypeOf(t.Value)] = ref(t.Name)
 	}

@@ -103,11 +103,12 @@ func (s *Service) Required(reason string) PaymentRequired {
 // no schema for that.
 var paymentIDExtension = json.RawMessage(`{"info":{"required":false}}`)
 
-// How much of a text stands in PAYMENT-REQUIRED, in bytes of JSON. What is
-// longer stands whole in the body.
+// How much of a text stands in PAYMENT-REQUIRED, in bytes of JSON: of a
+// description the longest name in letters. What is longer stands whole in the
+// body.
 const (
 	maxHeaderError       = 160
-	maxHeaderDescription = 120
+	maxHeaderDescription = 108
 )
 
 // Quote is the standing answer to a request without payment.
@@ -181,9 +182,9 @@ func encode(v any) []byte {
 const extensionBazaar = "bazaar"
 
 // bazaarSchema describes the extension's info (JSON Schema 2020-12), by which
-// facilitators validate what a client echoes. It is short, for it travels in a
-// header.
-var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"input":{"type":"object","properties":{"type":{"const":"http"},"method":{"enum":["POST"]},"bodyType":{"enum":["json"]},"body":{"type":"object"}},"required":["type","method","bodyType","body"],"additionalProperties":false},"output":{"type":"object"}},"required":["input"]}`)
+// facilitators validate what a client echoes and directories tell input and
+// output. It is short, for it travels in a header.
+var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"input":{"type":"object","properties":{"type":{"const":"http"},"method":{"enum":["POST"]},"bodyType":{"enum":["json"]},"body":{"type":"object"}},"required":["type","method","bodyType","body"],"additionalProperties":false},"output":{"properties":{"example":{"type":"object"}}}},"required":["input"]}`)
 
 // bazaar says how the paid resource is called, which is POST without a body (an
 // empty object where a client insists on one), and the part of a paid answer
