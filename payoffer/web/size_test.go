@@ -77,7 +77,7 @@ func headOf(t *testing.T, res http.Handler) int {
 	rec.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	rec.Header().Set("Alt-Svc", `h3=":65535"; ma=2592000`)
 	var head bytes.Buffer
-	fmt.Fprintf(&head, "HTTP/1.1 402 %s\r\n", http.StatusText(402))
+	fmt.Fprintf(&head, "HTTP/1.1 402 %s\r\n", http.StatusText(http.StatusPaymentRequired))
 	require.NoError(t, rec.Header().Write(&head))
 	return head.Len() + len("\r\n")
 }
