@@ -23,5 +23,5 @@ func TestTheExamplesOfTheReadmeLoad(t *testing.T) {
 		require.NoError(t, err, "%s", example[1])
 		loaded++
 	}
-	require.Equal(t, 4, loaded, "the examples that can be loaded")
+	require.Equal(t, 5, loaded, "the examples that can be loaded")
 }

@@ -216,5 +216,5 @@ func TestABodyThatDoesNotArriveInTimeIsGivenUp(t *testing.T) {
 	a := decode(t, w.Result())
 	require.NotNil(t, a.Error)
 	require.Equal(t, -32700, a.Error.Code)
-	require.Contains(t, a.Error.Message, "nothing was charged")
+	require.Contains(t, a.Error.Message, "no payment was sent")
 }
