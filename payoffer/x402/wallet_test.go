@@ -75,6 +75,8 @@ func TestSignaturesOfNoWallet(t *testing.T) {
 	}
 	spliced := func(at int, more ...byte) []byte { return slices.Insert(bytes.Clone(valid), at, more...) }
 	end := len(valid) - len(wrappedSuffix)
+	huge := wrapping(factory, make([]byte, 256), []byte{1})
+	huge[96] = 1
 	for name, signature := range map[string][]byte{
 		"64 bytes":                             make([]byte, 64),
 		"too long":                             make([]byte, maxSignature+1),
@@ -94,6 +96,7 @@ func TestSignaturesOfNoWallet(t *testing.T) {
 		"the second offset behind the end":     changed(94, 0x7f),
 		"a length behind the end":              changed(126, 0x7f),
 		"a length without end":                 changed(96, 0xff),
+		"a length of 2^248 and 256":            huge,
 		"bytes after the calldata":             changed(159, 1),
 		"the second length behind the end":     changed(190, 0x7f),
 		"the second length short":              changed(191, 0),

@@ -89,6 +89,8 @@ func TestNoTextHoldsTheKeyOfAFacilitator(t *testing.T) {
 		require.Empty(t, text)
 		_, text = f.words("", strings.Repeat("x", maxWords-8)+" "+secret)
 		require.Empty(t, text, "nor a part of it")
+		_, text = f.words("", "about "+secret[:4]+"\x00"+secret[4:])
+		require.Empty(t, text, "nor one that becomes it")
 	}
 	code, text := f.words("v2_payment", "this facilitator is of version v2")
 	require.Equal(t, [2]string{"v2_payment", "this facilitator is of version v2"}, [2]string{code, text}, "words of every address are no keys")
