@@ -55,6 +55,7 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 
 		f.Script(probeCall, payoffertest.Unfunded)
 		time.Sleep(pauseMost)
+		synctest.Wait()
 		s.requireHealth("")
 		require.Equal(t, 1, strings.Count(s.logs.String(), "left alone"))
 		require.Equal(t, 1, strings.Count(s.logs.String(), "asked again"))
