@@ -201,6 +201,7 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 					_, refused := s.check(p)
 					require.Nil(t, refused, "it would be sent to a facilitator if a buyer had sent it")
 				}
+				require.Contains(t, []byte{27, 28}, p.signature[64], "as the token contract reads it")
 				payers[p.authorization.From] = true
 			}
 			require.Len(t, payers, len(calls), "a payer of its own each time")
