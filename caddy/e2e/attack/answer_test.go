@@ -1,0 +1,173 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// answer is what a buyer reads of an answer, whatever protocol it came by.
+type answer struct {
+	// status is the HTTP status, or that which HTTP would have.
+	status int
+	// again says that the same payment is to be sent again later.
+	again bool
+	// intent names the payment that stands in the way.
+	intent string
+	// transaction is that of the charge that the answer names.
+	transaction common.Hash
+	// text is everything: the body, and the headers that speak of the payment, decoded.
+	text string
+	err  error
+}
+
+// denial is the sentence that makes buyers sign again without fear.
+var denial = regexp.MustCompile(`(?i)nothing (was|has been|is) charged|not (been )?charged|no charge`)
+
+// deniesCharge reports whether the answer says, in any of its parts, that the buyer keeps the money.
+func (a answer) deniesCharge() bool { return denial.MatchString(a.text) }
+
+// names reports whether the answer says which payment it speaks of.
+func (a answer) names(p payment) bool { return strings.Contains(strings.ToLower(a.text), p.nonce()) }
+
+// transport is a way to send a payment. It may run beside the test's goroutine.
+type transport func(ctx context.Context, s *shop, p payment) answer
+
+// transports are all ways, by name.
+var transports = map[string]transport{
+	"HTTP version 2": func(ctx context.Context, s *shop, p payment) answer {
+		return s.byHTTP(ctx, "PAYMENT-SIGNATURE", p.payload(2))
+	},
+	"HTTP version 1": func(ctx context.Context, s *shop, p payment) answer {
+		return s.byHTTP(ctx, "X-PAYMENT", p.payload(1))
+	},
+	"MCP": func(ctx context.Context, s *shop, p payment) answer {
+		return s.byAgent(ctx, "tools/call", object{
+			"name": "first_42_sponsor", "arguments": object{}, "_meta": object{"x402/payment": p.payload(2)},
+		})
+	},
+	"A2A": func(ctx context.Context, s *shop, p payment) answer {
+		return s.byAgent(ctx, "message/send", object{"message": object{
+			"kind": "message", "messageId": rand.Text(), "role": "user", "parts": []object{{"kind": "text", "text": "Here is the payment."}},
+			"metadata": object{"x402.payment.status": "payment-submitted", "x402.payment.payload": p.payload(2)},
+		}})
+	},
+}
+
+// pay sends a payment as a version 2 client does.
+func (s *shop) pay(p payment) answer {
+	s.Helper()
+	return transports["HTTP version 2"](s.Context(), s, p)
+}
+
+func (s *shop) byHTTP(ctx context.Context, name string, payload object) answer {
+	response, body, err := s.post(ctx, "/v1/sponsor", nil, map[string]string{
+		name: base64.StdEncoding.EncodeToString(s.encode(payload)),
+	})
+	if err != nil {
+		return answer{err: err}
+	}
+	a := answer{status: response.StatusCode, again: response.Header.Get("Retry-After") != "", text: body}
+	var problem struct{ Intent string }
+	if json.Unmarshal([]byte(body), &problem) == nil {
+		a.intent = problem.Intent
+	}
+	for _, header := range []string{"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE"} {
+		plain, err := base64.StdEncoding.DecodeString(response.Header.Get(header))
+		if err != nil {
+			return answer{err: err}
+		}
+		a.text += "\n" + string(plain)
+		var settlement struct{ Transaction common.Hash }
+		if strings.HasSuffix(header, "RESPONSE") && json.Unmarshal(plain, &settlement) == nil {
+			a.transaction = settlement.Transaction
+		}
+	}
+	return a
+}
+
+// byAgent calls a method of the agent endpoint. What became of the payment stands in the result as one object, by either
+// protocol; a demand for another payment, which makes clients sign, is what HTTP answers by 402.
+func (s *shop) byAgent(ctx context.Context, method string, params object) answer {
+	_, body, err := s.post(ctx, "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"X-A2A-Extensions": "https://github.com/google-a2a/a2a-x402/v0.1",
+	})
+	if err != nil {
+		return answer{err: err}
+	}
+	type attempted struct {
+		Paid              bool
+		Status, Intent    string
+		Transaction       common.Hash
+		RetryAfterSeconds int
+	}
+	var reply struct {
+		Result struct {
+			StructuredContent *attempted
+			Status            struct {
+				State   string
+				Message struct{ Parts []struct{ Data *attempted } }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &reply); err != nil {
+		return answer{err: err}
+	}
+	found := reply.Result.StructuredContent
+	for _, part := range reply.Result.Status.Message.Parts {
+		if part.Data != nil {
+			found = part.Data
+		}
+	}
+	a := answer{status: http.StatusInternalServerError, text: body}
+	if found == nil {
+		return a
+	}
+	a.again, a.intent, a.transaction = found.RetryAfterSeconds > 0, found.Intent, found.Transaction
+	switch {
+	case found.Paid:
+		a.status = http.StatusOK
+	case found.Status == "conflict":
+		a.status = http.StatusConflict
+	case found.Status == "limited":
+		a.status = http.StatusTooManyRequests
+	case found.Status != "":
+		a.status = http.StatusServiceUnavailable
+	default:
+		a.status = http.StatusPaymentRequired
+	}
+	return a
+}
+
+// post sends a request on a connection of its own.
+func (s *shop) post(ctx context.Context, path string, body any, header map[string]string) (*http.Response, string, error) {
+	var data []byte
+	if body != nil {
+		data = s.encode(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, "", err
+	}
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Minute}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	return response, string(read), err
+}

@@ -1,0 +1,150 @@
+package attack
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+)
+
+// honest is how many buyers come during an attack.
+const honest = 12
+
+// Somebody without money sends, twice a second, payments on which the facilitator throws. Whoever has money pays.
+func TestForgedPaymentsDoNotShutTheRail(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, honest)
+	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
+	s.requireAllPay(s.storm(forgeries, func(payment) {}), "v2")
+}
+
+// The same against a rail that has a second facilitator to fall back on.
+func TestForgedPaymentsDoNotShutARailWithTwoFacilitators(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, honest)
+	first := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	second := node.StartFacilitator(t, m.chain.URL, m.chain.Payer)
+	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{first, second}})
+	s.requireAllPay(s.storm(forgeries, func(payment) {}), "v1")
+}
+
+// Somebody without money has found payments, well formed and well signed, over which the facilitator broods for ever.
+func TestPaymentsThatHangTheFacilitatorDoNotShutTheRail(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, honest)
+	var forged sync.Map
+	facilitator := m.proxy(node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator), func(r *http.Request, settlement signed) bool {
+		if _, known := forged.Load(settlement.From); !known || r.URL.Path != "/verify" {
+			return true
+		}
+		<-r.Context().Done()
+		return false
+	})
+	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
+	brooding := []forgery{{"nothing forged", 2, func(*payment) {}}, {"a contract wallet's signature", 2, wallet}}
+	s.requireAllPay(s.storm(brooding, func(p payment) { forged.Store(strings.ToLower(p.From.Hex()), true) }), "v2")
+}
+
+// wallet makes the signature a well-formed one of a contract wallet (ERC-6492): the address of its factory, what to call there,
+// and the signature for the wallet.
+func wallet(p *payment) {
+	word := func(n int) string {
+		return strings.Repeat("0", 64-len(strconv.FormatInt(int64(n), 16))) + strconv.FormatInt(int64(n), 16)
+	}
+	inner := p.signature.(interface{ String() string }).String()[2:]
+	p.signature = "0x" + word(0xfac) + word(0x60) + word(0xa0) + // the factory, and where the other two stand
+		word(4) + "deadbeef" + strings.Repeat("0", 56) + // what to call
+		word(65) + inner + strings.Repeat("0", 62) + suffix
+}
+
+// requireAllPay has honest buyers come while an attack goes on, each from an address of its own. Each is charged once, by the
+// first payment that the official client signs.
+func (s *shop) requireAllPay(attack *storm, client string) {
+	s.Helper()
+	before, begin := attack.answered.Load(), time.Now()
+	var shoppers []node.Shopper
+	for n := range honest {
+		shoppers = append(shoppers, node.Shopper{Key: s.buyer(), Address: "198.51.100." + strconv.Itoa(1+n)})
+	}
+	all := node.Shop(s, client, s.url+"/v1/sponsor", 0, 0, shoppers...)
+	took, forged := time.Since(begin), attack.answered.Load()-before
+	attack.stop()
+	attack.work.Wait()
+
+	paid := 0
+	for n, tries := range all {
+		if answer := tries[0]; answer.Status == http.StatusOK {
+			paid++
+			assert.Equal(s, []common.Hash{answer.Payment.Transaction}, s.charges(s.payee, shoppers[n].Key))
+		} else {
+			assert.Failf(s, "not paid", "buyer %d: %d %s", n, answer.Status, answer.Text)
+		}
+	}
+	s.Logf("of %d buyers %d paid in %v, while %d forged payments were answered", honest, paid, took.Round(time.Second), forged)
+	require.Equal(s, honest, paid)
+	require.Len(s, s.chain.TransfersTo(s, s.payee), honest)
+	require.Zero(s, attack.paid.Load(), "a forged payment was taken")
+}
+
+// signed is what a proxy reads of a payment that is to be verified or settled.
+type signed struct {
+	Signature                                       string
+	From, To, Value, ValidAfter, ValidBefore, Nonce string
+}
+
+// proxy stands between a shop and its facilitator: before is told of each payment and reports whether the facilitator is to
+// be asked; without it, nobody answers. It runs beside the test's goroutine.
+func (m *market) proxy(target string, before func(*http.Request, signed) bool) string {
+	m.Helper()
+	to, err := url.Parse(target)
+	require.NoError(m, err)
+	passing := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		var request struct {
+			PaymentPayload struct {
+				Payload struct {
+					Signature     string
+					Authorization signed
+				}
+			}
+		}
+		_ = json.Unmarshal(body, &request) // /supported has no body
+		payload := request.PaymentPayload.Payload
+		payload.Authorization.Signature = payload.Signature
+		payload.Authorization.From = strings.ToLower(payload.Authorization.From)
+		if !before(r, payload.Authorization) {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		passing.ServeHTTP(w, r)
+	}))
+	m.Cleanup(func() {
+		proxy.CloseClientConnections()
+		proxy.Close()
+	})
+	return proxy.URL
+}
