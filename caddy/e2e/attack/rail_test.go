@@ -1,13 +1,8 @@
 package attack
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
+	"math/big"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -53,28 +49,26 @@ func TestPaymentsThatHangTheFacilitatorDoNotShutTheRail(t *testing.T) {
 	lab.RequireNode(t)
 	m := openMarket(t, chain.BaseSepolia, honest)
 	var forged sync.Map
-	facilitator := m.proxy(node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator), func(r *http.Request, settlement signed) bool {
-		if _, known := forged.Load(settlement.From); !known || r.URL.Path != "/verify" {
-			return true
+	official := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	facilitator := m.proxy(official, func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
+		if _, known := forged.Load(common.HexToAddress(readPayment(body).From)); !known || r.URL.Path != "/verify" {
+			return false
 		}
 		<-r.Context().Done()
-		return false
+		return true
 	})
 	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	brooding := []forgery{{"nothing forged", 2, func(*payment) {}}, {"a contract wallet's signature", 2, wallet}}
-	s.requireAllPay(s.storm(brooding, func(p payment) { forged.Store(strings.ToLower(p.From.Hex()), true) }), "v2")
+	s.requireAllPay(s.storm(brooding, func(p payment) { forged.Store(p.From, true) }), "v2")
 }
 
 // wallet makes the signature a well-formed one of a contract wallet (ERC-6492): the address of its factory, what to call there,
 // and the signature for the wallet.
 func wallet(p *payment) {
-	word := func(n int) string {
-		return strings.Repeat("0", 64-len(strconv.FormatInt(int64(n), 16))) + strconv.FormatInt(int64(n), 16)
-	}
-	inner := p.signature.(interface{ String() string }).String()[2:]
+	word := func(n int64) string { return common.BigToHash(big.NewInt(n)).Hex()[2:] }
 	p.signature = "0x" + word(0xfac) + word(0x60) + word(0xa0) + // the factory, and where the other two stand
 		word(4) + "deadbeef" + strings.Repeat("0", 56) + // what to call
-		word(65) + inner + strings.Repeat("0", 62) + suffix
+		word(65) + p.signature.(hexutil.Bytes).String()[2:] + strings.Repeat("0", 62) + suffix
 }
 
 // requireAllPay has honest buyers come while an attack goes on, each from an address of its own. Each is charged once, by the
@@ -104,47 +98,4 @@ func (s *shop) requireAllPay(attack *storm, client string) {
 	require.Equal(s, honest, paid)
 	require.Len(s, s.chain.TransfersTo(s, s.payee), honest)
 	require.Zero(s, attack.paid.Load(), "a forged payment was taken")
-}
-
-// signed is what a proxy reads of a payment that is to be verified or settled.
-type signed struct {
-	Signature                                       string
-	From, To, Value, ValidAfter, ValidBefore, Nonce string
-}
-
-// proxy stands between a shop and its facilitator: before is told of each payment and reports whether the facilitator is to
-// be asked; without it, nobody answers. It runs beside the test's goroutine.
-func (m *market) proxy(target string, before func(*http.Request, signed) bool) string {
-	m.Helper()
-	to, err := url.Parse(target)
-	require.NoError(m, err)
-	passing := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		var request struct {
-			PaymentPayload struct {
-				Payload struct {
-					Signature     string
-					Authorization signed
-				}
-			}
-		}
-		_ = json.Unmarshal(body, &request) // /supported has no body
-		payload := request.PaymentPayload.Payload
-		payload.Authorization.Signature = payload.Signature
-		payload.Authorization.From = strings.ToLower(payload.Authorization.From)
-		if !before(r, payload.Authorization) {
-			panic(http.ErrAbortHandler)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		passing.ServeHTTP(w, r)
-	}))
-	m.Cleanup(func() {
-		proxy.CloseClientConnections()
-		proxy.Close()
-	})
-	return proxy.URL
 }

@@ -1,0 +1,242 @@
+package attack
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// pause is between two payments of a client that signs anew.
+const pause = 500 * time.Millisecond
+
+// requireEachBuysOnce has buyers with the official client sign anew until they get a 200, and requires that each was charged
+// once, by the transaction that the 200 names, and was never told otherwise.
+func (s *shop) requireEachBuysOnce(client, url string, count int) {
+	s.Helper()
+	var shoppers []node.Shopper
+	for n := range count {
+		shoppers = append(shoppers, node.Shopper{Key: s.buyer(), Address: "198.51.100." + strconv.Itoa(1+n)})
+	}
+	for n, tries := range node.Shop(s, client, url+"/v1/sponsor", pause, patience, shoppers...) {
+		charges := s.charges(s.payee, shoppers[n].Key)
+		assert.Len(s, charges, 1, "buyer %d was charged %d times for one purchase, in %d tries", n, len(charges), len(tries))
+		last := tries[len(tries)-1]
+		if assert.Equal(s, http.StatusOK, last.Status, last.Text) && assert.NotEmpty(s, charges) {
+			assert.Equal(s, charges[0], last.Payment.Transaction, "the 200 names the charge")
+		}
+		for _, try := range tries {
+			assert.NotEqual(s, http.StatusPaymentRequired, try.Status, "buyer %d is asked to sign again: %s", n, try.Text)
+		}
+	}
+}
+
+// A stranger sees each buyer's first payment on its way and broadcasts it before the shop gets it.
+func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	const buyers = 3
+	m := openMarket(t, chain.BaseSepolia, buyers)
+	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Payer)
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
+	var seen sync.Map
+	between := m.proxy(s.url, func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		payload, err := base64.StdEncoding.DecodeString(r.Header.Get("PAYMENT-SIGNATURE"))
+		assert.NoError(t, err)
+		if p := readPayment(payload); p.Nonce != "" {
+			if _, again := seen.LoadOrStore(common.HexToAddress(p.From), true); !again {
+				_, err := m.settle(p)
+				assert.NoError(t, err)
+			}
+		}
+		return false
+	})
+	s.requireEachBuysOnce("v2", between, buyers)
+}
+
+// The facilitator settles each buyer's first payment while it verifies it, and refuses it; so it would with all others.
+func TestClientsThatSignAnewBuyOnceThoughTheFacilitatorSettlesAndRefuses(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	const buyers = 2
+	m := openMarket(t, chain.BaseSepolia, buyers)
+	rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed")
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
+	s.requireEachBuysOnce("v2", s.url, buyers)
+}
+
+// faults are what a facilitator may do with the first order to settle of a buyer.
+var faults = []reply{
+	{Status: http.StatusInternalServerError, Body: "boom"},
+	{Status: http.StatusInternalServerError, Body: "boom", Idle: true},
+	{Status: http.StatusUnauthorized, Body: "{}"},
+	{Status: http.StatusForbidden, Body: "{}"},
+	{Status: http.StatusNotFound, Body: "{}"},
+	{Status: http.StatusBadRequest, Body: `{"success":false,"errorReason":"invalid_payload"}`},
+	{Fault: payoffertest.FaultCloseUnread},
+	{Fault: payoffertest.FaultCloseRead},
+	{Fault: payoffertest.FaultCloseActed},
+	{Reason: "settlement_pending"},
+	{Reason: "invalid_exact_evm_transaction_failed"},
+	{Body: `{"success":false,"errorReason":"unexpected_settle_error"}`},
+	{NoTransaction: true},
+	{Network: "eip155:1"},
+}
+
+// Each buyer's first payment meets another fault of the facilitator, which may have settled it or not.
+func TestClientsThatSignAnewBuyOnceWhateverTheFacilitatorDoes(t *testing.T) {
+	for _, client := range []string{"v1", "v2"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			lab.RequireNode(t)
+			m := openMarket(t, chain.BaseSepolia, len(faults))
+			facilitator := payoffertest.NewFacilitator(t)
+			facilitator.OnBroadcast(m.settle)
+			facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
+			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
+			s.requireEachBuysOnce(client, s.url, len(faults))
+		})
+	}
+}
+
+// till is a facilitator whose chain refuses the payments of some for a while, as one does that is congested: nobody knows
+// whether they were made.
+type till struct {
+	*payoffertest.Facilitator
+	mu   sync.Mutex
+	held map[common.Address]bool
+}
+
+func (m *market) till() *till {
+	m.Helper()
+	l := &till{Facilitator: payoffertest.NewFacilitator(m), held: map[common.Address]bool{}}
+	l.OnBroadcast(func(p payoffertest.Settlement) (string, error) {
+		l.mu.Lock()
+		held := l.held[common.HexToAddress(p.From)]
+		l.mu.Unlock()
+		if held {
+			return "", errReverted
+		}
+		return m.settle(p)
+	})
+	return l
+}
+
+// hold begins to hold the payments of somebody, or ends it.
+func (l *till) hold(p payment, hold bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[p.From] = hold
+}
+
+// await returns when a payment is on the chain.
+func (s *shop) await(p payment) (transaction common.Hash) {
+	s.Helper()
+	s.eventually("the payment is made", func() bool {
+		charges := s.charges(s.payee, p.buyer)
+		if len(charges) > 0 {
+			transaction = charges[0]
+		}
+		return len(charges) > 0
+	})
+	return transaction
+}
+
+// A buyer pays and is told that nobody knows. The client signs anew, and again; the first payment is made in the meantime. That
+// is the one charge, whatever is sent after it, until the buyer asks for another thing by name.
+func TestABuyerInDoubtIsChargedOnce(t *testing.T) {
+	for name, send := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := openMarket(t, chain.BaseSepolia, 1)
+			till := m.till()
+			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{till.URL()}})
+			ask := func(p payment) answer {
+				a := send(t.Context(), s, p)
+				require.NoError(t, a.err)
+				return a
+			}
+			first := s.sign(s.buyer())
+			till.hold(first, true)
+			unknown := ask(first)
+			require.Equal(t, http.StatusServiceUnavailable, unknown.status, unknown.text)
+			require.True(t, unknown.again, unknown.text)
+			require.Equal(t, first.nonce(), unknown.intent)
+
+			second := s.sign(first.buyer)
+			requireInTheWay(t, "signed anew", ask(second), first)
+			requireInTheWay(t, "sent again", ask(second), first)
+
+			till.hold(first, false)
+			transaction := s.await(first)
+			s.requireToldOf(first, transaction, func() answer { return ask(second) })
+			third := ask(s.sign(first.buyer))
+			require.Equal(t, http.StatusOK, third.status, third.text)
+			require.Equal(t, transaction, third.transaction)
+			require.True(t, third.names(first), third.text)
+			require.Len(t, s.charges(s.payee, first.buyer), 1, "charged twice for one purchase")
+			require.Zero(t, till.Settled(second.nonce()))
+
+			if name == "HTTP version 1" {
+				return // it knows no identifiers
+			}
+			named := s.sign(first.buyer)
+			named.id = "another-purchase-0001"
+			other := ask(named)
+			require.Equal(t, http.StatusOK, other.status, other.text)
+			require.NotEqual(t, transaction, other.transaction)
+			require.True(t, other.names(named), other.text)
+			require.Len(t, s.charges(s.payee, first.buyer), 2)
+		})
+	}
+}
+
+// requireToldOf asks until the answer is a 200 that names a payment and its transaction. Before that, it stands in the way.
+func (s *shop) requireToldOf(p payment, transaction common.Hash, ask func() answer) {
+	s.Helper()
+	var last answer
+	s.eventually("the buyer is told of the charge", func() bool {
+		last = ask()
+		if last.status != http.StatusOK {
+			requireInTheWay(s.T, "until it is decided", last, p)
+		}
+		return last.status == http.StatusOK
+	})
+	require.Equal(s, transaction, last.transaction, last.text)
+	require.True(s, last.names(p), "the answer does not say which payment was charged: %s", last.text)
+}
+
+// Whoever has the answer and pays again wants another one.
+func TestABuyerWithoutDoubtBuysTwice(t *testing.T) {
+	for name, send := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := openMarket(t, chain.BaseSepolia, 1)
+			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{m.till().URL()}})
+			buyer := s.buyer()
+			told := map[common.Hash]bool{}
+			for range 2 {
+				p := s.sign(buyer)
+				a := send(t.Context(), s, p)
+				require.NoError(t, a.err)
+				require.Equal(t, http.StatusOK, a.status, a.text)
+				require.True(t, a.names(p), "the answer does not say which payment was charged: %s", a.text)
+				told[a.transaction] = true
+			}
+			charges := s.charges(s.payee, buyer)
+			require.Len(t, charges, 2)
+			require.Equal(t, map[common.Hash]bool{charges[0]: true, charges[1]: true}, told)
+		})
+	}
+}

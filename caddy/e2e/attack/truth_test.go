@@ -1,0 +1,285 @@
+package attack
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// reply scripts a facilitator.
+type reply = payoffertest.FacilitatorReply
+
+// follow sends a payment again for as long as it is told to, and returns every answer.
+func (s *shop) follow(p payment, done func(answer) bool) (answers []answer) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(300 * time.Millisecond) {
+		answers = append(answers, s.pay(p))
+		if last := answers[len(answers)-1]; last.err != nil || done(last) || time.Now().After(deadline) {
+			return answers
+		}
+	}
+}
+
+// decided is any answer that does not ask for patience.
+func decided(a answer) bool { return a.status != http.StatusServiceUnavailable }
+
+// A fate is what became of an authorization before the shop first saw it, and where its payment is then sent.
+type fate struct {
+	name string
+	// befall makes it happen and returns the payment, and the transaction that paid for it, if any did.
+	befall func() (*shop, payment, common.Hash)
+}
+
+// fates are those of the payments to two shops that share an account, by a facilitator that settles nothing twice.
+func fates(s, other *shop) []fate {
+	pay := func(at *shop) (payment, common.Hash) {
+		p := at.sign(at.buyer())
+		answers := at.follow(p, decided)
+		last := answers[len(answers)-1]
+		require.Equal(at, http.StatusOK, last.status, last.text)
+		return p, last.transaction
+	}
+	spend := func(p payment, change func(*chain.Authorization)) payment {
+		spent := p
+		change(&spent.Authorization)
+		s.byStranger(spent.Call(s, spent.Sign(s, p.buyer)))
+		return p
+	}
+	return []fate{
+		{"a stranger had broadcast it", func() (*shop, payment, common.Hash) {
+			p := s.sign(s.buyer())
+			return s, p, s.byStranger(s.call(p))
+		}},
+		{"another deployment had taken it", func() (*shop, payment, common.Hash) {
+			p, transaction := pay(other)
+			return s, p, transaction
+		}},
+		{"the ledger was restored from a copy", func() (*shop, payment, common.Hash) {
+			other.close()
+			copied := other.read()
+			other.open()
+			p, transaction := pay(other)
+			other.close()
+			other.restore(copied)
+			other.open()
+			return other, p, transaction
+		}},
+		{"its payer had canceled it", func() (*shop, payment, common.Hash) {
+			p := s.sign(s.buyer())
+			s.byStranger(p.Cancel(s, p.buyer))
+			return s, p, common.Hash{}
+		}},
+		{"its payer had spent it on somebody else", func() (*shop, payment, common.Hash) {
+			return s, spend(s.sign(s.buyer()), func(a *chain.Authorization) { a.To = s.market.payee() }), common.Hash{}
+		}},
+		{"its payer had spent it on less", func() (*shop, payment, common.Hash) {
+			return s, spend(s.sign(s.buyer()), func(a *chain.Authorization) { a.Value = 1 }), common.Hash{}
+		}},
+	}
+}
+
+// read is the ledger of a shop that is closed.
+func (s *shop) read() []byte {
+	s.Helper()
+	data, err := os.ReadFile(s.path)
+	require.NoError(s, err)
+	return data
+}
+
+// restore puts a copy of the ledger in its place.
+func (s *shop) restore(data []byte) {
+	s.Helper()
+	for _, suffix := range []string{"-wal", "-shm"} {
+		require.NoError(s, os.RemoveAll(s.path+suffix))
+	}
+	require.NoError(s, os.WriteFile(s.path, data, 0o600))
+}
+
+// befallen lets each fate befall a payment, and follows all payments to their ends.
+func befallen(t *testing.T, rpc func(*market) string) (all map[string][]answer, paid map[string]common.Hash) {
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, 6)
+	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	payee := m.payee()
+	s := openShop(m, payee, unlimited, rail{"base-sepolia", rpc(m), []string{facilitator}})
+	other := openShop(m, payee, unlimited, rail{"base-sepolia", rpc(m), []string{facilitator}})
+	all, paid = map[string][]answer{}, map[string]common.Hash{}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	for _, f := range fates(s, other) {
+		at, p, transaction := f.befall()
+		paid[f.name] = transaction
+		work.Go(func() {
+			answers := at.follow(p, decided)
+			mu.Lock()
+			defer mu.Unlock()
+			all[f.name] = answers
+		})
+	}
+	work.Wait()
+	return all, paid
+}
+
+// What the chain shows, the buyer is told: nobody whose authorization has moved money to the shop is asked to sign another, or
+// told to have kept the money, whoever broadcast it.
+func TestMoneyOnTheChainIsNeverDenied(t *testing.T) {
+	t.Parallel()
+	all, paid := befallen(t, func(m *market) string { return m.chain.URL })
+	for name, answers := range all {
+		requireTruth(t, name, answers, paid[name])
+	}
+}
+
+// requireTruth requires what a shop that reads the chain may say of a used authorization: patience, and then 200 with the
+// transaction that made the payment, or 402 that says that the authorization was spent elsewhere.
+func requireTruth(t *testing.T, name string, answers []answer, paid common.Hash) {
+	t.Helper()
+	last := answers[len(answers)-1]
+	for _, a := range answers {
+		assert.NoError(t, a.err, name)
+		if paid != (common.Hash{}) {
+			assert.NotEqual(t, http.StatusPaymentRequired, a.status, "%s: the buyer is asked to sign again: %s", name, a.text)
+			assert.False(t, a.deniesCharge(), "%s: the charge is denied: %d %s", name, a.status, a.text)
+		}
+		if a.status == http.StatusServiceUnavailable {
+			assert.True(t, a.again, "%s: the buyer is not told when to ask again: %s", name, a.text)
+		}
+	}
+	if paid != (common.Hash{}) {
+		assert.Equal(t, http.StatusOK, last.status, "%s: %s", name, last.text)
+		assert.Equal(t, paid, last.transaction, name)
+		return
+	}
+	assert.Equal(t, http.StatusPaymentRequired, last.status, "%s: %s", name, last.text)
+	assert.Regexp(t, `(?i)elsewhere|cancel`, last.text, name)
+}
+
+// Who reads no chain says that it is not known: a last word that neither asks for another payment nor for patience.
+func TestWithoutAChainAUsedAuthorizationIsAFinal409(t *testing.T) {
+	t.Parallel()
+	all, _ := befallen(t, func(*market) string { return "off" })
+	for name, answers := range all {
+		requireNotKnown(t, name, answers)
+	}
+}
+
+func requireNotKnown(t *testing.T, name string, answers []answer) {
+	t.Helper()
+	for _, a := range answers {
+		assert.NoError(t, a.err, name)
+		assert.False(t, a.deniesCharge(), "%s: the charge is denied: %d %s", name, a.status, a.text)
+	}
+	last := answers[len(answers)-1]
+	assert.Equal(t, http.StatusConflict, last.status, "%s: %s", name, last.text)
+	assert.False(t, last.again, "%s: the buyer is asked to come again", name)
+}
+
+// A buyer comes with an authorization whose time is over. A block from before that may still turn up with it, so that it is dead
+// when the chain is past it and not before.
+func TestAnExpiredAuthorizationIsDeadWhenTheChainIsPastIt(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, 2)
+	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m.chain.Pause()
+	expired := func(rpc string) (*shop, payment) {
+		s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", rpc, []string{facilitator}})
+		end := time.Now().Unix() + 1
+		p := s.sign(s.buyer(), func(a *chain.Authorization) { a.ValidBefore = end })
+		s.eventually("the authorization has expired", func() bool { return time.Now().Unix() > end })
+		return s, p
+	}
+	blind, p := expired("off")
+	requireNotKnown(t, "without a chain", blind.follow(p, decided))
+
+	s, p := expired(m.chain.URL)
+	first := s.pay(p)
+	require.NoError(t, first.err)
+	assert.Equal(t, http.StatusServiceUnavailable, first.status, first.text)
+	assert.False(t, first.deniesCharge(), first.text)
+	m.chain.Finalize(t)
+	answers := s.follow(p, func(a answer) bool { return a.status == http.StatusPaymentRequired })
+	assert.Equal(t, http.StatusPaymentRequired, answers[len(answers)-1].status, answers[len(answers)-1].text)
+	require.Empty(t, s.charges(s.payee, p.buyer))
+}
+
+// A facilitator settles, and then says that it never let the shop in. The buyer was charged, and is told so when the chain shows
+// it; a payment signed anew is not sent.
+func TestAFacilitatorThatSettledAndShutsTheDoorIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	m := openMarket(t, chain.BaseSepolia, 6)
+	doors := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}
+	for _, rpc := range []string{m.chain.URL, "off"} {
+		facilitator := payoffertest.NewFacilitator(t)
+		facilitator.OnBroadcast(m.settle)
+		s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", rpc, []string{facilitator.URL()}})
+		for _, door := range doors {
+			facilitator.Script(payoffertest.CallSettle, reply{Status: door, Body: "{}"})
+			name := fmt.Sprintf("%d, rpc %s", door, rpc)
+			p := s.sign(s.buyer())
+			first, anew := s.pay(p), s.pay(s.sign(p.buyer))
+			charges := s.charges(s.payee, p.buyer)
+			require.Len(t, charges, 1, "the facilitator settles one")
+			assert.Equal(t, http.StatusServiceUnavailable, first.status, "%s: %s", name, first.text)
+			assert.False(t, first.deniesCharge(), "%s: %s", name, first.text)
+			requireInTheWay(t, name, anew, p)
+			if rpc != "off" {
+				requireTruth(t, name, s.follow(p, decided), charges[0])
+			}
+		}
+	}
+}
+
+// requireInTheWay requires the answer to a payment that is not sent because of one that is not decided: final, with its name.
+func requireInTheWay(t *testing.T, name string, a answer, open payment) {
+	t.Helper()
+	require.NoError(t, a.err)
+	assert.Equal(t, http.StatusConflict, a.status, "%s: %s", name, a.text)
+	assert.False(t, a.again, "%s: the buyer is asked to send the second payment again: %s", name, a.text)
+	assert.Equal(t, open.nonce(), strings.ToLower(a.intent), "%s: %s", name, a.text)
+}
+
+// A facilitator takes the money when it is asked to verify, and says that the payment is no good.
+func TestAFacilitatorThatSettlesWhileItVerifiesIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	m := openMarket(t, chain.BaseSepolia, 2)
+	rogue := m.rogue("invalid_exact_evm_nonce_already_used")
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
+	p := s.sign(s.buyer())
+	answers := s.follow(p, decided)
+	charges := s.charges(s.payee, p.buyer)
+	require.Len(t, charges, 1, "the facilitator did not settle")
+	requireTruth(t, "with a chain", answers, charges[0])
+
+	blind := openShop(m, m.payee(), unlimited, rail{"base-sepolia", "off", []string{rogue}})
+	p = blind.sign(blind.buyer())
+	requireNotKnown(t, "without a chain", blind.follow(p, decided))
+	require.Len(t, blind.charges(blind.payee, p.buyer), 1)
+}
+
+// rogue is a facilitator that settles whatever it is asked to verify, and refuses it for a reason.
+func (m *market) rogue(reason string) string {
+	facilitator := payoffertest.NewFacilitator(m)
+	return m.proxy(facilitator.URL(), func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if r.URL.Path != payoffertest.CallVerify {
+			return false
+		}
+		p := readPayment(body)
+		_, _ = m.settle(p) // what is unfit for the chain is refused truly
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(m.encode(object{"isValid": false, "invalidReason": reason, "payer": p.From}))
+		return true
+	})
+}
