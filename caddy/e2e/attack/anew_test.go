@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"strconv"
@@ -215,6 +216,89 @@ func (s *shop) requireToldOf(p payment, transaction common.Hash, ask func() answ
 	})
 	require.Equal(s, transaction, last.transaction, last.text)
 	require.True(s, last.names(p), "the answer does not say which payment was charged: %s", last.text)
+}
+
+// The same, but the buyer's connection is gone before there is an answer.
+func TestABuyerWhoseConnectionIsCutIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	m := openMarket(t, chain.BaseSepolia, len(transports))
+	facilitator := payoffertest.NewFacilitator(t)
+	facilitator.OnBroadcast(m.settle)
+	facilitator.Script(payoffertest.CallSettle, reply{Fault: payoffertest.FaultHang})
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
+	cut := map[string]payment{}
+	for name, send := range transports {
+		p := s.sign(s.buyer())
+		cut[name] = p
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan answer, 1)
+		go func() { left <- send(ctx, s, p) }()
+		s.eventually("the facilitator is asked to settle", func() bool {
+			return len(facilitator.Calls(payoffertest.CallSettle)) == len(cut)
+		})
+		leave()
+		require.ErrorIs(t, (<-left).err, context.Canceled)
+		requireInTheWay(t, name, send(t.Context(), s, s.sign(p.buyer)), p)
+	}
+	facilitator.Release()
+	for name, p := range cut {
+		transaction := s.await(p)
+		s.requireToldOf(p, transaction, func() answer { return transports[name](t.Context(), s, s.sign(p.buyer)) })
+		require.Len(t, s.charges(s.payee, p.buyer), 1, "%s: charged twice for one purchase", name)
+	}
+}
+
+// A buyer in doubt tries the other chain.
+func TestABuyerInDoubtIsNotChargedOnAnotherChain(t *testing.T) {
+	t.Parallel()
+	sepolia, celo := openMarket(t, chain.BaseSepolia, 1), openMarket(t, chain.Celo, 1)
+	till, other := sepolia.till(), celo.till()
+	here := openShop(sepolia, sepolia.payee(), unlimited,
+		rail{"base-sepolia", sepolia.chain.URL, []string{till.URL()}}, rail{"celo", celo.chain.URL, []string{other.URL()}})
+	there := &shop{market: celo, payee: here.payee, url: here.url}
+	first := here.sign(here.buyer())
+	celo.fund(first.buyer)
+	till.hold(first, true)
+	unknown := here.pay(first)
+	require.Equal(t, http.StatusServiceUnavailable, unknown.status, unknown.text)
+
+	second := there.sign(first.buyer)
+	requireInTheWay(t, "on the other chain", there.pay(second), first)
+	till.hold(first, false)
+	transaction := here.await(first)
+	here.requireToldOf(first, transaction, func() answer { return there.pay(second) })
+	here.requireToldOf(first, transaction, func() answer { return there.pay(there.sign(first.buyer)) })
+	require.Len(t, here.charges(here.payee, first.buyer), 1)
+	require.Empty(t, there.charges(there.payee, first.buyer))
+	require.Empty(t, other.Calls(payoffertest.CallSettle))
+}
+
+// A buyer's payment leaves the chain again, and the facilitator cannot make it a second time at once. The buyer had a 200 for it
+// and may not be charged for another before it is decided.
+func TestABuyerWhosePaymentLeavesTheChainIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	m := openMarket(t, chain.BaseSepolia, 1)
+	till := m.till()
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{till.URL()}})
+	first := s.sign(s.buyer())
+	told := s.pay(first)
+	require.Equal(t, http.StatusOK, told.status, told.text)
+
+	till.hold(first, true)
+	till.Forget(first.nonce())
+	m.chain.Pause()
+	m.chain.Reorganize(t, 1)
+	require.Empty(t, s.charges(s.payee, first.buyer))
+	s.eventually("the shop has seen that", func() bool { return s.pay(first).status == http.StatusServiceUnavailable })
+	second := s.sign(first.buyer)
+	requireInTheWay(t, "signed anew", s.pay(second), first)
+
+	m.chain.Resume()
+	till.hold(first, false)
+	transaction := s.await(first)
+	require.NotEqual(t, told.transaction, transaction)
+	s.requireToldOf(first, transaction, func() answer { return s.pay(second) })
+	require.Len(t, s.charges(s.payee, first.buyer), 1)
 }
 
 // Whoever has the answer and pays again wants another one.

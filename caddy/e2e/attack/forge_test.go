@@ -83,6 +83,7 @@ func TestTheOfficialFacilitatorThrowsOnForgeries(t *testing.T) {
 
 // storm is an attack under way: forged payments, two a second from six addresses, whether or not those before were answered.
 type storm struct {
+	ctx      context.Context
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 	answered atomic.Int64
@@ -100,7 +101,7 @@ const (
 // storm begins to attack the shop, until stop. mine is told of each payer before its payment is sent.
 func (s *shop) storm(forgeries []forgery, mine func(payment)) *storm {
 	ctx, stop := context.WithCancel(s.Context())
-	attack := &storm{stop: stop}
+	attack := &storm{ctx: ctx, stop: stop}
 	s.Cleanup(func() {
 		stop()
 		attack.work.Wait()
@@ -112,7 +113,7 @@ func (s *shop) storm(forgeries []forgery, mine func(payment)) *storm {
 			f, p := forgeries[n%len(forgeries)], s.sign(s.stranger())
 			f.spoil(&p)
 			mine(p)
-			attack.work.Go(func() { s.forge(ctx, attack, f.version, p, "203.0.113."+strconv.Itoa(1+n%attackers)) })
+			attack.work.Go(func() { s.forge(attack, f.version, p, "203.0.113."+strconv.Itoa(1+n%attackers)) })
 			select {
 			case <-ctx.Done():
 				return
@@ -125,9 +126,9 @@ func (s *shop) storm(forgeries []forgery, mine func(payment)) *storm {
 }
 
 // forge sends one forged payment.
-func (s *shop) forge(ctx context.Context, attack *storm, version int, p payment, address string) {
+func (s *shop) forge(attack *storm, version int, p payment, address string) {
 	header := map[int]string{1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[version]
-	response, _, err := s.post(ctx, "/v1/sponsor", nil, map[string]string{
+	response, _, err := s.post(attack.ctx, "/v1/sponsor", nil, map[string]string{
 		header: base64.StdEncoding.EncodeToString(s.encode(p.payload(version))), "X-Forwarded-For": address,
 	})
 	if err != nil {

@@ -59,7 +59,15 @@ func TestPaymentsThatHangTheFacilitatorDoNotShutTheRail(t *testing.T) {
 	})
 	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	brooding := []forgery{{"nothing forged", 2, func(*payment) {}}, {"a contract wallet's signature", 2, wallet}}
-	s.requireAllPay(s.storm(brooding, func(p payment) { forged.Store(p.From, true) }), "v2")
+	mark := func(p payment) { forged.Store(p.From, true) }
+	attack := s.storm(brooding, mark)
+	for n := range 100 { // and all at once, from as many addresses
+		p := s.sign(s.stranger())
+		brooding[n%2].spoil(&p)
+		mark(p)
+		attack.work.Go(func() { s.forge(attack, 2, p, "192.0.2."+strconv.Itoa(n)) })
+	}
+	s.requireAllPay(attack, "v2")
 }
 
 // wallet makes the signature a well-formed one of a contract wallet (ERC-6492): the address of its factory, what to call there,
