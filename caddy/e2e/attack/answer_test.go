@@ -44,11 +44,9 @@ type transport func(ctx context.Context, s *shop, p payment) answer
 
 // transports are all ways, by name.
 var transports = map[string]transport{
-	"HTTP version 2": func(ctx context.Context, s *shop, p payment) answer {
-		return s.byHTTP(ctx, "PAYMENT-SIGNATURE", p.payload(2))
-	},
+	"HTTP version 2": byHTTP,
 	"HTTP version 1": func(ctx context.Context, s *shop, p payment) answer {
-		return s.byHTTP(ctx, "X-PAYMENT", p.payload(1))
+		return s.sponsor(ctx, "X-PAYMENT", p.payload(1))
 	},
 	"MCP": func(ctx context.Context, s *shop, p payment) answer {
 		return s.byAgent(ctx, "tools/call", object{
@@ -63,13 +61,16 @@ var transports = map[string]transport{
 	},
 }
 
-// pay sends a payment as a version 2 client does.
-func (s *shop) pay(p payment) answer {
-	s.Helper()
-	return transports["HTTP version 2"](s.Context(), s, p)
+// byHTTP sends a payment as a version 2 client does.
+func byHTTP(ctx context.Context, s *shop, p payment) answer {
+	return s.sponsor(ctx, "PAYMENT-SIGNATURE", p.payload(2))
 }
 
-func (s *shop) byHTTP(ctx context.Context, name string, payload object) answer {
+// pay is byHTTP for as long as the test lasts.
+func (s *shop) pay(p payment) answer { return byHTTP(s.Context(), s, p) }
+
+// sponsor posts a payment in a header.
+func (s *shop) sponsor(ctx context.Context, name string, payload object) answer {
 	response, body, err := s.post(ctx, "/v1/sponsor", nil, map[string]string{
 		name: base64.StdEncoding.EncodeToString(s.encode(payload)),
 	})

@@ -22,10 +22,13 @@ import (
 // reply scripts a facilitator.
 type reply = payoffertest.FacilitatorReply
 
-// follow sends a payment again for as long as it is told to, and returns every answer.
-func (s *shop) follow(p payment, done func(answer) bool) (answers []answer) {
+// follow sends a payment again until done, and returns every answer.
+func (s *shop) follow(p payment, done func(answer) bool) []answer { return s.followBy(byHTTP, p, done) }
+
+// followBy is follow by another transport. It may run beside the test's goroutine.
+func (s *shop) followBy(send transport, p payment, done func(answer) bool) (answers []answer) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(300 * time.Millisecond) {
-		answers = append(answers, s.pay(p))
+		answers = append(answers, send(s.Context(), s, p))
 		if last := answers[len(answers)-1]; last.err != nil || done(last) || time.Now().After(deadline) {
 			return answers
 		}
@@ -107,7 +110,7 @@ func (s *shop) restore(data []byte) {
 	require.NoError(s, os.WriteFile(s.path, data, 0o600))
 }
 
-// befallen lets each fate befall a payment, and follows all payments to their ends.
+// befallen lets each fate befall a payment, and follows all payments to their ends, by every transport.
 func befallen(t *testing.T, rpc func(*market) string) (all map[string][]answer, paid map[string]common.Hash) {
 	lab.RequireNode(t)
 	m := openMarket(t, chain.BaseSepolia, 6)
@@ -120,13 +123,16 @@ func befallen(t *testing.T, rpc func(*market) string) (all map[string][]answer, 
 	var work sync.WaitGroup
 	for _, f := range fates(s, other) {
 		at, p, transaction := f.befall()
-		paid[f.name] = transaction
-		work.Go(func() {
-			answers := at.follow(p, decided)
-			mu.Lock()
-			defer mu.Unlock()
-			all[f.name] = answers
-		})
+		for by, send := range transports {
+			name := f.name + ", by " + by
+			paid[name] = transaction
+			work.Go(func() {
+				answers := at.followBy(send, p, decided)
+				mu.Lock()
+				defer mu.Unlock()
+				all[name] = answers
+			})
+		}
 	}
 	work.Wait()
 	return all, paid
