@@ -95,20 +95,17 @@ var faults = []reply{
 	{Network: "eip155:1"},
 }
 
-// Each buyer's first payment meets another fault of the facilitator, which may have settled it or not.
+// Each buyer's first payment meets another fault of the facilitator, which may have settled it or not. The client is the older
+// of the two.
 func TestClientsThatSignAnewBuyOnceWhateverTheFacilitatorDoes(t *testing.T) {
-	for _, client := range []string{"v1", "v2"} {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			lab.RequireNode(t)
-			m := openMarket(t, chain.BaseSepolia, len(faults))
-			facilitator := payoffertest.NewFacilitator(t)
-			facilitator.OnBroadcast(m.settle)
-			facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
-			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
-			s.requireEachBuysOnce(client, s.url, len(faults))
-		})
-	}
+	t.Parallel()
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, len(faults))
+	facilitator := payoffertest.NewFacilitator(t)
+	facilitator.OnBroadcast(m.settle)
+	facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
+	s.requireEachBuysOnce("v1", s.url, len(faults))
 }
 
 // till is a facilitator whose chain refuses the payments of some for a while, as one does that is congested: nobody knows
@@ -216,6 +213,56 @@ func (s *shop) requireToldOf(p payment, transaction common.Hash, ask func() answ
 	})
 	require.Equal(s, transaction, last.transaction, last.text)
 	require.True(s, last.names(p), "the answer does not say which payment was charged: %s", last.text)
+}
+
+// The same with a client that signs anew again and again, many times at once, and that gives the purchase its name or none.
+func TestABuyerInDoubtIsChargedOnceForManySignatures(t *testing.T) {
+	for name, id := range map[string]string{"unnamed": "", "named": "this-purchase-00001"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := openMarket(t, chain.BaseSepolia, 1)
+			till := m.till()
+			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{till.URL()}})
+			first := s.sign(s.buyer())
+			first.id = id
+			till.hold(first, true)
+			unknown := s.pay(first)
+			require.Equal(t, http.StatusServiceUnavailable, unknown.status, unknown.text)
+
+			anew := make([]payment, 10)
+			for n := range anew {
+				anew[n] = s.sign(first.buyer)
+				anew[n].id = id
+			}
+			for _, a := range s.payAll(anew) {
+				requireInTheWay(t, "while it is open", a, first)
+			}
+			till.hold(first, false)
+			transaction := s.await(first)
+			s.requireToldOf(first, transaction, func() answer { return s.pay(anew[0]) })
+			fresh := s.sign(first.buyer)
+			fresh.id = id
+			for _, a := range s.payAll(append(anew, fresh)) {
+				require.NoError(t, a.err)
+				require.Equal(t, http.StatusOK, a.status, a.text)
+				require.Equal(t, transaction, a.transaction)
+			}
+			require.Len(t, s.charges(s.payee, first.buyer), 1, "charged twice for one purchase")
+			require.Len(t, m.chain.TransfersTo(t, s.payee), 1)
+		})
+	}
+}
+
+// payAll sends payments at the same time.
+func (s *shop) payAll(payments []payment) []answer {
+	s.Helper()
+	answers := make([]answer, len(payments))
+	var work sync.WaitGroup
+	for n, p := range payments {
+		work.Go(func() { answers[n] = s.pay(p) })
+	}
+	work.Wait()
+	return answers
 }
 
 // The same, but the buyer's connection is gone before there is an answer.

@@ -127,15 +127,24 @@ func (s *shop) storm(forgeries []forgery, mine func(payment)) *storm {
 
 // forge sends one forged payment.
 func (s *shop) forge(attack *storm, version int, p payment, address string) {
-	header := map[int]string{1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[version]
-	response, _, err := s.post(attack.ctx, "/v1/sponsor", nil, map[string]string{
-		header: base64.StdEncoding.EncodeToString(s.encode(p.payload(version))), "X-Forwarded-For": address,
-	})
+	status, err := s.payFrom(attack.ctx, version, p, address)
 	if err != nil {
 		return // the attack is over
 	}
 	attack.answered.Add(1)
-	if response.StatusCode == http.StatusOK {
+	if status == http.StatusOK {
 		attack.paid.Add(1)
 	}
+}
+
+// payFrom sends a payment from an address, as a proxy in front tells, and returns the status.
+func (s *shop) payFrom(ctx context.Context, version int, p payment, address string) (status int, err error) {
+	header := map[int]string{1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[version]
+	response, _, err := s.post(ctx, "/v1/sponsor", nil, map[string]string{
+		header: base64.StdEncoding.EncodeToString(s.encode(p.payload(version))), "X-Forwarded-For": address,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, nil
 }
