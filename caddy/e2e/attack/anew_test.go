@@ -305,6 +305,7 @@ func TestABuyerInDoubtIsNotChargedOnAnotherChain(t *testing.T) {
 	there := &shop{market: celo, payee: here.payee, url: here.url}
 	first := here.sign(here.buyer())
 	celo.fund(first.buyer)
+	celo.eventually("the buyer has money there", func() bool { return celo.funded(chain.Address(first.buyer)) })
 	till.hold(first, true)
 	unknown := here.pay(first)
 	require.Equal(t, http.StatusServiceUnavailable, unknown.status, unknown.text)

@@ -252,9 +252,9 @@ func TestAFacilitatorThatSettledAndShutsTheDoorIsNotBelieved(t *testing.T) {
 func requireInTheWay(t *testing.T, name string, a answer, open payment) {
 	t.Helper()
 	require.NoError(t, a.err)
-	assert.Equal(t, http.StatusConflict, a.status, "%s: %s", name, a.text)
-	assert.False(t, a.again, "%s: the buyer is asked to send the second payment again: %s", name, a.text)
-	assert.Equal(t, open.nonce(), strings.ToLower(a.intent), "%s: %s", name, a.text)
+	require.Equal(t, http.StatusConflict, a.status, "%s: %s", name, a.text)
+	require.False(t, a.again, "%s: the buyer is asked to send the second payment again: %s", name, a.text)
+	require.Equal(t, open.nonce(), strings.ToLower(a.intent), "%s: %s", name, a.text)
 }
 
 // A facilitator takes the money when it is asked to verify, and says that the payment is no good.
