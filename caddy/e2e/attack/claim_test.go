@@ -32,7 +32,7 @@ func TestAClaimThatCannotBeTrueIsNone(t *testing.T) {
 		"another payment's transaction":             {Idle: true, Transaction: real},
 		"another payment's transaction in capitals": {Idle: true, Transaction: "0x" + strings.ToUpper(real[2:])},
 		"the transaction zero":                      {Idle: true, Transaction: common.Hash{}.Hex()},
-		"another payer": {Body: string(s.encode(object{
+		"another payer": {Idle: true, Body: string(s.encode(object{
 			"success": true, "transaction": common.HexToHash("0xdead").Hex(), "network": caip2(m.chain.Network), "payer": s.payee.Hex(),
 		}))},
 	} {
