@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -60,19 +59,8 @@ func (s *shop) requireNoReceipt(name string, a answer) {
 // requireClaimed requires the sum of what facilitators say that they have settled: so many payments.
 func (s *shop) requireClaimed(count int64) {
 	s.Helper()
-	answer, err := http.Get(s.url + "/v1/received")
+	report, err := s.received()
 	require.NoError(s, err)
-	defer answer.Body.Close()
-	var report struct {
-		Rails []struct {
-			Rail    string
-			Claimed struct {
-				Count        int64
-				AmountAtomic string
-			}
-		}
-	}
-	require.NoError(s, json.NewDecoder(answer.Body).Decode(&report))
 	for _, r := range report.Rails {
 		if r.Rail == "usdc" {
 			require.Equal(s, count, r.Claimed.Count)

@@ -1,6 +1,8 @@
 package attack
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -27,6 +29,7 @@ type shop struct {
 	*market
 	payee             common.Address
 	url, path, config string
+	chains            int // that are read
 	process           *server.Process
 }
 
@@ -74,6 +77,7 @@ func openShop(m *market, payee common.Address, limit string, rails ...rail) *sho
 		text.WriteString("\t\t\trpc " + r.rpc + "\n")
 		if r.rpc != "off" {
 			text.WriteString("\t\t\tconfirm latest\n")
+			s.chains++
 		}
 		text.WriteString("\t\t}\n")
 	}
@@ -83,19 +87,43 @@ func openShop(m *market, payee common.Address, limit string, rails ...rail) *sho
 	return s
 }
 
-// open starts the server, also again on the same ledger.
+// open starts the server, also again on the same ledger, and waits until the chains are read.
 func (s *shop) open() {
 	s.Helper()
 	s.process = server.Start(s, s.url, s.config)
 	// Caddy may open the port before the ledger.
-	s.eventually("the ledger is open", func() bool {
-		answer, err := http.Get(s.url + "/v1/received")
-		if err != nil {
-			return false
+	s.eventually("the chains are read", func() bool {
+		report, err := s.received()
+		unread := s.chains
+		for _, r := range report.Rails {
+			if r.ObservedThrough != "" {
+				unread--
+			}
 		}
-		_ = answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
+		return err == nil && unread == 0
 	})
+}
+
+// railReport is what the shop reports of a rail.
+type railReport struct {
+	Rail, ObservedThrough string
+	Claimed               struct {
+		Count        int64
+		AmountAtomic string
+	}
+}
+
+// received asks for the report of what was received.
+func (s *shop) received() (report struct{ Rails []railReport }, err error) {
+	answer, err := http.Get(s.url + "/v1/received")
+	if err != nil {
+		return report, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return report, errors.New(answer.Status)
+	}
+	return report, json.NewDecoder(answer.Body).Decode(&report)
 }
 
 // close stops the server and waits until it is gone.

@@ -192,6 +192,29 @@ func requireNotKnown(t *testing.T, name string, answers []answer) {
 	assert.False(t, last.again, "%s: the buyer is asked to come again", name)
 }
 
+// A second deployment starts, with an empty ledger, a moment after somebody has paid the first one. What came before it began to
+// read is in none of its rows.
+func TestAShopThatHasJustStartedDeniesNoCharge(t *testing.T) {
+	t.Parallel()
+	lab.RequireNode(t)
+	m := openMarket(t, chain.BaseSepolia, 1)
+	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	here := rail{"base-sepolia", m.chain.URL, []string{facilitator}}
+	first := openShop(m, m.payee(), unlimited, here)
+	p := first.sign(first.buyer())
+	a := first.pay(p)
+	require.Equal(t, http.StatusOK, a.status, a.text)
+
+	second := openShop(m, first.payee, unlimited, here)
+	answers := second.follow(p, decided)
+	for _, a := range answers {
+		require.NoError(t, a.err)
+		require.NotEqual(t, http.StatusPaymentRequired, a.status, a.text)
+		require.False(t, a.deniesCharge(), "%d %s", a.status, a.text)
+	}
+	require.False(t, answers[len(answers)-1].again)
+}
+
 // A buyer comes with an authorization whose time is over. A block from before that may still turn up with it, so that it is dead
 // when the chain is past it and not before.
 func TestAnExpiredAuthorizationIsDeadWhenTheChainIsPastIt(t *testing.T) {
