@@ -143,18 +143,17 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 	return s.explain(kind, problem{Detail: remedy, Reason: o.Reason, Intent: o.Intent}, headers...)
 }
 
-// written tells the payments when an answer that names a charge was written
+// written tells the payments whether an answer that names a charge was written
 // whole, to a client that is still there.
 func written(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx := x402.WithWritten(r.Context())
+		ctx, whole := x402.WithWritten(r.Context()), false
+		defer func() { x402.Written(ctx, whole) }()
 		next.ServeHTTP(w, r.WithContext(ctx))
 		if !x402.Noted(ctx) {
 			return
 		}
 		err := http.NewResponseController(w).Flush()
-		if (err == nil || errors.Is(err, http.ErrNotSupported)) && ctx.Err() == nil {
-			x402.Written(ctx)
-		}
+		whole = (err == nil || errors.Is(err, http.ErrNotSupported)) && ctx.Err() == nil
 	}
 }

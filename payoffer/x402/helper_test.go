@@ -200,14 +200,16 @@ func (s *shop) Run(ctx context.Context) {
 func (s *shop) pay(payload []byte) Outcome {
 	s.t.Helper()
 	ctx := WithWritten(s.t.Context())
-	defer Written(ctx)
+	defer Written(ctx, true)
 	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
 }
 
 // payAndLeave sends a payload; the answer is lost on its way.
 func (s *shop) payAndLeave(payload []byte) Outcome {
 	s.t.Helper()
-	return s.Pay(WithWritten(s.t.Context()), Attempt{Payload: payload, Client: "192.0.2.1"})
+	ctx := WithWritten(s.t.Context())
+	defer Written(ctx, false)
+	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
 }
 
 // stored reads the intent of a payment; found is false without a row.

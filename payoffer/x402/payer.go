@@ -13,12 +13,23 @@ import (
 // until its payer was told.
 
 // before finds the payment that is in the way of a new one whose signature was
-// proven here. A stranger learns nothing from a signature that nobody made.
+// proven here. A stranger learns nothing from a signature that nobody made. One
+// whose 200 is just being written is waited for: a payer who has read it may be
+// quicker than the note of it.
 func (s *Service) before(ctx context.Context, p *payment, rail *Rail) (other ledger.Intent, found bool, err error) {
 	if !p.proven {
 		return ledger.Intent{}, false, nil
 	}
-	return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
+	i := s.newIntent(p, rail, "")
+	other, found, err = s.Ledger.InTheWay(ctx, i)
+	if noted, telling := s.telling.Load(other.IntentKey); found && telling {
+		select {
+		case <-noted.(chan struct{}):
+		case <-ctx.Done():
+		}
+		return s.Ledger.InTheWay(ctx, i)
+	}
+	return other, found, err
 }
 
 // behind answers a payment that another one is in the way of. The other one
@@ -54,12 +65,22 @@ func (s *Service) told(ctx context.Context, p *payment, i ledger.Intent, atOnce 
 	case i.State == ledger.IntentSettling && !atOnce && !(i.Doubt && i.ToldAt == 0):
 		s.note(i, s.Ledger.DoubtIntent(ctx, i.IntentKey))
 	case i.State == ledger.IntentSettled && i.ToldAt == 0:
-		onWritten(ctx, func() {
-			ctx := context.WithoutCancel(ctx)
-			s.note(i, s.Ledger.TellIntent(ctx, i.IntentKey, atOnce))
-		})
+		s.tell(ctx, i, atOnce)
 	}
 	return p.outcomeOf(i)
+}
+
+// tell notes that a charge was told once the 200 that names it was written.
+func (s *Service) tell(ctx context.Context, i ledger.Intent, atOnce bool) {
+	noted := make(chan struct{})
+	s.telling.Store(i.IntentKey, noted)
+	onWritten(ctx, func(whole bool) {
+		if whole {
+			s.note(i, s.Ledger.TellIntent(context.WithoutCancel(ctx), i.IntentKey, atOnce))
+		}
+		s.telling.CompareAndDelete(i.IntentKey, noted)
+		close(noted)
+	})
 }
 
 // note logs that the ledger did not take what its payer was told: the charge

@@ -3,6 +3,7 @@ package x402
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,31 @@ func TestWhoWasToldAtOnceBuysTwiceAndPaysTwice(t *testing.T) {
 		requireChargedBy(t, b, s.pay(b.v2(t)))
 		require.Len(t, f.Calls(settleCall), 2)
 	})
+}
+
+// A buyer who has read the 200 may be quicker with the next purchase than the note that it was written.
+func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
+	for name, whole := range map[string]bool{"the 200 was written": true, "the 200 was lost": false} {
+		bubble(t, name, func(t *testing.T) {
+			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+			settlesOn(f, chain, a)
+			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			ctx := WithWritten(t.Context())
+			requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+
+			settlesOn(f, chain, b)
+			next := make(chan Outcome)
+			go func() { next <- s.pay(b.v2(t)) }()
+			synctest.Wait()
+			require.Len(t, f.Calls(settleCall), 1)
+			Written(ctx, whole)
+			if whole {
+				requireChargedBy(t, b, <-next)
+			} else {
+				requireChargedBy(t, a, <-next)
+			}
+		})
+	}
 }
 
 // What was turned away is a payment of its own once the first certainly was not

@@ -108,8 +108,9 @@ type Service struct {
 	gate       gate
 	// underWay counts the payments that are submitted, resolved or recorded.
 	underWay inFlight
-	// recording holds the keys of the payments that are recorded later.
-	recording sync.Map
+	// recording holds the keys of the payments that are recorded later, and
+	// telling, by key, what is closed when it was noted that they were told.
+	recording, telling sync.Map
 	// accounts are all that the offer ever had; nil until Resolve has read them.
 	accounts []ledger.Account
 }

@@ -5,10 +5,12 @@ import (
 	"sync"
 )
 
-// written holds what is to be noted once an answer was written.
+// written holds what is to be noted once it is known whether an answer was
+// written.
 type written struct {
 	mu    sync.Mutex
-	notes []func()
+	notes []func(whole bool)
+	over  bool
 }
 
 type writtenKey struct{}
@@ -31,27 +33,36 @@ func Noted(ctx context.Context) bool {
 	return len(w.notes) > 0
 }
 
-// Written says that the answer was written whole, to a connection that still
-// stands.
-func Written(ctx context.Context) {
+// Written ends a request: whole says that its answer was written whole, to a
+// connection that still stood.
+func Written(ctx context.Context, whole bool) {
 	w, _ := ctx.Value(writtenKey{}).(*written)
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	notes := w.notes
-	w.notes = nil
+	w.notes, w.over = nil, true
 	w.mu.Unlock()
 	for _, note := range notes {
-		note()
+		note(whole)
 	}
 }
 
-// onWritten has f called when the answer was written.
-func onWritten(ctx context.Context, f func()) {
-	if w, _ := ctx.Value(writtenKey{}).(*written); w != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+// onWritten has f called when the request ends, or now where nobody would.
+func onWritten(ctx context.Context, f func(whole bool)) {
+	if w, _ := ctx.Value(writtenKey{}).(*written); w != nil && w.note(f) {
+		return
+	}
+	f(false)
+}
+
+// note reports false where the request has ended.
+func (w *written) note(f func(whole bool)) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
 		w.notes = append(w.notes, f)
 	}
+	return !w.over
 }
