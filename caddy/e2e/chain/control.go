@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// epoch is the number of blocks after which the simulated beacon finalizes: a block with a multiple of it as number is
+// Epoch is the number of blocks after which the simulated beacon finalizes: a block with a multiple of it as number is
 // final at once, and all before it.
-const epoch = 32
+const Epoch = 32
 
 // Pause stops the miner: from now on blocks are made by Mine alone.
 func (c *Chain) Pause() {
@@ -56,12 +56,29 @@ func (c *Chain) Head() uint64 {
 	return c.number()
 }
 
+// Time returns the time of the newest block in Unix seconds.
+func (c *Chain) Time() int64 {
+	c.sealing.Lock()
+	defer c.sealing.Unlock()
+	return int64(c.backend.BlockChain().CurrentBlock().Time)
+}
+
+// Pending returns how many transactions wait for a block.
+func (c *Chain) Pending(t testing.TB) int {
+	t.Helper()
+	c.sealing.Lock()
+	defer c.sealing.Unlock()
+	require.NoError(t, c.backend.TxPool().Sync())
+	pending, _ := c.backend.TxPool().Stats()
+	return pending
+}
+
 // Finalize makes blocks until what is on the chain now is final.
 func (c *Chain) Finalize(t testing.TB) {
 	t.Helper()
 	c.sealing.Lock()
 	defer c.sealing.Unlock()
-	c.mineLocked(t, int(epoch-c.number()%epoch))
+	c.mineLocked(t, int(Epoch-c.number()%Epoch))
 }
 
 // Elapse makes a block whose time is so much later than that of the one before. Nothing may be pending.

@@ -23,3 +23,12 @@ func Count(t testing.TB) int {
 	t.Logf("%d random cases", count)
 	return count
 }
+
+// Of is few, and many where PAY_OFFER_NO_SKIP=1 or FULL=1, but not under the race
+// detector: for cases of which each takes long.
+func Of(few, many int) int {
+	if !raceDetector && (os.Getenv("FULL") == "1" || os.Getenv("PAY_OFFER_NO_SKIP") == "1") {
+		return many
+	}
+	return few
+}

@@ -1,0 +1,95 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	random "math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+)
+
+// seedVariable is the environment variable that names the one history to be played.
+const seedVariable = "HISTORY"
+
+// together is how many histories share a ground: chains grow slow with their length.
+const together = 20
+
+func TestEveryPurchaseInARandomHistoryIsChargedOnce(t *testing.T) {
+	for name, database := range map[string]database{"SQLite": sqlite, "PostgreSQL": postgreSQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seeds := seeds(t)
+			for begin := 0; begin < len(seeds); begin += together {
+				some := seeds[begin:min(begin+together, len(seeds))]
+				t.Run(fmt.Sprintf("from %d", begin), func(t *testing.T) {
+					g := openGround(t, database)
+					for _, seed := range some {
+						t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { play(t, g, seed) })
+					}
+				})
+			}
+		})
+	}
+}
+
+// seeds are those of the histories to be played: 60, 500 where there is time, or the one that is asked for.
+func seeds(t *testing.T) (seeds []uint64) {
+	t.Helper()
+	if asked := os.Getenv(seedVariable); asked != "" {
+		seed, err := strconv.ParseUint(asked, 10, 64)
+		require.NoError(t, err)
+		return []uint64{seed}
+	}
+	count := cases.Of(60, 500)
+	t.Logf("%d random histories", count)
+	for range count {
+		seeds = append(seeds, random.Uint64())
+	}
+	return seeds
+}
+
+// play plays one history.
+func play(t *testing.T, g *ground, seed uint64) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, g, seed)
+		defer w.close()
+		w.live()
+		w.model.judge()
+		if len(w.model.faults) > 0 {
+			t.Errorf("%s\n\nThe history, which %s=%d repeats:\n%s",
+				strings.Join(w.model.faults, "\n"), seedVariable, seed, strings.Join(w.model.story, "\n"))
+		}
+	})
+}
+
+// live lets everything happen, and ends when all is decided and everything was tried once more.
+func (w *world) live() {
+	for _, loop := range []func(){w.mine, w.release, w.stranger} {
+		w.background.Go(loop)
+	}
+	troubled, calm := context.WithCancel(w.over)
+	var troubles, purchases sync.WaitGroup
+	troubles.Go(func() { w.operate(troubled) })
+	troubles.Go(func() { w.storm(troubled) })
+	for n := range w.script.payers {
+		b := &buyer{world: w, key: w.payers[n], name: string(rune('A' + n))}
+		purchases.Go(func() { b.buy(1 + w.roll(w.script.purchases)) })
+	}
+	purchases.Wait()
+	calm()
+	troubles.Wait()
+	w.model.note("the purchases are over; everything works again")
+	w.heal()
+	for _, p := range w.model.known() {
+		w.replay(p)
+	}
+	w.awaitDecided()
+}

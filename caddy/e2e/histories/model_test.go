@@ -1,0 +1,197 @@
+package histories
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// purchase is what one payer wants once.
+type purchase struct {
+	name string
+	// id is its payment-identifier, or empty.
+	id string
+	// payments are all authorizations that were signed for it.
+	payments []*payment
+	// named are the transactions that a 200 named to its buyer; it is over with the first.
+	named map[string]bool
+}
+
+// model knows what happened, and judges it.
+type model struct {
+	w *world
+
+	mu        sync.Mutex
+	purchases []*purchase
+	payments  map[string]*payment // by nonce
+	// broadcasts are the payments that a facilitator sent to the chain, by the transaction's hash, and sent the times.
+	broadcasts map[string]*payment
+	denials    []denial
+	story      []string
+	faults     []string
+}
+
+// denial is an answer that says that nothing was charged.
+type denial struct {
+	payment *payment
+	outcome x402.Outcome
+	// before says that the payment was on its way to the chain already, and final that it must never get there.
+	before, final bool
+}
+
+func newModel(w *world) *model {
+	return &model{w: w, payments: map[string]*payment{}, broadcasts: map[string]*payment{}}
+}
+
+// note adds a line to the history's story.
+func (m *model) note(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tell(format, args...)
+}
+
+func (m *model) tell(format string, args ...any) {
+	m.story = append(m.story, fmt.Sprintf("%9.3fs  ", time.Since(bubbleBegin).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// fault is something that must not be.
+func (m *model) fault(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wrong(format, args...)
+}
+
+func (m *model) wrong(format string, args ...any) {
+	m.faults = append(m.faults, fmt.Sprintf(format, args...))
+	m.tell("WRONG: "+format, args...)
+}
+
+// begin adds a purchase.
+func (m *model) begin(p *purchase) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.named = map[string]bool{}
+	m.purchases = append(m.purchases, p)
+	m.tell("%s begins, payment identifier %q", p.name, p.id)
+}
+
+// signed adds an authorization.
+func (m *model) signed(p *payment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.name = fmt.Sprintf("%s.%d", p.purchase.name, len(p.purchase.payments)+1)
+	p.purchase.payments = append(p.purchase.payments, p)
+	m.payments[strings.ToLower(p.Nonce.Hex())] = p
+}
+
+// broadcast says that a facilitator sent a payment to the chain.
+func (m *model) broadcast(nonce, hash string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.payments[strings.ToLower(nonce)]
+	p.sent = true
+	m.broadcasts[hash] = p
+	m.tell("%s is broadcast as %.10s", p.name, hash)
+}
+
+// sent are the payments that anybody has sent anywhere.
+func (m *model) known() (all []*payment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, purchase := range m.purchases {
+		all = append(all, purchase.payments...)
+	}
+	return all
+}
+
+// public are the payments whose signatures can be read from the chain.
+func (m *model) public() (all []*payment) {
+	for _, p := range m.known() {
+		if p.sent {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// answered judges an answer by itself. arrived says that it reached who had sent the payment; buyer that this was the
+// payer.
+func (m *model) answered(p *payment, o x402.Outcome, who string, buyer, arrived bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lost := ""
+	if !arrived {
+		lost = ", which is lost"
+	}
+	m.tell("%s gets for %s: %s%s", who, p.name, describe(o), lost)
+	denies := strings.Contains(strings.ToLower(o.Detail), "nothing was charged")
+	if o.Status == x402.Refused || denies {
+		m.denials = append(m.denials, denial{p, o, p.sent, o.Status == x402.Refused})
+	}
+	if o.Status != x402.Settled {
+		return
+	}
+	charge := m.broadcasts[o.Response.Transaction]
+	switch {
+	case charge == nil:
+		m.wrong("a 200 for %s names a transaction that nobody broadcast", p.name)
+	case charge.From != p.From:
+		m.wrong("a 200 for %s names the charge %s of another payer", p.name, charge.name)
+	case buyer && charge.purchase != p.purchase:
+		m.wrong("the buyer of %s gets a 200 that names %s, a charge of another purchase", p.name, charge.name)
+	case buyer && arrived:
+		p.purchase.named[o.Response.Transaction] = true
+	}
+}
+
+func describe(o x402.Outcome) string {
+	text := fmt.Sprintf("%s %s", o.Status, o.Reason)
+	if o.Response != nil && o.Response.Transaction != "" {
+		text += fmt.Sprintf(" by %.10s", o.Response.Transaction)
+	}
+	if o.Intent != "" {
+		text += fmt.Sprintf(" naming %.10s", o.Intent)
+	}
+	return text
+}
+
+// over reports whether the buyer holds a 200.
+func (m *model) over(p *purchase) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(p.named) > 0
+}
+
+// judge compares the purchases with the charges on the chain and with the answers, at the end of a history.
+func (m *model) judge() {
+	charges := m.w.charges()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	charged := map[*payment]bool{}
+	of := map[*purchase][]string{}
+	for _, transfer := range charges {
+		hash := transfer.Tx.Hex()
+		p := m.broadcasts[hash]
+		charged[p] = true
+		of[p.purchase] = append(of[p.purchase], p.name)
+		if !p.purchase.named[hash] {
+			m.wrong("%s was charged, and no 200 of its purchase names that", p.name)
+		}
+	}
+	for _, p := range m.purchases {
+		if len(p.named) == 0 {
+			m.wrong("%s ended without a 200", p.name)
+		}
+		if len(of[p]) != 1 {
+			m.wrong("%s was charged %d times: %s", p.name, len(of[p]), strings.Join(of[p], ", "))
+		}
+	}
+	for _, d := range m.denials {
+		if charged[d.payment] && (d.final || d.before) {
+			m.wrong("%s was charged, and an answer denies it: %s %q", d.payment.name, describe(d.outcome), d.outcome.Detail)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package histories
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// script is what a history has in store.
+type script struct {
+	payers, purchases, facilitators int
+	// verify and settle are the replies of each facilitator; the last one, which stays, is a yes.
+	verify, settle []payoffertest.FacilitatorReply
+	// cuts is how often a connection is cut, and strangers the longest time between two of them.
+	cuts      float64
+	strangers time.Duration
+	// outages says that the chain cannot be read at times, crashes that the shop dies and reloads that it is configured
+	// anew, and forks that blocks are replaced.
+	outages, crashes, reloads, forks bool
+}
+
+// mostReplies is how many replies of a facilitator are scripted.
+const mostReplies = 12
+
+func newScript(dice *rand.Rand) script {
+	s := script{
+		payers: 1 + dice.IntN(mostPayers), purchases: 1 + dice.IntN(3), facilitators: 1 + dice.IntN(2),
+		cuts: dice.Float64() / 2, strangers: []time.Duration{10 * time.Second, time.Minute, time.Hour}[dice.IntN(3)],
+		outages: dice.IntN(3) == 0, crashes: dice.IntN(3) == 0, reloads: dice.IntN(3) == 0, forks: dice.IntN(3) == 0,
+	}
+	faults := []float64{0.3, 0.6, 1}[dice.IntN(3)]
+	s.verify = replies(dice, faults/2, s.verifyFaults())
+	s.settle = replies(dice, faults, s.settleFaults())
+	return s
+}
+
+func replies(dice *rand.Rand, faults float64, all []payoffertest.FacilitatorReply) (replies []payoffertest.FacilitatorReply) {
+	for range dice.IntN(mostReplies) {
+		r := payoffertest.FacilitatorReply{}
+		if dice.Float64() < faults {
+			r = all[dice.IntN(len(all))]
+		}
+		replies = append(replies, r)
+	}
+	return append(replies, payoffertest.FacilitatorReply{})
+}
+
+// verifyFaults are the ways in which a facilitator fails to verify.
+func (script) verifyFaults() []payoffertest.FacilitatorReply {
+	return append(silence(),
+		payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_payload_undeployed_smart_wallet"},
+		payoffertest.FacilitatorReply{Reason: "insufficient_funds"},
+		payoffertest.FacilitatorReply{Reason: "settlement_pending"},
+	)
+}
+
+// settleFaults are the ways in which a facilitator fails to settle, or says what is not so.
+func (s script) settleFaults() []payoffertest.FacilitatorReply {
+	all := append(silence(),
+		payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_transaction_failed"},
+		payoffertest.FacilitatorReply{Reason: "settlement_pending"},
+		payoffertest.FacilitatorReply{Reason: "settlement_pending", Transaction: nowhere},
+		payoffertest.FacilitatorReply{NoTransaction: true},
+		payoffertest.FacilitatorReply{Network: "eip155:1"},
+	)
+	for _, status := range statuses {
+		all = append(all, payoffertest.FacilitatorReply{Status: status, Body: `{"error":"it acted all the same"}`})
+	}
+	if s.outages {
+		// Without a chain a facilitator's success is believed: what is wrong in it could not be noticed.
+		return all
+	}
+	return append(all,
+		payoffertest.FacilitatorReply{Transaction: nowhere},
+		payoffertest.FacilitatorReply{Idle: true, Transaction: nowhere},
+	)
+}
+
+// nowhere is the hash of no transaction.
+const nowhere = "0xdead00000000000000000000000000000000000000000000000000000000dead"
+
+// statuses are what a facilitator answers that is no 200.
+var statuses = []int{400, 401, 403, 404, 409, 429, 500, 502, 503}
+
+// silence is what neither says yes nor no, at any call.
+func silence() (all []payoffertest.FacilitatorReply) {
+	for fault := payoffertest.FaultCloseUnread; fault <= payoffertest.FaultLate; fault++ {
+		all = append(all, payoffertest.FacilitatorReply{Fault: fault})
+	}
+	for _, status := range statuses {
+		all = append(all, payoffertest.FacilitatorReply{Status: status, Body: "{}", Idle: true})
+	}
+	return append(all, payoffertest.FacilitatorReply{Body: `{"success":tru`, Idle: true}, payoffertest.FacilitatorReply{Body: `{"success":tru`})
+}

@@ -1,0 +1,72 @@
+package histories
+
+import (
+	"context"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	// blockTime is how often a block may be made.
+	blockTime = 2 * time.Second
+	// idleBlock is how old the newest block may be.
+	idleBlock = 12 * time.Second
+)
+
+// mine makes the blocks.
+func (w *world) mine() {
+	for pause(w.over, blockTime) {
+		w.reach(w.now().Unix(), w.chance(0.7), idleBlock)
+	}
+}
+
+// operate restarts the shop now and then.
+func (w *world) operate(ctx context.Context) {
+	for pause(ctx, w.between(20*time.Second, 4*time.Minute)) {
+		if w.script.crashes && w.chance(0.5) {
+			w.crash(w.between(time.Second, 10*time.Second))
+		} else if w.script.reloads {
+			w.reload()
+		}
+	}
+}
+
+// storm lets the chain be unreadable at times, and its newest block be replaced.
+func (w *world) storm(ctx context.Context) {
+	for pause(ctx, w.between(10*time.Second, 2*time.Minute)) {
+		switch {
+		case w.script.outages && w.chance(0.5):
+			w.model.note("the chain cannot be read")
+			w.node.cut.Store(true)
+			pause(ctx, w.between(5*time.Second, time.Minute))
+			w.node.cut.Store(false)
+			w.model.note("the chain can be read again")
+		case w.script.forks:
+			w.model.note("the newest block is replaced")
+			w.reorganize(1, w.chance(0.7))
+		}
+	}
+}
+
+// release lets the facilitators go on that hang, at a random time.
+func (w *world) release() {
+	if pause(w.over, w.between(time.Second, 10*time.Minute)) {
+		w.unblock()
+	}
+}
+
+func (w *world) unblock() {
+	for _, f := range w.facilitators {
+		f.Release()
+	}
+}
+
+// heal lets the facilitators do what they are asked.
+func (w *world) heal() {
+	for _, f := range w.facilitators {
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{})
+		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{})
+	}
+	w.unblock()
+}

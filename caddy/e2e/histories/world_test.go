@@ -1,0 +1,285 @@
+// Package histories proves that every purchase is charged once, whatever happens to it: the x402 service, its ledger and
+// its observer live through random histories on a simulated chain, with facilitators that fail in every way, clients that
+// sign anew after every answer that is no 200, as the official ones do, and strangers who send again what they have seen.
+// A model that knows purchases, charges and answers judges each history at its end.
+//
+// A history is played in a bubble of its own (testing/synctest): its hours pass in the time that they are computed in.
+package histories
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	random "math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// price is what the offer costs, 0.42 USDC in atomic units, and cents the same in US cents.
+const (
+	price = 420_000
+	cents = 42
+)
+
+// timeout is how long a call of a facilitator may take.
+const timeout = 10 * time.Second
+
+// world is one history: a shop, its customers, and what happens to them.
+type world struct {
+	*ground
+	t      *testing.T
+	seed   uint64
+	script script
+	// offset is the time of the history less that of its bubble, and begin its first block.
+	offset time.Duration
+	begin  uint64
+	payee  common.Address
+	offer  string
+
+	node         *node
+	facilitators []*payoffertest.Facilitator
+	limiter      *x402.Limiter
+	// background are the loops of all processes, and what ends with the history.
+	background sync.WaitGroup
+	over       context.Context
+	end        context.CancelFunc
+
+	mu       sync.Mutex
+	process  *process // nil while the shop is closed
+	services []*x402.Service
+	model    *model
+	dice     *random.Rand
+}
+
+// process is the shop at work, from one configuration to the next.
+type process struct {
+	*life
+	service *x402.Service
+	// unload ends the loops of this configuration.
+	unload context.CancelFunc
+}
+
+// life is that of a process of the operating system: when it ends, calls break off and the ledger is closed.
+type life struct {
+	context.Context
+	end  context.CancelFunc
+	book *ledger.Ledger
+}
+
+// newWorld begins a history; what happens in it follows from the seed.
+func newWorld(t *testing.T, g *ground, seed uint64) *world {
+	t.Helper()
+	w := &world{
+		ground: g, t: t, seed: seed, payee: newAddress(t), offer: fmt.Sprintf("history-%s", strings.ToLower(rand.Text())),
+		dice: random.New(random.NewPCG(seed, 0)), limiter: x402.NewLimiter(x402.Limit{Attempts: 1_000_000, Period: time.Minute}),
+	}
+	w.script = newScript(w.dice)
+	w.model = newModel(w)
+	w.over, w.end = context.WithCancel(context.Background())
+	g.do(func() {
+		w.offset, w.begin = time.Unix(g.chain.Time(), 0).Sub(bubbleBegin), g.chain.Head()+1
+		w.node = &node{beside: g.beside, url: g.chain.URL}
+	})
+	for n := range w.script.facilitators {
+		f := payoffertest.NewPipedFacilitator(t, fmt.Sprintf("facilitator-%d", n))
+		f.OnBroadcast(w.broadcast)
+		f.Script(payoffertest.CallVerify, w.script.verify...)
+		f.Script(payoffertest.CallSettle, w.script.settle...)
+		w.facilitators = append(w.facilitators, f)
+	}
+	w.open(nil)
+	return w
+}
+
+// bubbleBegin is the time at which every bubble begins.
+var bubbleBegin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// now is the time of the history, which is that of the chain.
+func (w *world) now() time.Time { return time.Now().Add(w.offset) }
+
+// chance is true so often in one.
+func (w *world) chance(p float64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dice.Float64() < p
+}
+
+// roll is a number from 0 to n-1.
+func (w *world) roll(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dice.IntN(n)
+}
+
+// between is a time between two others.
+func (w *world) between(least, most time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return least + time.Duration(w.dice.Int64N(int64(most-least)))
+}
+
+// pause lets time pass, and reports false when ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// broadcast is what the facilitators do.
+func (w *world) broadcast(s payoffertest.Settlement) (string, error) {
+	hash, err := w.ground.broadcast(w.now().Unix(), s)
+	if err != nil {
+		return "", err
+	}
+	w.model.broadcast(s.Nonce, hash.Hex())
+	return hash.Hex(), nil
+}
+
+// open begins a configuration of the shop, in a life that goes on or in a new one.
+func (w *world) open(l *life) {
+	network, err := offer.LookupNetwork(fmt.Sprintf("eip155:%d", w.chain.ID))
+	require.NoError(w.t, err)
+	usdc, err := offer.NewUSDC("usdc", network, w.payee.Hex(), cents)
+	require.NoError(w.t, err)
+	if l == nil {
+		l = new(life)
+		l.Context, l.end = context.WithCancel(context.Background())
+		l.book, err = w.books(w.now)
+		require.NoError(w.t, err)
+		register(w.t, l.book, ledger.Account{Offer: w.offer, ID: usdc.Account(), Rail: usdc.Name(), Testnet: network.Test})
+	}
+	p := &process{life: l}
+	loops, unload := context.WithCancel(l)
+	p.unload = unload
+	observer, err := evm.New(evm.Config{
+		OfferID: w.offer, USDC: usdc, Endpoints: []string{w.chain.URL}, Confirm: evm.Latest, FromBlock: w.begin, Ledger: l.book,
+		Transport: w.node, Now: w.now, Random: func() float64 { return float64(w.roll(1000)) / 1000 },
+	})
+	require.NoError(w.t, err)
+	var facilitators []*x402.Facilitator
+	for _, f := range w.facilitators {
+		made, err := x402.NewFacilitator(x402.FacilitatorConfig{
+			URL: f.URL(), Timeout: timeout, Now: w.now, Transport: line{f.Transport(), l, w.travel},
+		})
+		require.NoError(w.t, err)
+		facilitators = append(facilitators, made)
+		w.background.Go(func() { made.Run(loops) })
+	}
+	card, err := offer.NewCard("https://checkout.example/pay", nil, cents)
+	require.NoError(w.t, err)
+	o, err := offer.New(offer.Terms{
+		ID: w.offer, BaseURL: "https://pay.example", SiteURL: "https://pay.example", Name: "Sponsor", Amount: cents,
+	}, card, usdc)
+	require.NoError(w.t, err)
+	p.service, err = x402.New(x402.Config{
+		Offer: o, Rails: []x402.Rail{{USDC: usdc, Facilitators: facilitators, Chain: observer}}, Ledger: l.book, Limiter: w.limiter,
+		Owner: rand.Text(), Former: func(string) (x402.Rail, bool) { return x402.Rail{}, false },
+		Own: func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	require.NoError(w.t, err)
+	w.background.Go(func() { p.service.Run(loops) })
+	w.background.Go(func() { observer.Run(loops) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.process, w.services = p, append(w.services, p.service)
+}
+
+// travel is how long a message is under way to or from a facilitator.
+func (w *world) travel() { time.Sleep(w.between(time.Millisecond, 1500*time.Millisecond)) }
+
+// current is the process that serves now, or nil.
+func (w *world) current() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.process
+}
+
+// reload replaces the process by another one on the same ledger; what is under way goes on.
+func (w *world) reload() {
+	old := w.current()
+	w.model.note("the shop is reloaded")
+	w.open(old.life)
+	old.unload()
+}
+
+// crash ends the process at once, and opens another one later.
+func (w *world) crash(down time.Duration) {
+	w.mu.Lock()
+	old := w.process
+	w.process = nil
+	w.mu.Unlock()
+	w.model.note("the shop crashes for %v", down)
+	old.end()
+	require.NoError(w.t, old.book.Close())
+	time.Sleep(down)
+	w.open(nil)
+}
+
+// awaitDecided waits until nothing is open and nothing only claimed.
+func (w *world) awaitDecided() {
+	for range 1000 {
+		p := w.current()
+		open, err := p.book.OpenIntents(context.Background(), w.offer, 0, 1)
+		require.NoError(w.t, err)
+		claimed, err := p.book.SettledUnproven(context.Background(), w.offer, 0, 1)
+		require.NoError(w.t, err)
+		if len(open) == 0 && len(claimed) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Second)
+	}
+	w.model.fault("an authorization is still open after hours with everything in order")
+}
+
+// close ends the history: its loops, and what is under way.
+func (w *world) close() {
+	w.end()
+	w.process.unload()
+	w.background.Wait()
+	for _, s := range w.services {
+		require.NoError(w.t, s.Wait(context.Background()))
+	}
+	w.process.end()
+	require.NoError(w.t, w.process.book.Close())
+}
+
+// keyless is a signer before it has a key.
+type keyless struct{}
+
+func (keyless) Sign(any) string { return "" }
+
+func newAddress(t *testing.T) (address common.Address) {
+	t.Helper()
+	_, err := rand.Read(address[:])
+	require.NoError(t, err)
+	return address
+}
+
+// charges are the transfers to the payee, each of the price.
+func (w *world) charges() []chain.Transfer {
+	transfers := w.transfers(w.payee)
+	for _, transfer := range transfers {
+		if transfer.Value.Cmp(big.NewInt(price)) != 0 {
+			w.model.fault("a transfer of %v", transfer.Value)
+		}
+	}
+	return transfers
+}
