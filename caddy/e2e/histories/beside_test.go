@@ -60,8 +60,8 @@ func (b *beside) do(f func()) {
 	b.idle <- h
 }
 
-// node is the way to a chain's endpoint. It may be cut.
-type node struct {
+// wire is the way to a chain's endpoint. It may be cut.
+type wire struct {
 	*beside
 	url string
 	cut atomic.Bool
@@ -70,7 +70,7 @@ type node struct {
 var errCut = errors.New("no way to the node")
 
 // RoundTrip sends a call on a connection of outside the bubble.
-func (n *node) RoundTrip(request *http.Request) (*http.Response, error) {
+func (n *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err = errors.Join(err, request.Body.Close()); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,5 +92,6 @@ func (w *world) live() {
 	for _, p := range w.model.known() {
 		w.replay(p)
 	}
+	time.Sleep(time.Minute) // what was held up happens now
 	w.awaitDecided()
 }

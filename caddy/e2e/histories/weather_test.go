@@ -38,9 +38,9 @@ func (w *world) storm(ctx context.Context) {
 		switch {
 		case w.script.outages && w.chance(0.5):
 			w.model.note("the chain cannot be read")
-			w.node.cut.Store(true)
+			w.wire.cut.Store(true)
 			pause(ctx, w.between(5*time.Second, time.Minute))
-			w.node.cut.Store(false)
+			w.wire.cut.Store(false)
 			w.model.note("the chain can be read again")
 		case w.script.forks:
 			w.model.note("the newest block is replaced")

@@ -51,7 +51,7 @@ type world struct {
 	payee  common.Address
 	offer  string
 
-	node         *node
+	wire         *wire
 	facilitators []*payoffertest.Facilitator
 	limiter      *x402.Limiter
 	// background are the loops of all processes, and what ends with the history.
@@ -93,7 +93,7 @@ func newWorld(t *testing.T, g *ground, seed uint64) *world {
 	w.over, w.end = context.WithCancel(context.Background())
 	g.do(func() {
 		w.offset, w.begin = time.Unix(g.chain.Time(), 0).Sub(bubbleBegin), g.chain.Head()+1
-		w.node = &node{beside: g.beside, url: g.chain.URL}
+		w.wire = &wire{beside: g.beside, url: g.chain.URL}
 	})
 	for n := range w.script.facilitators {
 		f := payoffertest.NewPipedFacilitator(t, fmt.Sprintf("facilitator-%d", n))
@@ -171,7 +171,7 @@ func (w *world) open(l *life) {
 	p.unload = unload
 	observer, err := evm.New(evm.Config{
 		OfferID: w.offer, USDC: usdc, Endpoints: []string{w.chain.URL}, Confirm: evm.Latest, FromBlock: w.begin, Ledger: l.book,
-		Transport: w.node, Now: w.now, Random: func() float64 { return float64(w.roll(1000)) / 1000 },
+		Transport: w.wire, Now: w.now, Random: func() float64 { return float64(w.roll(1000)) / 1000 },
 	})
 	require.NoError(w.t, err)
 	var facilitators []*x402.Facilitator
