@@ -52,13 +52,18 @@ func newPurses(buyers []*ecdsa.PrivateKey) *purses {
 	return p
 }
 
-// take waits for a buyer who can pay.
-func (p *purses) take() *ecdsa.PrivateKey {
-	for {
-		buyer := <-p.idle
-		if p.spent[buyer] < purse {
-			p.spent[buyer]++
-			return buyer
+// take waits for a buyer who can pay, as long as the longest purchase takes.
+func (p *purses) take(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	for late := time.After(insistence); ; {
+		select {
+		case buyer := <-p.idle:
+			if p.spent[buyer] < purse {
+				p.spent[buyer]++
+				return buyer
+			}
+		case <-late:
+			require.FailNow(t, "no buyer comes back")
 		}
 	}
 }
@@ -66,7 +71,7 @@ func (p *purses) take() *ecdsa.PrivateKey {
 func TestKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	count := kills()
-	m := openMarket(t, waiting+count*fresh/purse)
+	m := openMarket(t, waiting+count*fresh/purse+count*fresh/3) // a quarter never come back
 	s := openShop(t, m)
 	s.start(t)
 	buyers := newPurses(m.buyers)
@@ -76,13 +81,15 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	struck := int64(0)     // the same, summed over all kills
 	for range count {
 		for range fresh {
-			buyer := buyers.take()
-			p := s.payment(t, buyer)
+			buyer := buyers.take(t)
+			visit := s.customer(t, buyer)
 			work.Go(func() {
 				under.Add(1)
-				s.visit(t, p)
+				paid := visit()
 				under.Add(-1)
-				buyers.idle <- buyer
+				if paid {
+					buyers.idle <- buyer
+				}
 			})
 		}
 		time.Sleep(moment())
@@ -103,23 +110,29 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	s.requireSound(t)
 }
 
-// visit is what a buyer does: half of them send a payment until it is answered and ask once more, half send it once and
-// never come back.
-func (s *shop) visit(t *testing.T, p *payment) {
+// customer is a buyer with a purchase to be made: half of them have a client that signs anew, and the others one that
+// sends the same payment. The result makes the purchase, and reports whether the buyer holds a 200.
+func (s *shop) customer(t *testing.T, buyer *ecdsa.PrivateKey) (visit func() bool) {
+	t.Helper()
 	if rand.IntN(2) == 0 {
-		for range 2 {
-			if !p.settle(t, s.client, s.url) {
-				break
-			}
-		}
-		return
+		p := s.purchase(buyer)
+		return func() bool { return s.insist(t, p) }
 	}
-	if got, err := p.send(s.client, s.url); err == nil && got.status == http.StatusOK {
-		p.keep(t, got)
-	}
+	p := s.payment(t, buyer)
+	return func() bool { return s.visit(t, p) }
 }
 
-// resend asks for the answer to every payment. One that was never taken may have expired; it is no payment then.
+// visit is what a buyer does who sends the same payment: half of them until it is answered, and they ask once more; half
+// send it once and never come back.
+func (s *shop) visit(t *testing.T, p *payment) (paid bool) {
+	if rand.IntN(2) == 0 {
+		return p.settle(t, s.client, s.url) && p.settle(t, s.client, s.url)
+	}
+	got, err := p.send(s.client, s.url)
+	return err == nil && got.status == http.StatusOK && p.keep(t, got)
+}
+
+// resend asks for the answer to every payment that was made. One that was never taken may have expired; it is no payment then.
 func (s *shop) resend(t *testing.T) {
 	t.Helper()
 	var made []*payment
@@ -134,5 +147,8 @@ func (s *shop) resend(t *testing.T) {
 		require.True(t, p.keep(t, got))
 		made = append(made, p)
 	}
-	s.payments = made
+	for _, p := range s.purchases {
+		made = append(made, s.requireBought(t, p))
+	}
+	s.payments, s.purchases = made, nil
 }

@@ -49,8 +49,8 @@ func (p *payment) key() ledger.IntentKey {
 	}
 }
 
-// newPayment signs one, as a version 2 client does.
-func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address) *payment {
+// newPayment signs one, as a version 2 client does, for the purchase that a payment identifier names.
+func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address, id string) *payment {
 	t.Helper()
 	p := &payment{Authorization: chain.NewAuthorization(t, chain.Address(buyer), payee, price)}
 	type object = map[string]any
@@ -60,7 +60,8 @@ func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address) *pa
 			"scheme": "exact", "network": p.key().Network, "asset": chain.USDC.Hex(), "amount": strconv.Itoa(price),
 			"payTo": payee.Hex(), "maxTimeoutSeconds": 300, "extra": object{"name": "USDC", "version": "2"},
 		},
-		"payload": object{"signature": p.Sign(t, buyer), "authorization": p.Authorization},
+		"payload":    object{"signature": p.Sign(t, buyer), "authorization": p.Authorization},
+		"extensions": object{"payment-identifier": object{"info": object{"required": false, "id": id}}},
 	})
 	require.NoError(t, err)
 	p.header = base64.StdEncoding.EncodeToString(payload)

@@ -26,6 +26,9 @@ func (s *shop) broadcast() (total int) {
 	for _, p := range s.payments {
 		total += s.market.facilitator.Settled(p.Nonce.Hex())
 	}
+	for _, p := range s.purchases {
+		total += len(s.charged(p))
+	}
 	return total
 }
 

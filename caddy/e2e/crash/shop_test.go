@@ -2,9 +2,11 @@ package crash
 
 import (
 	"crypto/ecdsa"
+	"crypto/rand"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +34,7 @@ http://localhost:{PORT} {
 		id crash
 		base_url http://localhost:{PORT}
 		site_url http://localhost:{PORT}
-		amount 0.42
+		amount 0.05
 		rate_limit 10000 1s
 		card https://checkout.example/pay
 		usdc base-sepolia {PAYEE} {
@@ -53,9 +55,13 @@ type shop struct {
 	url    string
 	ledger string
 	client *http.Client
-	// payments are all that were sent, and deaths how often the server was killed.
-	payments []*payment
-	deaths   int
+	// payments are all that were sent and are to be made, purchases those of buyers whose client signs anew, and deaths how
+	// often the server was killed.
+	payments  []*payment
+	purchases []*purchase
+	deaths    int
+	// signing guards the payments of all purchases.
+	signing sync.Mutex
 }
 
 func openShop(t *testing.T, m *market) *shop {
@@ -93,10 +99,10 @@ func (s *shop) start(t *testing.T, env ...string) {
 	require.True(t, s.Answers(t), "the server ended by itself")
 }
 
-// payment signs the next payment of the shop.
+// payment signs the next payment of the shop, which is all of its purchase.
 func (s *shop) payment(t *testing.T, buyer *ecdsa.PrivateKey) *payment {
 	t.Helper()
-	p := newPayment(t, buyer, s.payee)
+	p := newPayment(t, buyer, s.payee, rand.Text())
 	s.payments = append(s.payments, p)
 	return p
 }
