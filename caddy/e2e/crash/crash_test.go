@@ -18,7 +18,7 @@ import (
 const (
 	// fresh is how many payments are begun before each kill.
 	fresh = 2
-	// waiting is how many buyers may wait for the outcome of earlier payments.
+	// waiting is how many buyers may be at it at once.
 	waiting = 12
 	// longest bounds the time between begin and kill. A payment takes until the next block, up to a second.
 	longest = 1500 * time.Millisecond
@@ -38,58 +38,26 @@ func moment() time.Duration {
 	return time.Duration(x * x * x * float64(longest))
 }
 
-// purses gives out the buyers of a market who are not at it, each as often as it can pay.
-type purses struct {
-	idle  chan *ecdsa.PrivateKey
-	spent map[*ecdsa.PrivateKey]int
-}
-
-func newPurses(buyers []*ecdsa.PrivateKey) *purses {
-	p := &purses{make(chan *ecdsa.PrivateKey, len(buyers)), map[*ecdsa.PrivateKey]int{}}
-	for _, buyer := range buyers {
-		p.idle <- buyer
-	}
-	return p
-}
-
-// take waits for a buyer who can pay, as long as the longest purchase takes.
-func (p *purses) take(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	for late := time.After(insistence); ; {
-		select {
-		case buyer := <-p.idle:
-			if p.spent[buyer] < purse {
-				p.spent[buyer]++
-				return buyer
-			}
-		case <-late:
-			require.FailNow(t, "no buyer comes back")
-		}
-	}
-}
-
 func TestKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	count := kills()
-	m := openMarket(t, waiting+count*fresh/purse+count*fresh/3) // a quarter never come back
+	m := openMarket(t, count*fresh) // each buys once
 	s := openShop(t, m)
 	s.start(t)
-	buyers := newPurses(m.buyers)
+	slots := make(chan struct{}, waiting)
 	var work sync.WaitGroup
 	defer work.Wait()
 	var under atomic.Int64 // payments without an answer
 	struck := int64(0)     // the same, summed over all kills
-	for range count {
-		for range fresh {
-			buyer := buyers.take(t)
+	for kill := range count {
+		for _, buyer := range m.buyers[kill*fresh : (kill+1)*fresh] {
 			visit := s.customer(t, buyer)
+			slots <- struct{}{}
 			work.Go(func() {
 				under.Add(1)
-				paid := visit()
+				visit()
 				under.Add(-1)
-				if paid {
-					buyers.idle <- buyer
-				}
+				<-slots
 			})
 		}
 		time.Sleep(moment())
@@ -111,25 +79,31 @@ func TestKilledAtRandomMoments(t *testing.T) {
 }
 
 // customer is a buyer with a purchase to be made: half of them have a client that signs anew, and the others one that
-// sends the same payment. The result makes the purchase, and reports whether the buyer holds a 200.
-func (s *shop) customer(t *testing.T, buyer *ecdsa.PrivateKey) (visit func() bool) {
+// sends the same payment.
+func (s *shop) customer(t *testing.T, buyer *ecdsa.PrivateKey) (visit func()) {
 	t.Helper()
 	if rand.IntN(2) == 0 {
 		p := s.purchase(buyer)
-		return func() bool { return s.insist(t, p) }
+		return func() { s.insist(t, p) }
 	}
 	p := s.payment(t, buyer)
-	return func() bool { return s.visit(t, p) }
+	return func() { s.visit(t, p) }
 }
 
 // visit is what a buyer does who sends the same payment: half of them until it is answered, and they ask once more; half
 // send it once and never come back.
-func (s *shop) visit(t *testing.T, p *payment) (paid bool) {
+func (s *shop) visit(t *testing.T, p *payment) {
 	if rand.IntN(2) == 0 {
-		return p.settle(t, s.client, s.url) && p.settle(t, s.client, s.url)
+		for range 2 {
+			if !p.settle(t, s.client, s.url) {
+				break
+			}
+		}
+		return
 	}
-	got, err := p.send(s.client, s.url)
-	return err == nil && got.status == http.StatusOK && p.keep(t, got)
+	if got, err := p.send(s.client, s.url); err == nil && got.status == http.StatusOK {
+		p.keep(t, got)
+	}
 }
 
 // resend asks for the answer to every payment that was made. One that was never taken may have expired; it is no payment then.

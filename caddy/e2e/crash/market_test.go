@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// price is what the offers of this package cost, 0.05 USDC in atomic units: little, so that the money of one chain
+	// price is what the offers of this package cost, 0.04 USDC in atomic units: little, so that the money of one chain
 	// is enough for thousands of payments.
-	price = 50_000
+	price = 40_000
 	// purse is how many payments a buyer can make.
 	purse = 10
 )

@@ -49,22 +49,25 @@ func (p *payment) key() ledger.IntentKey {
 	}
 }
 
-// newPayment signs one, as a version 2 client does, for the purchase that a payment identifier names.
+// newPayment signs one, as a version 2 client does, with a payment identifier unless id is empty.
 func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address, id string) *payment {
 	t.Helper()
 	p := &payment{Authorization: chain.NewAuthorization(t, chain.Address(buyer), payee, price)}
 	type object = map[string]any
-	payload, err := json.Marshal(object{
+	payload := object{
 		"x402Version": 2,
 		"accepted": object{
 			"scheme": "exact", "network": p.key().Network, "asset": chain.USDC.Hex(), "amount": strconv.Itoa(price),
 			"payTo": payee.Hex(), "maxTimeoutSeconds": 300, "extra": object{"name": "USDC", "version": "2"},
 		},
-		"payload":    object{"signature": p.Sign(t, buyer), "authorization": p.Authorization},
-		"extensions": object{"payment-identifier": object{"info": object{"required": false, "id": id}}},
-	})
+		"payload": object{"signature": p.Sign(t, buyer), "authorization": p.Authorization},
+	}
+	if id != "" {
+		payload["extensions"] = object{"payment-identifier": object{"info": object{"required": false, "id": id}}}
+	}
+	data, err := json.Marshal(payload)
 	require.NoError(t, err)
-	p.header = base64.StdEncoding.EncodeToString(payload)
+	p.header = base64.StdEncoding.EncodeToString(data)
 	return p
 }
 

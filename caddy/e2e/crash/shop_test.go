@@ -34,7 +34,7 @@ http://localhost:{PORT} {
 		id crash
 		base_url http://localhost:{PORT}
 		site_url http://localhost:{PORT}
-		amount 0.05
+		amount 0.04
 		rate_limit 10000 1s
 		card https://checkout.example/pay
 		usdc base-sepolia {PAYEE} {
