@@ -25,6 +25,7 @@ const (
 // buyer is a payer with a client that signs anew at every try.
 type buyer struct {
 	*world
+	*dice
 	key  *ecdsa.PrivateKey
 	name string
 	cuts int // that are left for the purchase
@@ -95,10 +96,10 @@ func (b *buyer) fate() fate {
 	if !b.chance(b.script.cuts) {
 		return whole
 	}
-	b.mu.Lock()
+	b.world.mu.Lock()
 	left := b.cuts
 	b.cuts--
-	b.mu.Unlock()
+	b.world.mu.Unlock()
 	switch {
 	case left <= 0:
 		return whole

@@ -81,16 +81,20 @@ func (w *world) live() {
 	troubles.Go(func() { w.operate(troubled) })
 	troubles.Go(func() { w.storm(troubled) })
 	for n := range w.script.payers {
-		b := &buyer{world: w, key: w.payers[n], name: string(rune('A' + n))}
-		purchases.Go(func() { b.buy(1 + w.roll(w.script.purchases)) })
+		b := &buyer{world: w, dice: w.dice(100 + uint64(n)), key: w.payers[n], name: string(rune('A' + n))}
+		purchases.Go(func() {
+			time.Sleep(b.between(time.Millisecond, 10*time.Second))
+			b.buy(1 + b.roll(w.script.purchases))
+		})
 	}
 	purchases.Wait()
 	calm()
 	troubles.Wait()
 	w.model.note("the purchases are over; everything works again")
 	w.heal()
+	last := w.dice(7)
 	for _, p := range w.model.known() {
-		w.replay(p)
+		w.replay(last, p)
 	}
 	time.Sleep(time.Minute) // what was held up happens now
 	w.awaitDecided()

@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -23,23 +22,23 @@ type script struct {
 // mostReplies is how many replies of a facilitator are scripted.
 const mostReplies = 12
 
-func newScript(dice *rand.Rand) script {
+func newScript(d *dice) script {
 	s := script{
-		payers: 1 + dice.IntN(mostPayers), purchases: 1 + dice.IntN(3), facilitators: 1 + dice.IntN(2),
-		cuts: dice.Float64() / 2, strangers: []time.Duration{10 * time.Second, time.Minute, time.Hour}[dice.IntN(3)],
-		outages: dice.IntN(3) == 0, crashes: dice.IntN(3) == 0, reloads: dice.IntN(3) == 0, forks: dice.IntN(3) == 0,
+		payers: 1 + d.roll(mostPayers), purchases: 1 + d.roll(3), facilitators: 1 + d.roll(2),
+		cuts: float64(d.roll(50)) / 100, strangers: []time.Duration{10 * time.Second, time.Minute, time.Hour}[d.roll(3)],
+		outages: d.roll(3) == 0, crashes: d.roll(3) == 0, reloads: d.roll(3) == 0, forks: d.roll(3) == 0,
 	}
-	faults := []float64{0.3, 0.6, 1}[dice.IntN(3)]
-	s.verify = replies(dice, faults/2, s.verifyFaults())
-	s.settle = replies(dice, faults, s.settleFaults())
+	faults := []float64{0.3, 0.6, 1}[d.roll(3)]
+	s.verify = replies(d, faults/2, s.verifyFaults())
+	s.settle = replies(d, faults, s.settleFaults())
 	return s
 }
 
-func replies(dice *rand.Rand, faults float64, all []payoffertest.FacilitatorReply) (replies []payoffertest.FacilitatorReply) {
-	for range dice.IntN(mostReplies) {
+func replies(d *dice, faults float64, all []payoffertest.FacilitatorReply) (replies []payoffertest.FacilitatorReply) {
+	for range d.roll(mostReplies) {
 		r := payoffertest.FacilitatorReply{}
-		if dice.Float64() < faults {
-			r = all[dice.IntN(len(all))]
+		if d.chance(faults) {
+			r = all[d.roll(len(all))]
 		}
 		replies = append(replies, r)
 	}

@@ -16,16 +16,18 @@ const (
 
 // mine makes the blocks.
 func (w *world) mine() {
+	d := w.dice(3)
 	for pause(w.over, blockTime) {
-		w.reach(w.now().Unix(), w.chance(0.7), idleBlock)
+		w.reach(w.now().Unix(), d.chance(0.7), idleBlock)
 	}
 }
 
 // operate restarts the shop now and then.
 func (w *world) operate(ctx context.Context) {
-	for pause(ctx, w.between(20*time.Second, 4*time.Minute)) {
-		if w.script.crashes && w.chance(0.5) {
-			w.crash(w.between(time.Second, 10*time.Second))
+	d := w.dice(4)
+	for pause(ctx, d.between(20*time.Second, 4*time.Minute)) {
+		if w.script.crashes && d.chance(0.5) {
+			w.crash(d.between(time.Second, 10*time.Second))
 		} else if w.script.reloads {
 			w.reload()
 		}
@@ -34,24 +36,25 @@ func (w *world) operate(ctx context.Context) {
 
 // storm lets the chain be unreadable at times, and its newest block be replaced.
 func (w *world) storm(ctx context.Context) {
-	for pause(ctx, w.between(10*time.Second, 2*time.Minute)) {
+	d := w.dice(5)
+	for pause(ctx, d.between(10*time.Second, 2*time.Minute)) {
 		switch {
-		case w.script.outages && w.chance(0.5):
+		case w.script.outages && d.chance(0.5):
 			w.model.note("the chain cannot be read")
 			w.wire.cut.Store(true)
-			pause(ctx, w.between(5*time.Second, time.Minute))
+			pause(ctx, d.between(5*time.Second, time.Minute))
 			w.wire.cut.Store(false)
 			w.model.note("the chain can be read again")
 		case w.script.forks:
 			w.model.note("the newest block is replaced")
-			w.reorganize(1, w.chance(0.7))
+			w.reorganize(1, d.chance(0.7))
 		}
 	}
 }
 
 // release lets the facilitators go on that hang, at a random time.
 func (w *world) release() {
-	if pause(w.over, w.between(time.Second, 10*time.Minute)) {
+	if pause(w.over, w.dice(6).between(time.Second, 10*time.Minute)) {
 		w.unblock()
 	}
 }

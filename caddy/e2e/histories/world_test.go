@@ -13,7 +13,6 @@ import (
 	"io"
 	"log/slog"
 	"math/big"
-	random "math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -63,7 +62,6 @@ type world struct {
 	process  *process // nil while the shop is closed
 	services []*x402.Service
 	model    *model
-	dice     *random.Rand
 }
 
 // process is the shop at work, from one configuration to the next.
@@ -86,9 +84,9 @@ func newWorld(t *testing.T, g *ground, seed uint64) *world {
 	t.Helper()
 	w := &world{
 		ground: g, t: t, seed: seed, payee: newAddress(t), offer: fmt.Sprintf("history-%s", strings.ToLower(rand.Text())),
-		dice: random.New(random.NewPCG(seed, 0)), limiter: x402.NewLimiter(x402.Limit{Attempts: 1_000_000, Period: time.Minute}),
+		limiter: x402.NewLimiter(x402.Limit{Attempts: 1_000_000, Period: time.Minute}),
 	}
-	w.script = newScript(w.dice)
+	w.script = newScript(w.dice(0))
 	w.model = newModel(w)
 	w.over, w.end = context.WithCancel(context.Background())
 	g.do(func() {
@@ -111,27 +109,6 @@ var bubbleBegin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // now is the time of the history, which is that of the chain.
 func (w *world) now() time.Time { return time.Now().Add(w.offset) }
-
-// chance is true so often in one.
-func (w *world) chance(p float64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dice.Float64() < p
-}
-
-// roll is a number from 0 to n-1.
-func (w *world) roll(n int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dice.IntN(n)
-}
-
-// between is a time between two others.
-func (w *world) between(least, most time.Duration) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return least + time.Duration(w.dice.Int64N(int64(most-least)))
-}
 
 // pause lets time pass, and reports false when ctx ended before.
 func pause(ctx context.Context, d time.Duration) bool {
@@ -171,7 +148,7 @@ func (w *world) open(l *life) {
 	p.unload = unload
 	observer, err := evm.New(evm.Config{
 		OfferID: w.offer, USDC: usdc, Endpoints: []string{w.chain.URL}, Confirm: evm.Latest, FromBlock: w.begin, Ledger: l.book,
-		Transport: w.wire, Now: w.now, Random: func() float64 { return float64(w.roll(1000)) / 1000 },
+		Transport: w.wire, Now: w.now, Random: func() float64 { return float64(w.moment().roll(1000)) / 1000 },
 	})
 	require.NoError(w.t, err)
 	var facilitators []*x402.Facilitator
@@ -202,8 +179,11 @@ func (w *world) open(l *life) {
 	w.process, w.services = p, append(w.services, p.service)
 }
 
+// moment are the dice of what happens now and has none of its own.
+func (w *world) moment() *dice { return w.dice(uint64(time.Now().UnixNano())) }
+
 // travel is how long a message is under way to or from a facilitator.
-func (w *world) travel() { time.Sleep(w.between(time.Millisecond, 1500*time.Millisecond)) }
+func (w *world) travel() { time.Sleep(w.moment().between(time.Millisecond, 1500*time.Millisecond)) }
 
 // current is the process that serves now, or nil.
 func (w *world) current() *process {
