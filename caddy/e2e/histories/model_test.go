@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +39,8 @@ type model struct {
 type denial struct {
 	payment *payment
 	outcome x402.Outcome
-	// before says that the payment was on its way to the chain already, and final that it must never get there.
+	// before says that the payment was on its way to the chain already, and final that it cannot get there any more. What
+	// a facilitator did not accept may be sent again.
 	before, final bool
 }
 
@@ -97,21 +99,27 @@ func (m *model) broadcast(nonce, hash string) {
 	m.tell("%s is broadcast as %.10s", p.name, hash)
 }
 
-// sent are the payments that anybody has sent anywhere.
-func (m *model) known() (all []*payment) {
+// all are the payments that were ever sent.
+func (m *model) all() []*payment { return m.which(func(*payment) bool { return true }) }
+
+// seen are those that strangers may have: what the shop or the chain knows, and what is left of purchases that are over.
+// Whoever else has a signed authorization can have it settled before its payer signs the next one, here or without us, and
+// nothing tells that from two purchases.
+func (m *model) seen() []*payment {
+	return m.which(func(p *payment) bool { return p.sent || p.taken || len(p.purchase.named) > 0 })
+}
+
+// public are those whose signatures can be read from the chain.
+func (m *model) public() []*payment { return m.which(func(p *payment) bool { return p.sent }) }
+
+func (m *model) which(ones func(*payment) bool) (all []*payment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, purchase := range m.purchases {
-		all = append(all, purchase.payments...)
-	}
-	return all
-}
-
-// public are the payments whose signatures can be read from the chain.
-func (m *model) public() (all []*payment) {
-	for _, p := range m.known() {
-		if p.sent {
-			all = append(all, p)
+		for _, p := range purchase.payments {
+			if ones(p) {
+				all = append(all, p)
+			}
 		}
 	}
 	return all
@@ -127,9 +135,10 @@ func (m *model) answered(p *payment, o x402.Outcome, who string, buyer, arrived 
 		lost = ", which is lost"
 	}
 	m.tell("%s gets for %s: %s%s", who, p.name, describe(o), lost)
+	p.taken = p.taken || slices.Contains([]x402.Status{x402.Open, x402.Conflict, x402.Settled}, o.Status)
 	denies := strings.Contains(strings.ToLower(o.Detail), "nothing was charged")
 	if o.Status == x402.Refused || denies {
-		m.denials = append(m.denials, denial{p, o, p.sent, o.Status == x402.Refused})
+		m.denials = append(m.denials, denial{p, o, p.sent, o.Status == x402.Refused && o.Response != nil})
 	}
 	if o.Status != x402.Settled {
 		return

@@ -19,8 +19,8 @@ type payment struct {
 	name      string
 	purchase  *purchase
 	signature hexutil.Bytes
-	// sent says that it is, or was, on its way to the chain.
-	sent bool
+	// sent says that it is, or was, on its way to the chain, and taken that the shop knows it, or turned it away for another.
+	sent, taken bool
 }
 
 // validity is how long the official client lets an authorization be valid.

@@ -9,9 +9,9 @@ import (
 func (w *world) stranger() {
 	d := w.dice(2)
 	for pause(w.over, d.between(time.Second, w.script.strangers)) {
-		all := w.model.known()
-		if public := w.model.public(); d.chance(0.4) {
-			all = public
+		all := w.model.seen()
+		if d.chance(0.4) {
+			all = w.model.public()
 		}
 		if len(all) == 0 {
 			continue
