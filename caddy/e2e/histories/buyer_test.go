@@ -64,7 +64,7 @@ func (b *buyer) try(p *purchase) {
 	if b.chance(0.15) {
 		select {
 		case <-answered:
-		case <-time.After(b.between(time.Millisecond, 3*time.Second)):
+		case <-time.After(b.between(time.Second, 3*time.Second)):
 			both.Go(func() { b.send(p) })
 		}
 	}

@@ -93,7 +93,7 @@ func (w *world) live() {
 	w.model.note("the purchases are over; everything works again")
 	w.heal()
 	last := w.dice(7)
-	for _, p := range w.model.all() {
+	for _, p := range w.model.seen() {
 		w.replay(last, p)
 	}
 	time.Sleep(time.Minute) // what was held up happens now

@@ -99,14 +99,19 @@ func (m *model) broadcast(nonce, hash string) {
 	m.tell("%s is broadcast as %.10s", p.name, hash)
 }
 
-// all are the payments that were ever sent.
-func (m *model) all() []*payment { return m.which(func(*payment) bool { return true }) }
-
-// seen are those that strangers may have: what the shop or the chain knows, and what is left of purchases that are over.
-// Whoever else has a signed authorization can have it settled before its payer signs the next one, here or without us, and
-// nothing tells that from two purchases.
+// seen are the payments that strangers may have: what the shop or the chain knows, and what was signed before the charge of
+// a purchase that is over. Whoever has another one can have it settled, here or without us, and nothing tells that from a
+// purchase of its payer.
 func (m *model) seen() []*payment {
-	return m.which(func(p *payment) bool { return p.sent || p.taken || len(p.purchase.named) > 0 })
+	return m.which(func(p *payment) bool { return p.sent || p.taken || p.ValidBefore < m.charged(p.purchase) })
+}
+
+// charged is the end of the authorization of which the buyer of a purchase knows that it was charged, or 0.
+func (m *model) charged(p *purchase) (validBefore int64) {
+	for transaction := range p.named {
+		validBefore = max(validBefore, m.broadcasts[transaction].ValidBefore)
+	}
+	return validBefore
 }
 
 // public are those whose signatures can be read from the chain.
