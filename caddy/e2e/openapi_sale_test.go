@@ -22,8 +22,8 @@ type sale struct {
 	service string
 	chain   *chain.Chain
 	payee   common.Address
-	// settlement is the transaction that the facilitator names.
-	settlement common.Hash
+	// settle makes the transaction that the facilitator names.
+	settle func() common.Hash
 	// down is true while the facilitator fails.
 	down atomic.Bool
 }
@@ -64,10 +64,14 @@ func (s *sale) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	payer := request.PaymentPayload.Payload.Authorization.From
+	settlement := common.Hash{}
+	if r.URL.Path == "/settle" {
+		settlement = s.settle()
+	}
 	answers := map[string]object{
 		"/supported": {"kinds": []object{{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"}}},
 		"/verify":    {"isValid": payer == chain.Address(s.chain.Buyers[0]), "invalidReason": "insufficient_funds", "payer": payer},
-		"/settle":    {"success": true, "transaction": s.settlement, "network": "eip155:84532", "payer": payer},
+		"/settle":    {"success": true, "transaction": settlement, "network": "eip155:84532", "payer": payer},
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answers[r.URL.Path]) // the server may have gone
@@ -86,7 +90,7 @@ func (s *sale) buy(t *testing.T, d *described) {
 	}
 	good := chain.NewAuthorization(t, chain.Address(s.chain.Buyers[0]), s.payee, price)
 	signature := good.Sign(t, s.chain.Buyers[0])
-	s.settlement = s.chain.Transact(t, s.chain.Facilitator, good.Call(t, signature)).TxHash
+	s.settle = func() common.Hash { return s.chain.Transact(t, s.chain.Facilitator, good.Call(t, signature)).TxHash }
 	require.Equal(t, http.StatusOK, pay(good, signature))
 	require.Equal(t, http.StatusConflict, pay(good, append(hexutil.Bytes{0}, signature...)))
 

@@ -80,6 +80,9 @@ type Intent struct {
 	// TurnedUntil is the latest end, in Unix seconds, of the payer's other
 	// authorizations that were turned away because of this one; 0 for none.
 	TurnedUntil int64
+	// Since is the ID from which on the payer's other intents are newer than the
+	// request that brings this one, or 0 where nobody asked. It is not stored.
+	Since int64
 	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
 	CreatedAt, UpdatedAt int64
 

@@ -27,10 +27,11 @@ func (e *ConflictError) Error() string {
 
 // InTheWay finds the payment of the payer because of which i, which is not
 // known, is not to be settled now: an open one; one that was charged after i
-// had been turned away because of it, which i's end tells (TurnedUntil); or one
-// that was charged while its payer was left in doubt, until a 200 has named it
-// for a while. A payment identifier that the charge does not have makes i a
-// purchase of its own.
+// had been turned away because of it, which i's end tells (TurnedUntil), or
+// that ends after i, which was signed before it and left; one that came after i
+// (Since) and was charged already; or one that was charged while its payer was
+// left in doubt, until a 200 has named it for a while. A payment identifier that
+// the charge does not have makes i a purchase of its own.
 func (l *Ledger) InTheWay(ctx context.Context, i Intent) (other Intent, found bool, err error) {
 	i.IntentKey = i.Canonical()
 	return first(collect(ctx, l, scanIntent, selectIntents+aheadOf, l.ahead(i)...))
@@ -39,12 +40,20 @@ func (l *Ledger) InTheWay(ctx context.Context, i Intent) (other Intent, found bo
 // aheadOf chooses the payment in the way of another one; an open one first.
 const aheadOf = `offer = $1 AND payer = $2 AND id <> $3 AND (state = 'settling' OR (
 		state = 'settled' AND ($4 = '' OR payment_id = $4) AND (
-			turned_until >= $5 OR told_at = 0 OR (doubt AND told_at > $6))))
+			turned_until >= $5 OR valid_before > $5 OR told_at = 0 OR (doubt AND told_at > $6) OR ($7 > 0 AND id >= $7))))
 	ORDER BY CASE state WHEN 'settling' THEN 0 ELSE 1 END, id LIMIT 1`
 
 // ahead are the arguments of aheadOf.
 func (l *Ledger) ahead(i Intent) []any {
-	return []any{i.Offer, i.From, i.ID, i.PaymentID, i.ValidBefore, l.now().Add(-protection).Unix()}
+	return []any{i.Offer, i.From, i.ID, i.PaymentID, i.ValidBefore, l.now().Add(-protection).Unix(), i.Since}
+}
+
+// Since is the ID from which on an intent of the payer is newer than this
+// question.
+func (l *Ledger) Since(ctx context.Context, offer, payer string) (id int64, err error) {
+	id, _, err = first(collect(ctx, l, scanValue[int64], `SELECT COALESCE(max(id), 0) + 1 FROM intents WHERE offer = $1 AND payer = $2`,
+		offer, IntentKey{From: payer}.Canonical().From))
+	return id, err
 }
 
 // inTheWay returns a *ConflictError for what InTheWay finds, and an
@@ -65,11 +74,13 @@ func (l *Ledger) inTheWay(ctx context.Context, tx *transaction, i Intent) error 
 
 // TurnAway remembers that an authorization that ends at until (Unix seconds)
 // was turned away because of the intent: it, and what its payer signed before,
-// gets the intent's answer if that is charged. It returns the intent as it
-// stands now. Errors: ErrNoIntent.
+// gets the intent's answer if that is charged. Whoever is turned away by an open
+// one is in doubt about it. It returns the intent as it stands now. Errors:
+// ErrNoIntent.
 func (l *Ledger) TurnAway(ctx context.Context, key IntentKey, until int64) (now Intent, err error) {
 	err = l.changeIntent(ctx, key, func(i *Intent) error {
 		i.TurnedUntil = max(i.TurnedUntil, until)
+		i.Doubt = i.Doubt || i.State == IntentSettling
 		now = *i
 		return nil
 	})

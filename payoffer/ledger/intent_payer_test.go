@@ -118,6 +118,70 @@ func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
 	})
 }
 
+func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+		require.NoError(t, l.TellIntent(ctx, key, true))
+		clock.unix += 250
+		requireInTheWay(t, l, "0x01", next("0x02", 1_299, ""))
+		requireInTheWay(t, l, "", next("0x02", 1_299, "a-purchase-of-its-own"))
+		requireInTheWay(t, l, "", next("0x02", 1_300, ""))
+		requireConsistent(t, l)
+	})
+}
+
+func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx := t.Context()
+		for _, nonce := range []string{"0x01", "0x02"} {
+			since, err := l.Since(ctx, testIntent("0xaa", "").Offer, "0xAA")
+			require.NoError(t, err)
+			first := next(nonce, 1_300, "")
+			require.NoError(t, l.InsertIntent(ctx, first))
+			require.NoError(t, l.SettleIntent(ctx, first.IntentKey, nonce, nil, EvidenceChain))
+			require.NoError(t, l.TellIntent(ctx, first.IntentKey, true))
+
+			besides := next("0x03", 1_300, "")
+			besides.Since = since
+			requireInTheWay(t, l, nonce, besides)
+			besides.PaymentID = "a-purchase-of-its-own"
+			requireInTheWay(t, l, "", besides)
+			besides.PaymentID, besides.From = "", "0xbb"
+			requireInTheWay(t, l, "", besides)
+			after := next("0x03", 1_300, "")
+			after.Since, err = l.Since(ctx, first.Offer, first.From)
+			require.NoError(t, err)
+			requireInTheWay(t, l, "", after)
+		}
+		requireConsistent(t, l)
+	})
+}
+
+func TestWhoeverIsTurnedAwayIsInDoubt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
+		now, err := l.TurnAway(ctx, key, 1_400)
+		require.NoError(t, err)
+		require.True(t, now.Doubt)
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+		require.NoError(t, l.TellIntent(ctx, key, true))
+		clock.unix += 119
+		requireInTheWay(t, l, "0x01", next("0x02", 200_000, ""))
+		now, err = l.TurnAway(ctx, key, 1_401)
+		require.NoError(t, err)
+		clock.unix++
+		requireInTheWay(t, l, "", next("0x02", 200_000, ""))
+		require.NotZero(t, now.ToldAt)
+		requireConsistent(t, l)
+	})
+}
+
 func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)

@@ -170,7 +170,7 @@ func (s *Service) newIntent(p *payment, rail *Rail, facilitator string) ledger.I
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
 		Payload: p.rebuilt(&rail.terms, *s.extensions.Load()), Requirement: rail.terms.in(p.version), Facilitator: facilitator,
 		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
-		Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
+		Since: p.since, Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // whose 200 is just being written is waited for: a payer who has read it may be
 // quicker than the note of it.
 func (s *Service) before(ctx context.Context, p *payment, rail *Rail) (other ledger.Intent, found bool, err error) {
-	if !p.proven {
-		return ledger.Intent{}, false, nil
+	if p.since, err = s.Ledger.Since(ctx, s.Offer.ID, p.authorization.From); err != nil || !p.proven {
+		return ledger.Intent{}, false, err
 	}
 	i := s.newIntent(p, rail, "")
 	other, found, err = s.Ledger.InTheWay(ctx, i)

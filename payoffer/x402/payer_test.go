@@ -142,6 +142,42 @@ func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
 	}
 }
 
+// Two tries of one client may be under way together, and the first may be
+// charged and told before the other one is verified.
+func TestWhatCameBeforeAChargeIsNotChargedBesides(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		settlesOn(f, chain, b)
+		f.Script(verifyCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}, payoffertest.FacilitatorReply{})
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		slow := make(chan Outcome)
+		go func() { slow <- s.pay(a.v2(t)) }()
+		f.Await(verifyCall, 1)
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+		f.Release()
+		requireChargedBy(t, b, <-slow)
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
+// What a client left because nobody could take it may arrive again, from a proxy
+// or from whoever has read it.
+func TestWhatWasLeftForAnotherPaymentIsNotChargedBesides(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 500}, payoffertest.FacilitatorReply{})
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		require.Equal(t, Unavailable, s.pay(a.v2(t)).Status)
+		time.Sleep(time.Second)
+		b := signed(2)
+		settlesOn(f, chain, b)
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+		time.Sleep(3 * time.Minute)
+		requireChargedBy(t, b, s.pay(a.v2(t)))
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
 // What was turned away is a payment of its own once the first certainly was not
 // charged.
 func TestWhatWasTurnedAwayIsTakenOnceTheFirstWasNotCharged(t *testing.T) {

@@ -31,6 +31,8 @@ type payment struct {
 	signature     []byte
 	// proven says that the signature was found to be the payer's, by check.
 	proven bool
+	// since is the ledger's Since of the payer when the request came.
+	since int64
 	// paymentID is the payment-identifier extension, or empty.
 	paymentID string
 }

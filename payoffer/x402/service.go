@@ -61,6 +61,7 @@ type Ledger interface {
 	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
 	AdoptIntent(ctx context.Context, i ledger.Intent, s ledger.Sighting) error
+	Since(ctx context.Context, offer, payer string) (int64, error)
 	InTheWay(ctx context.Context, i ledger.Intent) (ledger.Intent, bool, error)
 	TurnAway(ctx context.Context, key ledger.IntentKey, until int64) (ledger.Intent, error)
 	DoubtIntent(ctx context.Context, key ledger.IntentKey) error
