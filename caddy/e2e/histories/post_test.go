@@ -7,12 +7,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// What a transport does with an answer: it prepares Pay, and says when the answer was written.
-var (
-	withWritten = func(ctx context.Context) context.Context { return ctx }
-	written     = func(context.Context) {}
-)
-
 // fate is what becomes of a request: its connection is cut after a time, or while the answer is written.
 type fate struct {
 	leaves time.Duration // 0 is never
@@ -34,13 +28,11 @@ func (w *world) post(p *payment, payload []byte, who string, buyer bool, f fate)
 	if f.leaves > 0 {
 		defer time.AfterFunc(f.leaves, cancel).Stop()
 	}
-	ctx = withWritten(ctx)
+	ctx = x402.WithWritten(ctx)
 	w.model.note("%s sends %s", who, p.name)
 	o = shop.service.Pay(ctx, x402.Attempt{Payload: payload, Client: who})
 	arrived = ctx.Err() == nil && !f.loses
 	w.model.answered(p, o, who, buyer, arrived)
-	if arrived {
-		written(ctx)
-	}
+	x402.Written(ctx, arrived)
 	return o, arrived
 }

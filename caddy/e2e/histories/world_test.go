@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -216,12 +217,12 @@ func (w *world) crash(down time.Duration) {
 // awaitDecided waits until nothing is open and nothing only claimed.
 func (w *world) awaitDecided() {
 	for range 1000 {
-		p := w.current()
-		open, err := p.book.OpenIntents(context.Background(), w.offer, 0, 1)
+		totals, err := w.current().book.Totals(context.Background(), w.offer)
 		require.NoError(w.t, err)
-		claimed, err := p.book.SettledUnproven(context.Background(), w.offer, 0, 1)
-		require.NoError(w.t, err)
-		if len(open) == 0 && len(claimed) == 0 {
+		undecided := func(t ledger.Total) bool {
+			return t.Count > 0 && (t.Status == ledger.StatusSettling || t.Status == ledger.StatusClaimed)
+		}
+		if !slices.ContainsFunc(totals, undecided) {
 			return
 		}
 		time.Sleep(10 * time.Second)
