@@ -80,7 +80,7 @@ func TestNobodyHoldsAConnectionByASlowBody(t *testing.T) {
 				assert.NoError(t, err)
 				assert.Equal(t, protocol, answer.Proto)
 				assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode, "%s %s: %s", protocol, target, said)
-				assert.Contains(t, string(said), "no payment was ")
+				assert.Regexp(t, "no payment was sent|nothing was recorded", string(said))
 			})
 		}
 	}
