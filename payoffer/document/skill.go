@@ -100,10 +100,13 @@ The answer says what to do:
 - 200: paid. Keep the body and PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version
   1), which name the transaction. Do not pay again.
 - 400: the payment could not be read, and was not sent. Mend the header.
-- 402 to a request with a payment: it was refused, and "error" says why. Nothing
-  was charged by this request.
-- 409: this authorization or payment identifier is in use with other contents.
-  Send the first payment again, unchanged.
+  "authorization" is the nonce of the one that was charged: that of an earlier
+  payment of the same payer where this one was signed anew in its place.
+- 402 to a request with a payment: it was refused and not charged, and "error"
+  says why.
+- 409: it was not sent. An earlier payment of the payer is open, whose nonce is
+  "intent", or has the same authorization or identifier: send that one again,
+  unchanged. Or it cannot be known whether it was charged: tell the person.
 - 429: too many attempts. Wait the seconds of Retry-After, then send the same
   payment again.
 - 503: not known yet. It is neither a refusal nor a receipt, and the money may
