@@ -206,7 +206,11 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 		if i.Owner != owner && i.LeaseUntil > l.now().Unix() {
 			return errLeaseHeld
 		}
-		i.Owner, i.LeaseUntil, i.lookAt = owner, lease, max(lease, l.now().Unix())+untilLook(i.CreatedAt, l.now(), longestOpen)
+		i.Owner, i.LeaseUntil = owner, lease
+		if now := l.now(); lease <= now.Unix() {
+			// Whoever is killed at work leaves it to be looked at when the lease ends.
+			i.lookAt = now.Unix() + untilLook(i.CreatedAt, now, longestOpen)
+		}
 		if transaction != "" {
 			i.Transaction = transaction
 		}

@@ -31,8 +31,11 @@ func TestOpenIntentsAreLookedAtAgain(t *testing.T) {
 		key := testIntent("0xa", "0x01").IntentKey
 		require.NoError(t, l.NoteIntent(ctx, key, "me", clock.unix+20, "", ""))
 		require.NoError(t, l.NoteIntent(ctx, key, "me", clock.unix, "", "timeout"))
-		clock.unix += 6
-		require.Equal(t, []string{"0xb", "0xc"}, due(0, 10), "an eighth of its age has not passed")
+		require.NoError(t, l.NoteIntent(ctx, testIntent("0xb", "0x01").IntentKey, "me", clock.unix+5, "", ""))
+		clock.unix += 4
+		require.Equal(t, []string{"0xc"}, due(0, 10), "the lease of one runs")
+		clock.unix += 2
+		require.Equal(t, []string{"0xb", "0xc"}, due(0, 10), "who had the lease was killed, and an eighth of its age has not passed")
 		clock.unix++
 		require.Equal(t, []string{"0xb", "0xc", "0xa"}, due(0, 10), "the longest waiting first")
 		clock.unix += 1_000_000
