@@ -3,6 +3,7 @@ package x402
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
@@ -11,6 +12,11 @@ import (
 // The payments of one payer are therefore looked at together: while one is not
 // decided no other is sent, and one that was charged answers for the others
 // until its payer was told.
+
+// tellWait is how long the note that an answer was written is waited for: a
+// stranger may ask for the 200 of what the chain has made public, and not read
+// it.
+const tellWait = 2 * time.Second
 
 // before finds the payment that is in the way of a new one whose signature was
 // proven here. A stranger learns nothing from a signature that nobody made. One
@@ -25,6 +31,7 @@ func (s *Service) before(ctx context.Context, p *payment, rail *Rail) (other led
 	if noted, telling := s.telling.Load(other.IntentKey); found && telling {
 		select {
 		case <-noted.(chan struct{}):
+		case <-time.After(tellWait):
 		case <-ctx.Done():
 		}
 		return s.Ledger.InTheWay(ctx, i)

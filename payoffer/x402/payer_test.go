@@ -178,6 +178,21 @@ func TestWhatWasLeftForAnotherPaymentIsNotChargedBesides(t *testing.T) {
 	})
 }
 
+// A stranger may ask for the 200 of what is public on the chain, and not read it.
+func TestNobodyWaitsForAReaderWhoDoesNotRead(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.v2(t) })
+		s.run(20 * time.Second)
+		stranger := WithWritten(t.Context())
+		requireChargedBy(t, a, s.Pay(stranger, Attempt{Payload: a.v2(t), Client: "192.0.2.9"}))
+		start := time.Now()
+		requireChargedBy(t, a, s.pay(signed(2).v2(t)))
+		require.LessOrEqual(t, time.Since(start), tellWait)
+		Written(stranger, false)
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
 // What was turned away is a payment of its own once the first certainly was not
 // charged.
 func TestWhatWasTurnedAwayIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
