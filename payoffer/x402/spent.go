@@ -108,8 +108,9 @@ const (
 func (s *Service) became(ctx context.Context, rail *Rail, key ledger.IntentKey, validBefore int64, reading ledger.Reading) (ledger.Receipt, fate, error) {
 	since, through := rail.Chain.Covered() // before the rows are read, for it grows
 	row, found, err := s.Ledger.AuthorizationReceipt(ctx, rail.USDC.Account(), key.From, key.Nonce)
-	// It was signed to be valid for as long as the quote says.
-	signed := validBefore - maxTimeoutSeconds
+	// It was signed to be valid for as long as the quote says, by a clock that
+	// may be ahead of the chain's.
+	signed := validBefore - maxTimeoutSeconds - clockTolerance
 	switch {
 	case err != nil:
 		return row, unseen, err
@@ -119,7 +120,7 @@ func (s *Service) became(ctx context.Context, rail *Rail, key ledger.IntentKey, 
 		return row, elsewhere, nil
 	case through < reading.Block:
 		return row, unseen, nil
-	case since > signed+clockTolerance:
+	case since > signed:
 		return row, unknowable, nil
 	default:
 		return row, elsewhere, nil

@@ -97,9 +97,9 @@ func TestAUsedAuthorizationGetsWhatTheRowsSay(t *testing.T) {
 			{"a row shows it before the observer has passed its block", 42_000_000, false, true, 0, Settled, ""},
 			{"the observer has not passed its block", 42_000_000, false, false, 0, Open, reasonUsed},
 			{"another amount was paid", 1_000_000, true, true, 0, Refused, reasonElsewhere},
-			{"no row shows it", 42_000_000, true, false, 0, Refused, reasonElsewhere},
-			{"the rows began after it was signed", 42_000_000, true, false, 61, Conflict, reasonUsed},
-			{"the rows began with it", 42_000_000, true, false, 60, Refused, reasonElsewhere},
+			{"no row shows it", 42_000_000, true, false, -3600, Refused, reasonElsewhere},
+			{"the rows may have begun after it was signed", 42_000_000, true, false, -59, Conflict, reasonUsed},
+			{"the rows began before it, by whatever clock", 42_000_000, true, false, -60, Refused, reasonElsewhere},
 		} {
 			bubble(t, c.name+", used "+verified, func(t *testing.T) {
 				f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
