@@ -302,7 +302,7 @@ func TestABuyerInDoubtIsNotChargedOnAnotherChain(t *testing.T) {
 	till, other := sepolia.till(), celo.till()
 	here := openShop(sepolia, sepolia.payee(), unlimited,
 		rail{"base-sepolia", sepolia.chain.URL, []string{till.URL()}}, rail{"celo", celo.chain.URL, []string{other.URL()}})
-	there := &shop{market: celo, payee: here.payee, url: here.url}
+	there := &shop{market: celo, payee: here.payee, url: here.url, client: here.client}
 	first := here.sign(here.buyer())
 	celo.fund(first.buyer)
 	celo.eventually("the buyer has money there", func() bool { return celo.funded(chain.Address(first.buyer)) })

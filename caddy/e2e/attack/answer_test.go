@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -150,7 +149,7 @@ func (s *shop) byAgent(ctx context.Context, method string, params object) answer
 	return a
 }
 
-// post sends a request on a connection of its own.
+// post sends a request.
 func (s *shop) post(ctx context.Context, path string, body any, header map[string]string) (*http.Response, string, error) {
 	var data []byte
 	if body != nil {
@@ -163,8 +162,7 @@ func (s *shop) post(ctx context.Context, path string, body any, header map[strin
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Minute}
-	response, err := client.Do(request)
+	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, "", err
 	}

@@ -31,6 +31,8 @@ type shop struct {
 	url, path, config string
 	chains            int // that are read
 	process           *server.Process
+	// client keeps its connections: a buyer who hangs up is in doubt.
+	client *http.Client
 }
 
 const caddyfile = `{
@@ -91,6 +93,8 @@ func openShop(m *market, payee common.Address, limit string, rails ...rail) *sho
 func (s *shop) open() {
 	s.Helper()
 	s.process = server.Start(s, s.url, s.config)
+	s.client = &http.Client{Transport: new(http.Transport), Timeout: 2 * time.Minute}
+	s.Cleanup(s.client.CloseIdleConnections)
 	// Caddy may open the port before the ledger.
 	s.eventually("the chains are read", func() bool {
 		report, err := s.received()
@@ -115,7 +119,7 @@ type railReport struct {
 
 // received asks for the report of what was received.
 func (s *shop) received() (report struct{ Rails []railReport }, err error) {
-	answer, err := http.Get(s.url + "/v1/received")
+	answer, err := s.client.Get(s.url + "/v1/received")
 	if err != nil {
 		return report, err
 	}
