@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/assert"
@@ -19,26 +17,22 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// pause is between two payments of a client that signs anew.
-const pause = 500 * time.Millisecond
-
-// requireEachBuysOnce has buyers with the official client sign anew until they get a 200, and requires that each was charged
-// once, by the transaction that the 200 names, and was never told otherwise.
-func (s *shop) requireEachBuysOnce(client, url string, count int) {
+// requireEachBuysOnce has buyers with an official client sign anew until they get a 200, and requires that each was charged
+// once, by the transaction that the 200 names, and was never asked to sign another.
+func (s *shop) requireEachBuysOnce(client node.Buyer, url string, count int) {
 	s.Helper()
-	var shoppers []node.Shopper
-	for n := range count {
-		shoppers = append(shoppers, node.Shopper{Key: s.buyer(), Address: "198.51.100." + strconv.Itoa(1+n)})
+	var purchases []node.Purchase
+	for range count {
+		purchases = append(purchases, node.Purchase{URL: url + "/v1/sponsor", Key: s.buyer(), Client: client})
 	}
-	for n, tries := range node.Shop(s, client, url+"/v1/sponsor", pause, patience, shoppers...) {
-		charges := s.charges(s.payee, shoppers[n].Key)
-		assert.Len(s, charges, 1, "buyer %d was charged %d times for one purchase, in %d tries", n, len(charges), len(tries))
-		last := tries[len(tries)-1]
-		if assert.Equal(s, http.StatusOK, last.Status, last.Text) && assert.NotEmpty(s, charges) {
-			assert.Equal(s, charges[0], last.Payment.Transaction, "the 200 names the charge")
+	for n, bought := range node.Retry(s, purchases, patience) {
+		charges := s.charges(s.payee, purchases[n].Key)
+		assert.Len(s, charges, 1, "buyer %d was charged %d times for one purchase: %v", n, len(charges), bought.Answers)
+		if assert.Equal(s, http.StatusOK, bought.Status, bought.Body) && assert.NotEmpty(s, charges) {
+			assert.Equal(s, charges[0], bought.Payment.Transaction, "the 200 names the charge")
 		}
-		for _, try := range tries {
-			assert.NotEqual(s, http.StatusPaymentRequired, try.Status, "buyer %d is asked to sign again: %s", n, try.Text)
+		for i, status := range bought.Answers {
+			assert.NotEqual(s, http.StatusPaymentRequired, status, "buyer %d is asked to sign again: %s", n, bought.Texts[i])
 		}
 	}
 }
@@ -63,7 +57,7 @@ func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
 		}
 		return false
 	})
-	s.requireEachBuysOnce("v2", between, buyers)
+	s.requireEachBuysOnce(node.BuyerV2, between, buyers)
 }
 
 // The facilitator settles each buyer's first payment while it verifies it, and refuses it; so it would with all others.
@@ -74,7 +68,7 @@ func TestClientsThatSignAnewBuyOnceThoughTheFacilitatorSettlesAndRefuses(t *test
 	m := openMarket(t, chain.BaseSepolia, buyers)
 	rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed")
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
-	s.requireEachBuysOnce("v2", s.url, buyers)
+	s.requireEachBuysOnce(node.BuyerV2, s.url, buyers)
 }
 
 // faults are what a facilitator may do with the first order to settle of a buyer.
@@ -105,7 +99,7 @@ func TestClientsThatSignAnewBuyOnceWhateverTheFacilitatorDoes(t *testing.T) {
 	facilitator.OnBroadcast(m.settle)
 	facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
-	s.requireEachBuysOnce("v1", s.url, len(faults))
+	s.requireEachBuysOnce(node.BuyerV1, s.url, len(faults))
 }
 
 // till is a facilitator whose chain refuses the payments of some for a while, as one does that is congested: nobody knows

@@ -31,7 +31,7 @@ func TestForgedPaymentsDoNotShutTheRail(t *testing.T) {
 	m := openMarket(t, chain.BaseSepolia, honest)
 	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
 	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
-	s.requireAllPay(s.storm(forgeries, func(payment) {}), "v2")
+	s.requireAllPay(s.storm(forgeries, func(payment) {}), node.BuyerV2)
 }
 
 // The same against a rail that has a second facilitator to fall back on.
@@ -42,7 +42,7 @@ func TestForgedPaymentsDoNotShutARailWithTwoFacilitators(t *testing.T) {
 	first := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
 	second := node.StartFacilitator(t, m.chain.URL, m.chain.Payer)
 	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{first, second}})
-	s.requireAllPay(s.storm(forgeries, func(payment) {}), "v1")
+	s.requireAllPay(s.storm(forgeries, func(payment) {}), node.BuyerV1)
 }
 
 // Somebody without money has found payments, well formed and well signed, over which the facilitator broods for ever.
@@ -69,7 +69,7 @@ func TestPaymentsThatHangTheFacilitatorDoNotShutTheRail(t *testing.T) {
 		mark(p)
 		attack.work.Go(func() { s.forge(attack, 2, p, "192.0.2."+strconv.Itoa(n)) })
 	}
-	s.requireAllPay(attack, "v2")
+	s.requireAllPay(attack, node.BuyerV2)
 }
 
 // Somebody without money goes on and on from one address, while the facilitator has trouble. That has an end like all attempts.
@@ -146,25 +146,27 @@ func wallet(p *payment) {
 
 // requireAllPay has honest buyers come while an attack goes on, each from an address of its own. Each is charged once, by the
 // first payment that the official client signs.
-func (s *shop) requireAllPay(attack *storm, client string) {
+func (s *shop) requireAllPay(attack *storm, client node.Buyer) {
 	s.Helper()
 	before, begin := attack.answered.Load(), time.Now()
-	var shoppers []node.Shopper
+	var purchases []node.Purchase
 	for n := range honest {
-		shoppers = append(shoppers, node.Shopper{Key: s.buyer(), Address: "198.51.100." + strconv.Itoa(1+n)})
+		purchases = append(purchases, node.Purchase{
+			URL: s.url + "/v1/sponsor", Key: s.buyer(), Client: client, Address: "198.51.100." + strconv.Itoa(1+n),
+		})
 	}
-	all := node.Shop(s, client, s.url+"/v1/sponsor", 0, 0, shoppers...)
+	all := node.Retry(s, purchases, 0)
 	took, forged := time.Since(begin), attack.answered.Load()-before
 	attack.stop()
 	attack.work.Wait()
 
 	paid := 0
-	for n, tries := range all {
-		if answer := tries[0]; answer.Status == http.StatusOK {
+	for n, bought := range all {
+		if bought.Status == http.StatusOK {
 			paid++
-			assert.Equal(s, []common.Hash{answer.Payment.Transaction}, s.charges(s.payee, shoppers[n].Key))
+			assert.Equal(s, []common.Hash{bought.Payment.Transaction}, s.charges(s.payee, purchases[n].Key))
 		} else {
-			assert.Failf(s, "not paid", "buyer %d: %d %s", n, answer.Status, answer.Text)
+			assert.Failf(s, "not paid", "buyer %d: %d %s", n, bought.Status, bought.Body)
 		}
 	}
 	s.Logf("of %d buyers %d paid in %v, while %d forged payments were answered", honest, paid, took.Round(time.Second), forged)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
@@ -15,22 +16,30 @@ import (
 type Purchase struct {
 	URL string
 	Key *ecdsa.PrivateKey
+	// Client is BuyerV2 unless it is set.
+	Client Buyer
+	// Address is the IP address from which a proxy in front says that the buyer comes, if any.
+	Address string
 }
 
 // MarshalJSON writes the purchase as retry.mjs reads it.
 func (p Purchase) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{"url": p.URL, "key": privateKey(p.Key)})
+	return json.Marshal(map[string]string{
+		"url": p.URL, "key": privateKey(p.Key), "client": string(cmp.Or(p.Client, BuyerV2)), "address": p.Address,
+	})
 }
 
 // Bought is how a Purchase ended.
 type Bought struct {
 	Answer
-	// Answers are the statuses of all answers, 0 for a connection that broke.
+	// Answers are the statuses of all answers, 0 for a connection that broke, and Texts all that they say: the body and,
+	// decoded, the headers that speak of the payment.
 	Answers []int
+	Texts   []string
 }
 
-// Retry makes purchases at the same time with the official client of version 2, each in a loop that signs anew at every
-// try, until the answer is a 200 or the buyer gives up.
+// Retry makes purchases at the same time with the official clients, each in a loop that signs anew at every try, until the
+// answer is a 200 or the buyer gives up: after one try when giveUp is 0.
 func Retry(t testing.TB, purchases []Purchase, giveUp time.Duration) []Bought {
 	t.Helper()
 	list, err := json.Marshal(purchases)
