@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
@@ -22,6 +23,10 @@ const (
 // clockTolerance is how far, in seconds, the clocks of payers and of the chain
 // may differ from each other.
 const clockTolerance = 60
+
+// blockSoon is when what was sent to a chain is in a block; most networks take
+// two seconds.
+const blockSoon = 3 * time.Second
 
 // nothingCharged is said of a payment only where the chain has said it.
 const nothingCharged = " Nothing was charged."
@@ -170,7 +175,8 @@ func (s *Service) suspend(ctx context.Context, p *payment, rail *Rail, reason st
 }
 
 // declined answers a payment that a facilitator does not accept. Its word is
-// not enough: it may have been used, and the chain says so.
+// not enough: it may have been used, and the chain says so. Where the chain does
+// not explain the word, what the facilitator sent may be on its way to a block.
 func (s *Service) declined(ctx context.Context, p *payment, rail *Rail, said refusal) Outcome {
 	if rail.Chain == nil {
 		if said.mentions(wordsUsed) || said.mentions(wordsLate) {
@@ -179,6 +185,13 @@ func (s *Service) declined(ctx context.Context, p *payment, rail *Rail, said ref
 		return p.outcome(Refused, said.reason, said.detail)
 	}
 	reading, err := rail.Chain.Read(ctx, p.key())
+	if err == nil && !reading.Used && p.proven && reading.Funds >= rail.amount() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(blockSoon):
+		}
+		reading, err = rail.Chain.Read(ctx, p.key())
+	}
 	switch {
 	case err != nil:
 		return s.suspend(ctx, p, rail, reasonChain)

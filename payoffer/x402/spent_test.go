@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -208,6 +209,41 @@ func TestARefusalWaitsForTheChain(t *testing.T) {
 		require.Equal(t, Refused, got.Status)
 		require.Equal(t, "blocked", got.Reason)
 		require.True(t, saysNothingCharged(got), "the chain says so")
+	})
+}
+
+// A facilitator sends the transaction while it verifies, and says no before it is in a block.
+func TestAPaymentThatIsOnItsWayToABlockIsNotRefused(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "blocked"})
+		var s *shop
+		duringVerify := func() {
+			go func() {
+				time.Sleep(2 * time.Second)
+				chain.Transfer(b.key(), someTransaction, 42_000_000, false)
+				sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+				assert.NoError(t, err)
+				_, err = s.book.Record(t.Context(), nil, sighting)
+				assert.NoError(t, err)
+			}()
+		}
+		s = newShop(t, setup{made: hooked(t, f, &duringVerify), chain: chain})
+		got := s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status, got.Detail)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+	})
+}
+
+// Where the chain explains the refusal, its buyer need not wait.
+func TestAPayerWithoutMoneyIsRefusedAtOnce(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_insufficient_balance"})
+		chain.Fund(b.auth.From, 41_999_999)
+		s, begin := newShop(t, setup{facilitators: one(f), chain: chain}), time.Now()
+		require.Equal(t, Refused, s.pay(b.v2(t)).Status)
+		require.Zero(t, time.Since(begin))
 	})
 }
 
