@@ -60,15 +60,19 @@ func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
 	s.requireEachBuysOnce(node.BuyerV2, between, buyers)
 }
 
-// The facilitator settles each buyer's first payment while it verifies it, and refuses it; so it would with all others.
+// The facilitator settles each buyer's payment while it verifies it, and refuses it: when it is in a block, or before.
 func TestClientsThatSignAnewBuyOnceThoughTheFacilitatorSettlesAndRefuses(t *testing.T) {
-	t.Parallel()
-	lab.RequireNode(t)
-	const buyers = 2
-	m := openMarket(t, chain.BaseSepolia, buyers)
-	rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed")
-	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
-	s.requireEachBuysOnce(node.BuyerV2, s.url, buyers)
+	for name, wait := range map[string]bool{"when it is in a block": true, "before it is in a block": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab.RequireNode(t)
+			const buyers = 2
+			m := openMarket(t, chain.BaseSepolia, buyers)
+			rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed", wait)
+			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
+			s.requireEachBuysOnce(node.BuyerV2, s.url, buyers)
+		})
+	}
 }
 
 // faults are what a facilitator may do with the first order to settle of a buyer.

@@ -293,7 +293,7 @@ func requireInTheWay(t *testing.T, name string, a answer, open payment) {
 func TestAFacilitatorThatSettlesWhileItVerifiesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	m := openMarket(t, chain.BaseSepolia, 2)
-	rogue := m.rogue("invalid_exact_evm_nonce_already_used")
+	rogue := m.rogue("invalid_exact_evm_nonce_already_used", true)
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
 	p := s.sign(s.buyer())
 	answers := s.follow(p, decided)
@@ -307,15 +307,25 @@ func TestAFacilitatorThatSettlesWhileItVerifiesIsNotBelieved(t *testing.T) {
 	require.Len(t, blind.charges(blind.payee, p.buyer), 1)
 }
 
-// rogue is a facilitator that settles whatever it is asked to verify, and refuses it for a reason.
-func (m *market) rogue(reason string) string {
+// rogue is a facilitator that settles whatever it is asked to verify, and refuses it for a reason, when it is in a block if it
+// waits for that.
+func (m *market) rogue(reason string, wait bool) string {
 	facilitator := payoffertest.NewFacilitator(m)
+	var work sync.WaitGroup
+	m.Cleanup(work.Wait)
 	return m.proxy(facilitator.URL(), func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		if r.URL.Path != payoffertest.CallVerify {
 			return false
 		}
 		p := readPayment(body)
-		_, _ = m.settle(p) // what is unfit for the chain is refused truly
+		settled := make(chan struct{})
+		work.Go(func() {
+			_, _ = m.settle(p) // what is unfit for the chain is refused truly
+			close(settled)
+		})
+		if wait {
+			<-settled
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(m.encode(object{"isValid": false, "invalidReason": reason, "payer": p.From}))
 		return true
