@@ -144,8 +144,9 @@ func wallet(p *payment) {
 		word(65) + p.signature.(hexutil.Bytes).String()[2:] + strings.Repeat("0", 62) + suffix
 }
 
-// requireAllPay has honest buyers come while an attack goes on, each from an address of its own. Each is charged once, by the
-// first payment that the official client signs.
+// requireAllPay has honest buyers come while an attack goes on, each from an address of its own, with an official client that
+// signs anew until it has its 200: a busy machine may be too slow for the first try of some, but not of all. Each is charged
+// once.
 func (s *shop) requireAllPay(attack *storm, client node.Buyer) {
 	s.Helper()
 	before, begin := attack.answered.Load(), time.Now()
@@ -155,22 +156,27 @@ func (s *shop) requireAllPay(attack *storm, client node.Buyer) {
 			URL: s.url + "/v1/sponsor", Key: s.buyer(), Client: client, Address: "198.51.100." + strconv.Itoa(1+n),
 		})
 	}
-	all := node.Retry(s, purchases, 0)
+	all := node.Retry(s, purchases, patience)
 	took, forged := time.Since(begin), attack.answered.Load()-before
 	attack.stop()
 	attack.work.Wait()
 
-	paid := 0
+	paid, atOnce := 0, 0
 	for n, bought := range all {
-		if bought.Status == http.StatusOK {
-			paid++
-			assert.Equal(s, []common.Hash{bought.Payment.Transaction}, s.charges(s.payee, purchases[n].Key))
-		} else {
-			assert.Failf(s, "not paid", "buyer %d: %d %s", n, bought.Status, bought.Body)
+		if bought.Status != http.StatusOK {
+			assert.Failf(s, "not paid", "buyer %d: %v %s", n, bought.Answers, bought.Body)
+			continue
 		}
+		paid++
+		if len(bought.Answers) == 1 {
+			atOnce++
+		}
+		assert.Equal(s, []common.Hash{bought.Payment.Transaction}, s.charges(s.payee, purchases[n].Key))
 	}
-	s.Logf("of %d buyers %d paid in %v, while %d forged payments were answered", honest, paid, took.Round(time.Second), forged)
+	s.Logf("of %d buyers %d paid in %v, %d of them at once, while %d forged payments were answered",
+		honest, paid, took.Round(time.Second), atOnce, forged)
 	require.Equal(s, honest, paid)
+	require.NotZero(s, atOnce)
 	require.Len(s, s.chain.TransfersTo(s, s.payee), honest)
 	require.Zero(s, attack.paid.Load(), "a forged payment was taken")
 }

@@ -39,7 +39,7 @@ type Bought struct {
 }
 
 // Retry makes purchases at the same time with the official clients, each in a loop that signs anew at every try, until the
-// answer is a 200 or the buyer gives up: after one try when giveUp is 0.
+// answer is a 200 or the buyer gives up.
 func Retry(t testing.TB, purchases []Purchase, giveUp time.Duration) []Bought {
 	t.Helper()
 	list, err := json.Marshal(purchases)

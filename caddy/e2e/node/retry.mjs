@@ -1,7 +1,7 @@
 // Buyers with an official client, each in a loop that calls it until an answer is a 200. The client signs anew at every
 // call. Environment: PURCHASES, a JSON array of {"url", "key", "client", "address"}: 0x and 64 hexadecimal digits, the name of
 // a buyer's script, and the IP address from which a proxy would say that the buyer comes, or ""; made at the same time. And
-// SECONDS, after which a buyer gives up; with 0 there is one call. Prints one line: an array of {"status", "body", "payment",
+// SECONDS, after which a buyer gives up. Prints one line: an array of {"status", "body", "payment",
 // "answers", "texts"}: the last answer as pay.mjs has it, the statuses of all, 0 for a connection that broke, and all that
 // they say: the body and, decoded, the headers that speak of the payment.
 import { ExactEvmScheme } from "@x402/evm/exact/client";
