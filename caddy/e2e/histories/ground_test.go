@@ -92,7 +92,7 @@ func (g *ground) broadcast(now int64, s payoffertest.Settlement) (hash common.Ha
 		if err = packed; err != nil {
 			return
 		}
-		if late := time.Duration(now-g.chain.Time()) * time.Second; late > 0 && g.chain.Pending(g.t) == 0 {
+		if late := time.Duration(now-g.chain.Time()) * time.Second; g.chain.Pending(g.t) == 0 && late > 0 {
 			g.chain.Elapse(g.t, late)
 		}
 		if err = g.chain.Try(g.chain.USDC, call); err == nil {

@@ -70,6 +70,7 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 	t.Parallel()
 	lab.RequireNode(t)
 	c := chain.Start(t)
+	c.Pause() // while the buyers get their money
 	var stalls []*stall
 	for call, faults := range map[string][]payoffertest.FacilitatorReply{
 		payoffertest.CallVerify: script{}.verifyFaults(), payoffertest.CallSettle: script{}.settleFaults(),
@@ -78,7 +79,8 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 			stalls = append(stalls, openStall(t, c, call, fault))
 		}
 	}
-	c.Mine(t, 1) // the buyers have their money
+	c.Mine(t, 1)
+	c.Resume()
 
 	config, ports := head, map[string]bool{}
 	var purchases []node.Purchase
@@ -129,6 +131,7 @@ func openStall(t *testing.T, c *chain.Chain, call string, fault payoffertest.Fac
 		}
 		sending.Lock()
 		defer sending.Unlock()
+		c.Pending(t) // counts what was sent before
 		if err := c.Try(c.USDC, data); err != nil {
 			return "", err
 		}
@@ -136,8 +139,7 @@ func openStall(t *testing.T, c *chain.Chain, call string, fault payoffertest.Fac
 		return hash.Hex(), err
 	})
 	gift := chain.NewAuthorization(t, chain.Wallet, chain.Address(buyer), 10*price)
-	sending.Lock()
-	defer sending.Unlock()
+	c.Pending(t) // counts what was sent before
 	_, err = c.Send(c.USDC, gift.Call(t, []byte("whatever the wallet takes")))
 	require.NoError(t, err)
 	return s
