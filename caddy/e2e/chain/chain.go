@@ -169,7 +169,7 @@ func (c *Chain) genesis() *core.Genesis {
 		c.USDC:                 {Code: contracts.USDC(), Storage: balances},
 		Multicall3:             {Code: contracts.Multicall3()},
 		Wallet:                 {Code: walletCode},
-		Address(c.Facilitator): {Balance: big.NewInt(params.Ether)},
+		Address(c.Facilitator): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1000))}, // for thousands of buyers
 		Address(c.Payer):       {Balance: big.NewInt(params.Ether)},
 	})
 	return &core.Genesis{Config: &config, GasLimit: ethconfig.Defaults.Miner.GasCeil, Alloc: alloc}
