@@ -32,6 +32,24 @@ func TestLeasesOfAnEndedProcess(t *testing.T) {
 	})
 }
 
+// TestAnIntentOfAnEndedProcessIsLookedAtSoon: the lease that its last look took
+// says nothing of the next one.
+func TestAnIntentOfAnEndedProcessIsLookedAtSoon(t *testing.T) {
+	where := sqliteTests.create(t)
+	l, clock := sqliteTests.ledgerAt(t, where)
+	intent := testIntent("0xaa", "0x01")
+	require.NoError(t, l.InsertIntent(t.Context(), intent))
+	clock.unix += 60
+	require.NoError(t, l.NoteIntent(t.Context(), intent.IntentKey, "ended", clock.unix+110, "", ""))
+	require.NoError(t, l.Close())
+
+	l, next := sqliteTests.ledgerAt(t, where)
+	next.unix = clock.unix + 7
+	due, err := l.DueOpen(t.Context(), testOffer, testAccount, 0, 10)
+	require.NoError(t, err)
+	require.Len(t, due, 1)
+}
+
 func TestMovedIntentKeepsEverythingButItsFacilitator(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
