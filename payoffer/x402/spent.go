@@ -227,15 +227,14 @@ func (p *payment) unknowable(reason string) Outcome {
 // resolveUnsent asks the chain again about a payment that was suspended.
 func (s *Service) resolveUnsent(ctx context.Context, rail *Rail, i ledger.Intent) {
 	reading, err := rail.Chain.Read(ctx, i.IntentKey)
-	if err == nil && !reading.Used {
-		// Nothing was sent and nothing happened: it can come again.
-		if err := s.Ledger.WithdrawIntent(ctx, i.IntentKey, s.Owner); err == nil {
-			return
-		}
-	}
 	if err == nil {
 		row, became, unread := s.became(ctx, rail, i.IntentKey, i.ValidBefore, reading)
 		switch {
+		case !reading.Used, unread == nil && became == unknowable:
+			// Nothing was sent: it can come again, to be taken or told so.
+			if err := s.Ledger.WithdrawIntent(ctx, i.IntentKey, s.Owner); err == nil {
+				return
+			}
 		case unread != nil:
 		case became == paid:
 			if sighting, found, err := rail.Chain.Prove(ctx, i.IntentKey, row.Transaction); err == nil && found {

@@ -163,6 +163,9 @@ func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
 		"which do not come to show it": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
 			chain.Cover(1, 7)
 		}, Refused, ledger.IntentRefused},
+		"which began too late": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
+			chain.Cover(time.Now().Unix()+1, 7)
+		}, Conflict, ""},
 		"which say nothing yet": {func(*testing.T, *shop, *payoffertest.Chain, *buyer) {}, Open, ledger.IntentSettling},
 		"which cannot be read": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
 			chain.Down(true)
