@@ -34,7 +34,7 @@ func (e *Endpoint) tool() *mcp.Tool {
 		"Paying costs " + amount + " US dollars and needs the approval of a person who has seen the amount and the payee."
 	if pays {
 		description += " The quote is marked as an error that says payment required, as x402 clients expect it. " +
-			"Such a client may then send the call again with a payment that the person has approved in _meta; a payment is charged once, also when it is sent again."
+			"Such a client may then send the call again with a payment that the person has approved in _meta; a payment is charged once, also when it is sent again. While its outcome is not known, send the same payment again and sign no new one."
 	}
 	return &mcp.Tool{
 		Name:         document.ToolName,

@@ -21,8 +21,8 @@ func init() {
 Works with the payment offers of a configuration.
 
 Without --config the Caddyfile in the current directory is read. Nothing is
-started, opened or called by check, qr and site. verify needs no configuration
-and asks the domain that signed; the other commands ask the admin API of the
+started or opened by check, qr and site; check asks upstreams for the time.
+verify needs no configuration and asks the domain that signed; the other commands ask the admin API of the
 running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),

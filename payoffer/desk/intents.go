@@ -134,7 +134,7 @@ func (o IntentOutcome) key() (ledger.IntentKey, error) {
 		err = refuse(Invalid, "from and nonce name the authorization; copy both from the list of open payments")
 	case o.Outcome != "paid" && o.Outcome != "not_paid":
 		err = refuse(Invalid, "the outcome must be paid or not_paid")
-	case o.Outcome == "paid" && !transactionHash.MatchString(o.Transaction):
+	case o.Outcome == "paid" && (!transactionHash.MatchString(o.Transaction) || strings.Trim(o.Transaction[2:], "0") == ""):
 		err = refuse(Invalid, "paid needs the hash of the transfer's transaction: 0x and 64 hexadecimal digits")
 	case o.Outcome == "not_paid" && o.Transaction != "":
 		err = refuse(Invalid, "what was not paid has no transaction; leave it out")

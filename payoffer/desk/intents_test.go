@@ -123,6 +123,9 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		"without a reason":        {func(r *IntentOutcome) { r.Reason = "" }, Invalid, "reason is missing"},
 		"without an outcome":      {func(r *IntentOutcome) { r.Outcome = "perhaps" }, Invalid, "paid or not_paid"},
 		"paid by nothing":         {func(r *IntentOutcome) { r.Outcome = "paid" }, Invalid, "64 hexadecimal digits"},
+		"paid by the zero hash": {func(r *IntentOutcome) {
+			r.Outcome, r.Transaction = "paid", "0x"+strings.Repeat("0", 64)
+		}, Invalid, "64 hexadecimal digits"},
 		"unpaid by a transaction": {func(r *IntentOutcome) { r.Transaction = "0x1" }, Invalid, "leave it out"},
 	} {
 		t.Run(name, func(t *testing.T) {

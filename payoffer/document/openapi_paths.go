@@ -78,7 +78,7 @@ func sponsorOperation(o *offer.Offer) operation {
 	op.PaymentInfo = paymentInfo(o)
 	op.Summary = "Pay by the x402 protocol; the body is ignored"
 	op.Description = "Without a payment header the answer is the quote. " +
-		"After a 503 send the identical payment again later: a new signature could pay twice."
+		"After a 503 send the identical payment again later, and after a 409 the one that it names: a new signature could pay twice."
 	op.Parameters = []object{
 		parameter("header", "PAYMENT-SIGNATURE", "The payment, x402 version 2: base64 of the JSON payload.", text),
 		parameter("header", "X-PAYMENT", "The payment, x402 version 1: base64 of the JSON payload.", text),

@@ -150,7 +150,7 @@ func claimTransaction(ctx context.Context, tx *transaction, i Intent, hash strin
 	if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
 		return err
 	}
-	_, err := intentOf(ctx, tx, `network = $1 AND tx = $2 AND tx <> '' AND id <> $3 LIMIT 1`, i.Network, hash, i.ID)
+	_, err := intentOf(ctx, tx, `network = $1 AND tx = $2 AND tx <> '' AND id <> $3 AND state <> 'refused' LIMIT 1`, i.Network, hash, i.ID)
 	switch {
 	case err == nil:
 		return ErrTransaction

@@ -22,7 +22,7 @@ func (svc *Service) clientIP(given func(*http.Request) string) func(*http.Reques
 		if isUntrustedProxy(r, address) {
 			once.Do(func() {
 				svc.logger.Warn("all buyers count as one for rate_limit, so that one of them can lock out the others: a proxy in front sends "+
-					"X-Forwarded-For and is not trusted; if it is yours, add 'servers { trusted_proxies static private_ranges }' to the global options",
+					"X-Forwarded-For and is not trusted; if it is yours, add 'servers { trusted_proxies static private_ranges }' to the global options, and trusted_proxies_strict on a line below it",
 					"proxy", address)
 			})
 		}

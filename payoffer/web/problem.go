@@ -46,7 +46,7 @@ var (
 	problemMalformed    = problemKind{http.StatusBadRequest, "malformed-payment", "The payment cannot be read"}
 	problemOpen         = problemKind{http.StatusServiceUnavailable, "open-settlement", "The outcome of the payment is not known yet"}
 	problemSettlement   = problemKind{http.StatusServiceUnavailable, "settlement-unavailable", "The payment cannot be taken now"}
-	problemConflict     = problemKind{http.StatusConflict, "payment-conflict", "The payment is in use by another one"}
+	problemConflict     = problemKind{http.StatusConflict, "payment-conflict", "The payment is not taken"}
 	problemTooManyTries = problemKind{http.StatusTooManyRequests, "too-many-attempts", "Too many payment attempts"}
 	problemUnverified   = problemKind{http.StatusForbidden, "unverified-delivery", "The delivery is not proven to come from the provider"}
 	problemDelivery     = problemKind{http.StatusBadRequest, "malformed-delivery", "The delivery cannot be read"}

@@ -115,8 +115,11 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		return o
 	case ledger.IntentRefused:
 		o := p.outcome(Refused, i.Reason, "This payment did not happen and cannot happen any more."+nothingCharged+" Sign a new one.")
-		if i.Reason == ReasonOperator {
+		switch i.Reason {
+		case ReasonOperator:
 			o.Detail = "The operator says that this payment did not happen. Sign a new one."
+		case reasonElsewhere, reasonValue:
+			o.Detail = usedElsewhere
 		}
 		o.Response = &SettleResponse{ErrorReason: i.Reason, Network: networkIn(p.version, i.Network), Payer: i.From}
 		return o

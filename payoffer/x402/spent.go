@@ -88,8 +88,7 @@ func (s *Service) spent(ctx context.Context, p *payment, rail *Rail, reading led
 	case became == unknowable:
 		return p.unknowable(reasonUsed)
 	case became == elsewhere:
-		return p.outcome(Refused, reasonElsewhere,
-			"This authorization was used or canceled, and did not pay this offer; nothing was charged by it here. Sign a new one.")
+		return p.outcome(Refused, reasonElsewhere, usedElsewhere)
 	case !p.proven:
 		// The ledger's rows are public, and whoever sends this may be anybody.
 		return p.outcome(Conflict, reasonUsed, "The chain shows that this authorization has paid this offer, in transaction "+row.Transaction+
@@ -98,6 +97,10 @@ func (s *Service) spent(ctx context.Context, p *payment, rail *Rail, reading led
 		return s.adopt(ctx, p, rail, row)
 	}
 }
+
+// usedElsewhere says what became of an authorization that paid this offer
+// nothing, or not its price.
+const usedElsewhere = "This authorization was used or canceled, and did not pay the price of this offer. Sign a new one."
 
 // fate is what the rows say of an authorization that was used.
 type fate int
