@@ -20,6 +20,9 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 		if err := l.inTheWay(ctx, tx, i); err != nil {
 			return err
 		}
+		if err := inherit(ctx, tx, &i); err != nil {
+			return err
+		}
 		if err := insertIntent(ctx, tx, &i); err != nil {
 			return err
 		}
@@ -96,11 +99,11 @@ func insertIntent(ctx context.Context, tx *transaction, i *Intent) error {
 	id, _, err := first(query(ctx, tx, scanValue[int64], `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-			tx, reason, evidence, created_at, updated_at)
-		VALUES `+placeholders(1, 26)+` RETURNING id`,
+			tx, reason, evidence, created_at, updated_at, doubt, turned_until)
+		VALUES `+placeholders(1, 28)+` RETURNING id`,
 		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Rail, i.Testnet, i.Own, i.Amount, i.USDCents,
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
-		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt))
+		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt, i.Doubt, i.TurnedUntil))
 	if err != nil {
 		return fmt.Errorf("inserting the intent: %w", err)
 	}

@@ -72,6 +72,17 @@ func (l *Ledger) inTheWay(ctx context.Context, tx *transaction, i Intent) error 
 	}
 }
 
+// inherit lets an intent answer for what was turned away because of one that
+// was not charged then, and may still be sent: its payer is in doubt about
+// whichever of them comes first.
+func inherit(ctx context.Context, tx *transaction, i *Intent) (err error) {
+	i.TurnedUntil, _, err = first(query(ctx, tx, scanValue[int64], `SELECT COALESCE(max(turned_until), 0) FROM intents
+		WHERE offer = $1 AND payer = $2 AND payment_id = $3 AND state = 'refused' AND turned_until > $4`,
+		i.Offer, i.From, i.PaymentID, i.CreatedAt))
+	i.Doubt = i.TurnedUntil > 0
+	return err
+}
+
 // TurnAway remembers that an authorization that ends at until (Unix seconds)
 // was turned away because of the intent: it, and what its payer signed before,
 // gets the intent's answer if that is charged. Whoever is turned away by an open

@@ -182,6 +182,34 @@ func TestWhoeverIsTurnedAwayIsInDoubt(t *testing.T) {
 	})
 }
 
+func TestAPaymentAnswersForWhatWasTurnedAwayBeforeIt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, refused := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_100, "")))
+		_, err := l.TurnAway(ctx, refused, 1_300)
+		require.NoError(t, err)
+		require.NoError(t, l.RefuseIntent(ctx, refused, "expired"))
+		clock.set(1_120)
+
+		first := next("0x02", 1_200, "") // one of those that were turned away
+		require.NoError(t, l.InsertIntent(ctx, first))
+		require.NoError(t, l.SettleIntent(ctx, first.IntentKey, "0x2", nil, EvidenceChain))
+		require.NoError(t, l.TellIntent(ctx, first.IntentKey, true))
+		requireInTheWay(t, l, "0x02", next("0x03", 1_420, ""))
+		requireInTheWay(t, l, "", next("0x03", 1_420, "a-purchase-of-its-own"))
+		clock.set(1_240)
+		requireInTheWay(t, l, "0x02", next("0x04", 1_300, ""))
+		requireInTheWay(t, l, "", next("0x04", 1_301, ""))
+
+		clock.set(1_300)
+		other := next("0x05", 1_600, "")
+		require.NoError(t, l.InsertIntent(ctx, other))
+		require.False(t, mustIntent(t, l, other.IntentKey).Doubt, "what was turned away has run out")
+		requireConsistent(t, l)
+	})
+}
+
 func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)

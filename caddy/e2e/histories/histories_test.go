@@ -73,7 +73,7 @@ func play(t *testing.T, g *ground, seed uint64) {
 
 // live lets everything happen, and ends when all is decided and everything was tried once more.
 func (w *world) live() {
-	for _, loop := range []func(){w.mine, w.release, w.stranger} {
+	for _, loop := range []func(){w.mine, w.release, w.rain, w.stranger} {
 		w.background.Go(loop)
 	}
 	troubled, calm := context.WithCancel(w.over)

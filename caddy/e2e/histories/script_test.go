@@ -17,6 +17,8 @@ type script struct {
 	// outages says that the chain cannot be read at times, crashes that the shop dies and reloads that it is configured
 	// anew, and forks that blocks are replaced.
 	outages, crashes, reloads, forks bool
+	// drought is how long nothing at all is settled, or 0: authorizations run out.
+	drought time.Duration
 }
 
 // mostReplies is how many replies of a facilitator are scripted.
@@ -31,6 +33,10 @@ func newScript(d *dice) script {
 	faults := []float64{0.3, 0.6, 1}[d.roll(3)]
 	s.verify = replies(d, faults/2, s.verifyFaults())
 	s.settle = replies(d, faults, s.settleFaults())
+	if d.chance(0.2) {
+		s.drought = d.between(time.Minute, 12*time.Minute)
+		s.settle = []payoffertest.FacilitatorReply{{Reason: "invalid_exact_evm_transaction_failed"}}
+	}
 	return s
 }
 

@@ -59,6 +59,14 @@ func (w *world) release() {
 	}
 }
 
+// rain ends a drought.
+func (w *world) rain() {
+	if w.script.drought > 0 && pause(w.over, w.script.drought) {
+		w.model.note("the facilitators settle again")
+		w.heal()
+	}
+}
+
 func (w *world) unblock() {
 	for _, f := range w.facilitators {
 		f.Release()
