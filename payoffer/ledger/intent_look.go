@@ -36,12 +36,13 @@ func scanDue(row scanner) (d due, err error) {
 }
 
 // DueOpen lists up to limit open intents of an account that nobody works on and
-// that are to be looked at now, the longest waiting first: those that are
-// valid after a time (Unix seconds; 0 for all). NoteIntent sets the next look.
+// that are to be looked at now: those that are valid after a time (Unix
+// seconds; 0 for all). What was sent to a facilitator comes first, the longest
+// waiting first. NoteIntent sets the next look.
 func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter int64, limit int) ([]IntentKey, error) {
 	now := l.now().Unix()
 	return keysOf(collect(ctx, l, scanDue, selectDue+`state = 'settling' AND lease_until <= $3 AND valid_before > $4
-		ORDER BY look_at, id LIMIT $5`, offer, account, now, validAfter, limit))
+		ORDER BY CASE facilitator WHEN '' THEN 1 ELSE 0 END, look_at, id LIMIT $5`, offer, account, now, validAfter, limit))
 }
 
 // TakeDueClaims lists up to limit intents of an account that only a

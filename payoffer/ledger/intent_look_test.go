@@ -25,6 +25,11 @@ func TestOpenIntentsAreLookedAtAgain(t *testing.T) {
 		clock.unix += 60
 		require.Equal(t, []string{"0xa", "0xb", "0xc"}, due(0, 10))
 		require.Equal(t, []string{"0xa"}, due(0, 1))
+		unsent := testIntent("0x9", "0x01")
+		unsent.Facilitator, unsent.LeaseUntil = "", 0
+		require.NoError(t, l.InsertIntent(ctx, unsent))
+		require.Equal(t, []string{"0xa", "0xb", "0xc", "0x9"}, due(0, 10), "what nobody was sent waits for the others")
+		require.NoError(t, l.RefuseIntent(ctx, unsent.IntentKey, "expired"))
 		require.Empty(t, due(5_000, 10), "nothing can be sent any more")
 		require.Len(t, due(4_999, 10), 3)
 

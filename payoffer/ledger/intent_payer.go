@@ -13,6 +13,10 @@ import (
 // first 200 may have gone to a stranger.
 const protection = 2 * time.Minute
 
+// quoted is how long authorizations are signed for (x402, maxTimeoutSeconds):
+// one that ends sooner than this after a charge was signed before it.
+const quoted = 5 * time.Minute
+
 // ConflictError is returned for an authorization that another payment of its
 // payer, on whatever chain, is in the way of: settling it could charge the
 // payer twice for one purchase.
@@ -40,12 +44,12 @@ func (l *Ledger) InTheWay(ctx context.Context, i Intent) (other Intent, found bo
 // aheadOf chooses the payment in the way of another one; an open one first.
 const aheadOf = `offer = $1 AND payer = $2 AND id <> $3 AND (state = 'settling' OR (
 		state = 'settled' AND ($4 = '' OR payment_id = $4) AND (
-			turned_until >= $5 OR valid_before > $5 OR told_at = 0 OR (doubt AND told_at > $6) OR ($7 > 0 AND id >= $7))))
+			turned_until >= $5 OR valid_before > $5 AND created_at + $8 > $5 OR told_at = 0 OR (doubt AND told_at > $6) OR ($7 > 0 AND id >= $7))))
 	ORDER BY CASE state WHEN 'settling' THEN 0 ELSE 1 END, id LIMIT 1`
 
 // ahead are the arguments of aheadOf.
 func (l *Ledger) ahead(i Intent) []any {
-	return []any{i.Offer, i.From, i.ID, i.PaymentID, i.ValidBefore, l.now().Add(-protection).Unix(), i.Since}
+	return []any{i.Offer, i.From, i.ID, i.PaymentID, i.ValidBefore, l.now().Add(-protection).Unix(), i.Since, int64(quoted / time.Second)}
 }
 
 // Since is the ID from which on an intent of the payer is newer than this

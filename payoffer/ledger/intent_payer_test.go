@@ -133,6 +133,20 @@ func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
 	})
 }
 
+// A client may sign for longer than a quote says: what others sign after the
+// charge ends sooner, and is a purchase of its own.
+func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_900, "")))
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+		require.NoError(t, l.TellIntent(ctx, key, true))
+		requireInTheWay(t, l, "0x01", next("0x02", 1_299, ""))
+		requireInTheWay(t, l, "", next("0x02", 1_300, ""))
+	})
+}
+
 func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)

@@ -67,10 +67,17 @@ func (s *Service) checkTimes(a authorization) *refusal {
 		return &refusal{reason: reasonEarly, detail: "The authorization is not valid yet."}
 	case deadline.Cmp(after(settleMargin)) < 0:
 		return &refusal{reasonLate, "The authorization has expired or expires within seconds; sign a new one.", true}
-	case deadline.Cmp(after(clockSlack+maxTimeoutSeconds*time.Second)) > 0:
+	case s.isTooLong(a):
 		return &refusal{reason: reasonLate, detail: fmt.Sprintf("The authorization is valid for too long; sign one for %d seconds.", maxTimeoutSeconds)}
 	}
 	return nil
+}
+
+// isTooLong reports whether an authorization is valid for longer than a quote
+// and any clock's error.
+func (s *Service) isTooLong(a authorization) bool {
+	latest := s.Now().Add(clockSlack + maxTimeoutSeconds*time.Second).Unix()
+	return integer(a.ValidBefore).Cmp(big.NewInt(latest)) > 0
 }
 
 // match finds the rail that a payload names. Addresses compare without case.

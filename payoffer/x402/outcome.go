@@ -126,6 +126,9 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 	default:
 		o := p.outcome(Open, "settlement_unknown",
 			"The payment was sent and its outcome is not known yet. Do not sign another one: send the same payment again until it is answered.")
+		if i.Facilitator == "" {
+			o.Detail = notKnown + " Send the same payment again until it is answered."
+		}
 		if _, text, found := strings.Cut(i.Reason, textMark); found {
 			o.Detail += says(text)
 		}

@@ -72,7 +72,8 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && s.leased(intent); {
 		select {
 		case <-ctx.Done():
-			return s.told(ctx, p, intent, false)
+			// It may have been anybody's: the answer to the first one counts.
+			return p.outcomeOf(intent)
 		case <-deadline:
 			return s.told(ctx, p, intent, false)
 		case <-time.After(pollWinner):

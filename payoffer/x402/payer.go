@@ -23,7 +23,10 @@ const tellWait = 2 * time.Second
 // whose 200 is just being written is waited for: a payer who has read it may be
 // quicker than the note of it.
 func (s *Service) before(ctx context.Context, p *payment, rail *Rail) (other ledger.Intent, found bool, err error) {
-	if p.since, err = s.Ledger.Since(ctx, s.Offer.ID, p.authorization.From); err != nil || !p.proven {
+	p.since, err = s.Ledger.Since(ctx, s.Offer.ID, p.authorization.From)
+	if err != nil || !p.proven || s.isTooLong(p.authorization) {
+		// One that is valid for too long is refused, and must not be remembered: it
+		// would stand for whatever its payer signs until then.
 		return ledger.Intent{}, false, err
 	}
 	i := s.newIntent(p, rail, "")

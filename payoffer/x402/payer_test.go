@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -190,6 +191,41 @@ func TestNobodyWaitsForAReaderWhoDoesNotRead(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), tellWait)
 		Written(stranger, false)
 		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
+// Whoever signs without an end is refused, and is not remembered: the first
+// charge would answer for all that the payer ever signs.
+func TestAnEndlessAuthorizationIsNotRemembered(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(3)
+		settlesOn(f, chain, a)
+		f.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHangActed}, payoffertest.FacilitatorReply{})
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		first := make(chan Outcome)
+		go func() { first <- s.pay(a.v2(t)) }()
+		f.Await(settleCall, 1)
+		endless := signed(2)
+		endless.auth.ValidBefore = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String()
+		require.Equal(t, Refused, s.pay(endless.v2(t)).Status)
+		f.Release()
+		requireChargedBy(t, a, <-first)
+		settlesOn(f, chain, b)
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+	})
+}
+
+// Some wallets write a signature's recovery id as 0 or 1, and the token takes 27
+// and 28 alone: it is one payment, whoever writes it how.
+func TestARecoveryIDIsWrittenAsTheTokenTakesIt(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, again := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(1)
+		settlesOn(f, chain, a)
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		a.signature = again.sign(t)[:130] + map[string]string{"1b": "00", "1c": "01"}[again.sign(t)[130:]]
+		requireChargedBy(t, a, s.pay(a.v2(t)))
+		require.Contains(t, sentIn(f, callSettle), again.sign(t))
+		requireChargedBy(t, a, s.pay(again.v2(t)))
 	})
 }
 

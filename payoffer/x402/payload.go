@@ -105,6 +105,10 @@ func decodePayment(raw []byte) (*payment, error) {
 	if err := checkSignature(p.signature); err != nil {
 		return nil, err
 	}
+	if len(p.signature) == minSignature && p.signature[64] < 27 {
+		// The token takes 27 and 28 alone; some wallets write 0 and 1.
+		p.signature[64] += 27
+	}
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
 

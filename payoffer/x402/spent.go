@@ -158,11 +158,14 @@ func (s *Service) adopt(ctx context.Context, p *payment, rail *Rail, row ledger.
 	return s.told(ctx, p, intent, true)
 }
 
+// notKnown is said of a payment of which nothing was sent.
+const notKnown = "Whether this authorization was used to pay this offer is not known yet; it was not sent now."
+
 // suspend keeps a payment open of which nothing was sent, because what became
 // of it elsewhere is not known: Resolve finds out, and no other one of its
 // payer is sent meanwhile.
 func (s *Service) suspend(ctx context.Context, p *payment, rail *Rail, reason string) Outcome {
-	open := p.outcome(Open, reason, "Whether this authorization was used to pay this offer is not known yet; it was not sent now.")
+	open := p.outcome(Open, reason, notKnown)
 	if !p.proven {
 		return open
 	}

@@ -180,6 +180,7 @@ func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
 			got := s.pay(b.v2(t))
 			require.Equal(t, Open, got.Status)
 			require.Equal(t, b.auth.Nonce, got.Intent)
+			require.Contains(t, s.pay(b.v2(t)).Detail, "it was not sent")
 			again := s.pay(newBuyer(2).v2(t))
 			require.Equal(t, Conflict, again.Status, "another one could be charged besides")
 			require.Equal(t, b.auth.Nonce, again.Intent)
