@@ -215,7 +215,7 @@ func (s *Service) declined(ctx context.Context, p *payment, rail *Rail, said ref
 // those that may mean it: its time is over, or a trial of the transaction
 // fails.
 var (
-	wordsUsed = regexp.MustCompile(`(?i)used|spent|nonce|replay|duplicate`)
+	wordsUsed = regexp.MustCompile(`(?i)(^|[^a-z])(used|spent|replay|duplicate)|nonce`)
 	wordsLate = regexp.MustCompile(`(?i)expired|valid_before|simulation`)
 )
 

@@ -261,6 +261,7 @@ func TestAFacilitatorsWordAloneNeverSaysThatNothingWasCharged(t *testing.T) {
 		{"invalid_exact_evm_transaction_simulation_failed", Refused, Conflict},
 		{"invalid_exact_evm_insufficient_balance", Refused, Refused},
 		{"blocked", Refused, Refused},
+		{"refused_by_policy", Refused, Refused},
 	} {
 		for _, withChain := range []bool{true, false} {
 			bubble(t, fmt.Sprintf("%s, chain %t", c.reason, withChain), func(t *testing.T) {
