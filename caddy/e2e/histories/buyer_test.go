@@ -82,8 +82,8 @@ func (b *buyer) try(p *purchase) {
 // send signs a payment, or takes one of before, and posts it.
 func (b *buyer) send(p *purchase) x402.Outcome {
 	var signed *payment
-	if before := len(p.payments); before > 0 && b.chance(0.15) {
-		signed = p.payments[b.roll(before)]
+	if before := b.model.of(p); len(before) > 0 && b.chance(0.15) {
+		signed = before[b.roll(len(before))]
 	} else {
 		signed = b.sign(p, b.key)
 	}

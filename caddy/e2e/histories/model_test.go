@@ -99,6 +99,11 @@ func (m *model) broadcast(nonce, hash string) {
 	m.tell("%s is broadcast as %.10s", p.name, hash)
 }
 
+// of are the payments that were signed for a purchase.
+func (m *model) of(p *purchase) []*payment {
+	return m.which(func(other *payment) bool { return other.purchase == p })
+}
+
 // seen are the payments that strangers may have: what the shop or the chain knows, and what was signed before the charge of
 // a purchase that is over. Whoever has another one can have it settled, here or without us, and nothing tells that from a
 // purchase of its payer.

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"crypto/rand"
+	"slices"
 	"time"
 )
 
@@ -23,7 +24,7 @@ func (w *world) stranger() {
 // replay sends a payment of somebody else. What has been on the chain can be dressed in any way: the signature is public.
 func (w *world) replay(d *dice, p *payment) {
 	payload := p.payload(w.t, p.purchase.id)
-	if p.sent {
+	if slices.Contains(w.model.public(), p) {
 		switch d.roll(4) {
 		case 0:
 			payload = p.payload(w.t, "")
