@@ -24,13 +24,13 @@ func Count(t testing.TB) int {
 	return count
 }
 
-// Of is few, and many where PAY_OFFER_NO_SKIP=1 or FULL=1, for cases of which each
-// takes long. Under the race detector it is a quarter of few.
+// Of is few, and many where FULL=1, for cases of which each takes long. Under the
+// race detector it is a quarter of few.
 func Of(few, many int) int {
 	switch {
 	case raceDetector:
 		return few / 4
-	case os.Getenv("FULL") == "1", os.Getenv("PAY_OFFER_NO_SKIP") == "1":
+	case os.Getenv("FULL") == "1":
 		return many
 	}
 	return few
