@@ -41,8 +41,7 @@ func TestEveryPurchaseInARandomHistoryIsChargedOnce(t *testing.T) {
 	}
 }
 
-// seeds are those of the histories to be played: 25, 500 with FULL=1 (for which go test needs -timeout 1h), or the one that is
-// asked for.
+// seeds are those of the histories to be played, or the one that is asked for. With FULL=1 go test needs -timeout 1h.
 func seeds(t *testing.T) (seeds []uint64) {
 	t.Helper()
 	if asked := os.Getenv(seedVariable); asked != "" {
@@ -50,7 +49,7 @@ func seeds(t *testing.T) (seeds []uint64) {
 		require.NoError(t, err)
 		return []uint64{seed}
 	}
-	count := cases.Of(25, 500)
+	count := cases.Of(8, 25, 500)
 	t.Logf("%d random histories", count)
 	for range count {
 		seeds = append(seeds, random.Uint64())
