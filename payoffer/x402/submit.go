@@ -160,7 +160,7 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, 
 	switch {
 	case errors.Is(err, ledger.ErrTransaction):
 		return s.keepOpen(ctx, i, "", "transaction_of_another_payment")
-	case err != nil && rail.Chain == nil:
+	case err != nil:
 		s.recordLater(ctx, claim, store)
 	}
 	return claim
@@ -243,7 +243,7 @@ func (s *Service) record(ctx context.Context, i ledger.Intent, store func(contex
 }
 
 // recordLater goes on in the background until the ledger takes a claim, or is
-// closed: without a chain nobody else could tell that it was settled.
+// closed: while no chain can be read nobody else could tell that it was settled.
 func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(context.Context) error) {
 	if _, busy := s.recording.LoadOrStore(i.IntentKey, true); busy {
 		return

@@ -24,24 +24,23 @@ func TestASuccessThatTheChainDoesNotShowStaysOpenUntilTheChainDecides(t *testing
 	reverted, err := s.chain.Send(s.chain.USDC, first.call(t)) // its nonce is spent
 	require.NoError(t, err)
 	s.chain.Mine(t, 1)
-	canceled, err := s.chain.Send(s.chain.USDC, other.Cancel(t, other.buyer))
+	unknown, borrowed, failed := s.payment(s.chain.NewBuyer(t)), s.payment(s.chain.NewBuyer(t)), s.payment(s.chain.NewBuyer(t))
+	canceled, err := s.chain.Send(s.chain.USDC, other.Cancel(t, other.buyer)) // in a block once all are sent
 	require.NoError(t, err)
-	s.chain.Mine(t, 1)
 	elsewhere := spent.Authorization
 	elsewhere.To = newAddress(t)
 	_, err = s.chain.Send(s.chain.USDC, elsewhere.Call(t, elsewhere.Sign(t, spent.buyer)))
 	require.NoError(t, err)
-	s.chain.Mine(t, 1)
 
 	lies := map[string]struct {
 		payment     payment
 		transaction common.Hash
 		reason      string
 	}{
-		"no such transaction":            {s.payment(s.chain.NewBuyer(t)), common.HexToHash("0xdead"), "authorization_expired"},
-		"another payment's transaction":  {s.payment(s.chain.NewBuyer(t)), real, "authorization_expired"},
+		"no such transaction":            {unknown, common.HexToHash("0xdead"), "authorization_expired"},
+		"another payment's transaction":  {borrowed, real, "authorization_expired"},
 		"the payer's own former one":     {s.payment(first.buyer), real, "authorization_expired"},
-		"a reverted transaction":         {s.payment(s.chain.NewBuyer(t)), reverted, "authorization_expired"},
+		"a reverted transaction":         {failed, reverted, "authorization_expired"},
 		"a canceled authorization":       {other, canceled, "authorization_canceled"},
 		"the nonce spent somewhere else": {spent, common.HexToHash("0xdead"), "authorization_used_elsewhere"},
 	}
@@ -54,6 +53,7 @@ func TestASuccessThatTheChainDoesNotShowStaysOpenUntilTheChainDecides(t *testing
 		work.Go(func() { outcomes.Store(name, s.pay(lie.payment)) })
 		s.facilitator.Await(payoffertest.CallSettle, before+1)
 	}
+	s.chain.Mine(t, 1)
 	work.Wait()
 	for name := range lies {
 		outcome, _ := outcomes.Load(name)

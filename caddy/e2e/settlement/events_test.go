@@ -66,12 +66,21 @@ func TestTwoSettlementsInOneTransactionAreTwoReceipts(t *testing.T) {
 	payments := []payment{s.payment(s.chain.Buyers[0]), s.payment(s.chain.Buyers[1])}
 	batch, err := s.chain.Send(chain.Multicall3, s.chain.Batch(t, payments[0].call(t), payments[1].call(t)))
 	require.NoError(t, err)
-	s.chain.Mine(t, 1)
 	s.facilitator.Script(payoffertest.CallSettle, reply{Idle: true, Transaction: batch.Hex()})
+	outcomes := make(chan x402.Outcome, len(payments))
+	for _, p := range payments {
+		go func() { outcomes <- s.pay(p) }()
+	}
+	s.facilitator.Await(payoffertest.CallSettle, len(payments))
+	s.chain.Mine(t, 1)
+	for range payments {
+		outcome := <-outcomes
+		require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
+	}
 	for _, p := range payments {
 		s.requirePaid(p, batch)
-		s.requirePaid(p, batch)
 	}
+	require.NoError(t, s.evm.Round(t.Context())) // the block may have come while it was looked for
 	s.requireAgreement(2, 0)
 	rows, err := s.book.Receipts(t.Context(), offerID, 0, 10)
 	require.NoError(t, err)

@@ -49,7 +49,7 @@ func TestAClientThatLeavesLosesNothing(t *testing.T) {
 			outcome := s.service.Pay(ctx, p.attempt())
 			switch {
 			case !leaves.sent:
-				require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
+				require.Contains(t, []x402.Status{x402.Unavailable, x402.Open}, outcome.Status, "%+v", outcome)
 			case outcome.Status != x402.Settled: // it was quicker
 				require.Equal(t, x402.Open, outcome.Status, "%+v", outcome)
 			}

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -24,6 +23,9 @@ func openTwo(t *testing.T) (sepolia, celo *shop, onSepolia, onCelo payment) {
 	celo.evm = evm
 	sepolia.service = newService(t, sepolia.clock, sepolia.book, &sepolia.log, cents, sepolia.former, first, second)
 	celo.service = sepolia.service
+	for _, s := range []*shop{sepolia, celo} {
+		require.NoError(t, s.evm.Round(t.Context()))
+	}
 
 	buyer := sepolia.chain.Buyers[0]
 	celo.chain.Fund(t, chain.Address(buyer))
@@ -100,12 +102,16 @@ func TestAnOpenPaymentOnOneChainHoldsThePayersOtherChain(t *testing.T) {
 	sepolia.requireOpen(onSepolia)
 
 	outcome := celo.pay(onCelo)
-	require.Equal(t, x402.Open, outcome.Status, "%+v", outcome)
+	require.Equal(t, x402.Conflict, outcome.Status, "%+v", outcome)
 	require.Equal(t, onSepolia.Nonce.Hex(), outcome.Intent)
 	require.Empty(t, celo.facilitator.Calls(payoffertest.CallSettle))
 
 	sepolia.resolve(soon)
-	sepolia.requirePaid(onSepolia, sepolia.awaitTransfers(1)[0].Tx)
-	celo.paidFirst(onCelo)
-	sepolia.book.requireIntent(t, onCelo, ledger.IntentSettled)
+	transaction := sepolia.awaitTransfers(1)[0].Tx
+	sepolia.requirePaid(onSepolia, transaction)
+	outcome = celo.pay(onCelo)
+	require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
+	require.Equal(t, transaction.Hex(), outcome.Response.Transaction, "one purchase, one charge")
+	require.Empty(t, celo.chain.TransfersTo(t, celo.payee))
+	celo.book.requireUnknown(t, onCelo)
 }

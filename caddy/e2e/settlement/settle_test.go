@@ -163,7 +163,7 @@ func (s *shop) requireBlocked(p payment) {
 	other := s.payment(s.chain.Buyers[0])
 	require.Equal(s, p.From, other.From)
 	outcome := s.pay(other)
-	require.Equal(s, x402.Open, outcome.Status, "%+v", outcome)
+	require.Equal(s, x402.Conflict, outcome.Status, "%+v", outcome)
 	require.Equal(s, p.Nonce.Hex(), outcome.Intent, "it names the payment that is open")
 	require.Len(s, s.facilitator.Calls(payoffertest.CallSettle), before)
 	s.book.requireUnknown(s.T, other)

@@ -75,6 +75,7 @@ func openShop(t *testing.T, timeout time.Duration) *shop {
 		}
 	})
 	s.service, s.evm = s.serve(cents, s.payee, s.chain.URL)
+	require.NoError(t, s.evm.Round(t.Context()))
 	return s
 }
 
@@ -111,7 +112,7 @@ func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc stri
 	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout, Now: s.clock.Now})
 	require.NoError(s, err)
 	evm, err := evm.New(evm.Config{
-		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, FollowOnly: true, Ledger: s.book, Now: s.clock.Now,
+		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, Ledger: s.book, Now: s.clock.Now,
 	})
 	require.NoError(s, err)
 	return x402.Rail{USDC: usdc, Facilitators: []*x402.Facilitator{facilitator}, Chain: evm}, evm
@@ -175,7 +176,9 @@ func (s *shop) broadcast(settlement payoffertest.Settlement) (string, error) {
 // pay sends a payment to the service.
 func (s *shop) pay(p payment) x402.Outcome {
 	s.Helper()
-	return s.service.Pay(s.Context(), p.attempt())
+	ctx := x402.WithWritten(s.Context())
+	defer x402.Written(ctx, true)
+	return s.service.Pay(ctx, p.attempt())
 }
 
 // paidFirst sends a payment that must settle, and returns its transaction.
