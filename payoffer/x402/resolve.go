@@ -114,7 +114,7 @@ func (s *Service) repeatTo(rail *Rail, i ledger.Intent) *Facilitator {
 
 // resolveOpen takes an open intent over: the chain is asked first, then the
 // identical payload is submitted again. With neither it waits for the
-// operator, and is not written.
+// operator.
 func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) {
 	lease := leaseFor(rail)
 	s.underWay.begin()
