@@ -188,6 +188,7 @@ func (app *App) Start() error {
 
 // open makes the ledger and the offers ready.
 func (app *App) open(services []*service.Service) error {
+	started := time.Now().Unix()
 	ctx, cancel := context.WithTimeout(app.ctx, openTimeout)
 	defer cancel()
 	if err := app.share.Ledger.Open(ctx); err != nil {
@@ -195,7 +196,10 @@ func (app *App) open(services []*service.Service) error {
 	}
 	var accounts []ledger.Account
 	for _, svc := range services {
-		accounts = append(accounts, svc.Accounts()...)
+		for _, account := range svc.Accounts() {
+			account.Since = started // however late a source answers for the first time
+			accounts = append(accounts, account)
+		}
 	}
 	if err := app.share.Ledger.Register(ctx, accounts...); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Account is where the money of one rail of an offer arrives.
@@ -17,18 +18,26 @@ type Account struct {
 	Rail string
 	// Testnet says that money here is worth nothing.
 	Testnet bool
-	// Origin is the rail's head when the account was first watched: earlier
-	// money is not counted. Empty while unknown.
+	// Since is when the account was first watched, in Unix seconds, by the clock
+	// of that machine and uncorrected; 0 where that was not kept.
+	Since int64
+	// Origin is the position on the rail at Since: earlier money is not counted.
+	// It is a block or a Unix second, in decimal digits; empty while unknown.
 	Origin string
+	// Back is set after the origin was lowered: what lies from it on is covered up
+	// to the cursor's position, and what lies before it, down to Origin, is still
+	// to be read. Empty when nothing is.
+	Back string
 }
 
 // errNotRegistered is returned for an offer and account that were not
 // registered together.
 var errNotRegistered = errors.New("the account is not registered for this offer")
 
-// Register stores accounts in one transaction. A stored origin stays; the
-// rail's name and Testnet follow the configuration. An account that belongs
-// to another offer is an error that names both, and nothing is stored.
+// Register stores accounts in one transaction. Since and Origin stay as they
+// were stored first; the rail's name and Testnet follow the configuration. An
+// account that belongs to another offer is an error that names both, and nothing
+// is stored.
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	return l.transact(ctx, func(tx *transaction) error {
 		for _, a := range accounts {
@@ -45,13 +54,14 @@ func register(ctx context.Context, tx *transaction, a Account) error {
 		return errors.New("an account needs an offer, an id and a rail")
 	}
 	owner, _, err := first(query(ctx, tx, scanValue[string], `
-		INSERT INTO accounts (account, offer, rail, testnet, origin) VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO accounts (account, offer, rail, testnet, origin, since) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (account) DO UPDATE SET
 			rail = excluded.rail,
 			testnet = excluded.testnet,
-			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END
+			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END,
+			since = CASE WHEN accounts.since = 0 AND accounts.origin = '' THEN excluded.since ELSE accounts.since END
 		RETURNING offer`,
-		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin))
+		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since))
 	if err != nil {
 		return fmt.Errorf("registering account %q: %w", a.ID, err)
 	}
@@ -78,16 +88,59 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
+// LowerOrigin puts the origin of an account back to an earlier position, in
+// decimal digits, and reports whether it was later before. What lies between is
+// left to Back; an origin that is not known yet is set. Error:
+// errNotRegistered.
+func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
+	to, err := strconv.ParseInt(origin, 10, 64)
+	if err != nil || to < 0 {
+		return false, fmt.Errorf("%q is no position to begin at", origin)
+	}
+	err = l.transact(ctx, func(tx *transaction) error {
+		lowered = false
+		a, err := accountOf(ctx, tx, offer, account)
+		if err != nil {
+			return err
+		}
+		before, err := strconv.ParseInt(a.Origin, 10, 64)
+		if a.Origin != "" && (err != nil || before <= to) {
+			return err
+		}
+		if _, err = tx.exec(ctx, "lowering the origin", `
+			UPDATE accounts SET origin = $1 WHERE offer = $2 AND account = $3`, origin, offer, account); err != nil || a.Origin == "" {
+			return err
+		}
+		lowered = true
+		_, err = tx.exec(ctx, "lowering the origin", `
+			UPDATE cursors SET back = $1 WHERE offer = $2 AND account = $3 AND back = ''`, a.Origin, offer, account)
+		return err
+	})
+	return lowered, err
+}
+
+// Account reads a registered account. Error: errNotRegistered.
+func (l *Ledger) Account(ctx context.Context, offer, account string) (Account, error) {
+	a, found, err := first(collect(ctx, l, scanAccount, selectAccounts+` AND account = $2`, offer, account))
+	if err == nil && !found {
+		err = fmt.Errorf("offer %q, account %q: %w", offer, account, errNotRegistered)
+	}
+	return a, err
+}
+
 // Accounts lists all accounts that an offer ever had, those that were removed
 // from the configuration included.
 func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) {
 	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
 }
 
-const selectAccounts = `SELECT offer, account, rail, testnet, origin FROM accounts WHERE offer = $1`
+const selectAccounts = `
+	SELECT offer, account, rail, testnet, origin, since,
+		coalesce((SELECT back FROM cursors WHERE cursors.account = accounts.account), '')
+	FROM accounts WHERE offer = $1`
 
 func scanAccount(row scanner) (a Account, err error) {
-	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin)
+	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since, &a.Back)
 	return a, err
 }
 
@@ -103,7 +156,7 @@ func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account,
 // Offers lists the ids of all offers that have receipts or x402 payments.
 func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 	return collect(ctx, l, scanValue[string],
-		`SELECT DISTINCT offer FROM totals WHERE count > 0 ORDER BY offer`)
+		`SELECT offer FROM totals WHERE count > 0 UNION SELECT offer FROM currency_totals WHERE count > 0 ORDER BY offer`)
 }
 
 // Cursor says how far an account was read.
@@ -112,6 +165,8 @@ type Cursor struct {
 	// Position is the last position covered, in the rail's own terms, and
 	// Anchor what must still be found there, such as a block's hash.
 	Position, Anchor string
+	// Back is what to store as the Back of the account; nil leaves it as it is.
+	Back *string
 	// OKAt is when the source last answered, in Unix seconds; 0 for never.
 	OKAt int64
 }
@@ -136,5 +191,8 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
 		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
+	if err == nil && c.Back != nil {
+		_, err = tx.exec(ctx, "storing the cursor", `UPDATE cursors SET back = $1 WHERE account = $2`, *c.Back, c.Account)
+	}
 	return err
 }

@@ -47,20 +47,21 @@ func requireConsistent(t testing.TB, l *Ledger) {
 	totals, err := l.Totals(ctx, testOffer)
 	require.NoError(t, err)
 	scanned, err := collect(ctx, l, scanTotal, `
-		SELECT offer, account, rail, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
+		SELECT offer, account, rail, currency, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
 			CAST(sum(refunded) AS BIGINT), CAST(sum(coalesce(usd_cents, 0)) AS BIGINT),
 			CAST(sum(refunded_cents) AS BIGINT), count(*) - count(usd_cents)
 		FROM (
-			SELECT offer, account, rail, own, testnet, status, evidence_level, amount,
+			SELECT offer, account, rail, CASE WHEN evidence_level = 'chain' OR asset = 'USD' THEN '' ELSE asset END AS currency,
+				own, testnet, status, evidence_level, amount,
 				CASE WHEN refunded < amount THEN refunded ELSE amount END AS refunded, usd_cents, refunded_cents
 			FROM receipts
 			UNION ALL
-			SELECT offer, account, rail, own, testnet, 'settling', '', amount, 0, usd_cents, 0
+			SELECT offer, account, rail, '', own, testnet, 'settling', '', amount, 0, usd_cents, 0
 			FROM intents WHERE state = 'settling'
 			UNION ALL
-			SELECT offer, account, rail, own, testnet, 'claimed', 'asserted', amount, 0, usd_cents, 0
+			SELECT offer, account, rail, '', own, testnet, 'claimed', 'asserted', amount, 0, usd_cents, 0
 			FROM intents WHERE state = 'settled' AND evidence <> 'chain') AS entries
-		WHERE offer = $1 GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY account, rail, status, evidence_level, own, testnet`, testOffer)
+		WHERE offer = $1 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY account, rail, currency, status, evidence_level, own, testnet`, testOffer)
 	require.NoError(t, err)
 	require.Equal(t, scanned, totals, "totals differ from a scan")
 

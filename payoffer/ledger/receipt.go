@@ -11,18 +11,23 @@ import (
 )
 
 const selectReceipts = `SELECT id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
-	refunded_cents, status, state, final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, revision,
+	value_basis, stated_cents, stated_at, refunded_cents, status, state, final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, revision,
 	occurred_at, observed_at, updated_at
 	FROM receipts WHERE `
 
 func scanReceipt(row scanner) (r Receipt, err error) {
 	var evidence string
+	var stated *int64
+	var statedAt int64
 	err = row.Scan(&r.ID, &r.Offer, &r.Account, &r.Rail, &r.ExternalID, &r.Transaction, &r.Via, &r.Asset, &r.Amount,
-		&r.Refunded, &r.USDCents, &r.RefundedCents, &r.Status, &r.State, &r.Final, &r.EvidenceLevel,
+		&r.Refunded, &r.USDCents, &r.ValueBasis, &stated, &statedAt, &r.RefundedCents, &r.Status, &r.State, &r.Final, &r.EvidenceLevel,
 		&evidence, &r.Payer, &r.Nonce, &r.Own, &r.Testnet, &r.IntentID, &r.Version, &r.Revision, &r.OccurredAt, &r.ObservedAt,
 		&r.UpdatedAt)
 	if evidence != "" {
 		r.Evidence = json.RawMessage(evidence)
+	}
+	if stated != nil {
+		r.Stated = &StatedValue{USDCents: *stated, At: statedAt}
 	}
 	return r, err
 }
@@ -69,8 +74,10 @@ func (l *Ledger) Asserted(ctx context.Context, offer, account string, after int6
 
 // Transition is one change of a receipt.
 type Transition struct {
-	// Seq grows in the order of commits, over all offers.
-	Seq int64
+	// Seq grows in the order of commits, over all offers. Tag is random: a Seq
+	// that is used again, after an older copy of the ledger was put back, has
+	// another one.
+	Seq, Tag int64
 	// Offer, Account, Rail and ExternalID name the receipt, and Version is
 	// the one that it reached: rail, external id and version together name
 	// the event for good.
@@ -99,7 +106,7 @@ type Transition struct {
 }
 
 const selectTransitions = `
-	SELECT t.seq, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
+	SELECT t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
 		t.amount, t.refunded, t.cause, t.note, t.at,
 		r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
 	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
@@ -141,7 +148,7 @@ func (l *Ledger) History(ctx context.Context, offer string, first, last int64) (
 }
 
 func scanTransition(row scanner) (t Transition, err error) {
-	err = row.Scan(&t.Seq, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
+	err = row.Scan(&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
 		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At,
 		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt)
 	return t, err

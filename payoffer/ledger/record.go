@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -125,10 +126,8 @@ func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known 
 func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
-	moved := next.Moved(old)
-	if moved {
-		next.Version++
-	}
+	steps := steps(old, *next)
+	next.Version += int64(len(steps))
 	if err := r.store(ctx, next); err != nil {
 		return err
 	}
@@ -137,28 +136,59 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	if err := r.fits(ctx, *next); err != nil {
 		return err
 	}
-	if !moved {
-		return nil
+	from := old.Status
+	for i, step := range steps {
+		_, err := r.tx.exec(ctx, "storing the transition", `
+			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			next.ID, next.Offer, old.Version+int64(i)+1, from, step.Status, next.Amount, step.Refunded, next.USDCents,
+			s.Cause, s.Note, r.now, int64(rand.Uint64()))
+		if err != nil {
+			return err
+		}
+		failpoint.Hit(failpoint.TransactionTransition)
+		from = step.Status
 	}
-	_, err := r.tx.exec(ctx, "storing the transition", `
-		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		next.ID, next.Offer, next.Version, old.Status, next.Status, next.Amount, next.Refunded, next.USDCents,
-		s.Cause, s.Note, r.now)
-	failpoint.Hit(failpoint.TransactionTransition)
-	return err
+	return nil
+}
+
+// step is what a transition leads to.
+type step struct {
+	Status   Status
+	Refunded int64
+}
+
+// steps are the transitions from old to next. A payment that becomes known after
+// its refund is first told of as what it was, for nobody can take back what was
+// never announced.
+func steps(old, next Receipt) []step {
+	last := step{next.Status, next.Refunded}
+	switch paid := (step{next.State, 0}); {
+	case !next.Moved(old):
+		return nil
+	case old.Version == 0 && last != paid:
+		return []step{paid, last}
+	default:
+		return []step{last}
+	}
 }
 
 // store inserts or updates the row.
 func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
+	var stated *int64
+	var statedAt int64
+	if next.Stated != nil {
+		stated, statedAt = &next.Stated.USDCents, next.Stated.At
+	}
 	facts := []any{
 		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
 		next.Status, next.State, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
 		next.Nonce, next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
+		next.ValueBasis, stated, statedAt,
 	}
 	if next.ID != 0 {
 		_, err := r.tx.exec(ctx, "storing the receipt", `
-			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $22`, append(facts, next.ID)...)
+			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $25`, append(facts, next.ID)...)
 		return err
 	}
 	next.ObservedAt = r.now
@@ -171,7 +201,8 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 
 // factColumns are the columns that change.
 const factColumns = `tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
-	final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, occurred_at, updated_at`
+	final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, occurred_at, updated_at,
+	value_basis, stated_cents, stated_at`
 
 // join links the row to the intent that the sighting names, and makes the
 // intent say what the chain says.

@@ -15,16 +15,22 @@ import (
 // of receipts.
 func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 	return collect(ctx, l, scanTotal, selectTotals+` AND count > 0
-		ORDER BY account, rail, status, evidence_level, own, testnet`, offer)
+		ORDER BY account, rail, currency, status, evidence_level, own, testnet`, offer)
 }
 
+// selectTotals reads both tables: an instance of an earlier version knows totals
+// alone, where no other currency than an account's own may stand any more.
 const selectTotals = `
-	SELECT offer, account, rail, own, testnet, status, evidence_level,
+	SELECT offer, account, rail, currency, own, testnet, status, evidence_level,
 		count, amount, refunded, usd_cents, refunded_cents, unknown_usd
-	FROM totals WHERE offer = $1`
+	FROM (SELECT offer, account, rail, '' AS currency, own, testnet, status, evidence_level,
+			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM totals
+		UNION ALL SELECT offer, account, rail, currency, own, testnet, status, evidence_level,
+			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM currency_totals) AS all_totals
+	WHERE offer = $1`
 
 func scanTotal(row scanner) (t Total, err error) {
-	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,
+	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Currency, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,
 		&t.Count, &t.Amount, &t.Refunded, &t.USDCents, &t.RefundedCents, &t.UnknownUSD)
 	return t, err
 }
@@ -49,8 +55,8 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	before, known := r.stored[place]
 	if !known {
 		total, _, err := first(query(ctx, r.tx, scanTotal, selectTotals+`
-			AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`,
-			place.Offer, place.Account, place.Rail, place.Status, place.EvidenceLevel, place.Own, place.Testnet))
+			AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7 AND currency = $8`,
+			place.Offer, place.Account, place.Rail, place.Status, place.EvidenceLevel, place.Own, place.Testnet, place.Currency))
 		if err != nil {
 			return fmt.Errorf("reading the totals: %w", err)
 		}
@@ -62,11 +68,10 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	return nil
 }
 
-// addToTotals adds the changes in one statement, and in an order of their own,
-// so that two transactions cannot wait for each other's rows.
+// addToTotals adds the changes with one statement a table, and in an order of
+// their own, so that two transactions cannot wait for each other's rows.
 func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error {
-	var rows []string
-	var values []any
+	var own, others totalRows
 	for _, at := range slices.SortedFunc(maps.Keys(changes), book.Place.Compare) {
 		d := changes[at]
 		if d == (book.Sum{}) {
@@ -76,21 +81,43 @@ func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error 
 			at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet,
 			d.Count, d.Amount, d.Refunded, d.USDCents, d.RefundedCents, d.UnknownUSD,
 		}
-		rows = append(rows, placeholders(len(values)+1, len(row)))
-		values = append(values, row...)
+		if at.Currency == "" {
+			own.add(row)
+		} else {
+			others.add(append(row, at.Currency))
+		}
 	}
-	if len(rows) == 0 {
+	if err := own.store(ctx, tx, "totals", ""); err != nil {
+		return err
+	}
+	return others.store(ctx, tx, "currency_totals", ", currency")
+}
+
+// totalRows are what is added to one table of sums.
+type totalRows struct {
+	rows   []string
+	values []any
+}
+
+func (t *totalRows) add(row []any) {
+	t.rows = append(t.rows, placeholders(len(t.values)+1, len(row)))
+	t.values = append(t.values, row...)
+}
+
+// store adds the rows to the table, which has another column in its key, or none.
+func (t *totalRows) store(ctx context.Context, tx *transaction, table, column string) error {
+	if len(t.rows) == 0 {
 		return nil
 	}
 	_, err := tx.exec(ctx, "updating the totals", `
-		INSERT INTO totals (offer, account, rail, status, evidence_level, own, testnet,
-			count, amount, refunded, usd_cents, refunded_cents, unknown_usd)
-		VALUES `+strings.Join(rows, ", ")+`
-		ON CONFLICT (offer, account, rail, status, evidence_level, own, testnet) DO UPDATE SET
-			count = totals.count + excluded.count, amount = totals.amount + excluded.amount,
-			refunded = totals.refunded + excluded.refunded, usd_cents = totals.usd_cents + excluded.usd_cents,
-			refunded_cents = totals.refunded_cents + excluded.refunded_cents,
-			unknown_usd = totals.unknown_usd + excluded.unknown_usd`, values...)
+		INSERT INTO `+table+` AS sums (offer, account, rail, status, evidence_level, own, testnet,
+			count, amount, refunded, usd_cents, refunded_cents, unknown_usd`+column+`)
+		VALUES `+strings.Join(t.rows, ", ")+`
+		ON CONFLICT (offer, account, rail, status, evidence_level, own, testnet`+column+`) DO UPDATE SET
+			count = sums.count + excluded.count, amount = sums.amount + excluded.amount,
+			refunded = sums.refunded + excluded.refunded, usd_cents = sums.usd_cents + excluded.usd_cents,
+			refunded_cents = sums.refunded_cents + excluded.refunded_cents,
+			unknown_usd = sums.unknown_usd + excluded.unknown_usd`, t.values...)
 	return err
 }
 

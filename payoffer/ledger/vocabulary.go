@@ -12,6 +12,8 @@ type (
 	IntentKey     = book.IntentKey
 	Receipt       = book.Receipt
 	Total         = book.Total
+	ValueBasis    = book.ValueBasis
+	StatedValue   = book.StatedValue
 )
 
 // As in package book.
@@ -21,6 +23,7 @@ const (
 	StatusDropped   = book.StatusDropped
 	StatusRefunded  = book.StatusRefunded
 	StatusReversed  = book.StatusReversed
+	StatusMoved     = book.StatusMoved
 	StatusSettling  = book.StatusSettling
 	StatusClaimed   = book.StatusClaimed
 
@@ -29,6 +32,13 @@ const (
 	LevelProvider = book.LevelProvider
 	LevelChain    = book.LevelChain
 	LevelManual   = book.LevelManual
+
+	BasisFace   = book.BasisFace
+	BasisQuote  = book.BasisQuote
+	BasisRate   = book.BasisRate
+	BasisStated = book.BasisStated
+
+	CauseBackfilled = book.CauseBackfilled
 
 	ReturnRefund   = book.ReturnRefund
 	ReturnTotal    = book.ReturnTotal

@@ -13,7 +13,9 @@ import (
 type Ledger interface {
 	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
 	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
+	Account(ctx context.Context, offer, account string) (ledger.Account, error)
 	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
+	LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error)
 }
 
 // ErrNoLedger is all that is said of the ledger's failures: its own words may name
@@ -75,6 +77,24 @@ func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (
 		return 0, ErrNoLedger
 	}
 	return origin, nil
+}
+
+// Account reads what is kept of an account. The error is ErrNoLedger.
+func Account(ctx context.Context, l Ledger, offer, account string) (ledger.Account, error) {
+	a, err := l.Account(ctx, offer, account)
+	if err != nil {
+		return ledger.Account{}, ErrNoLedger
+	}
+	return a, nil
+}
+
+// LowerOrigin puts the origin of an account back to a position, in the unit of
+// its cursor, and reports whether it was later before. The error is ErrNoLedger.
+func LowerOrigin(ctx context.Context, l Ledger, offer, account string, to int64) (lowered bool, err error) {
+	if lowered, err = l.LowerOrigin(ctx, offer, account, strconv.FormatInt(to, 10)); err != nil {
+		return false, ErrNoLedger
+	}
+	return lowered, nil
 }
 
 // Evidence is what a sighting rests on, as JSON: numbers and texts.

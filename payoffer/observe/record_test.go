@@ -85,6 +85,14 @@ func (*broken) Cursor(context.Context, string, string) (ledger.Cursor, bool, err
 	return ledger.Cursor{}, true, errDisk
 }
 
+func (*broken) Account(context.Context, string, string) (ledger.Account, error) {
+	return ledger.Account{}, errDisk
+}
+
+func (*broken) LowerOrigin(context.Context, string, string, string) (bool, error) {
+	return false, errDisk
+}
+
 func (b *broken) SetOrigin(context.Context, string, string, string) (string, error) {
 	if b.origin == "" {
 		return "", errDisk

@@ -9,6 +9,9 @@ import (
 type Place struct {
 	// Offer, Account and Rail are those of the receipts.
 	Offer, Account, Rail string
+	// Currency is that of the money where it is another than the account's own,
+	// as in "EUR"; no sum holds two. Empty for the account's own.
+	Currency string
 	// Standing is a receipt's. Of x402 intents without a receipt Status is
 	// StatusSettling, without an evidence level, or StatusClaimed with
 	// LevelAsserted.
@@ -19,7 +22,7 @@ type Place struct {
 func (p Place) Compare(other Place) int {
 	return cmp.Or(
 		strings.Compare(p.Offer, other.Offer), strings.Compare(p.Account, other.Account), strings.Compare(p.Rail, other.Rail),
-		cmp.Compare(p.Status, other.Status), cmp.Compare(p.EvidenceLevel, other.EvidenceLevel),
+		strings.Compare(p.Currency, other.Currency), cmp.Compare(p.Status, other.Status), cmp.Compare(p.EvidenceLevel, other.EvidenceLevel),
 		compareBools(p.Own, other.Own), compareBools(p.Testnet, other.Testnet))
 }
 

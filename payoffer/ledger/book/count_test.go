@@ -183,10 +183,10 @@ func TestPlacesHaveOneOrder(t *testing.T) {
 		return book.Standing{Status: s, EvidenceLevel: l, Own: own, Testnet: testnet}
 	}
 	sorted := []book.Place{
-		{"a", "a", "a", standing("a", "a", false, false)}, {"a", "a", "a", standing("a", "a", false, true)},
-		{"a", "a", "a", standing("a", "a", true, false)}, {"a", "a", "a", standing("a", "b", false, false)},
-		{"a", "a", "a", standing("b", "a", false, false)}, {"a", "a", "b", standing("a", "a", false, false)},
-		{"a", "b", "a", standing("a", "a", false, false)}, {"b", "a", "a", standing("a", "a", false, false)},
+		{"a", "a", "a", "", standing("a", "a", false, false)}, {"a", "a", "a", "", standing("a", "a", false, true)},
+		{"a", "a", "a", "", standing("a", "a", true, false)}, {"a", "a", "a", "", standing("a", "b", false, false)},
+		{"a", "a", "a", "", standing("b", "a", false, false)}, {"a", "a", "b", "", standing("a", "a", false, false)},
+		{"a", "b", "a", "", standing("a", "a", false, false)}, {"a", "b", "a", "EUR", standing("a", "a", false, false)}, {"b", "a", "a", "", standing("a", "a", false, false)},
 	}
 	sightings.Permute(slices.Clone(sorted[:6]), func(order []book.Place) {
 		slices.SortFunc(order, book.Place.Compare)

@@ -18,8 +18,8 @@ const (
 	// included of which nothing else is told. Refunds that are known not to be
 	// gone are taken off it, and it counts where it is more than those that are.
 	ReturnTotal ReturnKind = "refund_total"
-	// ReturnReversal takes the whole payment back: a dispute, or an operator's
-	// entry.
+	// ReturnReversal takes the payment back, or its Amount of it: a dispute, or an
+	// operator's entry.
 	ReturnReversal ReturnKind = "reversal"
 )
 
@@ -29,8 +29,8 @@ type Return struct {
 	// ID names it among the returns of the payment, as in "re_…" or "dp_…".
 	ID   string
 	Kind ReturnKind
-	// Amount is what goes back, in the payment's atomic units; a reversal has
-	// none.
+	// Amount is what goes back, in the payment's atomic units; 0 of a reversal is
+	// all of it.
 	Amount int64
 	// Gone says that the money is gone now: false before, and again after a
 	// refund failed or a dispute was won.
@@ -101,16 +101,18 @@ func (w Words) join(s Sighting) Words {
 	return next
 }
 
-// total is what went back, in atomic units, and whether the whole payment was
-// taken back. Of a proven receipt it hears proven words alone.
-func (w Words) total(proven bool) (refunded int64, reversed bool) {
+// total is what went back and what was taken back, in atomic units. Of a proven
+// receipt it hears proven words alone.
+func (w Words) total(proven bool) (refunded, reversed int64) {
 	var kept int64
 	var stated Word
 	for _, told := range w {
 		switch {
 		case proven && !told.Proven:
 		case told.Kind == ReturnReversal:
-			reversed = reversed || told.Gone
+			if told.Gone {
+				reversed = saturatingAdd(reversed, cmp.Or(told.Amount, math.MaxInt64))
+			}
 		case told.Kind == ReturnTotal:
 			if told.Gone && (stated.ID == "" || told.compare(stated) > 0) {
 				stated = told

@@ -40,15 +40,19 @@ type Sighting struct {
 	// USDCents is the amount's value in US cents; nil while unknown. On a
 	// chain the first known value of an amount stays.
 	USDCents *int64
-	// State is StatusSeen, StatusConfirmed or StatusDropped.
+	// ValueBasis says how USDCents was fixed.
+	ValueBasis ValueBasis
+	// Stated is what the operator says that the payment is worth, or nil.
+	Stated *StatedValue
+	// State is StatusSeen, StatusConfirmed, StatusDropped or StatusMoved.
 	State Status
 	// Returns is money that went back to the payer, or came back from there.
 	// What an unsigned message says of it moves only a receipt that rests on
 	// unsigned messages itself.
 	Returns []Return
-	// Addendum says that the sighting brings Returns alone: it never makes a
-	// row. They are kept, and counted as soon as another sighting made one,
-	// within 35 days. Beside them it has Offer, Account, Rail, ExternalID,
+	// Addendum says that the sighting brings Returns or Stated alone: it never
+	// makes a row. Returns are kept, and counted as soon as another sighting made
+	// one, within 35 days. Beside them it has Offer, Account, Rail, ExternalID,
 	// EvidenceLevel, Cause and Note; the rest is not looked at.
 	Addendum bool
 	// Revision orders an operator's entries of one receipt: the highest holds,
@@ -83,9 +87,14 @@ type Sighting struct {
 	Answer []byte
 	// OccurredAt is when the money moved, in Unix seconds.
 	OccurredAt int64
-	// Cause is a short machine word for the history, as in "poll" or "webhook".
+	// Cause is a short machine word for the history, as in "poll", "webhook" or
+	// CauseBackfilled.
 	Cause string
 }
+
+// CauseBackfilled is the cause of what was found before the first origin of an
+// account, once that was lowered.
+const CauseBackfilled = "backfilled"
 
 // IntentKey identifies an EIP-3009 authorization: the token contract accepts
 // a nonce of a payer once.
@@ -130,8 +139,10 @@ func (s *Sighting) problem() string {
 		return fmt.Sprintf("an external id of %d bytes is above %d", len(s.ExternalID), maxExternalID)
 	case s.EvidenceLevel.trust() == trustNone:
 		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
-	case s.Addendum && len(s.Returns) == 0:
-		return "an addendum brings returns"
+	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil:
+		return "an addendum brings returns or a stated value"
+	case s.Stated != nil && (s.Stated.USDCents < 0 || s.EvidenceLevel != LevelManual):
+		return "the operator alone states a value, from 0 on"
 	case len(s.Note) > maxNote:
 		return fmt.Sprintf("a note of %d bytes is above %d", len(s.Note), maxNote)
 	case !Storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
@@ -146,8 +157,8 @@ func (s *Sighting) paymentProblem() string {
 	switch {
 	case s.Asset == "":
 		return "the asset is needed"
-	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped:
-		return fmt.Sprintf("state %q is not seen, confirmed or dropped", s.State)
+	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped && s.State != StatusMoved:
+		return fmt.Sprintf("state %q is not seen, confirmed, dropped or moved", s.State)
 	case s.Intent != nil && s.Transaction == "":
 		return "an intent is joined by a transaction"
 	case s.Nonce != "" && (s.EvidenceLevel != LevelChain || !nonceForm.MatchString(s.Nonce)):

@@ -18,6 +18,9 @@ const (
 	StatusRefunded Status = "refunded"
 	// StatusReversed was taken back, by a dispute or by the operator's entry.
 	StatusReversed Status = "reversed"
+	// StatusMoved is the account's own money, moved within the account: nobody
+	// paid it, and it was never received.
+	StatusMoved Status = "moved"
 	// StatusSettling and StatusClaimed are sums of x402 intents that have no
 	// receipt: of unknown outcome, and settled by a facilitator's word alone.
 	StatusSettling Status = "settling"

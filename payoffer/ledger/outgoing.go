@@ -1,0 +1,52 @@
+package ledger
+
+import "context"
+
+// Outgoing is a transfer that left an account. It may be a refund, which only
+// the operator knows.
+type Outgoing struct {
+	// Offer and Account are where it left, and ExternalID names the movement as
+	// those of receipts are named.
+	Offer, Account, ExternalID string
+	// Transaction is the chain's, and To the payee's address, as Payer of
+	// receipts is written.
+	Transaction, To string
+	// Asset names the unit, and Amount counts it in atomic units.
+	Asset      string
+	Amount     int64
+	OccurredAt int64 // in Unix seconds
+}
+
+// NoteOutgoing keeps those of the transfers that went to somebody who had paid to
+// the same account. The same again changes nothing.
+func (l *Ledger) NoteOutgoing(ctx context.Context, transfers ...Outgoing) error {
+	return l.transact(ctx, func(tx *transaction) error {
+		for _, o := range transfers {
+			_, err := tx.exec(ctx, "keeping an outgoing transfer", `
+				INSERT INTO outgoing (account, external_id, offer, tx, payee, asset, amount, occurred_at, noted_at)
+				SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
+				WHERE EXISTS (SELECT 1 FROM receipts WHERE account = $10 AND payer = $11 AND payer <> '')
+				ON CONFLICT (account, external_id) DO NOTHING`,
+				o.Account, o.ExternalID, o.Offer, o.Transaction, o.To, o.Asset, o.Amount, o.OccurredAt, l.now().Unix(), o.Account, o.To)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RefundedBy is the id of the return that a transaction of the operator's is.
+func RefundedBy(transaction string) string { return "transaction:" + transaction }
+
+// RefundCandidates lists up to limit outgoing transfers that no refund names yet,
+// newest first.
+func (l *Ledger) RefundCandidates(ctx context.Context, offer string, limit int) ([]Outgoing, error) {
+	return collect(ctx, l, func(row scanner) (o Outgoing, err error) {
+		err = row.Scan(&o.Offer, &o.Account, &o.ExternalID, &o.Transaction, &o.To, &o.Asset, &o.Amount, &o.OccurredAt)
+		return o, err
+	}, `
+		SELECT offer, account, external_id, tx, payee, asset, amount, occurred_at FROM outgoing o WHERE offer = $1
+			AND NOT EXISTS (SELECT 1 FROM returns w WHERE w.account = o.account AND w.return_id = '`+RefundedBy("")+`' || o.tx AND w.gone)
+		ORDER BY noted_at DESC, external_id LIMIT $2`, offer, limit)
+}
