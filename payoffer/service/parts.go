@@ -102,7 +102,7 @@ func (share *Share) acquire(s *Settings) (p *parts, err error) {
 	}
 	for _, shop := range s.Storefronts {
 		if shop.observed() {
-			p.storefronts[shop.Rail.Name()] = part(&a, a.railKey(shop.Rail, shop.Seller, shop.HookSecret, shop.Token), a.newStorefront(shop))
+			p.storefronts[shop.Rail.Name()] = part(&a, a.railKey(shop.Rail, shop.Seller, shop.HookSecret, shop.Token, shop.Since), a.newStorefront(shop))
 		}
 	}
 	return p, a.err
@@ -167,8 +167,9 @@ func (a *acquisition) newChain(u USDC) func(*pool.Hosts[Host]) (*evm.Observer, e
 func chain(s *Settings, u USDC, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) evm.Config {
 	return evm.Config{
 		OfferID: s.Offer.ID, USDC: u.Rail, Endpoints: u.RPC, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
-		HeadTime: func(unix int64) { c.Block(u.Rail.Network.CAIP2(), unix) },
-		Ledger:   book, Transport: c.Transport(i.Transport("rpc")), Now: time.Now, Logger: logger,
+		ClockOffset: c.Offset,
+		HeadTime:    func(unix int64) { c.Block(u.Rail.Network.CAIP2(), unix) },
+		Ledger:      book, Transport: c.Transport(i.Transport("rpc")), Now: time.Now, Logger: logger,
 	}
 }
 
@@ -182,7 +183,7 @@ func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher) func(
 	return func(hosts *pool.Hosts[Host]) (*bitcoin.Observer, error) {
 		return bitcoin.New(bitcoin.Config{
 			OfferID: a.settings.Offer.ID, Rail: rail, Endpoints: a.settings.Bitcoin.Esplora, Confirmations: a.settings.Bitcoin.Confirmations,
-			Rate: rates.Current, Ledger: a.Ledger, Transport: a.transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
+			Since: a.settings.Bitcoin.Since, ClockOffset: a.Clock.Offset, Rate: rates.Current, Ledger: a.Ledger, Transport: a.transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
 		})
 	}
 }
@@ -192,6 +193,7 @@ func (a *acquisition) newCard(hosts *pool.Hosts[Host]) (*card.Observer, error) {
 	return card.New(card.Config{
 		OfferID: s.Offer.ID, Account: s.Offer.AccountOf(s.Offer.Card), Rail: s.Offer.Card.Name(),
 		PaymentLink: s.Offer.Card.PaymentLink, TestMode: s.Offer.Card.TestMode, Secret: s.Card.WebhookSecret, APIKey: s.Card.APIKey,
+		Since: s.Card.Since, ClockOffset: a.Clock.Offset,
 		Ledger: a.Ledger, Transport: a.transport("card"), Now: time.Now, Logger: a.railLogger(hosts, s.Offer.Card),
 	})
 }
@@ -201,6 +203,7 @@ func (a *acquisition) newStorefront(shop Storefront) func(*pool.Hosts[Host]) (*s
 		return storefront.New(storefront.Config{
 			OfferID: a.settings.Offer.ID, Account: a.settings.Offer.AccountOf(shop.Rail), Rail: shop.Rail.Name(),
 			Seller: shop.Seller, Product: shop.Rail.Product, Secret: shop.HookSecret, Token: shop.Token,
+			Since: shop.Since, ClockOffset: a.Clock.Offset,
 			Ledger: a.Ledger, Transport: a.transport("storefront"), Now: time.Now, Logger: a.railLogger(hosts, shop.Rail),
 		})
 	}

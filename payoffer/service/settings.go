@@ -48,10 +48,16 @@ type Bitcoin struct {
 	// Esplora are the endpoints, none when the chain is not read.
 	Esplora       []string
 	Confirmations int
+	// Since is from when on money counts, in Unix seconds; 0 is from the first
+	// start on, here and below.
+	Since int64
 }
 
 // Card says how the card rail is observed.
-type Card struct{ WebhookSecret, APIKey string }
+type Card struct {
+	WebhookSecret, APIKey string
+	Since                 int64
+}
 
 // observed reports whether anything is told of payments.
 func (c Card) observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
@@ -60,6 +66,7 @@ func (c Card) observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
 type Storefront struct {
 	Rail                      *offer.Storefront
 	Seller, HookSecret, Token string
+	Since                     int64
 }
 
 // observed reports whether anything is told of sales.

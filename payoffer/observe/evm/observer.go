@@ -66,6 +66,9 @@ type Config struct {
 	// HeadTime is told, by each round, the time (Unix seconds) that the heads of
 	// two endpoints have reached; nil is not, and one endpoint proves nothing.
 	HeadTime func(unix int64)
+	// ClockOffset is by how much the clock of this machine is proven to be ahead;
+	// nil is never. The origin is corrected by it.
+	ClockOffset func() time.Duration
 	// The rest is as package source says of all configurations.
 	Ledger    Ledger
 	Transport http.RoundTripper

@@ -66,6 +66,12 @@ type Config struct {
 	Token string
 	// API is the shop's address, default https://api.gumroad.com.
 	API string
+	// Since is from when on money counts, in Unix seconds; 0 is from the first
+	// start on. It lowers the origin, also later.
+	Since int64
+	// ClockOffset is by how much the clock of this machine is proven to be ahead;
+	// nil is never. The origin is corrected by it.
+	ClockOffset func() time.Duration
 	// The rest is as package source says of all configurations.
 	Ledger    Ledger
 	Transport http.RoundTripper
