@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 // earlier creates a database as the version of the first migrations wrote it.
@@ -94,5 +96,34 @@ func TestLedgerOfTheFirstVersionKeepsItsRowsAndSums(t *testing.T) {
 		total := returned("pi_1", Return{ID: "ch_1", Kind: ReturnTotal, Amount: 4_200, Gone: true, At: 2_000})
 		require.Equal(t, StatusRefunded, mustRecord(t, l, total).Status)
 		requireConsistent(t, l)
+	})
+}
+
+// TestOtherCurrenciesLeaveTheSumsOfDollars: before, cents and yen stood in one.
+func TestOtherCurrenciesLeaveTheSumsOfDollars(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.earlier(t, 4, `
+			INSERT INTO accounts VALUES ('plink_1', 'pay.example', 'card', FALSE, '');
+			INSERT INTO receipts (offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents, refunded_cents,
+				status, state, final, evidence_level, evidence, payer, own, testnet, version, occurred_at, observed_at, updated_at)
+			VALUES
+				('pay.example', 'plink_1', 'card', 'pi_1', '', '', 'USD', 4200, 1000, 4200, 1000,
+					'confirmed', 'confirmed', FALSE, 'signed', '', '', FALSE, FALSE, 1, 900, 1000, 1000),
+				('pay.example', 'plink_1', 'card', 'pi_2', '', '', 'JPY', 6300, 9000, NULL, 0,
+					'confirmed', 'confirmed', FALSE, 'signed', '', '', FALSE, FALSE, 1, 900, 1000, 1000);
+			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, cause, at)
+				SELECT id, offer, 1, '', status, amount, refunded, 'webhook', 1000 FROM receipts ORDER BY id;
+			INSERT INTO totals VALUES ('pay.example', 'plink_1', 'card', 'confirmed', 'signed', FALSE, FALSE, 2, 10500, 7300, 4200, 1000, 1);`)
+		l, _ := d.ledgerAt(t, where)
+		requireConsistent(t, l)
+		totals, err := l.Totals(t.Context(), testOffer)
+		require.NoError(t, err)
+		require.Len(t, totals, 2)
+		require.Equal(t, book.Sum{Count: 1, Amount: 4_200, Refunded: 1_000, USDCents: 4_200, RefundedCents: 1_000}, totals[0].Sum)
+		require.Equal(t, "JPY", totals[1].Currency)
+		require.Equal(t, book.Sum{Count: 1, Amount: 6_300, Refunded: 6_300, UnknownUSD: 1}, totals[1].Sum)
+		offers, err := l.Offers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{testOffer}, offers)
 	})
 }

@@ -27,7 +27,7 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 		paid := mustRecord(t, l, cardSighting("pi_1", StatusConfirmed))
 		require.EqualValues(t, 1_200, paid.Refunded)
 		require.EqualValues(t, 1_200, paid.RefundedCents)
-		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed"}, statuses(t, l))
+		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed"}, statuses(t, l), "what was paid is told before what went back")
 		stored, found, err := l.Receipt(t.Context(), testOffer, cardAccount, "pi_1")
 		require.NoError(t, err)
 		require.True(t, found)
@@ -183,7 +183,7 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 		}
 		require.Equal(t, []string{"4200 statement of May", "2400 transposed digits", "2400 wrong day"}, notes)
 		require.Equal(t, Transition{
-			Seq: transitions[1].Seq, Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: "ref-1", Version: 2,
+			Seq: transitions[1].Seq, Tag: transitions[1].Tag, Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: "ref-1", Version: 2,
 			From: StatusConfirmed, To: StatusConfirmed, Amount: 2_400, Cause: "webhook", Note: "transposed digits", At: 1_000,
 			ReceiptID: r.ID, Asset: "USD", USDCents: ptr(int64(2_400)), EvidenceLevel: LevelManual, OccurredAt: 800,
 		}, transitions[1])

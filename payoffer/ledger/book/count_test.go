@@ -150,9 +150,11 @@ func TestOnlyWhatChangesTheBooksIsATransition(t *testing.T) {
 			func(r *book.Receipt) { r.Status = book.StatusConfirmed }, func(r *book.Receipt) { r.Amount++ },
 			func(r *book.Receipt) { r.Refunded++ }, func(r *book.Receipt) { r.Revision++ },
 			func(r *book.Receipt) { r.USDCents = nil }, func(r *book.Receipt) { r.USDCents = ptr(int64(1)) },
+			func(r *book.Receipt) { r.EvidenceLevel = book.LevelProvider }, func(r *book.Receipt) { r.Own = true },
+			func(r *book.Receipt) { r.Testnet = true }, func(r *book.Receipt) { r.Asset = "EUR" },
 		},
 		false: {
-			func(r *book.Receipt) { r.EvidenceLevel = book.LevelProvider }, func(r *book.Receipt) { r.Final = true },
+			func(r *book.Receipt) { r.Final = true }, func(r *book.Receipt) { r.ValueBasis = book.BasisRate },
 			func(r *book.Receipt) { r.USDCents = ptr(*r.USDCents) }, func(r *book.Receipt) { r.Via = "link" },
 		},
 	} {

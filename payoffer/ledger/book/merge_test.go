@@ -78,31 +78,41 @@ func TestStatusFollowsTheFacts(t *testing.T) {
 	dispute := func(id string, gone bool, at int64) book.Sighting {
 		return sightings.Returned("pi_1", book.Return{ID: id, Kind: book.ReturnReversal, Gone: gone, At: at})
 	}
+	part := func(id string, amount int64, gone bool, at int64) book.Sighting {
+		return sightings.Returned("pi_1", book.Return{ID: id, Kind: book.ReturnReversal, Amount: amount, Gone: gone, At: at})
+	}
 	for name, c := range map[string]struct {
 		life     []book.Sighting
 		want     book.Status
 		refunded int64
 	}{
-		"pending":                      {[]book.Sighting{pending}, book.StatusSeen, 0},
-		"failed":                       {[]book.Sighting{pending, failed}, book.StatusDropped, 0},
-		"paid after a failure":         {[]book.Sighting{paid, failed}, book.StatusConfirmed, 0},
-		"refunded in part":             {[]book.Sighting{paid, refund("re_1", 2_100, true, 1)}, book.StatusConfirmed, 2_100},
-		"refunded in part, twice":      {[]book.Sighting{paid, refund("re_1", 2_100, true, 1), refund("re_2", 2_100, true, 1)}, book.StatusRefunded, 4_200},
-		"refunded before it was paid":  {[]book.Sighting{refund("re_1", 4_200, true, 1), paid}, book.StatusRefunded, 4_200},
-		"refunded while pending":       {[]book.Sighting{pending, refund("re_1", 4_200, true, 1)}, book.StatusRefunded, 4_200},
-		"refund pending":               {[]book.Sighting{paid, refund("re_1", 4_200, false, 1)}, book.StatusConfirmed, 0},
-		"refund failed":                {[]book.Sighting{paid, refund("re_1", 4_200, true, 1), refund("re_1", 4_200, false, 2)}, book.StatusConfirmed, 0},
-		"refunded more than was paid":  {[]book.Sighting{paid, refund("re_1", 9_000, true, 1)}, book.StatusRefunded, 4_200},
-		"total":                        {[]book.Sighting{paid, total(1_000, 1), total(4_200, 2)}, book.StatusRefunded, 4_200},
-		"total of a known refund":      {[]book.Sighting{paid, total(4_200, 2), refund("re_1", 4_200, false, 3)}, book.StatusConfirmed, 0},
-		"total with an untold refund":  {[]book.Sighting{paid, refund("re_1", 1_000, true, 1), total(4_200, 2)}, book.StatusRefunded, 4_200},
-		"total with one that failed":   {[]book.Sighting{total(4_200, 2), refund("re_1", 1_000, false, 3), paid}, book.StatusConfirmed, 3_200},
-		"total from before a refund":   {[]book.Sighting{paid, refund("re_1", 1_000, true, 1), refund("re_2", 500, true, 3), total(1_000, 2)}, book.StatusConfirmed, 1_500},
-		"disputed":                     {[]book.Sighting{paid, dispute("dp_1", true, 1)}, book.StatusReversed, 0},
-		"dispute won":                  {[]book.Sighting{dispute("dp_1", true, 1), dispute("dp_1", false, 2), paid}, book.StatusConfirmed, 0},
-		"one dispute won, one lost":    {[]book.Sighting{paid, dispute("dp_1", false, 2), dispute("dp_2", true, 1)}, book.StatusReversed, 0},
-		"dispute lost after a refund":  {[]book.Sighting{paid, refund("re_1", 4_200, true, 1), dispute("dp_1", true, 2)}, book.StatusReversed, 4_200},
-		"refund of what never arrived": {[]book.Sighting{failed, refund("re_1", 4_200, true, 1)}, book.StatusDropped, 4_200},
+		"disputed in part":                 {[]book.Sighting{paid, part("dp_1", 1_000, true, 1)}, book.StatusConfirmed, 1_000},
+		"disputed in part, won":            {[]book.Sighting{part("dp_1", 1_000, false, 2), paid, part("dp_1", 1_000, true, 1)}, book.StatusConfirmed, 0},
+		"disputed in part after a refund":  {[]book.Sighting{part("dp_1", 1_000, true, 1), paid, refund("re_1", 500, true, 1)}, book.StatusConfirmed, 1_500},
+		"disputed for all that was left":   {[]book.Sighting{refund("re_1", 500, true, 1), part("dp_1", 3_700, true, 1), paid}, book.StatusReversed, 500},
+		"disputed for more than was paid":  {[]book.Sighting{paid, part("dp_1", 9_000, true, 1)}, book.StatusReversed, 0},
+		"disputed twice, all of it":        {[]book.Sighting{paid, part("dp_1", 2_000, true, 1), part("dp_2", 2_200, true, 1)}, book.StatusReversed, 0},
+		"disputed in part, then the whole": {[]book.Sighting{paid, part("dp_1", 2_000, true, 1), dispute("dp_2", true, 1)}, book.StatusReversed, 0},
+		"pending":                          {[]book.Sighting{pending}, book.StatusSeen, 0},
+		"failed":                           {[]book.Sighting{pending, failed}, book.StatusDropped, 0},
+		"paid after a failure":             {[]book.Sighting{paid, failed}, book.StatusConfirmed, 0},
+		"refunded in part":                 {[]book.Sighting{paid, refund("re_1", 2_100, true, 1)}, book.StatusConfirmed, 2_100},
+		"refunded in part, twice":          {[]book.Sighting{paid, refund("re_1", 2_100, true, 1), refund("re_2", 2_100, true, 1)}, book.StatusRefunded, 4_200},
+		"refunded before it was paid":      {[]book.Sighting{refund("re_1", 4_200, true, 1), paid}, book.StatusRefunded, 4_200},
+		"refunded while pending":           {[]book.Sighting{pending, refund("re_1", 4_200, true, 1)}, book.StatusRefunded, 4_200},
+		"refund pending":                   {[]book.Sighting{paid, refund("re_1", 4_200, false, 1)}, book.StatusConfirmed, 0},
+		"refund failed":                    {[]book.Sighting{paid, refund("re_1", 4_200, true, 1), refund("re_1", 4_200, false, 2)}, book.StatusConfirmed, 0},
+		"refunded more than was paid":      {[]book.Sighting{paid, refund("re_1", 9_000, true, 1)}, book.StatusRefunded, 4_200},
+		"total":                            {[]book.Sighting{paid, total(1_000, 1), total(4_200, 2)}, book.StatusRefunded, 4_200},
+		"total of a known refund":          {[]book.Sighting{paid, total(4_200, 2), refund("re_1", 4_200, false, 3)}, book.StatusConfirmed, 0},
+		"total with an untold refund":      {[]book.Sighting{paid, refund("re_1", 1_000, true, 1), total(4_200, 2)}, book.StatusRefunded, 4_200},
+		"total with one that failed":       {[]book.Sighting{total(4_200, 2), refund("re_1", 1_000, false, 3), paid}, book.StatusConfirmed, 3_200},
+		"total from before a refund":       {[]book.Sighting{paid, refund("re_1", 1_000, true, 1), refund("re_2", 500, true, 3), total(1_000, 2)}, book.StatusConfirmed, 1_500},
+		"disputed":                         {[]book.Sighting{paid, dispute("dp_1", true, 1)}, book.StatusReversed, 0},
+		"dispute won":                      {[]book.Sighting{dispute("dp_1", true, 1), dispute("dp_1", false, 2), paid}, book.StatusConfirmed, 0},
+		"one dispute won, one lost":        {[]book.Sighting{paid, dispute("dp_1", false, 2), dispute("dp_2", true, 1)}, book.StatusReversed, 0},
+		"dispute lost after a refund":      {[]book.Sighting{paid, refund("re_1", 4_200, true, 1), dispute("dp_1", true, 2)}, book.StatusReversed, 4_200},
+		"refund of what never arrived":     {[]book.Sighting{failed, refund("re_1", 4_200, true, 1)}, book.StatusDropped, 4_200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := sightings.Fold(c.life)

@@ -159,6 +159,8 @@ func (s *Sighting) paymentProblem() string {
 		return "the asset is needed"
 	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped && s.State != StatusMoved:
 		return fmt.Sprintf("state %q is not seen, confirmed, dropped or moved", s.State)
+	case s.State == StatusMoved && s.EvidenceLevel != LevelChain:
+		return "only a chain tells that money was moved within an account"
 	case s.Intent != nil && s.Transaction == "":
 		return "an intent is joined by a transaction"
 	case s.Nonce != "" && (s.EvidenceLevel != LevelChain || !nonceForm.MatchString(s.Nonce)):

@@ -11,8 +11,11 @@ import (
 type Facts struct {
 	Status           book.Status
 	Level            book.EvidenceLevel
+	Asset            string
 	Amount, Refunded int64
 	USD              *int64
+	Basis            book.ValueBasis
+	RefundedCents    int64
 	Final            bool
 	Revision         int64
 	Nonce            string
@@ -20,7 +23,9 @@ type Facts struct {
 
 // FactsOf are those of a receipt.
 func FactsOf(r book.Receipt) Facts {
-	return Facts{r.Status, r.EvidenceLevel, r.Amount, r.Refunded, r.USDCents, r.Final, r.Revision, r.Nonce}
+	return Facts{
+		r.Status, r.EvidenceLevel, r.Asset, r.Amount, r.Refunded, r.USDCents, r.ValueBasis, r.RefundedCents, r.Final, r.Revision, r.Nonce,
+	}
 }
 
 // Reference looks at the whole history at once, where book.Merge goes step by step.
@@ -46,17 +51,42 @@ func Reference(history []book.Sighting) (f Facts) {
 		}
 		state = f.ofOthers(told)
 	}
-	refunded, reversed := referenceReturns(history, f.Level != book.LevelAsserted)
+	first := slices.IndexFunc(history, func(s book.Sighting) bool { return !s.Addendum })
+	f.state(history[first:]) // nobody can value what is not known
+	refunded, disputed, whole := referenceReturns(history, f.Level != book.LevelAsserted)
 	if f.Refunded = refunded; f.Amount > 0 && refunded > f.Amount {
 		f.Refunded = f.Amount
 	}
+	reversed := whole || disputed > 0 && f.Refunded+disputed >= f.Amount
+	if !reversed {
+		f.Refunded += disputed
+	}
 	f.Status = state
-	if state != book.StatusDropped && reversed {
+	if never := state == book.StatusDropped || state == book.StatusMoved; !never && reversed {
 		f.Status = book.StatusReversed
-	} else if state != book.StatusDropped && f.Amount > 0 && refunded >= f.Amount {
+	} else if !never && f.Amount > 0 && f.Refunded >= f.Amount {
 		f.Status = book.StatusRefunded
 	}
+	if f.USD != nil && f.Amount > 0 {
+		f.RefundedCents = *f.USD * f.Refunded / f.Amount
+	}
 	return f
+}
+
+// state takes the last value that the operator states where no source knows one.
+func (f *Facts) state(history []book.Sighting) {
+	if f.USD != nil {
+		return
+	}
+	var last *book.StatedValue
+	for _, s := range history {
+		if v := s.Stated; v != nil && (last == nil || v.At > last.At || v.At == last.At && v.USDCents > last.USDCents) {
+			last = v
+		}
+	}
+	if last != nil {
+		f.USD, f.Basis = &last.USDCents, book.BasisStated
+	}
 }
 
 // ofChain takes the first final word, or else the last.
@@ -65,14 +95,14 @@ func (f *Facts) ofChain(told []book.Sighting) book.Status {
 	if last < 0 {
 		last = len(told) - 1
 	}
-	f.Level, f.Amount, f.Final = book.LevelChain, told[last].Amount, told[last].Final
+	f.Level, f.Asset, f.Amount, f.Final = book.LevelChain, told[last].Asset, told[last].Amount, told[last].Final
 	run := last
 	for run > 0 && told[run-1].Amount == f.Amount {
 		run--
 	}
 	for _, s := range told[run:] {
 		if f.USD == nil && s.Amount == f.Amount {
-			f.USD = s.USDCents
+			f.USD, f.Basis = s.USDCents, s.ValueBasis
 		}
 	}
 	for _, s := range slices.Backward(told[:last+1]) {
@@ -98,16 +128,22 @@ func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
 		}
 	}
 	for _, s := range told {
-		f.Amount, f.Final = max(f.Amount, s.Amount), f.Final || s.Final
+		f.Asset, f.Amount, f.Final = max(f.Asset, s.Asset), max(f.Amount, s.Amount), f.Final || s.Final
 		if s.USDCents != nil && (f.USD == nil || *s.USDCents > *f.USD) {
 			f.USD = s.USDCents
+		}
+	}
+	for _, s := range told {
+		if f.USD != nil && s.USDCents != nil && *s.USDCents == *f.USD {
+			f.Basis = max(f.Basis, s.ValueBasis)
 		}
 	}
 	return state
 }
 
 // referenceReturns asks of each word on a return whether a later one undoes it.
-func referenceReturns(history []book.Sighting, proven bool) (refunded int64, reversed bool) {
+// whole says that one takes all of the payment back.
+func referenceReturns(history []book.Sighting, proven bool) (refunded, disputed int64, whole bool) {
 	type said struct {
 		book.Return
 		proven bool
@@ -149,7 +185,9 @@ func referenceReturns(history []book.Sighting, proven bool) (refunded int64, rev
 		}
 	}
 	for _, r := range held {
-		reversed = reversed || r.Kind == book.ReturnReversal && r.Gone
+		if r.Kind == book.ReturnReversal && r.Gone {
+			disputed, whole = disputed+r.Amount, whole || r.Amount == 0
+		}
 		if r.Kind == book.ReturnRefund && r.Gone {
 			refunded += r.Amount
 		}
@@ -160,5 +198,5 @@ func referenceReturns(history []book.Sighting, proven bool) (refunded int64, rev
 	if total != nil && total.Amount > kept+refunded {
 		refunded = total.Amount - kept
 	}
-	return refunded, reversed
+	return refunded, disputed, whole
 }

@@ -109,12 +109,22 @@ func RandomSighting(rng *rand.Rand, id string) book.Sighting {
 	s.Amount, s.Final, s.Own = []int64{0, 100, 200}[rng.IntN(3)], pick(12), pick(20)
 	if s.USDCents = nil; !pick(3) {
 		s.USDCents = cents(rng.Int64N(3) * 50)
+		s.ValueBasis = []book.ValueBasis{book.BasisFace, book.BasisQuote, book.BasisRate}[rng.IntN(3)]
+	}
+	if s.EvidenceLevel != book.LevelChain {
+		s.Asset = []string{"USD", "EUR"}[rng.IntN(2)]
+	}
+	if s.EvidenceLevel == book.LevelChain && pick(8) {
+		s.State = book.StatusMoved
 	}
 	if s.EvidenceLevel == book.LevelChain && pick(3) {
 		s.Nonce = Nonce(rng.IntN(2))
 	}
 	if s.EvidenceLevel == book.LevelManual {
 		s.Revision = rng.Int64N(3)
+		if pick(3) {
+			s.Stated = &book.StatedValue{USDCents: rng.Int64N(3) * 70, At: rng.Int64N(3)}
+		}
 	}
 	for pick(3) {
 		s.Returns = append(s.Returns, book.Return{
@@ -123,7 +133,7 @@ func RandomSighting(rng *rand.Rand, id string) book.Sighting {
 			Amount: []int64{0, 50, 100, 300}[rng.IntN(4)], Gone: !pick(3), At: rng.Int64N(3), Rank: rng.IntN(2),
 		})
 	}
-	s.Addendum = len(s.Returns) > 0 && pick(2)
+	s.Addendum = (len(s.Returns) > 0 || s.Stated != nil) && pick(2)
 	return s
 }
 

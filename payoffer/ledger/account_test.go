@@ -1,0 +1,103 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheFirstStartStays(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		register := func(id string, since int64, origin string) Account {
+			require.NoError(t, l.Register(t.Context(), Account{Offer: testOffer, ID: id, Rail: id, Since: since, Origin: origin}))
+			a, err := l.Account(t.Context(), testOffer, id)
+			require.NoError(t, err)
+			return a
+		}
+		require.EqualValues(t, 500, register("a", 500, "").Since)
+		require.EqualValues(t, 500, register("a", 600, "").Since, "a second start is no first one")
+		require.Zero(t, register("b", 0, "7").Since)
+		require.Zero(t, register("b", 600, "").Since, "an origin that was found before starts were kept stays without one")
+		_, err := l.Account(t.Context(), "other", "a")
+		require.ErrorIs(t, err, errNotRegistered)
+	})
+}
+
+func TestALoweredOriginLeavesWhatLiesBetweenToBeRead(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		lower := func(to string) bool {
+			lowered, err := l.LowerOrigin(t.Context(), testOffer, testAccount, to)
+			require.NoError(t, err)
+			return lowered
+		}
+		stands := func(origin, back string) {
+			t.Helper()
+			a, err := l.Account(t.Context(), testOffer, testAccount)
+			require.NoError(t, err)
+			require.Equal(t, []string{origin, back}, []string{a.Origin, a.Back})
+		}
+		require.False(t, lower("900"), "there was none to be lowered")
+		stands("900", "")
+		require.True(t, lower("800"))
+		stands("800", "") // nothing was read yet: the normal reading begins there
+
+		cursor := &Cursor{Offer: testOffer, Account: testAccount, Position: "1000"}
+		record := func(back *string) {
+			cursor.Back = back
+			_, err := l.Record(t.Context(), cursor)
+			require.NoError(t, err)
+		}
+		record(nil)
+		require.False(t, lower("800"))
+		require.False(t, lower("1000"), "an origin is never raised")
+		stands("800", "")
+		require.True(t, lower("99"))
+		stands("99", "800")
+		record(nil)
+		stands("99", "800")
+		record(ptr("500"))
+		require.True(t, lower("9"))
+		stands("9", "500") // what was read back so far stays read
+		record(ptr(""))
+		stands("9", "")
+		for _, bad := range []string{"", "-1", "x", "1.5"} {
+			_, err := l.LowerOrigin(t.Context(), testOffer, testAccount, bad)
+			require.Error(t, err, bad)
+		}
+		_, err := l.LowerOrigin(t.Context(), testOffer, "nowhere", "1")
+		require.ErrorIs(t, err, errNotRegistered)
+	})
+}
+
+func TestAnOutgoingTransferToAPayerMayBeARefund(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		mustRecord(t, l, chainSighting("0xa", StatusConfirmed)) // of 0xpayer
+		out := func(id, to string) Outgoing {
+			return Outgoing{Offer: testOffer, Account: testAccount, ExternalID: "eip155:84532:" + id + ":0", Transaction: id, To: to, Asset: "USDC", Amount: 42_000_000, OccurredAt: 950}
+		}
+		require.NoError(t, l.NoteOutgoing(t.Context(), out("0xb", "0xpayer"), out("0xc", "0xstranger")))
+		clock.set(2_000)
+		require.NoError(t, l.NoteOutgoing(t.Context(), out("0xb", "0xpayer"), out("0xd", "0xpayer")))
+		candidates := func() (ids []string) {
+			found, err := l.RefundCandidates(t.Context(), testOffer, 10)
+			require.NoError(t, err)
+			for _, o := range found {
+				ids = append(ids, o.Transaction)
+			}
+			return ids
+		}
+		require.Equal(t, []string{"0xd", "0xb"}, candidates(), "newest first, and none that went elsewhere")
+		booked := chainSighting("0xa", StatusConfirmed)
+		booked.EvidenceLevel, booked.Addendum = LevelManual, true
+		booked.Returns = []Return{{ID: RefundedBy("0xb"), Kind: ReturnRefund, Amount: 10_000_000, Gone: true, At: 1}}
+		require.EqualValues(t, 10_000_000, mustRecord(t, l, booked).Refunded, "the operator's word moves also what the chain shows")
+		require.Equal(t, []string{"0xd"}, candidates())
+		booked.Returns[0].Gone, booked.Returns[0].At = false, 2
+		require.Zero(t, mustRecord(t, l, booked).Refunded)
+		require.Equal(t, []string{"0xd", "0xb"}, candidates(), "an entry that was undone leaves it open again")
+		requireConsistent(t, l)
+	})
+}
