@@ -37,12 +37,18 @@ type Process struct {
 // failed.
 func Start(t testing.TB, url, caddyfile string, env ...string) *Process {
 	t.Helper()
+	return StartBinary(t, Released(t), url, caddyfile, env...)
+}
+
+// StartBinary is Start of another binary than that of this version.
+func StartBinary(t testing.TB, binary, url, caddyfile string, env ...string) *Process {
+	t.Helper()
 	home := t.TempDir()
 	config := filepath.Join(home, "Caddyfile")
 	require.NoError(t, os.WriteFile(config, []byte(caddyfile), 0o600))
 
 	p := &Process{ended: make(chan error, 1)}
-	command := exec.Command(Released(t), "run", "--config", config, "--adapter", "caddyfile")
+	command := exec.Command(binary, "run", "--config", config, "--adapter", "caddyfile")
 	command.Dir = home
 	command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+home,
 		"XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
