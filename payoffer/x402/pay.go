@@ -53,6 +53,9 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	switch {
 	case err != nil:
 		return p.unreadable()
+	case found && other.IntentKey == p.key().Canonical(): // another instance has taken it since
+		leave()
+		return s.replay(ctx, p, other)
 	case found:
 		return s.behind(ctx, p, other)
 	}

@@ -193,6 +193,40 @@ func TestPayHoldsBackASecondPaymentOfAPayerWhileOneIsOpen(t *testing.T) {
 	})
 }
 
+// late is a ledger whose first look for an intent comes before another
+// instance has committed it.
+type late struct {
+	book
+	looked bool
+}
+
+func (u *late) Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error) {
+	if !u.looked {
+		u.looked = true
+		return ledger.Intent{}, false, nil
+	}
+	return u.book.Intent(ctx, key)
+}
+
+func TestAPaymentIsNotInItsOwnWay(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f)})
+		a := newBuyer(1)
+		paid := s.pay(a.v2(t))
+		require.Equal(t, Settled, paid.Status)
+		for _, open := range []bool{false, true} {
+			if open {
+				require.NoError(t, s.book.ReopenIntent(t.Context(), ledger.IntentKey{Network: "eip155:84532", Asset: s.rails[0].Network.USDC, From: a.auth.From, Nonce: a.auth.Nonce}, "reorg"))
+			}
+			other := newShop(t, setup{facilitators: one(f), ledger: &late{book: s.book}})
+			got := other.pay(a.v2(t))
+			require.NotEqual(t, Conflict, got.Status, got.Reason)
+			require.Len(t, f.Calls(payoffertest.CallSettle), 1)
+		}
+	})
+}
+
 func TestPaymentIdentifiers(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		const id = "order_0123456789"
