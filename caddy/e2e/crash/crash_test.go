@@ -6,13 +6,14 @@ import (
 	"crypto/ecdsa"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 const (
@@ -24,14 +25,6 @@ const (
 	longest = 1500 * time.Millisecond
 )
 
-// kills is 60, or 1,000 with FULL=1, for which go test needs -timeout 2h.
-func kills() int {
-	if os.Getenv("FULL") == "1" {
-		return 1000
-	}
-	return 60
-}
-
 // moment is a random time until the next kill. Most are short: the writes are soon after the begin.
 func moment() time.Duration {
 	x := rand.Float64()
@@ -40,7 +33,7 @@ func moment() time.Duration {
 
 func TestKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
-	count := kills()
+	count := cases.Of(15, 60, 1000) // for the last of which go test needs -timeout 2h
 	m := openMarket(t, count*fresh) // each buys once
 	s := openShop(t, m)
 	s.start(t)
