@@ -87,7 +87,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 	events := value.(*caddyevents.App)
 	app.share, err = service.NewShare(outliving.Use(service.Host{
 		Logger: ctx.Slogger().Handler(), Storage: ctx.Storage(),
-		Emit: func(name string, data map[string]any) { events.Emit(ctx, name, data) },
+		Emit: emitter(ctx, events),
 	}), database.key(), storageKey(ctx.Storage()), database.handle, &instruments)
 	if err != nil {
 		return err

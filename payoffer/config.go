@@ -146,6 +146,10 @@ type AnnounceConfig struct {
 	// The secret that signs the announcements; a placeholder keeps it out of
 	// the configuration. Default: none.
 	Secret string `json:"secret,omitempty"`
+
+	// A second secret that signs beside the first, while the receiver changes
+	// from one to the other. Default: none.
+	OtherSecret string `json:"other_secret,omitempty"`
 }
 
 // FundingConfig is what the FLOSS/fund manifest at /funding.json says beyond the

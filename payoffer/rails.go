@@ -232,7 +232,26 @@ func (h *Handler) resolveStorefronts(r *resolver, name string) {
 
 func (s *StorefrontConfig) observed() bool { return s.HookSecret != "" || s.Token != "" }
 
-func (a *AnnounceConfig) options() block { return block{"secret": secret(&a.Secret)} }
+func (a *AnnounceConfig) options() block {
+	first, second := secret(&a.Secret), secret(&a.OtherSecret)
+	return block{"secret": {
+		repeats: true,
+		parse: func(d *caddyfile.Dispenser) error {
+			switch {
+			case a.Secret == "":
+				return first.parse(d)
+			case a.OtherSecret == "":
+				return second.parse(d)
+			default:
+				return d.Errf("%s: at most two secrets sign at once; take out the one that the receiver knows no more", d.Val())
+			}
+		},
+		resolve: func(r *resolver, name string) {
+			first.resolve(r, name)
+			second.resolve(r, name)
+		},
+	}}
+}
 
 func (h *Handler) parseAnnounce(d *caddyfile.Dispenser) error {
 	a := new(AnnounceConfig)

@@ -77,7 +77,7 @@ func (h *Handler) build(today time.Time) (*service.Settings, error) {
 		s.OwnPayers = append(s.OwnPayers, address)
 	}
 	for _, a := range h.Announce {
-		s.Announce = append(s.Announce, announce.Sink{URL: a.URL, Secret: a.Secret})
+		s.Announce = append(s.Announce, announce.Sink{URL: a.URL, Secrets: []string{a.Secret, a.OtherSecret}})
 	}
 	terms, err := h.terms(today)
 	if err != nil {

@@ -34,7 +34,7 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		logger.Warn("the amount is not 42: clients that know the interface expect 42 USD", zap.Stringer("amount", s.Offer.Amount))
 	}
 	for _, a := range s.Announce {
-		if a.Secret == "" {
+		if strings.Join(a.Secrets, "") == "" {
 			logger.Warn("announcements are not signed: their receiver cannot tell them from forged ones; give announce a secret",
 				zap.String("host", offer.Host(a.URL)))
 		}

@@ -7,6 +7,10 @@
 // every transition is announced at least once and in the order of commits,
 // across failures and restarts. A crash between the two announces one again,
 // with the same id. A receiver that is new begins with the next transition.
+//
+// A receiver in trouble is waited for, for good. An announcement that a working
+// receiver refuses for three days is set aside, so that it does not hold up those
+// after it; its operator decides what becomes of it.
 package announce
 
 import (
@@ -28,16 +32,21 @@ type Ledger interface {
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
+	RefuseTransition(ctx context.Context, offer, sink string, seq, now int64) (since int64, err error)
+	SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error
+	Asides(ctx context.Context, offer string) ([]ledger.Aside, error)
+	ForgetAside(ctx context.Context, offer, sink string, seq int64) error
 }
 
 // Sink is an address that receives announcements.
 type Sink struct {
 	// URL is absolute. It may hold a key, so that only its host is logged.
 	URL string
-	// Secret signs the announcements: "whsec_" and the base64 of 24 to 64
-	// random bytes, or any other text of at least 24 characters, which is used
-	// as it is. Without one they are not signed.
-	Secret string
+	// Secrets sign the announcements, each of them: two while the receiver
+	// changes from one to the other. A secret is "whsec_" and the base64 of 24 to
+	// 64 random bytes, or any other text of at least 24 characters, which is used
+	// as it is. Empty ones are left out; without any they are not signed.
+	Secrets []string
 }
 
 // Config says what is announced, and to whom.
@@ -47,9 +56,9 @@ type Config struct {
 	// TestnetCounts says that money on a test network counts as received, as
 	// it does where all chain rails of the offer are test networks.
 	TestnetCounts bool
-	// Emit raises an event of the server and returns when it was handled; nil
-	// for none.
-	Emit  func(name string, data map[string]any)
+	// Emit raises an event of the server and returns when it was handled; the
+	// error is that of a handler. nil for none.
+	Emit  func(name string, data map[string]any) error
 	Sinks []Sink // the receivers of webhooks
 	// Owner tells this announcer from all others on the ledger, also from
 	// those before and after it in the same process. Required.
@@ -63,16 +72,21 @@ type Config struct {
 }
 
 // Announcer announces the transitions of one offer.
-type Announcer struct{ sinks []*sink }
+type Announcer struct {
+	config *Config
+	sinks  []*sink
+}
 
 // New checks the configuration and calls nobody. An error says which receiver
 // it is about by its place and its host.
 func New(c Config) (*Announcer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
-	a := new(Announcer)
+	a := &Announcer{config: &c}
 	if c.Emit != nil {
 		a.sinks = append(a.sinks, newSink(&c, "events", "events", func(_ context.Context, e event) failure {
-			c.Emit(e.kind, e.data)
+			if c.Emit(e.kind, e.data) != nil {
+				return failure{code: codeHandler} // the error may hold anything, and the server has logged it
+			}
 			return failure{}
 		}))
 	}
@@ -141,8 +155,8 @@ type SinkHealth struct {
 	// up to 100; 0 while another instance announces to it.
 	Behind int64
 	// LastError is why it takes none now: unreachable, timeout, redirected,
-	// gone, rate_limited, refused, server_error or ledger_unavailable; empty
-	// while it takes them.
+	// gone, rate_limited, refused, server_error, handler_failed or
+	// ledger_unavailable; empty while it takes them.
 	LastError string
 }
 

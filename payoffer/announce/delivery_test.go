@@ -151,7 +151,10 @@ func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 	events := []string{}
 	bad.Down()
 	a := d.configured(Config{
-		Emit:  func(name string, data map[string]any) { events = append(events, name+" "+data["id"].(string)) },
+		Emit: func(name string, data map[string]any) error {
+			events = append(events, name+" "+data["id"].(string))
+			return nil
+		},
 		Sinks: []Sink{{URL: bad.URL()}, {URL: good.URL()}}, Transport: good.Transport(),
 	})
 	d.pay()

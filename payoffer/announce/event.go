@@ -44,6 +44,7 @@ func newEvent(c *Config, t ledger.Transition) event {
 		"own":              t.Own,
 		"testnet":          t.Testnet,
 		"counted":          t.Standing().Counts(c.TestnetCounts),
+		"cursor":           t.Bookmark().String(),
 		"occurredAt":       rfc3339(time.Unix(t.OccurredAt, 0)),
 		"recordedAt":       rfc3339(e.at),
 	}
@@ -54,18 +55,39 @@ func newEvent(c *Config, t ledger.Transition) event {
 	if t.Via != "" {
 		e.data["via"] = t.Via
 	}
+	if t.Cause == ledger.CauseBackfilled {
+		e.data["backfilled"] = true
+	}
 	if c.BaseURL != "" {
 		e.data["baseUrl"] = c.BaseURL
 	}
 	return e
 }
 
+// announced reports whether a transition is anybody's news. Money that moved
+// within the account was paid by nobody; it is news only where it was taken for a
+// payment before.
+func announced(t ledger.Transition) bool {
+	switch t.To {
+	case ledger.StatusMoved:
+		return t.From != "" && t.From != ledger.StatusMoved && t.From != ledger.StatusDropped
+	case ledger.StatusDropped:
+		return t.From != ledger.StatusMoved
+	default:
+		return true
+	}
+}
+
 // kindOf names what the receipt amounts to after the transition.
 func kindOf(t ledger.Transition) string {
-	if t.To == ledger.StatusConfirmed && t.Refunded > 0 {
+	switch {
+	case t.To == ledger.StatusConfirmed && t.Refunded > 0:
 		return "payment_refunded"
+	case t.To == ledger.StatusMoved:
+		return "payment_dropped" // it was none
+	default:
+		return "payment_" + string(t.To)
 	}
-	return "payment_" + string(t.To)
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -14,7 +14,7 @@ import (
 func transition() ledger.Transition {
 	cents := int64(4250)
 	return ledger.Transition{
-		Seq: 12, Offer: "pay.example", Account: "0xaccount", Rail: "usdc", ExternalID: "eip155:8453:0xab:0", Version: 3,
+		Seq: 12, Tag: 255, Offer: "pay.example", Account: "0xaccount", Rail: "usdc", ExternalID: "eip155:8453:0xab:0", Version: 3,
 		From: ledger.StatusSeen, To: ledger.StatusConfirmed, Amount: 42_500_000, Cause: "poll", At: 1_800_000_100,
 		ReceiptID: 7, Via: "x402", Asset: "USDC", USDCents: &cents, EvidenceLevel: ledger.LevelChain,
 		OccurredAt: 1_800_000_000,
@@ -28,7 +28,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 		"type": "payment_confirmed",
 		"timestamp": "2027-01-15T08:01:40Z",
 		"data": {
-			"id": "usdc:eip155:8453:0xab:0:3", "seq": 12, "offer": "pay.example", "baseUrl": "https://pay.example",
+			"id": "usdc:eip155:8453:0xab:0:3", "seq": 12, "cursor": "12.00000000000000ff", "offer": "pay.example", "baseUrl": "https://pay.example",
 			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "version": 3, "status": "confirmed", "via": "x402",
 			"evidence": "chain", "asset": "USDC", "amountAtomic": "42500000", "refundedAtomic": "0",
 			"amountUsd": 42.50, "amountUsdDecimal": "42.50", "own": false, "testnet": false, "counted": true,
@@ -132,4 +132,34 @@ func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
 	var payload struct{ Data struct{ ExternalID string } }
 	require.NoError(t, json.Unmarshal(body, &payload))
 	require.Equal(t, tr.ExternalID, payload.Data.ExternalID)
+}
+
+func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *testing.T) {
+	for _, test := range []struct {
+		from, to ledger.Status
+		kind     string // empty where nobody is told
+	}{
+		{"", ledger.StatusMoved, ""},
+		{ledger.StatusMoved, ledger.StatusMoved, ""},
+		{ledger.StatusDropped, ledger.StatusMoved, ""},
+		{ledger.StatusMoved, ledger.StatusDropped, ""},
+		{ledger.StatusSeen, ledger.StatusMoved, "payment_dropped"},
+		{ledger.StatusConfirmed, ledger.StatusMoved, "payment_dropped"},
+		{ledger.StatusMoved, ledger.StatusConfirmed, "payment_confirmed"},
+		{ledger.StatusSeen, ledger.StatusDropped, "payment_dropped"},
+	} {
+		tr := transition()
+		tr.From, tr.To = test.from, test.to
+		require.Equal(t, test.kind != "", announced(tr), "%s to %s", test.from, test.to)
+		if test.kind != "" {
+			require.Equal(t, test.kind, newEvent(&Config{}, tr).kind)
+		}
+	}
+}
+
+func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
+	tr := transition()
+	require.NotContains(t, newEvent(&Config{}, tr).data, "backfilled")
+	tr.Cause = ledger.CauseBackfilled
+	require.Equal(t, true, newEvent(&Config{}, tr).data["backfilled"])
 }

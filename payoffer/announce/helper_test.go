@@ -59,7 +59,7 @@ var owners atomic.Int64
 // just started does.
 func (d *desk) announcer(r *payoffertest.Receiver) *Announcer {
 	d.Helper()
-	return d.configured(Config{Sinks: []Sink{{URL: r.URL(), Secret: testSecret}}, Transport: r.Transport()})
+	return d.configured(Config{Sinks: []Sink{{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
 }
 
 // configured makes one that has begun: what is recorded from now on is
@@ -168,6 +168,13 @@ func (o *outbox) AdvanceSink(ctx context.Context, offer, name, owner string, aft
 		return errOutbox
 	}
 	return o.Ledger.AdvanceSink(ctx, offer, name, owner, after)
+}
+
+func (o *outbox) SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error {
+	if o.unwritable.Load() {
+		return errOutbox
+	}
+	return o.Ledger.SetAside(ctx, offer, sink, owner, seq, reason, now)
 }
 
 // ids are the ids of the announcements, by their payloads.

@@ -86,10 +86,11 @@ func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
 	d := newDesk(t)
 	ahead := func() time.Time { return d.clock.now().Add((leaseFor + 1) * time.Second) }
 	var got []string
-	events := func(who string, meanwhile func()) func(string, map[string]any) {
-		return func(_ string, data map[string]any) {
+	events := func(who string, meanwhile func()) func(string, map[string]any) error {
+		return func(_ string, data map[string]any) error {
 			got = append(got, who+" "+data["id"].(string))
 			meanwhile()
+			return nil
 		}
 	}
 	fast := d.configured(Config{Now: ahead, Emit: events("fast", func() {})})

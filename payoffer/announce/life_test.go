@@ -79,3 +79,63 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 	}
 	return all
 }
+
+// Nobody can take back what was never announced, on whatever rail.
+func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
+	for _, rail := range []struct {
+		name, asset string
+		level       ledger.EvidenceLevel
+		amount      int64
+	}{
+		{"usdc", "USDC", ledger.LevelChain, 42_000_000},
+		{"bitcoin", "BTC", ledger.LevelChain, 60_000},
+		{"card", "USD", ledger.LevelProvider, 4_200},
+		{"tip-jar", "USD", ledger.LevelProvider, 4_200},
+		{"transfer", "USD", ledger.LevelManual, 4_200},
+	} {
+		for name, back := range map[string]struct {
+			ledger.Return
+			kind string
+		}{
+			"part":     {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount / 4, Gone: true, At: 10}, "payment_refunded"},
+			"whole":    {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount, Gone: true, At: 10}, "payment_refunded"},
+			"reversal": {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}, "payment_reversed"},
+		} {
+			for _, before := range []bool{false, true} {
+				t.Run(fmt.Sprint(rail.name, " ", name, " told before: ", before), func(t *testing.T) {
+					d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+					account := "account of " + rail.name
+					require.NoError(t, d.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: account, Rail: rail.name}))
+					a := d.announcer(receiver)
+					told := ledger.Sighting{
+						Offer: testOffer, Account: account, Rail: rail.name, ExternalID: "p", Asset: rail.asset, Amount: rail.amount,
+						State: ledger.StatusConfirmed, EvidenceLevel: rail.level, OccurredAt: 1_799_999_000, Cause: "poll",
+						Returns: []ledger.Return{back.Return},
+					}
+					if before { // the word on the return comes first, by itself
+						word := told
+						word.Addendum, word.EvidenceLevel = true, ledger.LevelManual
+						d.record(word)
+						told.Returns = nil
+					}
+					d.record(told)
+					a.rounds(t.Context())
+					got := lines(t, receiver)
+					require.Len(t, got, 2)
+					require.Equal(t, "payment_confirmed "+rail.name+":p:1 confirmed refunded=0 counted=true", got[0])
+					require.Contains(t, got[1], back.kind+" "+rail.name+":p:2 ")
+				})
+			}
+		}
+	}
+}
+
+func TestMoneyThatMovedWithinTheAccountHoldsUpAndTellsNobody(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	a := d.announcer(receiver)
+	d.record(usdcSighting("0xaa", ledger.StatusMoved))
+	d.pay()
+	a.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))
+	require.Zero(t, a.Sinks()[0].Behind)
+}

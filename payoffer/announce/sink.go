@@ -29,6 +29,9 @@ const (
 	// pauseGone is the pause after a receiver said that it is gone for good:
 	// only the operator can know.
 	pauseGone = time.Hour
+	// asideAfter is how long a receiver refuses an event before that is set
+	// aside, in seconds.
+	asideAfter = 3 * 24 * 60 * 60
 )
 
 // sink is a receiver, and how far it has got. All but its health belongs to the
@@ -88,11 +91,10 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 		if due := s.retryAt.Sub(s.config.Now()); due > 0 {
 			return min(due, pollEvery), nil
 		}
-		if !s.send(ctx, t) {
-			return 0, nil
-		}
-		if err := s.advance(ctx, t.Seq); err != nil {
+		if done, err := s.send(ctx, t); err != nil {
 			return pollEvery, err
+		} else if !done {
+			return 0, nil
 		}
 	}
 	if len(waiting) == batch {
@@ -103,30 +105,37 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	return pollEvery, nil
 }
 
-// send announces a transition unless that has been done, and reports whether
-// it was taken.
-func (s *sink) send(ctx context.Context, t ledger.Transition) bool {
-	if t.Seq <= s.sent {
-		return true
+// send announces a transition, unless that has been done or it is nobody's news,
+// and reports whether the sink is done with it. An error is the ledger's.
+func (s *sink) send(ctx context.Context, t ledger.Transition) (done bool, err error) {
+	if t.Seq <= s.sent || !announced(t) {
+		return true, s.advance(ctx, t.Seq)
 	}
 	if ctx.Err() != nil {
-		return false
+		return false, nil
 	}
 	f := s.deliver(ctx, newEvent(s.config, t))
-	if f.code == "" {
-		s.sent, s.failures, s.retryAt = t.Seq, 0, time.Time{}
-		if s.health.Load().LastError != "" {
-			s.log.Info("receipts are announced again")
-		}
-		s.reached(s.health.Load().Behind, "")
-		return true
+	switch {
+	case f.code == "":
+		s.sent = t.Seq
+		s.taken()
+		return true, s.advance(ctx, t.Seq)
+	case ctx.Err() != nil:
+		return false, nil
 	}
-	if ctx.Err() == nil {
-		s.failures++
-		s.retryAt = s.config.Now().Add(pause(s.failures, f, s.config.Random()))
-		s.failed(f)
+	s.failures++
+	s.retryAt = s.config.Now().Add(pause(s.failures, f, s.config.Random()))
+	s.failed(f)
+	return s.refused(ctx, t, f)
+}
+
+// taken notes that the receiver takes what it is sent.
+func (s *sink) taken() {
+	s.failures, s.retryAt = 0, time.Time{}
+	if s.health.Load().LastError != "" {
+		s.log.Info("receipts are announced again")
 	}
-	return false
+	s.reached(s.health.Load().Behind, "")
 }
 
 // failed notes that a try failed. A receiver that is gone is told of even when
@@ -187,9 +196,16 @@ func (s *sink) lease(ctx context.Context) (held bool, err error) {
 
 // advance moves the position, also while Run ends.
 func (s *sink) advance(ctx context.Context, seq int64) error {
+	return s.passed(ctx, seq, func(ctx context.Context) error {
+		return s.config.Ledger.AdvanceSink(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
+	})
+}
+
+// passed writes that the sink is done with a transition.
+func (s *sink) passed(ctx context.Context, seq int64, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err := s.config.Ledger.AdvanceSink(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
+	err := write(ctx)
 	switch {
 	case err == nil:
 		s.after = seq

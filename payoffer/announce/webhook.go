@@ -39,6 +39,8 @@ const (
 	codeLimited     = "rate_limited"
 	codeRefused     = "refused"      // any other status below 500
 	codeServerError = "server_error" // 500 and above
+	codeHandler     = "handler_failed"
+	codeUnwritable  = "unwritable" // the announcement has no form in which it can be sent
 	codeLedger      = "ledger_unavailable"
 )
 
@@ -50,10 +52,26 @@ type failure struct {
 	wait   time.Duration // how long the receiver asked to be left alone
 }
 
+// reason is the code for an operator, with the status of the answer if there was
+// one.
+func (f failure) reason() string {
+	if f.status == 0 {
+		return f.code
+	}
+	return fmt.Sprintf("%s %d", f.code, f.status)
+}
+
+// ofEvent reports whether it may be this event that the receiver does not take,
+// and not any event at all: a receiver that cannot be reached, is overloaded or
+// broken (5xx), moved or gone has trouble of its own, and no event is to blame.
+func (f failure) ofEvent() bool {
+	return f.code == codeHandler || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
+}
+
 // webhook sends events to one address.
 type webhook struct {
 	url, host string
-	key       []byte
+	keys      [][]byte // each of them signs
 	client    source.Client
 	now       func() time.Time
 }
@@ -63,18 +81,24 @@ func newWebhook(s Sink, client source.Client, now func() time.Time) (*webhook, e
 	if err != nil {
 		return nil, err
 	}
-	key, err := parseSecret(s.Secret)
-	if err != nil {
-		return nil, fmt.Errorf("host %q: %w", u.Host, err)
+	w := &webhook{url: s.URL, host: u.Host, client: client, now: now}
+	for _, secret := range s.Secrets {
+		key, err := parseSecret(secret)
+		if err != nil {
+			return nil, fmt.Errorf("host %q: %w", u.Host, err)
+		}
+		if key != nil {
+			w.keys = append(w.keys, key)
+		}
 	}
-	return &webhook{url: s.URL, host: u.Host, key: key, client: client, now: now}, nil
+	return w, nil
 }
 
 // deliver tries once. Whatever the answer holds, its status has said it all.
 func (w *webhook) deliver(ctx context.Context, e event) failure {
 	body, err := e.body()
 	if err != nil {
-		return failure{code: codeUnreachable}
+		return failure{code: codeUnwritable}
 	}
 	ctx, cancel := lastly(ctx)
 	defer cancel()
@@ -110,8 +134,12 @@ func (w *webhook) header(id string, body []byte) http.Header {
 	h := http.Header{
 		"User-Agent": {"caddy-pay-offer"}, "Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at, 10)},
 	}
-	if w.key != nil {
-		h.Set("Webhook-Signature", sign(w.key, id, at, body))
+	var signatures []string
+	for _, key := range w.keys {
+		signatures = append(signatures, sign(key, id, at, body))
+	}
+	if len(signatures) > 0 {
+		h.Set("Webhook-Signature", strings.Join(signatures, " "))
 	}
 	return h
 }
@@ -157,8 +185,8 @@ func parseSecret(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// sign returns the value of the header webhook-signature; at is in Unix
-// seconds.
+// sign returns one signature of the header webhook-signature, which has one for
+// each key; at is in Unix seconds.
 func sign(key []byte, id string, at int64, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%d.", id, at)

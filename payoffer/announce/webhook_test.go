@@ -118,7 +118,7 @@ func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(Config{Sinks: []Sink{
-				{URL: "https://a.example/hook"}, {URL: "https://b.example/key-in-path", Secret: test.secret},
+				{URL: "https://a.example/hook"}, {URL: "https://b.example/key-in-path", Secrets: []string{test.secret}},
 			}})
 			require.ErrorContains(t, err, test.says)
 			require.ErrorContains(t, err, `receiver 2 of announcements: host "b.example"`)
@@ -144,4 +144,37 @@ func FuzzASecretIsAKeyOrAnError(f *testing.F) {
 		require.Equal(t, secret == "", key == nil, "what is configured signs")
 		require.True(t, key == nil || len(key) >= secretLeast)
 	})
+}
+
+// A receiver that knows either secret finds its signature among those of the
+// header, which are apart by a space (Standard Webhooks 1.0.0).
+func TestTwoSecretsSignAtOnce(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	const next = "correct horse battery staple"
+	a := d.configured(Config{Sinks: []Sink{{URL: receiver.URL(), Secrets: []string{testSecret, next}}}, Transport: receiver.Transport()})
+	d.pay()
+	a.rounds(t.Context())
+	got := receiver.Requests()[0]
+	var want []string
+	for _, secret := range []string{testSecret, next} {
+		key, err := parseSecret(secret)
+		require.NoError(t, err)
+		want = append(want, sign(key, "card:pi_1:1", d.clock.now().Unix(), got.Body))
+	}
+	require.NotEqual(t, want[0], want[1])
+	require.Equal(t, []string{strings.Join(want, " ")}, got.Header.Values("webhook-signature"))
+}
+
+func TestASecretWithoutAValueLeavesTheOther(t *testing.T) {
+	for _, secrets := range [][]string{{testSecret, ""}, {"", testSecret}} {
+		hook, err := newWebhook(Sink{URL: "https://a.example/hook", Secrets: secrets}, source.Client{}, time.Now)
+		require.NoError(t, err)
+		require.Regexp(t, `^v1,[A-Za-z0-9+/]{43}=$`, hook.header("id", nil).Get("webhook-signature"))
+	}
+}
+
+func TestTheSecondSecretIsCheckedAsTheFirst(t *testing.T) {
+	_, err := New(Config{Sinks: []Sink{{URL: "https://a.example/hook", Secrets: []string{testSecret, "hunter2"}}}})
+	require.ErrorContains(t, err, "7 characters")
+	require.NotContains(t, err.Error(), "hunter2")
 }

@@ -105,10 +105,13 @@ type Transition struct {
 	OccurredAt    int64
 }
 
+// transitionColumns are those of transitions t and receipts r.
+const transitionColumns = `t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
+	t.amount, t.refunded, t.cause, t.note, t.at,
+	r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at`
+
 const selectTransitions = `
-	SELECT t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
-		t.amount, t.refunded, t.cause, t.note, t.at,
-		r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at
+	SELECT ` + transitionColumns + `
 	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
 	WHERE t.offer = $1 AND `
 
@@ -148,8 +151,15 @@ func (l *Ledger) History(ctx context.Context, offer string, first, last int64) (
 }
 
 func scanTransition(row scanner) (t Transition, err error) {
-	err = row.Scan(&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
-		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At,
-		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt)
+	err = row.Scan(t.columns()...)
 	return t, err
+}
+
+// columns are where transitionColumns are read to.
+func (t *Transition) columns() []any {
+	return []any{
+		&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
+		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At,
+		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt,
+	}
 }

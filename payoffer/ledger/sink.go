@@ -39,13 +39,20 @@ func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, 
 // after; one below what is stored changes nothing. It is for the owner of the
 // sink alone, whose lease may have run out. Error: ErrSinkTaken.
 func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
-	return l.transact(ctx, func(tx *transaction) error {
-		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
-			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END
-			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
-		if err == nil && advanced == 0 {
-			return ErrSinkTaken
-		}
+	return l.transact(ctx, func(tx *transaction) error { return advanceSink(ctx, tx, offer, name, owner, after) })
+}
+
+func advanceSink(ctx context.Context, tx *transaction, offer, name, owner string, after int64) error {
+	advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
+		UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END
+		WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
+	if err == nil && advanced == 0 {
+		err = ErrSinkTaken
+	}
+	if err != nil {
 		return err
-	})
+	}
+	_, err = tx.exec(ctx, "forgetting refusals", `
+		DELETE FROM set_aside WHERE offer = $1 AND sink = $2 AND seq <= $3 AND reason = ''`, offer, name, after)
+	return err
 }

@@ -17,8 +17,9 @@ type Host struct {
 	Logger slog.Handler
 	// Storage keeps secrets that instances share.
 	Storage signature.Storage
-	// Emit raises an event of the server and returns when it was handled.
-	Emit func(name string, data map[string]any)
+	// Emit raises an event of the server and returns when it was handled; the
+	// error is that of a handler.
+	Emit func(name string, data map[string]any) error
 }
 
 // Instruments count and time what offers do. They are the same for all

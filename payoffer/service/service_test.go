@@ -91,7 +91,7 @@ func (h *house) settings(description string) *Settings {
 func (h *house) share(log *bytes.Buffer) *Share {
 	h.t.Helper()
 	use := h.pool.Use(Host{
-		Logger: slog.NewTextHandler(log, nil), Storage: &certmagic.FileStorage{Path: h.folder}, Emit: func(string, map[string]any) {},
+		Logger: slog.NewTextHandler(log, nil), Storage: &certmagic.FileStorage{Path: h.folder}, Emit: func(string, map[string]any) error { return nil },
 	})
 	share, err := NewShare(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), func() (*ledger.Ledger, error) {
 		return ledger.NewSQLite(filepath.Join(h.folder, "ledger.db"), time.Now), nil

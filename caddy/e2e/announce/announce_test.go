@@ -24,7 +24,7 @@ const (
 )
 
 // announced are the requests for three payments, which were recorded after the receiver was first known.
-func announced(t *testing.T, secret string) []payoffertest.Announced {
+func announced(t *testing.T, secrets ...string) []payoffertest.Announced {
 	t.Helper()
 	book := &outbox{Ledger: ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), begun: make(chan struct{})}
 	require.NoError(t, book.Open(t.Context()))
@@ -33,7 +33,7 @@ func announced(t *testing.T, secret string) []payoffertest.Announced {
 	receiver := payoffertest.NewReceiver(t)
 	announcer, err := announce.New(announce.Config{
 		OfferID: offerID, BaseURL: "https://pay.example", Ledger: book, Owner: "e2e",
-		Sinks: []announce.Sink{{URL: receiver.URL(), Secret: secret}}, Transport: receiver.Transport(),
+		Sinks: []announce.Sink{{URL: receiver.URL(), Secrets: secrets}}, Transport: receiver.Transport(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,15 +75,17 @@ func TestReceiversVerifyAnnouncementsWithTheOfficialLibrary(t *testing.T) {
 	raw, err := standardwebhooks.NewWebhookRaw([]byte("correct horse battery staple"))
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
-		secret   string
+		secrets  []string
 		verifier *standardwebhooks.Webhook
 	}{
-		"encoded secret": {"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", encoded},
-		"secret of text": {"correct horse battery staple", raw},
+		"encoded secret": {[]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, encoded},
+		"secret of text": {[]string{"correct horse battery staple"}, raw},
+		"first of two":   {[]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "correct horse battery staple"}, encoded},
+		"second of two":  {[]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "correct horse battery staple"}, raw},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, got := range announced(t, test.secret) {
+			for _, got := range announced(t, test.secrets...) {
 				require.NoError(t, test.verifier.Verify(got.Body, got.Header))
 				requireForgeryFails(t, test.verifier, got)
 			}
