@@ -37,6 +37,8 @@ const (
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
+//   - `GET /pay_offer/announcements`: how the receivers of announcements fare, and what is set aside for them.
+//   - `POST /pay_offer/announcements`: sends again what is set aside, or forgets it.
 type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -50,12 +52,17 @@ func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
 // Routes returns the routes of the admin API.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
-		{Pattern: desk.PathReceived, Handler: byMethod{http.MethodGet: a.received}},
+		{Pattern: desk.PathReceived, Handler: byMethod{
+			http.MethodGet: every((*desk.Desk).Received, func(r desk.Received) string { return r.ID }),
+		}},
 		{Pattern: desk.PathReceipts, Handler: byMethod{
 			http.MethodGet: listing("before", (*desk.Desk).Receipts), http.MethodPost: a.enter,
 		}},
 		{Pattern: desk.PathIntents, Handler: byMethod{
 			http.MethodGet: listing("after", (*desk.Desk).Intents), http.MethodPost: a.resolve,
+		}},
+		{Pattern: desk.PathAnnouncements, Handler: byMethod{
+			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }), http.MethodPost: a.announce,
 		}},
 		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
@@ -184,18 +191,20 @@ func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, fr
 	}
 }
 
-// received answers for every offer.
-func (*AdminAPI) received(w http.ResponseWriter, r *http.Request) error {
-	offers := []desk.Received{}
-	for _, d := range desks() {
-		one, err := d.Received(r.Context())
-		if err != nil {
-			return answerJSON(w, nil, err)
+// every answers for every offer, in the order of their ids.
+func every[T any](tell func(*desk.Desk, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		offers := []T{}
+		for _, d := range desks() {
+			one, err := tell(d, r.Context())
+			if err != nil {
+				return answerJSON(w, nil, err)
+			}
+			offers = append(offers, one)
 		}
-		offers = append(offers, one)
+		slices.SortFunc(offers, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+		return answerJSON(w, map[string]any{"offers": offers}, nil)
 	}
-	slices.SortFunc(offers, func(a, b desk.Received) int { return strings.Compare(a.ID, b.ID) })
-	return answerJSON(w, map[string]any{"offers": offers}, nil)
 }
 
 func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
@@ -225,6 +234,19 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return answerJSON(w, resolved, err)
+}
+
+func (*AdminAPI) announce(w http.ResponseWriter, r *http.Request) error {
+	var body desk.AsideAction
+	if err := decodeBody(w, r, &body); err != nil {
+		return err
+	}
+	d, err := namedDesk(body.Offer)
+	if err != nil {
+		return err
+	}
+	done, err := d.DecideAside(r.Context(), body)
+	return answerJSON(w, done, err)
 }
 
 func (*AdminAPI) rotateKey(w http.ResponseWriter, r *http.Request) error {

@@ -2,7 +2,6 @@ package announce
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -13,10 +12,10 @@ import (
 // restart does not begin the count again.
 func (s *sink) refused(ctx context.Context, t ledger.Transition, f failure) (aside bool, err error) {
 	now := s.config.Now().Unix()
+	if !f.ofEvent() {
+		return false, nil
+	}
 	if f.code != codeUnwritable {
-		if !f.ofEvent() {
-			return false, nil
-		}
 		since, err := s.config.Ledger.RefuseTransition(ctx, s.config.OfferID, s.name, t.Seq, now)
 		if err != nil || now-since < asideAfter {
 			return false, err
@@ -62,25 +61,36 @@ func (a *Announcer) Asides(ctx context.Context) ([]Aside, error) {
 	return all, nil
 }
 
-// ErrNoReceiver is returned for an announcement to a receiver that is not
-// configured any more.
-var ErrNoReceiver = errors.New("the receiver is not in the configuration")
-
-// Retry sends once what was set aside, now and out of its order, which the data
-// of the event say. It returns why the receiver did not take it, as a code of
-// SinkHealth, and empty where it did: then it is not set aside any more. Error:
-// ErrNoReceiver, or the ledger's.
-func (a *Announcer) Retry(ctx context.Context, aside Aside) (reason string, err error) {
-	s := a.sink(aside.Sink)
-	if s == nil {
-		return "", ErrNoReceiver
+// Retry sends once what was set aside, now and out of its order, which the data of
+// the events say. Of each it returns why its receiver did not take it, as a code of
+// SinkHealth with the status of the answer, or "not_configured", and empty where it
+// did: then it is not set aside any more. A receiver that is in trouble is not asked
+// again for the rest. An error is the ledger's, or that ctx ended.
+func (a *Announcer) Retry(ctx context.Context, asides ...Aside) (reasons []string, err error) {
+	trouble := make(map[string]string) // of receivers, by their names
+	for _, aside := range asides {
+		s, reason := a.sink(aside.Sink), trouble[aside.Sink]
+		switch {
+		case ctx.Err() != nil:
+			return reasons, ctx.Err()
+		case s == nil:
+			reason = "not_configured"
+		case reason == "":
+			e := newEvent(a.config, aside.Transition)
+			e.data["outOfOrder"] = true
+			f := s.deliver(ctx, e)
+			if reason = f.reason(); reason == "" {
+				err = a.Skip(ctx, aside)
+			} else if !f.ofEvent() {
+				trouble[aside.Sink] = reason
+			}
+		}
+		if err != nil {
+			return reasons, err
+		}
+		reasons = append(reasons, reason)
 	}
-	e := newEvent(a.config, aside.Transition)
-	e.data["outOfOrder"] = true
-	if f := s.deliver(ctx, e); f.code != "" {
-		return f.reason(), nil
-	}
-	return "", a.Skip(ctx, aside)
+	return reasons, nil
 }
 
 // Skip forgets what was set aside: its receiver will not be told. An error is the

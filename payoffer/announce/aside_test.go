@@ -152,9 +152,9 @@ func TestAHandlerThatAlwaysFailsIsTriedWithPausesAndSetAsideAsAReceiverIs(t *tes
 	asides, err := a.Asides(t.Context())
 	require.NoError(t, err)
 	require.Len(t, asides, 1)
-	reason, err := a.Retry(t.Context(), asides[0])
+	reasons, err := a.Retry(t.Context(), asides...)
 	require.NoError(t, err)
-	require.Empty(t, reason)
+	require.Equal(t, []string{""}, reasons)
 	require.Equal(t, "card:pi_1:1", raised[len(raised)-1])
 }
 
@@ -215,16 +215,16 @@ func TestWhatIsSetAsideIsSentAgainOnceAndSaysThatItIsLate(t *testing.T) {
 	require.Len(t, asides, 1)
 
 	receiver.Script(reply{Status: http.StatusTeapot})
-	reason, err := a.Retry(t.Context(), asides[0])
+	reasons, err := a.Retry(t.Context(), asides...)
 	require.NoError(t, err)
-	require.Equal(t, "refused 418", reason)
+	require.Equal(t, []string{"refused 418"}, reasons)
 	still, err := a.Asides(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, asides, still, "it stays set aside")
 
-	reason, err = a.Retry(t.Context(), asides[0])
+	reasons, err = a.Retry(t.Context(), asides...)
 	require.NoError(t, err)
-	require.Empty(t, reason)
+	require.Equal(t, []string{""}, reasons)
 	require.Equal(t, []string{"card:pi_2:1", "card:pi_1:1"}, taken(t, receiver))
 	all := receiver.Requests()
 	require.Contains(t, string(all[len(all)-1].Body), `"outOfOrder":true`)
@@ -248,8 +248,9 @@ func TestWhatIsSetAsideForAReceiverThatLeftTheConfigurationCanOnlyBeForgotten(t 
 	require.NoError(t, err)
 	require.Len(t, asides, 1)
 	require.Empty(t, asides[0].Host)
-	_, err = other.Retry(t.Context(), asides[0])
-	require.ErrorIs(t, err, ErrNoReceiver)
+	reasons, err := other.Retry(t.Context(), asides...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"not_configured"}, reasons)
 	require.NoError(t, other.Skip(t.Context(), asides[0]))
 	asides, err = other.Asides(t.Context())
 	require.NoError(t, err)
@@ -274,4 +275,25 @@ func TestALedgerThatCannotBeWrittenSetsNothingAside(t *testing.T) {
 	receiver.Script(reply{Status: 400})
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))
+}
+
+func TestAReceiverInTroubleIsNotAskedForTheRest(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	a := d.announcer(receiver)
+	for range 3 {
+		d.pay()
+		receiver.Script(reply{Status: 422}, reply{Status: 422})
+		a.rounds(t.Context())
+		d.clock.pass(threeDays)
+		a.rounds(t.Context())
+	}
+	asides, err := a.Asides(t.Context())
+	require.NoError(t, err)
+	require.Len(t, asides, 3)
+	before := len(receiver.Requests())
+	receiver.Script(reply{Status: 422}, reply{Status: 503})
+	reasons, err := a.Retry(t.Context(), asides...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"refused 422", "server_error 503", "server_error 503"}, reasons)
+	require.Len(t, receiver.Requests(), before+2)
 }

@@ -65,7 +65,7 @@ func (f failure) reason() string {
 // and not any event at all: a receiver that cannot be reached, is overloaded or
 // broken (5xx), moved or gone has trouble of its own, and no event is to blame.
 func (f failure) ofEvent() bool {
-	return f.code == codeHandler || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
+	return f.code == codeHandler || f.code == codeUnwritable || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
 }
 
 // webhook sends events to one address.

@@ -26,7 +26,7 @@ verify needs no configuration and asks the domain that signed; the other command
 running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-				intentsCommand(), resolveCommand(), verifyCommand(), rotateKeyCommand())
+				intentsCommand(), resolveCommand(), announcementsCommand(), verifyCommand(), rotateKeyCommand())
 		},
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -23,6 +24,8 @@ const (
 	PathReceipts = "/pay_offer/receipts"
 	PathIntents  = "/pay_offer/intents"
 	PathKeys     = "/pay_offer/keys"
+
+	PathAnnouncements = "/pay_offer/announcements"
 )
 
 // MaxPage is how many rows a page lists at most.
@@ -39,8 +42,10 @@ type Desk struct {
 	// Rotate makes and publishes a new signing key, and says its whole id and
 	// from when it signs. Where it fails, the keys are as they were.
 	Rotate func(ctx context.Context, revoke bool) (keyID string, from time.Time, err error)
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Announcer tells others of receipts.
+	Announcer *announce.Announcer
+	Now       func() time.Time
+	Logger    *slog.Logger
 
 	acting sync.Mutex // one thing is done at a time: what stands decides
 }
