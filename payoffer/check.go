@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -85,6 +86,32 @@ func checkNetwork(s string) error {
 
 func checkRateSource(s string) error {
 	_, err := rate.New(rate.Config{Sources: []string{s}})
+	return err
+}
+
+// earliest is before the first payment on any rail that is read back.
+var earliest = time.Date(2009, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// parseSince reads from when on money counts: a day, which begins in UTC, or an
+// RFC 3339 moment, from 2009 until now.
+func parseSince(s string) (time.Time, error) {
+	begin, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		begin, err = time.Parse(time.RFC3339, s)
+	}
+	switch {
+	case err != nil:
+		return begin, fmt.Errorf("%q is no day and no moment; write it as in 2026-11-01, which begins in UTC, or as in 2026-11-01T09:00:00+01:00", s)
+	case begin.Before(earliest):
+		return begin, fmt.Errorf("%s is before 2009; look for a slip in the year", s)
+	case begin.After(time.Now()):
+		return begin, fmt.Errorf("%s is in the future; write the day of the first payment that counts", s)
+	}
+	return begin, nil
+}
+
+func checkSince(s string) error {
+	_, err := parseSince(s)
 	return err
 }
 

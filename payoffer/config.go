@@ -34,6 +34,11 @@ type CardConfig struct {
 	// Whether the checkout is in the processor's test mode, whose payments
 	// are worth nothing. Default: false.
 	TestMode bool `json:"test_mode,omitempty"`
+
+	// From when on money counts: a day, which begins in UTC, as in 2026-11-01, or
+	// an RFC 3339 moment. It may be given later too; what came since then is read
+	// back with api_key. Default: the first start.
+	Since string `json:"since,omitempty"`
 }
 
 // USDCConfig is a rail that takes USDC on one EVM chain.
@@ -57,8 +62,8 @@ type USDCConfig struct {
 	// Default: safe.
 	Confirm string `json:"confirm,omitempty"`
 
-	// The block from which payments are looked for. Default: the head of the
-	// chain at the first start.
+	// The block from which on money counts. It may be given later too; what came
+	// since then is read back. Default: that of the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
 
@@ -96,6 +101,11 @@ type BitcoinConfig struct {
 	// The number of blocks after which a payment counts, at most 100.
 	// Default: 2.
 	Confirmations int `json:"confirmations,omitempty"`
+
+	// From when on money counts: a day, which begins in UTC, as in 2026-11-01, or
+	// an RFC 3339 moment. It may be given later too; what came since then is read
+	// back from the chain. Default: the first start.
+	Since string `json:"since,omitempty"`
 }
 
 // BankTransferConfig is the bank-transfer rail.
@@ -136,6 +146,11 @@ type StorefrontConfig struct {
 	// The token with which sales are read back from the shop; a placeholder
 	// keeps it out of the configuration. Default: none.
 	Token string `json:"token,omitempty"`
+
+	// From when on money counts: a day, which begins in UTC, as in 2026-11-01, or
+	// an RFC 3339 moment. It may be given later too; what came since then is read
+	// back with token. Default: the first start.
+	Since string `json:"since,omitempty"`
 }
 
 // AnnounceConfig is an address to which receipts are announced.

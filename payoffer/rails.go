@@ -67,6 +67,7 @@ func (c *CardConfig) options() block {
 		"webhook_secret": secret(&c.WebhookSecret),
 		"api_key":        secret(&c.APIKey),
 		"test_mode":      flag(&c.TestMode),
+		"since":          text(&c.Since, checkSince),
 	}
 }
 
@@ -111,6 +112,7 @@ func (b *BitcoinConfig) options() block {
 		"esplora":       list(&b.Esplora, checkUpstreamOrOff),
 		"rates":         list(&b.Rates, checkRateSource),
 		"confirmations": number(&b.Confirmations, 1, maxConfirmations, fmt.Sprintf("a whole number from 1 to %d", maxConfirmations)),
+		"since":         text(&b.Since, checkSince),
 	}
 }
 
@@ -175,6 +177,7 @@ func (s *StorefrontConfig) options() block {
 		"seller":      text(&s.Seller, checkShopID),
 		"product":     text(&s.Product, checkShopID),
 		"token":       secret(&s.Token),
+		"since":       text(&s.Since, checkSince),
 	}
 }
 

@@ -88,7 +88,7 @@ func (h *Handler) build(today time.Time) (*service.Settings, error) {
 		return nil, err
 	}
 	card.PaymentLink, card.TestMode = h.Card.PaymentLink, h.Card.TestMode
-	s.Card = service.Card{WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey}
+	s.Card = service.Card{WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey, Since: unixSince(h.Card.Since)}
 	rails, err := h.rails(s, terms)
 	if err != nil {
 		return nil, err
@@ -147,6 +147,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		s.Bitcoin = service.Bitcoin{
 			Esplora:       endpoints(b.Esplora, bitcoin.DefaultEndpoints(rail)),
 			Confirmations: cmp.Or(b.Confirmations, defaultConfirmations),
+			Since:         unixSince(b.Since),
 		}
 		rails = append(rails, rail)
 	}
@@ -164,7 +165,9 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 			return nil, err
 		}
 		rail.Product = c.Product
-		s.Storefronts = append(s.Storefronts, service.Storefront{Rail: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token})
+		s.Storefronts = append(s.Storefronts, service.Storefront{
+			Rail: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token, Since: unixSince(c.Since),
+		})
 		rails = append(rails, rail)
 	}
 	return rails, nil
@@ -194,6 +197,15 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	}
 	s.Rail, err = offer.NewUSDC(name, network, u.Address, amount)
 	return s, err
+}
+
+// unixSince is the beginning that an option names, in Unix seconds; 0 for none.
+func unixSince(option string) int64 {
+	if option == "" {
+		return 0
+	}
+	begin, _ := parseSince(option) // it was checked
+	return begin.Unix()
 }
 
 // endpoints are those that are given, or public ones, or none.

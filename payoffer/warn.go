@@ -45,10 +45,30 @@ func (app *App) warn(s *service.Service, r *resolver) {
 				zap.String("network", u.Rail.Network.Name))
 		}
 	}
+	if options := unreadSince(s.Settings); len(options) > 0 {
+		logger.Warn("since has nothing to read the money with: what came before the first start stays unknown; add the api_key, token or esplora of the rail",
+			zap.Strings("options", options))
+	}
 	if size := s.Server.LargestHead(); size > web.MaxHead {
 		logger.Warn("the headers of a quote are larger than a proxy in front takes by default: nginx reads them into a buffer of 4 KB and answers "+
 			"502 above that; write 'proxy_buffer_size 8k;' there, or shorten card or base_url or take a usdc line out", zap.Int("bytes", size))
 	}
+}
+
+// unreadSince names the options that begin earlier than anything is read.
+func unreadSince(s *service.Settings) (options []string) {
+	if s.Card.Since > 0 && s.Card.APIKey == "" {
+		options = append(options, "card since")
+	}
+	if s.Bitcoin.Since > 0 && len(s.Bitcoin.Esplora) == 0 {
+		options = append(options, "bitcoin since")
+	}
+	for _, shop := range s.Storefronts {
+		if shop.Since > 0 && shop.Token == "" {
+			options = append(options, "storefront "+shop.Rail.Name()+" since")
+		}
+	}
+	return options
 }
 
 // warnOfForgotten logs the offers whose money stands on the ledger and that the
