@@ -61,6 +61,13 @@ func (f *flakyLedger) Receipt(ctx context.Context, offer, account, id string) (l
 	return f.Ledger.Receipt(ctx, offer, account, id)
 }
 
+func (f *flakyLedger) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
+	if f.broken {
+		return ledger.Account{}, errDisk
+	}
+	return f.Ledger.Account(ctx, offer, account)
+}
+
 func (f *flakyLedger) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
 	if f.broken {
 		return "", errDisk
@@ -75,15 +82,20 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 		t: t, shop: payoffertest.NewStorefront(t, testToken), log: new(bytes.Buffer),
 		time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 	}
-	book := ledger.NewSQLite(payoffertest.LedgerFile(t), f.now)
-	require.NoError(t, book.Open(t.Context()))
-	t.Cleanup(func() { require.NoError(t, book.Close()) })
-	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar"}))
-	f.book = &flakyLedger{Ledger: book}
+	f.openLedger(f.time.Unix())
 	f.start(options...)
-	_, err := f.countedFrom(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, f.begin(t.Context()))
 	return f
+}
+
+// openLedger begins a new ledger, whose account is first watched then.
+func (f *fixture) openLedger(since int64) {
+	f.t.Helper()
+	book := ledger.NewSQLite(payoffertest.LedgerFile(f.t), f.now)
+	require.NoError(f.t, book.Open(f.t.Context()))
+	f.t.Cleanup(func() { require.NoError(f.t, book.Close()) })
+	require.NoError(f.t, book.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
+	f.book = &flakyLedger{Ledger: book}
 }
 
 // start makes a new observer, as a restart does.

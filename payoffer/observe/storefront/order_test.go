@@ -66,7 +66,7 @@ func TestOrdersEndInWhatTheShopSays(t *testing.T) {
 				continue
 			}
 			f.shop.Change(sale.ID, changes[event-notices])
-			found, err := f.readOne(t.Context(), f.origin.Load(), sale.ID, seq(sale))
+			found, err := f.readOne(t.Context(), sale.ID, seq(sale))
 			require.NoError(t, err)
 			require.True(t, found)
 		}

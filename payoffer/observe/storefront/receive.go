@@ -30,11 +30,10 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	if why := o.foreign(n); why != "" {
 		return observe.Ignored, why
 	}
-	origin, err := o.countedFrom(ctx)
-	if err != nil {
+	if o.origin.Load() == 0 && o.begin(ctx) != nil {
 		return observe.Unavailable, unavailable
 	}
-	if n.at < origin {
+	if n.at < o.origin.Load() {
 		return observe.Ignored, "the sale is older than the observation of this product"
 	}
 	_, err = o.cfg.Ledger.Record(ctx, nil, o.asserted(n))
@@ -98,7 +97,7 @@ const (
 func (o *Observer) sighting(sale, order string, price, at int64) ledger.Sighting {
 	return ledger.Sighting{
 		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: sale, Via: "link",
-		Asset: "USD", Amount: price, USDCents: &price, Evidence: observe.Evidence(evidence{"gumroad", sale, order}), OccurredAt: at,
+		Asset: "USD", Amount: price, USDCents: &price, ValueBasis: ledger.BasisFace, Evidence: observe.Evidence(evidence{"gumroad", sale, order}), OccurredAt: at,
 	}
 }
 

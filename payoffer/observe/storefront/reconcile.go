@@ -43,18 +43,17 @@ func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
 // round does what is due.
 func (o *Observer) round(ctx context.Context) (time.Duration, error) {
-	origin, err := o.countedFrom(ctx)
-	if err != nil || !o.reads() {
+	if err := o.begin(ctx); err != nil || !o.reads() {
 		return listEvery, err // without a token nothing is left to do
 	}
-	if err := o.readNamed(ctx, origin); err != nil {
+	if err := o.readNamed(ctx); err != nil {
 		return 0, err
 	}
 	if !o.cfg.Now().Before(o.due) {
-		if err := o.readList(ctx, origin); err != nil {
+		if err := o.readList(ctx); err != nil {
 			return 0, err
 		}
-		if err := o.dropForged(ctx, origin); err != nil {
+		if err := o.dropForged(ctx); err != nil {
 			return 0, err
 		}
 		o.due = o.cfg.Now().Add(source.Spread(listEvery, o.cfg.Random()))
@@ -63,12 +62,12 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 }
 
 // readNamed reads the sales that notices named.
-func (o *Observer) readNamed(ctx context.Context, origin int64) error {
+func (o *Observer) readNamed(ctx context.Context) error {
 	o.mu.Lock()
 	named := maps.Clone(o.named)
 	o.mu.Unlock()
 	for id, order := range named {
-		if _, err := o.readOne(ctx, origin, id, order); err != nil && !isBadAnswer(err) {
+		if _, err := o.readOne(ctx, id, order); err != nil && !isBadAnswer(err) {
 			return err
 		}
 		o.mu.Lock()
@@ -80,14 +79,14 @@ func (o *Observer) readNamed(ctx context.Context, origin int64) error {
 
 // readOne reads a sale by its order number, and reports whether the list has
 // it as one of ours.
-func (o *Observer) readOne(ctx context.Context, origin int64, id, order string) (found bool, err error) {
+func (o *Observer) readOne(ctx context.Context, id, order string) (found bool, err error) {
 	p, err := o.shop.list(ctx, url.Values{"order_id": {order}})
 	if err != nil {
 		return false, err
 	}
 	for _, raw := range p.Sales {
-		if s, ok := readSale(raw); ok && s.ID == id && o.ours(s, origin) {
-			return true, o.record(ctx, nil, origin, []json.RawMessage{raw})
+		if s, ok := readSale(raw); ok && s.ID == id && o.ours(s) {
+			return true, o.record(ctx, nil, []json.RawMessage{raw})
 		}
 	}
 	return false, nil
@@ -99,25 +98,29 @@ type walk struct {
 	since time.Time
 	// started and swept are what the cursor will say, in Unix seconds.
 	started, swept int64
-	key            string // of the next page
+	// back says that it reads from the origin on, whatever was read before.
+	back bool
+	key  string // of the next page
 }
 
 // readList reads the list. A walk that was broken off for long is followed by
 // another, for it does not meet what was sold since it began.
-func (o *Observer) readList(ctx context.Context, origin int64) error {
+func (o *Observer) readList(ctx context.Context) error {
 	for {
 		if o.walk == nil {
-			w, err := o.newWalk(ctx, origin)
+			w, err := o.newWalk(ctx)
 			if err != nil {
 				return err
 			}
 			o.walk = w
 		}
-		started := o.walk.started
-		if err := o.finish(ctx, origin, o.walk); err != nil {
+		started, back := o.walk.started, o.walk.back
+		if err := o.finish(ctx, o.walk); err != nil {
 			return err
 		}
-		o.walk = nil
+		if o.walk = nil; back {
+			o.back.Store(false)
+		}
 		o.through.Store(started)
 		if o.cfg.Now().Sub(time.Unix(started, 0)) < listEvery {
 			return nil
@@ -126,7 +129,7 @@ func (o *Observer) readList(ctx context.Context, origin int64) error {
 }
 
 // finish goes a walk to its end, where the cursor moves: all was recorded then.
-func (o *Observer) finish(ctx context.Context, origin int64, w *walk) error {
+func (o *Observer) finish(ctx context.Context, w *walk) error {
 	for {
 		p, err := o.shop.list(ctx, o.query(w))
 		if err != nil || p.Next != "" && p.Next == w.key {
@@ -138,8 +141,11 @@ func (o *Observer) finish(ctx context.Context, origin int64, w *walk) error {
 				Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(),
 				Position: strconv.FormatInt(w.started, 10), Anchor: strconv.FormatInt(w.swept, 10),
 			}
+			if w.back {
+				cursor.Back = new(string)
+			}
 		}
-		if err := o.record(ctx, cursor, origin, p.Sales); err != nil || cursor != nil {
+		if err := o.record(ctx, cursor, p.Sales); err != nil || cursor != nil {
 			return err
 		}
 		w.key = p.Next
@@ -164,21 +170,24 @@ func isBadAnswer(err error) bool { return source.Code(err) == observe.ErrBadAnsw
 
 // newWalk plans a walk by the cursor: its position is the Unix second up to
 // which the list was read, its anchor that of the last sweep.
-func (o *Observer) newWalk(ctx context.Context, origin int64) (*walk, error) {
+func (o *Observer) newWalk(ctx context.Context) (*walk, error) {
 	cursor, _, err := observe.Cursor(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account)
 	if err != nil {
 		return nil, err
 	}
 	now := o.cfg.Now()
-	through, swept := seconds(cursor.Position), seconds(cursor.Anchor)
+	through, swept, origin := seconds(cursor.Position), seconds(cursor.Anchor), o.origin.Load()
 	o.through.Store(through)
-	w := &walk{started: now.Unix(), swept: swept, since: time.Unix(max(through, origin), 0)}
+	w := &walk{started: now.Unix(), swept: swept, back: o.back.Load(), since: time.Unix(max(through, origin), 0)}
 	if age := now.Sub(time.Unix(swept, 0)); age >= sweepEvery || age < 0 || through > now.Unix() { // a clock went back
 		w.swept = now.Unix()
 		if start := now.Add(-sweepDays); start.Before(w.since) {
 			w.since = start
 		}
 		w.since = time.Unix(max(w.since.Unix(), origin), 0)
+	}
+	if w.back {
+		w.since = time.Unix(origin, 0)
 	}
 	w.since = w.since.Add(-overlap)
 	return w, nil
@@ -200,7 +209,7 @@ func (o *Observer) query(w *walk) url.Values {
 }
 
 // record commits what is ours of a page, and the cursor with it.
-func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, origin int64, sales []json.RawMessage) error {
+func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []json.RawMessage) error {
 	var sightings []ledger.Sighting
 	unread := 0
 	for _, raw := range sales {
@@ -209,7 +218,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, origin int
 			unread++
 			continue
 		}
-		if !o.ours(s, origin) {
+		if !o.ours(s) {
 			continue
 		}
 		sighting, news, err := o.proven(ctx, s)
@@ -230,7 +239,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, origin int
 }
 
 // dropForged drops assertions that are old enough for the list to have them.
-func (o *Observer) dropForged(ctx context.Context, origin int64) error {
+func (o *Observer) dropForged(ctx context.Context) error {
 	for after := int64(0); ; {
 		rows, err := o.cfg.Ledger.Asserted(ctx, o.cfg.OfferID, o.cfg.Account, after, assertedAtOnce)
 		if err != nil {
@@ -241,7 +250,7 @@ func (o *Observer) dropForged(ctx context.Context, origin int64) error {
 			if o.cfg.Now().Sub(time.Unix(row.ObservedAt, 0)) < unknownFor {
 				continue
 			}
-			if err := o.settle(ctx, origin, row); err != nil && !isBadAnswer(err) {
+			if err := o.settle(ctx, row); err != nil && !isBadAnswer(err) {
 				return err
 			}
 		}
@@ -252,12 +261,12 @@ func (o *Observer) dropForged(ctx context.Context, origin int64) error {
 }
 
 // settle reads an asserted sale a last time and drops it if there is none.
-func (o *Observer) settle(ctx context.Context, origin int64, row ledger.Receipt) error {
+func (o *Observer) settle(ctx context.Context, row ledger.Receipt) error {
 	var was evidence
 	if err := json.Unmarshal(row.Evidence, &was); err != nil {
 		return observe.ErrNoLedger
 	}
-	found, err := o.readOne(ctx, origin, row.ExternalID, was.Order)
+	found, err := o.readOne(ctx, row.ExternalID, was.Order)
 	if err != nil || found {
 		return err
 	}

@@ -90,10 +90,10 @@ func readSale(raw json.RawMessage) (s sale, ok bool) {
 }
 
 // ours reports whether a sale is money of this offer.
-func (o *Observer) ours(s sale, origin int64) bool {
+func (o *Observer) ours(s sale) bool {
 	return (s.Product == o.cfg.Product || s.Permalink == o.cfg.Product) && (o.cfg.Seller == "" || s.Seller == o.cfg.Seller) &&
 		s.Price > 0 && !s.Preorder && !s.GiftReceiver && (s.FreeTrialEnds == "" || s.Recurring) &&
-		s.CreatedAt.Unix() >= origin
+		s.CreatedAt.Unix() >= o.origin.Load()
 }
 
 // gone reports whether a dispute holds the money.
@@ -137,6 +137,9 @@ func (o *Observer) proven(ctx context.Context, s sale) (sighting ledger.Sighting
 	}
 	sighting = o.sighting(s.ID, s.Order.String(), s.Price, s.CreatedAt.Unix())
 	sighting.State, sighting.EvidenceLevel, sighting.Cause = ledger.StatusConfirmed, ledger.LevelProvider, "provider"
+	if known.EvidenceLevel != ledger.LevelProvider && s.CreatedAt.Unix() < o.first.Load() {
+		sighting.Cause = ledger.CauseBackfilled
+	}
 	now := o.cfg.Now().Unix()
 	if refunded > 0 || known.Refunded > 0 {
 		sighting.Returns = append(sighting.Returns, ledger.Return{

@@ -90,9 +90,11 @@ type Observer struct {
 	hooked bool
 	shop   *shop
 	loop   source.Loop
-	// origin is the Unix second of the account's first start, 0 while unknown:
-	// earlier sales are not counted.
-	origin atomic.Int64
+	// origin is from when on sales count, 0 while unknown, and first the first
+	// start, both in Unix seconds; back says that sales between them are still to
+	// be read.
+	origin, first atomic.Int64
+	back          atomic.Bool
 	// through is the Unix second up to which the list was read whole.
 	through atomic.Int64
 	// kick wakes Run for what notices named.
@@ -165,37 +167,27 @@ func (o *Observer) verified(secret string) bool {
 	return subtle.ConstantTimeCompare(told[:], o.secret[:]) == 1 && o.hooked
 }
 
-// Health says how well the sales are observed. Notices alone prove nothing, so
-// without a token the sums are a lower bound. With a token they are whole while
-// the list was read of late; until then they are a lower bound with notices, and
-// nothing is known without.
+// Health says how well the sales are observed. Nothing is known before it is
+// known from when on they count. Notices alone prove nothing, so without a token
+// the sums are a lower bound. With a token they are whole while the list was
+// read of late, and once what an origin that was lowered lets in was read too;
+// where it was not of late they are a lower bound with notices, and nothing is
+// known without.
 func (o *Observer) Health() observe.Health {
 	failure, _ := o.loop.Last()
-	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, LastError: failure}
+	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, Blind: o.origin.Load() == 0, LastError: failure}
 	if !o.reads() {
 		return h
 	}
 	h.Source = "provider"
+	stale := true
 	if h.At = o.through.Load(); h.At > 0 {
-		through := time.Unix(h.At, 0).UTC()
-		h.ObservedThrough = through.Format(time.RFC3339)
-		h.Partial = o.cfg.Now().Sub(through) > staleAfter
+		h.ObservedThrough = date(h.At)
+		stale = o.cfg.Now().Sub(time.Unix(h.At, 0)) > staleAfter
 	}
-	h.Blind = h.Partial && !o.hooked
+	h.Partial = stale || o.back.Load()
+	h.Blind = h.Blind || stale && !o.hooked
 	return h
-}
-
-// countedFrom is the account's origin; the first start stores it.
-func (o *Observer) countedFrom(ctx context.Context) (int64, error) {
-	if origin := o.origin.Load(); origin != 0 {
-		return origin, nil
-	}
-	origin, err := observe.Origin(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account, o.cfg.Now().Unix())
-	if err != nil {
-		return 0, err
-	}
-	o.origin.Store(origin)
-	return origin, nil
 }
 
 var _ observe.Hook = (*Observer)(nil)

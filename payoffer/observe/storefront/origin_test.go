@@ -1,0 +1,307 @@
+package storefront
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// sellAt makes a sale of 42 USD so long after now.
+func (f *fixture) sellAt(after time.Duration) payoffertest.StorefrontSale {
+	return f.sell(func(s *payoffertest.StorefrontSale) { s.CreatedAt = s.CreatedAt.Add(after) })
+}
+
+// stored is what the ledger keeps of the account.
+func (f *fixture) stored() ledger.Account {
+	f.t.Helper()
+	account, err := f.book.Ledger.Account(f.t.Context(), testOffer, testAccount)
+	require.NoError(f.t, err)
+	return account
+}
+
+// causes are those of the first transitions of all receipts, in their order.
+func (f *fixture) causes() (causes []string) {
+	f.t.Helper()
+	transitions, err := f.book.Transitions(f.t.Context(), testOffer, 0, 1000)
+	require.NoError(f.t, err)
+	for _, transition := range transitions {
+		if transition.Version == 1 {
+			causes = append(causes, transition.Cause)
+		}
+	}
+	return causes
+}
+
+// beginAt has the configuration say since when sales count.
+func beginAt(at time.Time) func(*Config) {
+	return func(c *Config) { c.Since = at.Unix() }
+}
+
+// unread is a fixture of which nothing was read yet; it started now.
+func unread(t *testing.T, since time.Duration, options ...func(*Config)) *fixture {
+	t.Helper()
+	f := newFixture(t, options...)
+	f.openLedger(f.now().Add(since).Unix())
+	f.start(options...)
+	return f
+}
+
+func TestTheFirstStartIsTheOriginHoweverLateTheFirstAnswerIs(t *testing.T) {
+	t.Parallel()
+	f := unread(t, 0)
+	require.True(t, f.Health().Blind, "from when on sales count is not known")
+	f.book.broken = true
+	require.Error(t, f.read())
+	require.True(t, f.Health().Blind)
+	f.sellAt(-time.Second)
+	f.sellAt(time.Second)
+	f.pass(26 * time.Hour)
+	f.book.broken = false
+	f.start()
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+	require.Equal(t, "1795262400", f.stored().Origin)
+	require.False(t, f.Health().Blind)
+}
+
+func TestAnAccountOfAnOlderVersionBeginsWithItsFirstRound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.openLedger(0)
+	f.pass(time.Hour)
+	f.sellAt(-time.Second)
+	f.sell()
+	f.start()
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+	f.pass(time.Hour)
+	f.start(func(c *Config) { c.ClockOffset = func() time.Duration { return 30 * time.Minute } })
+	f.mustRead()
+	require.Equal(t, "1795266000", f.stored().Origin, "and stays there")
+}
+
+func TestTheOriginIsTheTimeOfDayWhateverTheClockSays(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	for name, test := range map[string]struct {
+		ahead time.Duration // our clock, at the first start
+		heard bool          // the time of day is known in the first round
+		held  int64
+	}{
+		"ahead":             {20 * time.Minute, true, 4200},
+		"ahead, told later": {20 * time.Minute, false, 4200},
+		"behind":            {-20 * time.Minute, true, 4200},
+		"days ahead":        {50 * hour, true, 4200},
+		"right":             {0, true, 4200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heard := test.heard
+			f := unread(t, test.ahead, func(c *Config) {
+				c.ClockOffset = func() time.Duration {
+					if !heard {
+						return 0
+					}
+					return test.ahead
+				}
+			})
+			f.sellAt(-time.Second) // by the shop's clock, which is right
+			f.sellAt(time.Second)
+			f.pass(test.ahead + time.Minute)
+			f.mustRead()
+			heard = true
+			f.pass(time.Minute)
+			f.mustRead()
+			require.Equal(t, test.held, f.held())
+			require.Equal(t, "1795262400", f.stored().Origin)
+		})
+	}
+}
+
+// The clock may be set right before anybody was heard of the time.
+func TestAClockThatIsSetBackLeavesNoOriginAhead(t *testing.T) {
+	t.Parallel()
+	f := unread(t, 20*time.Minute)
+	f.pass(time.Second)
+	f.mustRead()
+	f.sell()
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+}
+
+// What the clock does long after is no word on the first start.
+func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
+	t.Parallel()
+	ahead := time.Duration(0)
+	f := unread(t, 0, func(c *Config) { c.ClockOffset = func() time.Duration { return ahead } })
+	f.mustRead()
+	f.sellAt(-time.Minute)
+	for _, wrong := range []time.Duration{2 * time.Hour, -2 * time.Hour, 50 * 365 * 24 * time.Hour, -50 * 365 * 24 * time.Hour} {
+		ahead = wrong
+		f.pass(2*time.Hour + wrong)
+		f.mustRead()
+		f.pass(-wrong)
+		require.Equal(t, "1795262400", f.stored().Origin, wrong)
+		require.Zero(t, f.held(), wrong)
+	}
+}
+
+func TestALaterSinceIsReadBackAndSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sell()
+	f.mustRead()
+	day := 24 * time.Hour
+	for _, back := range []time.Duration{400 * day, 300 * day, 30 * day, 30*day + time.Second} {
+		f.sellAt(-back)
+	}
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
+
+	begin := f.now().Add(-300 * day)
+	f.start(beginAt(begin))
+	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusBadGateway})
+	require.Error(t, f.read())
+	require.Equal(t, "1795262400", f.stored().Back, "it is still to be read")
+	require.True(t, f.Health().Partial)
+	require.False(t, f.Health().Blind)
+	f.shop.Fail(nil)
+	f.start(beginAt(begin)) // a restart knows it from the ledger
+	require.Error(t, f.failing())
+	require.True(t, f.Health().Partial)
+	f.mustRead()
+
+	require.Equal(t, int64(4*4200), f.held())
+	require.False(t, f.Health().Partial)
+	require.Empty(t, f.stored().Back)
+	require.Equal(t, []string{"provider", ledger.CauseBackfilled, ledger.CauseBackfilled, ledger.CauseBackfilled}, f.causes())
+	f.start(beginAt(begin))
+	f.mustRead()
+	f.start(beginAt(begin.Add(day))) // a later one raises nothing
+	f.mustRead()
+	require.Equal(t, int64(4*4200), f.held())
+	require.Equal(t, 1, strings.Count(f.log.String(), "count from an earlier time on"), f.log)
+	require.Contains(t, f.log.String(), "since=2026-01-25T12:00:00Z before=2026-11-21T12:00:00Z")
+}
+
+// failing reads while the shop fails.
+func (f *fixture) failing() error {
+	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusBadGateway})
+	defer f.shop.Fail(nil)
+	return f.read()
+}
+
+// A way back that breaks off is not taken for whole by the next one.
+func TestABrokenWayBackIsGoneAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.mustRead()
+	for n := range 35 {
+		f.sellAt(-time.Duration(n+300) * 24 * time.Hour)
+	}
+	begin := beginAt(f.now().AddDate(-2, 0, 0))
+	f.start(begin)
+	f.shop.Fail(&payoffertest.StorefrontFault{After: 2, Status: http.StatusBadGateway})
+	require.Error(t, f.read())
+	require.Equal(t, int64(20*4200), f.held())
+	f.shop.Fail(nil)
+	f.pass(time.Minute)
+	f.start(begin)
+	f.mustRead()
+	require.Equal(t, int64(35*4200), f.held())
+	require.Empty(t, f.stored().Back)
+}
+
+// Without a token nothing reads back what came before; notices go on to count
+// for what they are.
+func TestSinceWithoutATokenReadsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, withoutToken)
+	old := f.sellAt(-time.Hour)
+	require.Equal(t, observe.Ignored, f.tell(old, "sale"))
+	f.start(withoutToken, beginAt(f.now().Add(-2*time.Hour)))
+	require.Equal(t, observe.Recorded, f.tell(old, "sale"))
+	require.Zero(t, f.held())
+	require.True(t, f.Health().Partial)
+}
+
+// rows are the receipts without what only says when they were written down.
+func (f *fixture) rows() map[string]ledger.Receipt {
+	f.t.Helper()
+	rows, err := f.book.Receipts(f.t.Context(), testOffer, 0, 1000)
+	require.NoError(f.t, err)
+	byID := make(map[string]ledger.Receipt)
+	for _, row := range rows {
+		row.ID, row.Version, row.ObservedAt, row.UpdatedAt = 0, 0, 0, 0
+		byID[row.ExternalID] = row
+	}
+	return byID
+}
+
+// Whatever happened at the shop in half a year: a new ledger and the date of the
+// first start give the rows and the sums that were lost.
+func TestALostLedgerIsRebuilt(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		f := newFixture(t)
+		started := f.now()
+		f.sellAt(-time.Second) // never counted
+		var sales []payoffertest.StorefrontSale
+		for range 60 {
+			f.pass(time.Duration(random.IntN(72)) * time.Hour)
+			sales = append(sales, f.sell(func(s *payoffertest.StorefrontSale) { s.Price = 1 + random.Int64N(9999) }))
+			if at := random.IntN(len(sales)); random.IntN(2) == 0 {
+				f.shop.Change(sales[at].ID, happen(random))
+			}
+			if random.IntN(3) == 0 {
+				f.mustRead()
+			}
+		}
+		f.pass(sweepEvery)
+		f.mustRead()
+		rows, held := f.rows(), f.held()
+		totals, err := f.book.Totals(t.Context(), testOffer)
+		require.NoError(t, err)
+		require.Len(t, rows, 60)
+
+		f.openLedger(f.now().Unix())
+		f.start(beginAt(started))
+		f.mustRead()
+		require.Equal(t, rows, f.rows(), seed)
+		require.Equal(t, held, f.held(), seed)
+		rebuilt, err := f.book.Totals(t.Context(), testOffer)
+		require.NoError(t, err)
+		nonzero := func(all []ledger.Total) (some []ledger.Total) {
+			for _, total := range all {
+				if total.Count > 0 {
+					some = append(some, total)
+				}
+			}
+			return some
+		}
+		require.ElementsMatch(t, nonzero(totals), nonzero(rebuilt), seed)
+		for _, cause := range f.causes() {
+			require.Equal(t, ledger.CauseBackfilled, cause)
+		}
+	}
+}
+
+func TestAPriceInDollarsIsWorthItsFace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	sale := f.sell()
+	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
+	for range 2 {
+		r, _ := f.receipt(sale.ID)
+		require.Equal(t, ledger.BasisFace, r.ValueBasis)
+		f.mustRead()
+	}
+}
