@@ -111,7 +111,7 @@ func Evidence(of any) json.RawMessage {
 func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sighting {
 	return &ledger.Sighting{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
-		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, State: state,
+		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, ValueBasis: row.ValueBasis, State: state,
 		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Nonce: row.Nonce, Own: row.Own, Testnet: row.Testnet,
 		OccurredAt: row.OccurredAt, Cause: cause,
 	}

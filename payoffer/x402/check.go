@@ -17,6 +17,7 @@ const (
 	reasonRequirements = "invalid_payment_requirements"
 	reasonRecipient    = "invalid_exact_evm_recipient_mismatch"
 	reasonValue        = "invalid_exact_evm_payload_authorization_value_mismatch"
+	reasonSelf         = "payer_is_payee"
 	reasonEarly        = "invalid_exact_evm_payload_authorization_valid_after"
 	reasonLate         = "invalid_exact_evm_payload_authorization_valid_before"
 	reasonSignature    = "invalid_exact_evm_signature"
@@ -50,6 +51,8 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 		return nil, &refusal{reason: reasonRecipient, detail: "The authorization pays another address than 'payTo'."}
 	case a.Value != rail.USDC.AmountAtomic():
 		return nil, &refusal{reason: reasonValue, detail: "The authorization is for another amount than the price."}
+	case strings.EqualFold(a.From, a.To):
+		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself, and nobody can pay himself; use another wallet."}
 	}
 	if p.proven = len(p.signature) == minSignature && signedBy(p, rail); !p.proven && len(p.signature) == minSignature {
 		return nil, &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}

@@ -96,6 +96,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 		{"another recipient", reasonRecipient, func(t *testing.T, b *buyer) []byte { b.auth.To = otherPayTo; return b.v2(t) }},
 		{"too little", reasonValue, func(t *testing.T, b *buyer) []byte { b.auth.Value = "41999999"; return b.v2(t) }},
 		{"too much", reasonValue, func(t *testing.T, b *buyer) []byte { b.auth.Value = "42000001"; return b.v1(t) }},
+		{"the payee as its own payer", reasonSelf, func(t *testing.T, b *buyer) []byte { b.auth.From = strings.ToLower(testPayTo); return b.v2(t) }},
 		{"another token's name", reasonSignature, func(t *testing.T, b *buyer) []byte { b.tokenName = "USD Coin"; return b.v2(t) }},
 		{"another signer", reasonSignature, func(t *testing.T, b *buyer) []byte { b.auth.From = otherPayTo; return b.v2(t) }},
 		{"another version of the signature", reasonSignature, func(t *testing.T, b *buyer) []byte { b.signature = mirrored(t, b); return b.v2(t) }},

@@ -187,7 +187,7 @@ func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, 
 			}
 		}
 		again = true
-		sighting.Via, sighting.Own = "x402", i.Own
+		sighting.Via, sighting.Own = "x402", i.Own || sighting.Own
 		sighting.Intent, sighting.Answer = &i.IntentKey, proven.Answer
 		_, err := s.Ledger.Record(ctx, nil, sighting)
 		return err

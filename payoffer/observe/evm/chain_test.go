@@ -157,14 +157,14 @@ func (tx *transaction) logs() []event {
 	return tx.events
 }
 
-// transfers are the amounts that the chain moved to the rail, by external id. Dust is left out.
+// transfers are the amounts that the chain moved to the rail, by external id. Dust is left out, and what came from there.
 func (b *branch) transfers() map[string]int64 {
 	found := make(map[string]int64)
 	for _, block := range b.blocks {
 		for _, tx := range block.transactions {
 			for ordinal, e := range tx.logs() {
 				amount := common.BytesToHash(e.data).Big().Int64()
-				if len(e.topics) == 3 && e.topics[0] == topicTransfer && e.topics[2] == wordOf(payTo) && amount >= 10_000 {
+				if len(e.topics) == 3 && e.topics[0] == topicTransfer && e.topics[1] != wordOf(payTo) && e.topics[2] == wordOf(payTo) && amount >= 10_000 {
 					found[fmt.Sprintf("eip155:84532:%s:%d", tx.hash.Hex(), ordinal)] = amount
 				}
 			}

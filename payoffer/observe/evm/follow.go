@@ -114,6 +114,6 @@ func ordinalOf(row ledger.Receipt) int {
 
 // unchanged reports whether a sighting says nothing new of a receipt.
 func unchanged(row ledger.Receipt, s ledger.Sighting) bool {
-	return row.Status == s.State && row.Final == s.Final && row.Amount == s.Amount && row.Payer == s.Payer &&
+	return row.State == s.State && row.Final == s.Final && row.Amount == s.Amount && row.Payer == s.Payer &&
 		(s.Nonce == "" || row.Nonce == s.Nonce) && (row.Own || !s.Own) && bytes.Equal(row.Evidence, s.Evidence)
 }

@@ -102,7 +102,7 @@ func (p *pass) decide(row *ledger.Receipt, id string, transaction common.Hash, o
 	if contested {
 		p.view.trouble(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
 	}
-	held := row != nil && row.Status != ledger.StatusSeen && row.Status != ledger.StatusDropped
+	held := row != nil && row.State == ledger.StatusConfirmed
 	same := held && evidenceOf(*row).BlockHash == best.block.Hash
 	p.decided[id] = false
 	switch {

@@ -319,6 +319,7 @@ func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
 	require.Equal(t, "0x036cbd53842c5426634e7929541ec2318f3dcf7e", row.Asset)
 	require.Equal(t, "0x27b1fdb04752bbc536007a920d24acb045561c26", row.Payer)
 	require.Equal(t, s.chain.blocks[s.chain.head()].time, row.OccurredAt)
+	require.Equal(t, ledger.BasisFace, row.ValueBasis)
 	require.True(t, row.Testnet)
 	require.False(t, row.Own)
 	require.JSONEq(t, fmt.Sprintf(`{"block":%d,"blockHash":%q,"logIndex":1}`, s.chain.head(), s.chain.blocks[s.chain.head()].hash.Hex()), string(row.Evidence))
@@ -339,6 +340,54 @@ func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
 	require.True(t, s.row(own).Own)
 	require.False(t, s.row(other).Own)
 	require.True(t, s.row(before).Own, "it is not final: what the operator says of it now holds")
+}
+
+// What the account sends to itself was paid by nobody: it counts nowhere, whatever becomes of its block.
+func TestWhatTheAccountSendsToItselfIsNoPayment(t *testing.T) {
+	t.Parallel()
+	for _, level := range []Level{Latest, Safe} {
+		s := openRead(t, 2)
+		s.config.Confirm = level
+		s.restart()
+		key := s.chain.authorize()
+		key.From = payTo.Hex()
+		self := s.chain.transaction(used(key), transfer(payTo, payTo, price))
+		s.chain.mine(1, self)
+		requireMoved := func(final bool) {
+			t.Helper()
+			row := s.row(self)
+			require.Equal(t, ledger.StatusMoved, row.Status)
+			require.True(t, row.Own)
+			require.Equal(t, final, row.Final)
+			totals, err := s.book.Totals(t.Context(), offerID)
+			require.NoError(t, err)
+			for _, total := range totals {
+				require.True(t, total.Count == 0 || total.Status == ledger.StatusMoved, "%+v", total)
+			}
+		}
+		s.round()
+		requireMoved(false)
+		proof, found, err := s.Prove(t.Context(), key, self.hash.Hex())
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, ledger.StatusMoved, proof.State)
+		require.True(t, proof.Own)
+
+		// It is not announced as seen where one endpoint is behind, nor when it moves to another block.
+		s.nodes[1].branch = s.chain.fork()
+		s.nodes[1].rewind(1)
+		require.Error(t, s.look())
+		requireMoved(false)
+		s.nodes[1].branch = s.chain
+		s.chain.rewind(1)
+		s.chain.mine(2)
+		s.chain.mine(1, self)
+		s.round()
+		requireMoved(false)
+		s.chain.finalize()
+		s.settle()
+		requireMoved(true)
+	}
 }
 
 // Many small payments must not delay a large one: all that is not final is looked at in every round.

@@ -125,17 +125,22 @@ func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
 }
 
 // sighting is what the chain says of a movement. It is final when it is
-// confirmed in a block up to the final one.
+// confirmed in a block up to the final one. What the account sends to itself is
+// nobody's payment, at whatever level.
 func (e *Observer) sighting(transaction common.Hash, c candidate, state ledger.Status, final uint64) *ledger.Sighting {
 	number := uint64(c.block.Number)
 	cents := c.amount / atomicPerCent
 	payer := strings.ToLower(c.from.Hex())
+	own, settled := e.config.Own(payer), state == ledger.StatusConfirmed
+	if c.from == e.payTo {
+		own, state = true, ledger.StatusMoved
+	}
 	return &ledger.Sighting{
 		Offer: e.config.OfferID, Account: e.account, Rail: e.config.USDC.Name(),
 		ExternalID:  e.externalID(transaction, c.ordinal),
-		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents,
-		State: state, Final: state == ledger.StatusConfirmed && number <= final, EvidenceLevel: ledger.LevelChain,
+		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents, ValueBasis: ledger.BasisFace,
+		State: state, Final: settled && number <= final, EvidenceLevel: ledger.LevelChain,
 		Evidence: observe.Evidence(evidence{number, c.block.Hash, c.logIndex}),
-		Payer:    payer, Nonce: c.nonce, Own: e.config.Own(payer), Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
+		Payer:    payer, Nonce: c.nonce, Own: own, Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
 	}
 }
