@@ -36,7 +36,7 @@ const (
 // feed is a configured source and how it fared. The Watcher's round lock guards it.
 type feed struct {
 	provider
-	url, host string
+	root *url.URL
 
 	failures  int       // in a row, of those that call for a pause
 	due       time.Time // not to be asked before
@@ -52,20 +52,25 @@ func newFeed(s provider, endpoint string) (*feed, error) {
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
 		return nil, fmt.Errorf("the endpoint of the price source %s is not an absolute http or https URL", s.name)
 	}
-	address := base.JoinPath(s.path)
-	address.RawQuery = s.query
-	return &feed{provider: s, url: address.String(), host: base.Host}, nil
+	return &feed{provider: s, root: base}, nil
 }
 
-// fetch asks one source once; the reason is empty if it got a price.
-func (w *Watcher) fetch(ctx context.Context, f *feed, now time.Time) (int64, reason) {
+// at is an address below the source's root.
+func (f *feed) at(path, query string) string {
+	address := f.root.JoinPath(path)
+	address.RawQuery = query
+	return address.String()
+}
+
+// fetch asks an address once; the reason is empty if it got a price.
+func (w *Watcher) fetch(ctx context.Context, address string, decode func(body []byte) (int64, reason)) (int64, reason) {
 	body, _, err := w.client.Do(ctx, source.Request{
-		URL: f.url, Header: http.Header{"Accept": {"application/json"}}, Limit: maxBody,
+		URL: address, Header: http.Header{"Accept": {"application/json"}}, Limit: maxBody,
 	})
 	if err != nil {
 		return 0, reasonOf(err)
 	}
-	return f.decode(body, now)
+	return decode(body)
 }
 
 func reasonOf(err error) reason {
@@ -101,14 +106,14 @@ func (f *feed) note(why reason, now time.Time, log *slog.Logger) {
 	switch {
 	case why != "":
 		if f.bad == "" {
-			log.Warn("bitcoin price source is not usable", "source", f.name, "host", f.host, "reason", string(why))
+			log.Warn("bitcoin price source is not usable", "source", f.name, "host", f.root.Host, "reason", string(why))
 		}
 		f.bad, f.goodSince = why, time.Time{}
 	case f.bad == "":
 	case f.goodSince.IsZero():
 		f.goodSince = now
 	case now.Sub(f.goodSince) >= maxAge:
-		log.Info("bitcoin price source is usable again", "source", f.name, "host", f.host)
+		log.Info("bitcoin price source is usable again", "source", f.name, "host", f.root.Host)
 		f.bad = ""
 	}
 }

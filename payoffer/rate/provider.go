@@ -2,6 +2,7 @@ package rate
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -25,14 +26,30 @@ type provider struct {
 	base        string // base URL of the public service
 	path, query string // below the base
 	decode      func(body []byte, now time.Time) (microUSD int64, bad reason)
+	// past is where it is asked for its price at the beginning of an hour, below
+	// the base, and decodePast reads the answer.
+	past       func(begin time.Time) (path string, query url.Values)
+	decodePast func(body []byte, begin time.Time) (microUSD int64, bad reason)
 }
 
 // known lists every price source. None needs a key.
 var known = []provider{
-	{name: "mempool", base: "https://mempool.space", path: "api/v1/prices", decode: decodeMempool},
-	{name: "coinbase", base: "https://api.coinbase.com", path: "v2/prices/BTC-USD/spot", decode: decodeCoinbase},
-	{name: "kraken", base: "https://api.kraken.com", path: "0/public/Ticker", query: "pair=XBTUSD", decode: decodeKraken},
-	{name: "bitstamp", base: "https://www.bitstamp.net", path: "api/v2/ticker/btcusd/", decode: decodeBitstamp},
+	{
+		name: "mempool", base: "https://mempool.space", path: "api/v1/prices", decode: decodeMempool,
+		past: pastMempool, decodePast: decodePastMempool,
+	},
+	{
+		name: "coinbase", base: "https://api.coinbase.com", path: "v2/prices/BTC-USD/spot", decode: decodeCoinbase,
+		past: pastCoinbase, decodePast: decodePastCoinbase,
+	},
+	{
+		name: "kraken", base: "https://api.kraken.com", path: "0/public/Ticker", query: "pair=XBTUSD", decode: decodeKraken,
+		past: pastKraken, decodePast: decodePastKraken,
+	},
+	{
+		name: "bitstamp", base: "https://www.bitstamp.net", path: "api/v2/ticker/btcusd/", decode: decodeBitstamp,
+		past: pastBitstamp, decodePast: decodePastBitstamp,
+	},
 }
 
 // decodeMempool reads https://mempool.space/docs/api/rest#get-price:

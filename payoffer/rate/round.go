@@ -43,7 +43,10 @@ func (w *Watcher) ask(ctx context.Context, start time.Time) []answer {
 	var wg sync.WaitGroup
 	for i := range due {
 		wg.Go(func() {
-			due[i].microUSD, due[i].failure = w.fetch(ctx, due[i].feed, start)
+			f := due[i].feed
+			due[i].microUSD, due[i].failure = w.fetch(ctx, f.at(f.path, f.query), func(body []byte) (int64, reason) {
+				return f.decode(body, start)
+			})
 		})
 	}
 	wg.Wait()
@@ -71,7 +74,9 @@ func (w *Watcher) settle(answers []answer, start time.Time) {
 			}
 		}
 		w.refuse(len(quotes) > 1, "bitcoin price sources disagree")
-	case w.jumps(agreed, start):
+	case len(w.feeds) == 1 && !w.lone.believes(agreed.microUSD, start):
+		w.refuse(true, "bitcoin price jumped by more than a fifth; it is not believed until its only source has held it for an hour")
+	case len(w.feeds) > 1 && w.jumps(agreed, start):
 		w.refuse(true, "bitcoin price jumped by more than a fifth and too few sources agree on it")
 	default:
 		w.refusing = false

@@ -49,11 +49,13 @@ type Watcher struct {
 	loop   source.Loop
 
 	current atomic.Pointer[Rate] // nil for none
+	history history
 
 	round     sync.Mutex // held for a round; guards what follows
 	feeds     []*feed
 	announced Rate // what was told last; zero is no rate
 	refusing  bool // a disagreement or jump was logged and lasts
+	lone      lone // of the only source
 }
 
 // New checks the configuration and returns a Watcher that has no rate yet. It
@@ -68,6 +70,7 @@ func New(cfg Config) (*Watcher, error) {
 	w := &Watcher{
 		client: source.Client{Transport: cfg.Transport, Timeout: fetchTimeout},
 		now:    cfg.Now, random: cfg.Random, log: cfg.Logger, feeds: feeds,
+		history: history{rates: make(map[int64]Rate), due: make(map[int64]time.Time)},
 	}
 	w.loop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
 		w.Refresh(ctx)
