@@ -109,6 +109,9 @@ func Evidence(of any) json.RawMessage {
 // Restated is what the chain says of a receipt that it does not show: all as it
 // was read last, but for the state.
 func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sighting {
+	if row.ValueBasis == ledger.BasisStated {
+		row.USDCents, row.ValueBasis = nil, "" // that is the operator's word, not the chain's
+	}
 	return &ledger.Sighting{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
 		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, ValueBasis: row.ValueBasis, State: state,

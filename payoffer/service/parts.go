@@ -94,7 +94,7 @@ func (share *Share) acquire(s *Settings) (p *parts, err error) {
 		rates := pool.KeyOf("rates", s.Rates)
 		p.rates = part(&a, rates, a.newRates)
 		if len(s.Bitcoin.Esplora) > 0 {
-			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, rates), a.newBitcoin(rail, p.rates))
+			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, s.Offer.Amount, rates), a.newBitcoin(rail, p.rates))
 		}
 	}
 	if s.Card.observed() {
@@ -183,7 +183,8 @@ func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher) func(
 	return func(hosts *pool.Hosts[Host]) (*bitcoin.Observer, error) {
 		return bitcoin.New(bitcoin.Config{
 			OfferID: a.settings.Offer.ID, Rail: rail, Endpoints: a.settings.Bitcoin.Esplora, Confirmations: a.settings.Bitcoin.Confirmations,
-			Since: a.settings.Bitcoin.Since, ClockOffset: a.Clock.Offset, Rate: rates.Current, Ledger: a.Ledger, Transport: a.transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
+			Since: a.settings.Bitcoin.Since, ClockOffset: a.Clock.Offset,
+			Price: int64(a.settings.Offer.Amount), Rate: rates.Current, PastRate: rates.At, Ledger: a.Ledger, Transport: a.transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
 		})
 	}
 }

@@ -48,7 +48,11 @@ func (o *Observer) watch(index uint32) (watched, error) {
 // readAddresses reads what was paid to the addresses that are due.
 func (o *Observer) readAddresses(ctx context.Context, r *reading) error {
 	if !o.config.Rail.Extended() {
-		_, err := o.readAddress(ctx, r, 0, max(r.memory.origin, r.Height))
+		above := r.origin
+		if r.back < 0 {
+			above = max(above, r.Height)
+		}
+		_, err := o.readAddress(ctx, r, 0, above)
 		return err
 	}
 	oldest, err := o.advance(ctx, r)
@@ -130,7 +134,7 @@ func (o *Observer) readSlowly(ctx context.Context, r *reading, oldest uint32) er
 	}
 	end := min(int64(m.walking)+max(slowAtOnce, int64(oldest)/int64(slowEvery/pollEvery)+1), int64(oldest))
 	for ; int64(m.walking) < end; m.walking++ {
-		if _, err := o.readAddress(ctx, r, m.walking, r.memory.origin); err != nil {
+		if _, err := o.readAddress(ctx, r, m.walking, r.origin); err != nil {
 			return err
 		}
 	}
@@ -202,7 +206,7 @@ func (o *Observer) advance(ctx context.Context, r *reading) (oldest uint32, err 
 		if i == oldest+searchAtOnce {
 			return 0, r.fail(observe.ErrBadAnswer) // every address cannot be used
 		}
-		s, err := o.readAddress(ctx, r, i, r.memory.origin)
+		s, err := o.readAddress(ctx, r, i, r.origin)
 		if err != nil {
 			return 0, err
 		}

@@ -97,6 +97,15 @@ type block struct {
 	Timestamp int64  `json:"timestamp"`
 }
 
+// header is what the list of blocks tells of one; Median is its median time past
+// (BIP 113). Times are Unix seconds.
+type header struct {
+	ID     string `json:"id"`
+	Height int64  `json:"height"`
+	Time   int64  `json:"timestamp"`
+	Median int64  `json:"mediantime"`
+}
+
 // A member that is missing is no zero: what is read is set to missing before.
 const missing = -1
 
@@ -104,6 +113,16 @@ func (b *block) UnmarshalJSON(text []byte) error {
 	type plain block
 	*b = block{Timestamp: missing}
 	if json.Unmarshal(text, (*plain)(b)) != nil || !hash256.MatchString(b.ID) || !within(b.Timestamp, maxTime) {
+		return errMalformed
+	}
+	return nil
+}
+
+func (h *header) UnmarshalJSON(text []byte) error {
+	type plain header
+	*h = header{Height: missing, Time: missing, Median: missing}
+	if json.Unmarshal(text, (*plain)(h)) != nil || !hash256.MatchString(h.ID) ||
+		!within(h.Height, maxHeight) || !within(h.Time, maxTime) || !within(h.Median, maxTime) {
 		return errMalformed
 	}
 	return nil

@@ -22,6 +22,9 @@ const (
 	// because whoever pays decides how large a transaction is: seventy-five of
 	// the largest kind must not make the rail blind.
 	maxAnswer = 128 << 20
+	// maxHeaders bounds a list of blocks, in bytes: some Esplora APIs tell more of
+	// each than others.
+	maxHeaders = 1 << 20
 	// maxText bounds every other answer, in bytes.
 	maxText = 64 << 10
 	// minPause and maxPause bound how long an endpoint that failed is left alone.
@@ -129,6 +132,24 @@ func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
 		err = e.fail(observe.ErrBadAnswer)
 	}
 	return b.Timestamp, err
+}
+
+// headers lists the block at a height of the best chain and some below it, newest
+// first and without a gap.
+func (e *endpoint) headers(ctx context.Context, height int64) ([]header, error) {
+	list, err := get(ctx, e, maxHeaders, decodeJSON[[]header], "blocks", strconv.FormatInt(height, 10))
+	if err != nil {
+		return nil, e.required(err)
+	}
+	for i, h := range list {
+		if h.Height != height-int64(i) {
+			return nil, e.fail(observe.ErrBadAnswer)
+		}
+	}
+	if len(list) == 0 {
+		return nil, e.fail(observe.ErrBadAnswer)
+	}
+	return list, nil
 }
 
 // stats counts the transactions of an address.

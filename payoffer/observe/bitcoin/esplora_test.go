@@ -32,6 +32,7 @@ type standIn struct {
 type standInBlock struct {
 	hash string
 	txs  []standInTx
+	late int64 // seconds that its miner's clock is ahead
 }
 
 // standInTx pays amounts to scripts; it spends one output and, when from is
@@ -74,7 +75,7 @@ func (s *standIn) mine(txs ...standInTx) {
 		}
 		hash = hashOf(s.blocks[n-1].hash + strings.Join(names, ","))
 	}
-	s.blocks = append(s.blocks, standInBlock{hash, txs})
+	s.blocks = append(s.blocks, standInBlock{hash: hash, txs: txs})
 }
 
 func (s *standIn) mineEmpty(n int) {
@@ -132,8 +133,10 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *standIn) answer(path []string) any {
 	tip := len(s.blocks) - 1
 	switch {
-	case path[0] == "blocks":
+	case path[0] == "blocks" && len(path) == 3:
 		return strconv.Itoa(tip)
+	case path[0] == "blocks":
+		return s.headers(path[1])
 	case path[0] == "block-height":
 		if n, _ := strconv.Atoi(path[1]); n <= tip {
 			return s.blocks[n].hash
@@ -141,7 +144,7 @@ func (s *standIn) answer(path []string) any {
 	case path[0] == "block":
 		for n, b := range s.blocks {
 			if b.hash == path[1] {
-				return object{"id": b.hash, "height": n, "timestamp": s.start + int64(n)*600}
+				return object{"id": b.hash, "height": n, "timestamp": s.timeOf(n)}
 			}
 		}
 	case path[0] == "address":
@@ -156,6 +159,32 @@ func (s *standIn) answer(path []string) any {
 		}
 	}
 	return nil
+}
+
+// timeOf is the time of a block, by its miner's clock.
+func (s *standIn) timeOf(n int) int64 { return s.start + int64(n)*600 + s.blocks[n].late }
+
+// median is the median time past of a block (BIP 113).
+func (s *standIn) median(n int) int64 {
+	var times []int64
+	for i := max(0, n-10); i <= n; i++ {
+		times = append(times, s.timeOf(i))
+	}
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// headers are the block at a height and the nine below it.
+func (s *standIn) headers(height string) any {
+	n, err := strconv.Atoi(height)
+	if err != nil || n >= len(s.blocks) {
+		return nil
+	}
+	list := []any{}
+	for i := n; i >= 0 && i > n-10; i-- {
+		list = append(list, object{"id": s.blocks[i].hash, "height": i, "timestamp": s.timeOf(i), "mediantime": s.median(i)})
+	}
+	return list
 }
 
 // all are the transactions, newest first, with their height; -1 in the mempool.
@@ -218,7 +247,7 @@ func (s *standIn) status(height int) object {
 	if height < 0 {
 		return object{"confirmed": false}
 	}
-	return object{"confirmed": true, "block_height": height, "block_hash": s.blocks[height].hash, "block_time": s.start + int64(height)*600}
+	return object{"confirmed": true, "block_height": height, "block_hash": s.blocks[height].hash, "block_time": s.timeOf(height)}
 }
 
 // wire is a transaction in the shape of the Esplora API, with fields that

@@ -1,6 +1,8 @@
 package bitcoin
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
 	"log/slog"
 	"sync"
@@ -59,24 +61,40 @@ func (c *clock) advance(d time.Duration) {
 // bench is a ledger, a clock and observers of one rail.
 type bench struct {
 	testing.TB
-	clock   *clock
-	book    *ledger.Ledger
-	rail    *offer.Bitcoin
-	rate    rate.Rate
+	clock *clock
+	book  *ledger.Ledger
+	rail  *offer.Bitcoin
+	rate  rate.Rate
+	// past is the price of bitcoin in past hours, in millionths of a dollar; 0 for
+	// none. since and ahead are the Since and the ClockOffset of observers.
+	past    func(at time.Time) int64
+	since   int64
+	ahead   time.Duration
+	log     bytes.Buffer
 	changes int
 }
 
+// newBench has an account that is watched from start on.
 func newBench(t testing.TB, account string) *bench {
 	t.Helper()
 	b := &bench{TB: t, clock: &clock{now: start}, rate: rate.Rate{MicroUSD: 90_000_000_000, At: start}}
-	b.book = ledger.NewSQLite(payoffertest.LedgerFile(t), b.clock.Now)
-	require.NoError(t, b.book.Open(t.Context()))
-	t.Cleanup(func() { require.NoError(t, b.book.Close()) })
+	b.past = func(time.Time) int64 { return b.rate.MicroUSD }
 	rail, err := offer.NewBitcoin(account, "Shop", 4200)
 	require.NoError(t, err)
 	b.rail = rail
-	require.NoError(t, b.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: rail.Account(), Rail: rail.Name()}))
+	b.newBook(start.Unix())
 	return b
+}
+
+// newBook takes a ledger that knows nothing but when the account was first
+// watched, in Unix seconds.
+func (b *bench) newBook(since int64) {
+	b.Helper()
+	book := ledger.NewSQLite(payoffertest.LedgerFile(b.TB), b.clock.Now)
+	require.NoError(b, book.Open(b.Context()))
+	b.Cleanup(func() { require.NoError(b, book.Close()) })
+	b.book = book
+	require.NoError(b, book.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
 }
 
 // observer is a new one, as after a restart.
@@ -84,7 +102,12 @@ func (b *bench) observer(endpoints ...*standIn) *Observer {
 	b.Helper()
 	c := Config{
 		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.book, Now: b.clock.Now,
-		Rate: func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 }, Logger: slog.New(slog.DiscardHandler),
+		Price: 4200, Rate: func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 },
+		PastRate: func(_ context.Context, at time.Time) (rate.Rate, bool) {
+			price := b.past(at)
+			return rate.Rate{MicroUSD: price, At: at}, price > 0
+		},
+		Since: b.since, ClockOffset: func() time.Duration { return b.ahead }, Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
 	}
 	for _, e := range endpoints {
 		c.Endpoints = append(c.Endpoints, e.URL)

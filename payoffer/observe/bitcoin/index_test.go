@@ -44,6 +44,7 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
 	chain.mine(pay("beyond", b.at(62), 1000))
+	b.newBook(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	chain.setFault(answer("/address/"+b.at(50), 503, ""))
 	require.Error(t, o.Round(t.Context()))
@@ -96,6 +97,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, zpub), newStandIn(t, 100)
 	chain.mine(pay("old", b.at(4), 1000))
+	b.newBook(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	b.round(o)
 	var names []string

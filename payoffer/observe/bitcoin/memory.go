@@ -15,8 +15,10 @@ import (
 // memory is what the observer keeps from one round to the next. A round works
 // on a copy, which is kept once the round is committed.
 type memory struct {
-	// origin is the account's; -1 while unknown.
-	origin int64
+	// origin is the one down to which the addresses are read; -1 before that
+	// began. lowered says that Config.Since was looked at.
+	origin  int64
+	lowered bool
 	// marks say how each address was found when it was read last.
 	marks map[string]mark
 	// absent says since when the transactions of receipts are known nowhere.
@@ -82,6 +84,10 @@ type position struct {
 
 	anchor string
 }
+
+// deep reports whether a payment stands in a block that is final, and was read
+// from there.
+func (p position) deep(proof evidence) bool { return proof.Block > 0 && proof.Block <= p.Height }
 
 func parsePosition(c ledger.Cursor) (position, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(c.Position)))

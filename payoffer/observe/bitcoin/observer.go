@@ -37,6 +37,7 @@ const (
 // Ledger is what the observer needs of the ledger; *ledger.Ledger has it.
 type Ledger interface {
 	observe.Ledger
+	Receipt(ctx context.Context, offer, account, externalID string) (r ledger.Receipt, found bool, err error)
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
 	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error)
@@ -54,8 +55,12 @@ type Config struct {
 	// Confirmations is the number of blocks, the payment's own included, at
 	// which a payment counts; at least 1.
 	Confirmations int
-	// Rate is the current price of a bitcoin, if there is one. Required.
-	Rate func() (rate.Rate, bool)
+	// Price is what the offer asks for, in US cents.
+	Price int64
+	// Rate is the current price of a bitcoin, if there is one, and PastRate that of
+	// a past time, the same whenever it is asked for. Required.
+	Rate     func() (rate.Rate, bool)
+	PastRate func(ctx context.Context, at time.Time) (rate.Rate, bool)
 	// Since is from when on money counts, in Unix seconds; 0 is from the first
 	// start on. It lowers the origin, also later.
 	Since int64
@@ -187,7 +192,7 @@ func (o *Observer) report(r *reading, err error) {
 		return
 	}
 	o.health.Blind, o.health.LastError = r.restoring, ""
-	o.health.Partial = !o.walked || r.stale
+	o.health.Partial = !o.walked || r.stale || o.config.Since > 0 && !o.lowered
 	o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
 	if r.stale {
 		o.health.LastError = observe.ErrLagging

@@ -15,6 +15,12 @@ const (
 	// quoteWindow is how long an amount that was published may be paid at the
 	// value that it had.
 	quoteWindow = time.Hour
+	// minersClock is how much earlier than it was made a block may say it was.
+	minersClock = time.Hour
+	// nearPercent is how far the worth of a quoted amount may be from its price,
+	// half an hour or two after the quote and by another source: on most days the
+	// price of bitcoin moves less within such a time.
+	nearPercent = 2
 	// renewEvery is how often the quote in force is noted again.
 	renewEvery = 10 * time.Minute
 	// maxQuotes bounds the quotes that wait for the ledger.
@@ -101,34 +107,61 @@ func (q *quotes) find(satoshis, since, until int64) (cents int64, found bool) {
 	return 0, false
 }
 
-// value is what a payment is worth in US cents: what it was quoted for, else
-// its worth at the rate of the moment, rounded down; nil while there is none.
-// The ledger keeps the first value that becomes known.
-func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis, occurredAt int64) (*int64, error) {
-	if row.USDCents != nil && row.Amount == satoshis {
-		return row.USDCents, nil
+// value is what a payment is worth in US cents, and how that was fixed: what it
+// was quoted for, else its worth at the price of the hour it was mined in; nil
+// while there is none. The ledger keeps the first value that becomes known, so
+// that none is guessed from the price of the moment, and the price of the hour is
+// asked for once the payment counts: before, it may move to another block.
+func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
+	if row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == satoshis {
+		return row.USDCents, row.ValueBasis, nil
 	}
 	seen := o.config.Now().Unix()
 	if row.ID != 0 {
 		seen = row.ObservedAt
 	}
-	// What was paid while nobody looked is held against the quote of its day.
-	since := min(occurredAt, seen) - int64(quoteWindow/time.Second)
-	cents, found := o.quotes.find(satoshis, since, seen)
+	// What was paid while nobody looked is held against the quotes of its day.
+	paid := min(occurredAt, seen)
+	since, until := paid-seconds(quoteWindow), min(seen, paid+seconds(minersClock))
+	cents, found := o.quotes.find(satoshis, since, until)
 	if !found {
 		var err error
-		if cents, found, err = o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, seen); err != nil {
-			return nil, observe.ErrNoLedger
+		if cents, found, err = o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, until); err != nil {
+			return nil, "", observe.ErrNoLedger
 		}
 	}
-	if found {
-		return &cents, nil
+	switch {
+	case found:
+		return &cents, ledger.BasisQuote, nil
+	case !counts:
+		return nil, "", nil
 	}
-	if current, known := o.config.Rate(); known {
-		return worth(satoshis, current.MicroUSD), nil
+	past, known := o.config.PastRate(ctx, time.Unix(occurredAt, 0))
+	if !known {
+		return nil, "", nil
 	}
-	return nil, nil
+	value := worth(satoshis, past.MicroUSD)
+	if value != nil && near(*value, o.config.Price) {
+		price := o.config.Price
+		return &price, ledger.BasisQuote, nil
+	}
+	return value, ledger.BasisRate, nil
 }
+
+// valued reports whether the value of a payment that counts is known, or can be.
+func (o *Observer) valued(ctx context.Context, row ledger.Receipt) bool {
+	value, _, err := o.value(ctx, row, row.Amount, row.OccurredAt, true)
+	return err != nil || value != nil
+}
+
+// near reports whether the worth of an amount is that of the offer's price, in US
+// cents: who pays that pays a quote, also one that a ledger which was lost does not
+// remember any more. It then comes out the same as when it was quoted.
+func near(cents, price int64) bool {
+	return (cents-price)*100 <= price*nearPercent && (price-cents)*100 <= price*nearPercent
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // worth is the value of satoshis in whole US cents at a price of one bitcoin
 // in millionths of a dollar.

@@ -39,6 +39,8 @@ func (o *Observer) recheck(ctx context.Context, r *reading) error {
 			if r.tip.hash != o.tip.hash {
 				turns = append(turns, id)
 			}
+		case r.deep(evidenceOf(row)) && !row.Own && !o.valued(ctx, row):
+			// The chain is done with it, and nobody knows its value yet.
 		case evidenceOf(row).Block > 0:
 			due = append(due, id)
 		default:
@@ -104,6 +106,9 @@ func (o *Observer) missing(ctx context.Context, r *reading, row ledger.Receipt) 
 		return nil
 	}
 	s := observe.Restated(row, ledger.StatusSeen, "reorg")
+	if row.Own {
+		s.State = ledger.StatusMoved
+	}
 	proof := evidenceOf(row)
 	proof.Block, proof.BlockHash = 0, ""
 	s.Evidence = observe.Evidence(proof)

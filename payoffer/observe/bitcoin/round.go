@@ -37,6 +37,7 @@ type tip struct {
 // recalled is what a round starts from.
 type recalled struct {
 	position
+	beginning
 	found bool
 	// reached is the highest block that a payment stands in.
 	reached int64
@@ -93,6 +94,9 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	if k.position, k.found, err = o.position(ctx); err != nil {
 		return recalled{}, err
 	}
+	if k.beginning, err = o.beginning(ctx); err != nil {
+		return recalled{}, err
+	}
 	rows, err := o.config.Ledger.Unfinal(ctx, o.config.OfferID, o.config.Rail.Account(), rowsAtOnce)
 	if err != nil {
 		return recalled{}, observe.ErrNoLedger
@@ -106,9 +110,12 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 		if dropped || proof.Block == 0 {
 			unconfirmed++
 		}
-		if !dropped {
+		if dropped {
+			continue
+		}
+		k.reached = max(k.reached, proof.Block)
+		if !k.deep(proof) {
 			k.waiting[proof.Address] = true
-			k.reached = max(k.reached, proof.Block)
 		}
 	}
 	k.crowded = unconfirmed >= maxUnconfirmed
@@ -202,14 +209,6 @@ func (o *Observer) open(ctx context.Context, r *reading) (err error) {
 	return err
 }
 
-// begin sets the origin of an account that is observed for the first time.
-func (o *Observer) begin(ctx context.Context, r *reading) (err error) {
-	if r.memory.origin < 0 {
-		r.memory.origin, err = observe.Origin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), r.tip.height)
-	}
-	return err
-}
-
 // at is the hash of the block at a height, the same for the whole reading.
 func (r *reading) at(ctx context.Context, height int64) (string, error) {
 	if hash, read := r.hashes[height]; read {
@@ -239,14 +238,10 @@ func (r *reading) depth(ctx context.Context, s status) (int64, error) {
 	return r.tip.height - s.Height + 1, err
 }
 
-// close checks that the tip is still on the best chain, and so that all was
-// read from one history, and moves the position up to the last final block.
-func (o *Observer) close(ctx context.Context, r *reading) error {
-	hash, err := r.blockAt(ctx, r.tip.height)
-	if errors.Is(err, errNotFound) || err == nil && hash != r.tip.hash {
-		return errMoved
-	}
-	if err != nil {
+// close checks that all was read from one history, and moves the position up to
+// the last final block.
+func (o *Observer) close(ctx context.Context, r *reading) (err error) {
+	if err := r.unmoved(ctx); err != nil {
 		return err
 	}
 	r.memory.tip = r.tip
@@ -271,6 +266,16 @@ func (o *Observer) commit(ctx context.Context, r *reading) error {
 		r.next = r.next.later(stored)
 	}
 	cursor := o.cursor(r.next)
+	if r.back >= 0 && r.memory.walked {
+		// Another instance may have lowered the origin further meanwhile.
+		now, err := o.beginning(ctx)
+		if err != nil {
+			return err
+		}
+		if now.origin == r.origin {
+			cursor.Back = new(string)
+		}
+	}
 	inOrder := slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int { // in which the money moved
 		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
 	})

@@ -39,10 +39,17 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 	for i, out := range tx.Outputs {
 		name := outpoint{tx.ID, uint32(i)}
 		w, ours := o.scripts[out.Script]
-		if _, recorded := r.rows[name.String()]; !ours || r.crowded && !tx.Status.Confirmed && !recorded {
+		if !ours {
 			continue
 		}
-		s, err := o.sighting(ctx, r, tx, w, name, out.Value)
+		row, recorded, err := o.row(ctx, r, name, tx.Status)
+		if err != nil {
+			return err
+		}
+		if row.Final || r.crowded && !tx.Status.Confirmed && !recorded {
+			continue
+		}
+		s, err := o.sighting(ctx, r, tx, w, name, out.Value, row)
 		if err != nil {
 			return err
 		}
@@ -51,13 +58,25 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 	return nil
 }
 
+// row is the receipt of an output, if there is one. Those that are final stand in
+// final blocks only, and were not recalled.
+func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status) (row ledger.Receipt, recorded bool, err error) {
+	if row, recorded = r.rows[name.String()]; recorded || !s.Confirmed || s.Height > r.Height {
+		return row, recorded, nil
+	}
+	row, recorded, err = o.config.Ledger.Receipt(ctx, o.config.OfferID, o.config.Rail.Account(), name.String())
+	if err != nil {
+		return row, false, observe.ErrNoLedger
+	}
+	return row, recorded, nil
+}
+
 // sighting is what a transaction says of one of its outputs.
-func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, satoshis int64) (ledger.Sighting, error) {
+func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, satoshis int64, row ledger.Receipt) (ledger.Sighting, error) {
 	depth, err := r.depth(ctx, tx.Status)
 	if err != nil {
 		return ledger.Sighting{}, err
 	}
-	row := r.rows[name.String()]
 	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs)}
 	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
 		proof.Inputs = append(proof.Inputs, in.String())
@@ -66,24 +85,32 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Rail: o.config.Rail.Name(),
 		ExternalID: name.String(), Transaction: tx.ID, Asset: asset, Amount: satoshis,
 		State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
-		Own: o.own(tx), Testnet: o.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
+		Own: row.Own || o.own(tx), Testnet: o.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
 	}
 	switch {
 	case depth > 0:
 		proof.Block, proof.BlockHash = tx.Status.Height, tx.Status.Block
 		s.OccurredAt, s.Cause = tx.Status.Time, "chain"
+		if row.ID == 0 && tx.Status.Height <= r.back {
+			s.Cause = ledger.CauseBackfilled
+		}
 	case row.ID == 0:
 		s.OccurredAt = o.config.Now().Unix()
 	}
-	if s.USDCents, err = o.value(ctx, row, satoshis, s.OccurredAt); err != nil {
+	s.Evidence = observe.Evidence(proof)
+	if s.Own { // it is nobody's payment, and its value nobody's concern
+		s.State, s.Final = ledger.StatusMoved, depth >= o.final()
+		return s, nil
+	}
+	counts := depth >= int64(o.config.Confirmations)
+	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, satoshis, s.OccurredAt, counts); err != nil {
 		return ledger.Sighting{}, err
 	}
-	if depth >= int64(o.config.Confirmations) {
+	if counts {
 		s.State = ledger.StatusConfirmed
 		// A payment without a value is followed until it has one.
 		s.Final = depth >= o.final() && s.USDCents != nil
 	}
-	s.Evidence = observe.Evidence(proof)
 	return s, nil
 }
 
