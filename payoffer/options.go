@@ -71,6 +71,8 @@ type resolver struct {
 	// off are secrets without a value, literal are secrets written into the
 	// configuration.
 	off, literal []string
+	// hooksOff are the rails whose webhook's secret is one of off.
+	hooksOff []string
 }
 
 func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
@@ -118,6 +120,13 @@ func (r *resolver) secret(option string, value *string) {
 	*value = r.repl.ReplaceKnown(*value, "")
 	if *value == "" {
 		r.off = append(r.off, option)
+	}
+}
+
+// hook notes a rail whose webhook cannot be taken, for its secret has no value.
+func (r *resolver) hook(rail, secret string) {
+	if slices.Contains(r.off, secret) {
+		r.hooksOff = append(r.hooksOff, rail)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 // handlerConfig is a JSON configuration with one handler.
@@ -104,6 +106,30 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 	t.Setenv("OFFER_TEST_PAYEE", "not an address")
 	_, err = h.settings(newResolver(), today)
 	require.ErrorContains(t, err, "usdc: ")
+}
+
+// A webhook whose secret has no value is another thing than one that nobody
+// configured: its provider is to come again, also after a reload that only sets it.
+func TestAWebhookSecretWithoutAValueIsRemembered(t *testing.T) {
+	settings := func(card, shop string) *service.Settings {
+		h := &Handler{
+			BaseURL: "http://localhost:8402",
+			Card:    &CardConfig{URL: "https://checkout.example/pay", WebhookSecret: card, PaymentLink: "plink_1"},
+			Storefronts: []*StorefrontConfig{
+				{Name: "gone", URL: "{env.OFFER_TEST_UNSET}", HookSecret: "{env.OFFER_TEST_UNSET}"},
+				{Name: "pack", URL: "https://pack.example/42", HookSecret: shop, Product: "p"},
+			},
+		}
+		s, err := h.settings(newResolver(), today)
+		require.NoError(t, err)
+		return s
+	}
+	t.Setenv("OFFER_TEST_SECRET", "whsec_0123456789abcdef")
+	without, empty := settings("", ""), settings("{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}")
+	require.Empty(t, without.HooksOff)
+	require.Equal(t, []string{"card", "pack"}, empty.HooksOff)
+	require.NotEqual(t, without.Key, empty.Key)
+	require.Empty(t, settings("{env.OFFER_TEST_SECRET}", "{env.OFFER_TEST_SECRET}").HooksOff)
 }
 
 func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {

@@ -103,6 +103,7 @@ func (h *Handler) resolveCard(r *resolver, name string) {
 	if c.options().resolve(r, name); c.observed() && c.PaymentLink == "" {
 		r.errs = append(r.errs, errors.New(missingPaymentLink))
 	}
+	r.hook(offer.RailCard, name+" webhook_secret")
 }
 
 func (c *CardConfig) observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
@@ -229,6 +230,7 @@ func (h *Handler) resolveStorefronts(r *resolver, name string) {
 		if s.options().resolve(r, option); s.observed() && s.Product == "" {
 			r.fail(option, errors.New(missingProduct))
 		}
+		r.hook(s.Name, option+" hook_secret")
 		return true
 	})
 }

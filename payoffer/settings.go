@@ -58,7 +58,8 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	if err != nil {
 		return nil, err
 	}
-	s.Key = pool.KeyOf("service", resolved)
+	s.HooksOff = r.hooksOff
+	s.Key = pool.KeyOf("service", resolved, s.HooksOff)
 	return s, s.Check()
 }
 

@@ -23,6 +23,11 @@ const (
 	ErrUnauthorized = source.Unauthorized
 	// ErrLimited: the provider asks for fewer calls.
 	ErrLimited = source.Limited
+	// ErrUnverified: deliveries come that are not signed with the configured
+	// secret, and none since that is.
+	ErrUnverified = "unverified"
+	// ErrMalformed: a genuine delivery could not be read.
+	ErrMalformed = "malformed"
 	// ErrHistory: what was final has changed; the rail has stopped.
 	ErrHistory = "final_history_changed"
 )
@@ -80,8 +85,13 @@ const (
 	Unavailable Verdict = "unavailable"
 )
 
-// Hook takes the webhooks of one rail. The detail is a sentence for the
+// Hook takes the webhooks of one rail. A detail is a sentence for the
 // provider's log, without anything of the delivery or of a secret in it.
 type Hook interface {
+	// Admit tells, before the body is read, whether the delivery shows what the
+	// provider's always do: the secret of the path, or that it is signed. One that
+	// is not admitted is Unverified.
+	Admit(header http.Header, secret string) (detail string, admitted bool)
+	// Receive takes a delivery, and judges it whether it was admitted or not.
 	Receive(ctx context.Context, d Delivery) (v Verdict, detail string)
 }

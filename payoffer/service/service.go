@@ -128,6 +128,7 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		Health:      svc.Health,
 		ClockOffset: svc.clock.Offset,
 		Hooks:       svc.hooks(),
+		HooksOff:    svc.HooksOff,
 		OnDelivery: func(rail string, v observe.Verdict) {
 			i.Delivery(svc.Offer.ID, rail, v)
 			svc.announcer.Notify()

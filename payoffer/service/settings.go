@@ -25,8 +25,10 @@ type Settings struct {
 	Bitcoin     Bitcoin
 	Card        Card
 	Storefronts []Storefront
-	Announce    []announce.Sink
-	Limit       x402.Limit
+	// HooksOff are the rails whose webhook's secret is configured without a value.
+	HooksOff []string
+	Announce []announce.Sink
+	Limit    x402.Limit
 	// KeysPath is where the signing keys of the domain stand in the storage.
 	KeysPath string
 	// OwnPayers are the operator's own addresses in EIP-55 form.

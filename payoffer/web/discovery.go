@@ -89,7 +89,7 @@ func words(problems []problemKind) map[string][]any {
 		"RailReport.source": {"chain", "facilitator", "webhook", "provider", sourceOperator},
 		"RailReport.lastError": {
 			observe.ErrUnreachable, observe.ErrWrongChain, observe.ErrBadAnswer, observe.ErrLagging, observe.ErrLedger, observe.ErrDisagree,
-			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrHistory,
+			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrMalformed, observe.ErrHistory,
 		},
 		"Receipt.status":             statuses,
 		"Receipt.evidence":           evidence,

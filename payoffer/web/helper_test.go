@@ -77,6 +77,7 @@ type world struct {
 	err      error
 	health   []observe.Health
 	hooks    map[string]observe.Hook
+	hooksOff []string
 	// delivered is what Config.OnDelivery was told.
 	delivered []string
 }
@@ -135,7 +136,7 @@ func (w *world) Transitions(_ context.Context, _ string, after int64, limit int)
 
 func (w *world) config() Config {
 	return Config{
-		Hooks: w.hooks, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
+		Hooks: w.hooks, HooksOff: w.hooksOff, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
 		Offer: w.offer, Payments: w, Receipts: w,
 		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")

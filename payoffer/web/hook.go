@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	urlpath "path"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,15 +31,57 @@ type delivered struct {
 	Received bool `json:"received"`
 }
 
-// findHook takes deliveries to an address, nil for none. That of the card's hook
-// ends with its rail, that of a storefront's with a secret: one segment that is
-// not empty, and an encoded slash makes none.
+// findHook is what answers at an address whose prefix is that of the webhooks, in
+// whatever spelling; nil for any other. All of it is ours, configured or not: the
+// empty 200 of a server that has nothing there would tell a provider that its
+// delivery was stored. A delivery is taken in the one spelling that the operator
+// gave to the provider, the secret aside, which may be written with escapes.
 func (s *Server) findHook(u *url.URL) http.Handler {
-	rail, secret, _ := strings.Cut(strings.TrimPrefix(u.Path, offer.PathHook+"/"), "/")
-	known := u.Path == offer.PathHookCard || rail != offer.RailCard && secret != "" && !strings.Contains(secret, "/")
-	if s.Hooks[rail] == nil || !known || strings.Contains(strings.ToLower(u.RawPath), "%2f") {
+	if !strings.Contains(u.Path, "/hook") { // whatever is decoded, cleaned or as it came
 		return nil
 	}
+	escaped := u.EscapedPath()
+	if !belowHooks(u.Path) && !belowHooks(escaped) {
+		return nil
+	}
+	rail, secret, ok := s.parseHook(escaped)
+	switch {
+	case !ok:
+		return s.private.problem(problemNotFound, "There is no webhook at this address, and nothing was recorded. "+
+			"Compare it with the one that the operator was told to give to the provider.")
+	case s.Hooks[rail] != nil:
+		return s.hookOf(rail, secret)
+	default:
+		return s.private.problem(problemNotRecorded, "The secret of this webhook is configured and has no value now, and nothing was recorded. "+
+			"Set the variable or the file that it is read from, and send the delivery again.", retryAfter(hookRetry))
+	}
+}
+
+// belowHooks reports whether a path, once it is cleaned, is that of the webhooks
+// or lies below it.
+func belowHooks(p string) bool {
+	cleaned := urlpath.Clean("/" + p)
+	return cleaned == offer.PathHook || strings.HasPrefix(cleaned, offer.PathHook+"/") || strings.HasPrefix(p, offer.PathHook+"/")
+}
+
+// parseHook splits the path of a webhook that is taken, or would be if its secret
+// had a value. That of the card's ends with its rail, that of a storefront's with
+// a secret: one segment that is not empty, and an encoded slash makes none.
+func (s *Server) parseHook(escaped string) (rail, secret string, ok bool) {
+	rest, below := strings.CutPrefix(escaped, offer.PathHook+"/")
+	rail, segment, more := strings.Cut(rest, "/")
+	secret, err := url.PathUnescape(segment)
+	if !below || err != nil || s.Hooks[rail] == nil && !slices.Contains(s.HooksOff, rail) {
+		return "", "", false
+	}
+	if rail == offer.RailCard {
+		return rail, "", !more
+	}
+	return rail, secret, secret != "" && !strings.Contains(secret, "/")
+}
+
+// hookOf takes deliveries for a rail.
+func (s *Server) hookOf(rail, secret string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			s.private.notAllowed(http.MethodPost).ServeHTTP(w, r)
@@ -52,8 +96,14 @@ func (s *Server) findHook(u *url.URL) http.Handler {
 }
 
 // take reads and records a delivery. A provider that leaves does not interrupt
-// it: some do not repeat what they gave up on.
+// it: some do not repeat what they gave up on. Who does not show the secret, or
+// a signature, has no body read; and whatever anybody can do to a body is
+// malformed, for what is unavailable wakes the operator.
 func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret string) (observe.Verdict, *response) {
+	hook := s.Hooks[rail]
+	if detail, admitted := hook.Admit(r.Header, secret); !admitted {
+		return observe.Unverified, s.judged(observe.Unverified, detail)
+	}
 	patience := storefrontPatience
 	if rail == offer.RailCard {
 		patience = cardPatience
@@ -68,13 +118,13 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret strin
 		return observe.Malformed, s.private.problem(problemTooLarge,
 			"A delivery of more than 256 KiB is not read, and nothing was recorded.")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return observe.Unavailable, s.private.problem(problemSlow,
+		return observe.Malformed, s.private.problem(problemSlow,
 			"The body took longer than this service waits, and nothing was recorded. Send the delivery again.")
 	case err != nil:
 		return observe.Malformed, s.private.problem(problemBody,
 			"The body ended early or is not framed as HTTP wants it, and nothing was recorded. Send the delivery again.")
 	}
-	verdict, detail := s.Hooks[rail].Receive(ctx, observe.Delivery{Header: r.Header, Secret: secret, Body: body})
+	verdict, detail := hook.Receive(ctx, observe.Delivery{Header: r.Header, Secret: secret, Body: body})
 	return verdict, s.judged(verdict, detail)
 }
 

@@ -29,7 +29,10 @@ type receiver struct {
 	detail     string
 	deliveries []observe.Delivery
 	receive    func(ctx context.Context)
+	refusal    string // of what is not admitted
 }
+
+func (r *receiver) Admit(http.Header, string) (string, bool) { return r.refusal, r.refusal == "" }
 
 func (r *receiver) Receive(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
 	r.deliveries = append(r.deliveries, d)
@@ -90,32 +93,85 @@ func TestAVerdictWithoutAReasonIsStillASentence(t *testing.T) {
 		readJSON(t, send(t, w.server(t), "POST", "/v1/hook/card", ""))["detail"])
 }
 
+// Caddy answers what is nobody's with an empty 200, which a provider takes for a
+// receipt. Everything below the webhooks' prefix is refused instead, in whatever
+// spelling it comes.
 func TestAWebhookIsServedAtItsOwnAddressOnly(t *testing.T) {
 	w, r := newWorld(t), new(receiver)
-	w.hooks = map[string]observe.Hook{"card": r, "tip-jar": r}
+	w.hooks, w.hooksOff = map[string]observe.Hook{"card": r, "tip-jar": r}, []string{"pack"}
 	s := w.server(t)
 	for _, path := range []string{
 		"/v1/hook", "/v1/hook/", "/v1/hook/card/", "/v1/hook/card/" + hookSecret, "/v1/hook%2Fcard", "/v1%2fhook/card",
-		"/v1/hook/pack/" + hookSecret, "/v1/hook/transfer/" + hookSecret, "/v1/hook/none/" + hookSecret, "/v1/hook//" + hookSecret,
+		"/v1/%68ook/card", "/v1/hook/%63ard", "//v1/hook/card", "/v1//hook/card", "/v1/./hook/card", "/v1/x/../hook/card", "/v1/hook/../offer",
+		"/v1/hook/transfer/" + hookSecret, "/v1/hook/none/" + hookSecret, "/v1/hook//" + hookSecret, "/v1/hook/Card", "/v1/hook/card%00",
 		"/v1/hook/tip-jar", "/v1/hook/tip-jar/", "/v1/hook/tip-jar/" + hookSecret + "/", "/v1/hook/tip-jar/" + hookSecret + "/more",
 		"/v1/hook/tip-jar//" + hookSecret, "/v1/hook/tip-jar/a%2Fb", "/v1/hook/tip-jar/a%2fb", "/v1/hook/tip-jar%2F" + hookSecret,
-		"/v1/hook/Tip-Jar/" + hookSecret, "/v1/hook/{storefront}/{secret}",
+		"/v1/%68ook/tip-jar/" + hookSecret, "/v1/hook/tip%2Djar/" + hookSecret,
+		"/v1/hook/Tip-Jar/" + hookSecret, "/v1/hook/{storefront}/{secret}", "/v1/hook/pack", "/v1/hook/pack/a/b",
 	} {
-		rec := httptest.NewRecorder()
-		require.False(t, s.Serve(rec, httptest.NewRequest("POST", path, nil)), path)
-		require.Empty(t, rec.Header(), path)
+		for _, method := range []string{"POST", "GET"} {
+			res := send(t, s, method, path, "x")
+			require.Equal(t, 404, res.StatusCode, path)
+			require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+			require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+			require.NotContains(t, read(t, res), hookSecret)
+		}
+	}
+	for _, path := range []string{"/v1/hooks/card", "/v1/hookcard", "/hook/card", "/v2/v1/hook/card", "/", "/v1/%2568ook/card"} {
+		require.False(t, serves(t, s, path), path)
 	}
 	require.Empty(t, r.deliveries)
 	require.Empty(t, w.delivered)
 
 	send(t, s, "POST", "/v1/hook/tip-jar/"+hookSecret+"?utm=1", "")
 	send(t, s, "POST", "/v1/hook/tip-jar/5f0c%2Dsecret%20x", "")
+	send(t, s, "POST", "/v1/hook/tip-jar/it's(!)", "")
 	require.Equal(t, hookSecret, r.deliveries[0].Secret)
 	require.Equal(t, "5f0c-secret x", r.deliveries[1].Secret)
+	require.Equal(t, "it's(!)", r.deliveries[2].Secret)
 
 	none := newWorld(t).server(t)
 	for _, path := range hookTargets {
-		require.False(t, serves(t, none, path), "a hook that is not configured")
+		require.Equal(t, 404, send(t, none, "POST", path, "x").StatusCode, "a hook that is not configured")
+	}
+}
+
+// A provider repeats what it sent while a secret had no value, and nobody outside
+// raises an alert by asking.
+func TestAWebhookWhoseSecretHasNoValueAsksToComeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.hooksOff = []string{"card", "tip-jar"}
+	s := w.server(t)
+	for _, target := range hookTargets {
+		res := send(t, s, "POST", target, "x")
+		require.Equal(t, 503, res.StatusCode)
+		require.Equal(t, "60", res.Header.Get("Retry-After"))
+		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+		body := readJSON(t, res)
+		require.Equal(t, "urn:pay-offer:problem:delivery-unavailable", body["type"])
+		require.Contains(t, body["detail"], "no value")
+	}
+	require.Empty(t, w.delivered)
+}
+
+// unread is a body that nobody may touch.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestADeliveryThatIsNotAdmittedIsNotRead(t *testing.T) {
+	for rail, target := range hookTargets {
+		w, r := newWorld(t), &receiver{refusal: "it shows nothing"}
+		w.hooks = allHooks(r)
+		rec := httptest.NewRecorder()
+		require.True(t, w.server(t).Serve(rec, httptest.NewRequest("POST", target, unread{t})))
+		require.Equal(t, 403, rec.Code)
+		require.Contains(t, rec.Body.String(), "It shows nothing.")
+		require.Empty(t, r.deliveries)
+		require.Equal(t, []string{rail + " unverified"}, w.delivered)
 	}
 }
 
@@ -230,7 +286,7 @@ func TestASlowDeliveryIsGivenUp(t *testing.T) {
 		require.Contains(t, read(t, res), "urn:pay-offer:problem:slow-body")
 		require.Equal(t, 4*time.Second, time.Since(start))
 		require.Empty(t, r.deliveries)
-		require.Equal(t, []string{"tip-jar unavailable"}, w.delivered)
+		require.Equal(t, []string{"tip-jar malformed"}, w.delivered, "nobody outside raises an alert")
 	})
 }
 

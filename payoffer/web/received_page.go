@@ -52,6 +52,8 @@ var errorWords = map[string]string{
 	observe.ErrDisagree:     "its sources disagree",
 	observe.ErrUnauthorized: "the provider refuses the key",
 	observe.ErrLimited:      "the provider asks for fewer calls",
+	observe.ErrUnverified:   "deliveries come that are not signed with the secret",
+	observe.ErrMalformed:    "a delivery could not be read",
 	observe.ErrHistory:      "what was final has changed",
 }
 

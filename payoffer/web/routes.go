@@ -123,11 +123,11 @@ func (s *Server) index(table []route) map[string]http.Handler {
 
 // find is what answers at an address, or nil.
 func (s *Server) find(u *url.URL) http.Handler {
-	if strings.HasPrefix(u.Path, offer.PathHook+"/") {
-		return s.findHook(u)
-	}
 	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
 		return s.resources[pathImage]
 	}
-	return s.resources[u.Path]
+	if found := s.resources[u.Path]; found != nil {
+		return found
+	}
+	return s.findHook(u)
 }

@@ -34,7 +34,7 @@ type Payments interface {
 }
 
 // Config is what a Server needs. Every field is required but BodyTimeout,
-// ClockOffset, Hooks, Keys and OnDelivery.
+// ClockOffset, Hooks, HooksOff, Keys and OnDelivery.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
@@ -49,9 +49,11 @@ type Config struct {
 	// ClockOffset is by how much our clock is proven to be ahead, 0 while it is
 	// not; it never blocks. nil means that nobody compares it.
 	ClockOffset func() time.Duration
-	// Hooks take the webhooks of providers, by the rail's name. Where none is,
-	// the path is left to the next handler.
-	Hooks map[string]observe.Hook
+	// Hooks take the webhooks of providers, by the rail's name. HooksOff are the
+	// rails whose webhook is configured and cannot be taken, for its secret has no
+	// value: their providers are asked to come again.
+	Hooks    map[string]observe.Hook
+	HooksOff []string
 	// Keys are the keys that sign for the offer; it never blocks. nil means
 	// that there are none.
 	Keys func() []document.VerificationKey

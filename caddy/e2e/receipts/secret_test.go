@@ -16,7 +16,8 @@ func TestTheSecretOfAWebhookIsInNoLogOfTheShippedCaddyfile(t *testing.T) {
 	s := &shop{Process: shipped.Process, t: t, url: shipped.Service}
 	require.Eventually(t, func() bool { return s.status("/v1/received") == http.StatusOK }, patience, again)
 	require.Equal(t, http.StatusOK, s.deliverSale("sale-1", storeSecret))
-	require.Equal(t, http.StatusNotFound, s.status("/v1/hook/pack/"+storeSecret), "a hook that is not configured")
+	require.Equal(t, http.StatusServiceUnavailable, s.status("/v1/hook/pack/"+storeSecret), "a hook whose secret has no value")
+	require.Equal(t, http.StatusNotFound, s.status("/v1/hook/none/"+storeSecret))
 	require.Equal(t, http.StatusMethodNotAllowed, s.status("/v1/hook/tip-jar/"+storeSecret))
 	s.status("/v1/hook/tip-jar/" + storeSecret + "/more")
 	s.status("/v1//hook/tip-jar/" + storeSecret)

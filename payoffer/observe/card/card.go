@@ -66,6 +66,7 @@ type Observer struct {
 	provider *provider // nil without a key
 	started  time.Time
 	loop     source.Loop
+	hook     observe.Deliveries
 
 	origin atomic.Int64 // 0 while unknown
 	mu     sync.Mutex   // guards state
@@ -93,6 +94,7 @@ func New(c Config) (*Observer, error) {
 		config: c, started: c.Now(),
 		money: scope{offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode},
 	}
+	o.hook.Option, o.hook.Logger = "webhook_secret", c.Logger
 	o.loop = source.Loop{
 		Round: o.round, Least: firstRetry, Most: maxRetry, Random: c.Random,
 		Turned: source.Log(c.Logger, "card payments cannot be brought up to date; nothing is lost, it is tried again",
@@ -128,8 +130,7 @@ func (o *Observer) scoped(ctx context.Context) (scope, error) {
 
 // state is what Health tells.
 type state struct {
-	heardAt    int64 // when a genuine delivery last arrived, in Unix seconds
-	ledgerDown bool  // the last delivery could not be committed
+	heardAt int64 // when a genuine delivery was last understood, in Unix seconds
 	// readAt is when the API was last read to its end, covering everything up
 	// to through, both in Unix seconds; through is by the processor's clock.
 	readAt, through int64
@@ -139,16 +140,6 @@ func (o *Observer) update(change func(*state)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	change(&o.state)
-}
-
-// heard notes that a genuine delivery was dealt with, by a commit to the ledger
-// or without one.
-func (o *Observer) heard(committed bool) {
-	now := o.config.Now().Unix()
-	o.update(func(s *state) {
-		s.heardAt = now
-		s.ledgerDown = s.ledgerDown && !committed
-	})
 }
 
 // Health tells how well the rail is observed. Webhooks alone are partial, for
@@ -169,8 +160,8 @@ func (o *Observer) Health() observe.Health {
 			h.ObservedThrough = time.Unix(s.through, 0).UTC().Format(time.RFC3339)
 		}
 	}
-	if s.ledgerDown {
-		h.LastError = observe.ErrLedger
+	if trouble := o.hook.Trouble(); h.LastError == "" || trouble == observe.ErrLedger {
+		h.LastError = trouble
 	}
 	return h
 }

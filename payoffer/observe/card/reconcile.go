@@ -52,7 +52,8 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if o.provider == nil {
-		o.update(func(s *state) { s.heardAt, s.ledgerDown = max(s.heardAt, cursor.OKAt), false })
+		o.hook.LedgerAnswers()
+		o.update(func(s *state) { s.heardAt = max(s.heardAt, cursor.OKAt) })
 		return forever, nil
 	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)
@@ -63,7 +64,7 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		err = o.reconcile(ctx, money, through-overlap, true)
 	}
 	if err == nil {
-		o.update(func(s *state) { s.ledgerDown = false })
+		o.hook.LedgerAnswers()
 	}
 	return source.Spread(interval, o.config.Random()), err
 }

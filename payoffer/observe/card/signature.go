@@ -56,11 +56,28 @@ func Verify(secret, header string, body []byte, now time.Time) error {
 	if !slices.ContainsFunc(signatures, genuine) {
 		return errSignature
 	}
-	at, _ := strconv.ParseInt(timestamp, 10, 64) // it has at most maxTimestamp digits
-	if away := now.Unix() - at; away > tolerance || away < -tolerance {
+	if !current(timestamp, now) {
 		return errTimestamp
 	}
 	return nil
+}
+
+// current reports whether the time of a signature, of at most maxTimestamp
+// digits, is near enough to now.
+func current(timestamp string, now time.Time) bool {
+	at, _ := strconv.ParseInt(timestamp, 10, 64)
+	away := now.Unix() - at
+	return -tolerance <= away && away <= tolerance
+}
+
+// plausible reports whether a header is one as the processor makes it now,
+// whatever it was made with.
+func plausible(header string, now time.Time) bool {
+	timestamp, signatures, ok := parseSignature(header)
+	digest := func(s string) bool {
+		return len(s) == hex.EncodedLen(sha256.Size) && strings.Trim(s, "0123456789abcdef") == ""
+	}
+	return ok && current(timestamp, now) && slices.ContainsFunc(signatures, digest)
 }
 
 // parseSignature splits the header; ok is false for one that is not of the

@@ -3,33 +3,57 @@ package card
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
+// Admit asks for what every delivery of the processor has.
+func (o *Observer) Admit(header http.Header, _ string) (detail string, admitted bool) {
+	if len(header.Values(signatureHeader)) != 1 {
+		return "exactly one header Stripe-Signature is needed", false
+	}
+	return "", true
+}
+
 // Receive takes one delivery of the processor's webhook. It is Recorded after
 // the commit alone; everything that could not be committed is Unavailable, so
 // that the processor repeats it.
 func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
-	headers := d.Header.Values(signatureHeader)
-	if len(headers) != 1 {
-		return observe.Unverified, "exactly one header Stripe-Signature is needed"
+	if detail, admitted := o.Admit(d.Header, d.Secret); !admitted {
+		return observe.Unverified, detail
 	}
 	if len(d.Body) > observe.MaxDelivery {
 		return observe.Malformed, "the delivery is too large for an event"
 	}
-	if err := Verify(o.config.Secret, headers[0], d.Body, o.config.Now()); err != nil {
+	header, now := d.Header.Get(signatureHeader), o.config.Now()
+	if err := Verify(o.config.Secret, header, d.Body, now); err != nil {
+		// One of the processor with another secret cannot be told from one that
+		// somebody made up, but from most that are only thrown at the address.
+		if errors.Is(err, errTimestamp) || plausible(header, now) {
+			o.hook.Note(observe.Unverified, err.Error())
+		}
 		return observe.Unverified, err.Error()
 	}
+	verdict, detail := o.take(ctx, d.Body)
+	o.hook.Note(verdict, detail)
+	if verdict == observe.Recorded || verdict == observe.Ignored {
+		o.update(func(s *state) { s.heardAt = now.Unix() })
+	}
+	return verdict, detail
+}
+
+// take records what a genuine delivery says.
+func (o *Observer) take(ctx context.Context, body []byte) (observe.Verdict, string) {
+	const unavailable = "the ledger cannot be written now; send the event again"
 	money, err := o.scoped(ctx)
 	if err != nil {
-		return o.unavailable()
+		return observe.Unavailable, unavailable
 	}
-	sighting, err := money.event(d.Body, delivered)
+	sighting, err := money.event(body, delivered)
 	var none *unusable
 	if errors.As(err, &none) {
-		o.heard(false)
 		return none.verdict, none.detail
 	}
 	// The cursor keeps the time of the delivery for the next start. With a key it
@@ -39,19 +63,14 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 		cursor = &ledger.Cursor{Offer: money.offer, Account: money.account, OKAt: o.config.Now().Unix()}
 	}
 	refused, err := observe.Record(ctx, o.config.Ledger, cursor, sighting)
-	if err != nil {
-		return o.unavailable()
-	}
-	o.heard(true)
-	if len(refused) > 0 {
+	switch {
+	case err != nil:
+		return observe.Unavailable, unavailable
+	case len(refused) > 0:
 		return observe.Malformed, "the ledger cannot keep what the event says"
+	default:
+		return observe.Recorded, "recorded"
 	}
-	return observe.Recorded, "recorded"
-}
-
-func (o *Observer) unavailable() (observe.Verdict, string) {
-	o.update(func(s *state) { s.ledgerDown = true })
-	return observe.Unavailable, "the ledger cannot be written now; send the event again"
 }
 
 var _ observe.Hook = (*Observer)(nil)

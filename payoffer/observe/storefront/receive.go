@@ -3,6 +3,7 @@ package storefront
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -17,14 +18,31 @@ const maxNamed = 1000
 // and of what became of it. It moves no receipt that was read from the shop;
 // with a token it has Run read the sale there at once.
 func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
-	if !o.verified(d.Secret) {
-		return observe.Unverified, "the address is not the one that was given to the shop"
+	if detail, admitted := o.Admit(d.Header, d.Secret); !admitted {
+		return observe.Unverified, detail
 	}
+	verdict, detail := o.take(ctx, d)
+	o.hook.Note(verdict, detail)
+	return verdict, detail
+}
+
+// Admit compares the secret of the address. What is long enough to be one may be
+// the shop's that was given another; what is short is somebody's guess.
+func (o *Observer) Admit(_ http.Header, secret string) (detail string, admitted bool) {
+	if o.verified(secret) {
+		return "", true
+	}
+	const other = "the address is not the one that was given to the shop"
+	if len(secret) >= minSecret {
+		o.hook.Note(observe.Unverified, other)
+	}
+	return other, false
+}
+
+// take records what a notice says.
+func (o *Observer) take(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
 	n, err := parseNotice(d.Header.Get("Content-Type"), d.Body)
 	if err != nil {
-		if errors.Is(err, errShadowed) { // the shop's log is read by nobody
-			o.shadowed.Do(func() { o.cfg.Logger.Warn("a notice of the storefront was refused", "error", err.Error()) })
-		}
 		return observe.Malformed, err.Error()
 	}
 	if why := o.foreign(n); why != "" {

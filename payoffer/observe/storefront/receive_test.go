@@ -211,3 +211,23 @@ func TestNoForgedAddressIsTaken(t *testing.T) {
 	_, found := f.receipt(sale.ID)
 	require.False(t, found)
 }
+
+// An address with another secret may be the shop's old one, and is told of until a
+// notice comes to the right one.
+func TestNoticesToAnotherAddressAreSeen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	sale := f.sell()
+	contentType, body := sale.Form("sale")
+	require.Equal(t, observe.Unverified, f.deliver("short", contentType, body))
+	require.Empty(t, f.Health().LastError, "somebody's guess")
+	for range 9 {
+		require.Equal(t, observe.Unverified, f.deliver(testSecret[1:]+"x", contentType, body))
+	}
+	require.Equal(t, observe.ErrUnverified, f.Health().LastError)
+	require.Equal(t, 1, countLines(f.log))
+	require.Contains(t, f.log.String(), "option=hook_secret")
+	require.NotContains(t, f.log.String(), testSecret[1:])
+	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
+	require.Empty(t, f.Health().LastError)
+}

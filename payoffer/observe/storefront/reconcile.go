@@ -58,6 +58,7 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		}
 		o.due = o.cfg.Now().Add(source.Spread(listEvery, o.cfg.Random()))
 	}
+	o.hook.LedgerAnswers()
 	return max(o.due.Sub(o.cfg.Now()), time.Second), nil
 }
 

@@ -90,6 +90,7 @@ type Observer struct {
 	hooked bool
 	shop   *shop
 	loop   source.Loop
+	hook   observe.Deliveries
 	// origin is from when on sales count, 0 while unknown, and first the first
 	// start, both in Unix seconds; back says that sales between them are still to
 	// be read.
@@ -99,8 +100,8 @@ type Observer struct {
 	through atomic.Int64
 	// kick wakes Run for what notices named.
 	kick chan struct{}
-	// shadowed and refused are warnings that are given once.
-	shadowed, refused sync.Once
+	// refused is a warning that is given once.
+	refused sync.Once
 
 	mu sync.Mutex
 	// named are the order numbers of sales that notices named, by sale id,
@@ -137,6 +138,7 @@ func New(cfg Config) (*Observer, error) {
 		},
 		kick: make(chan struct{}, 1), named: make(map[string]string),
 	}
+	o.hook.Option, o.hook.Logger = "hook_secret", cfg.Logger
 	cfg.Secret, cfg.Token = "", ""
 	o.cfg = cfg
 	o.loop = source.Loop{
@@ -175,6 +177,9 @@ func (o *Observer) verified(secret string) bool {
 // known without.
 func (o *Observer) Health() observe.Health {
 	failure, _ := o.loop.Last()
+	if trouble := o.hook.Trouble(); failure == "" || trouble == observe.ErrLedger {
+		failure = trouble
+	}
 	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, Blind: o.origin.Load() == 0, LastError: failure}
 	if !o.reads() {
 		return h

@@ -1,0 +1,133 @@
+package card
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// logged has an observer log into a buffer.
+func logged(log *bytes.Buffer, change func(*Config)) func(*Config) {
+	return func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(log, nil))
+		if change != nil {
+			change(c)
+		}
+	}
+}
+
+// TestDeliveriesWithAnotherSecretAreSeen: nothing else tells the operator that a
+// secret was copied from the wrong endpoint.
+func TestDeliveriesWithAnotherSecretAreSeen(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Config){"webhooks alone": withoutKey, "with a key": nil} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			r := newRig(t, logged(&log, change))
+			require.NoError(t, r.try(t))
+			well := r.Health()
+			r.processor.Pay(testLink, 4200, false)
+			body := r.processor.Events()[0]
+			for range 9 {
+				r.clock.pass(time.Second)
+				verdict, _ := r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), "whsec_of_another_endpoint")))
+				require.Equal(t, observe.Unverified, verdict)
+			}
+			health := r.Health()
+			require.Equal(t, observe.ErrUnverified, health.LastError)
+			health.LastError = ""
+			require.Equal(t, well, health, "neither fresher nor worse observed")
+			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+			require.Contains(t, log.String(), "option=webhook_secret")
+			require.NotContains(t, log.String(), "whsec_")
+
+			require.Equal(t, observe.Recorded, r.deliver(t, body))
+			require.Empty(t, r.Health().LastError)
+			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+			require.Equal(t, 1, strings.Count(log.String(), "level=INFO"))
+		})
+	}
+}
+
+// TestWhatIsThrownAtTheAddressIsNoTrouble: only what could be the processor's,
+// sent just now, says something of the secret.
+func TestWhatIsThrownAtTheAddressIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, logged(&log, nil))
+	require.NoError(t, r.try(t))
+	now := r.clock.Now()
+	old := payoffertest.SignDelivery([]byte("x"), now.Add(-time.Hour), "whsec_other")
+	for _, header := range [][]string{
+		nil, {""}, {"t=1,v1=00"}, {old}, {"v1=" + strings.Repeat("0", 64)}, {payoffertest.SignDelivery([]byte("x"), now)},
+		{payoffertest.SignDelivery([]byte("x"), now) + ",v1=short"}, {"a", "b"},
+	} {
+		verdict, _ := r.Receive(t.Context(), delivery([]byte("x"), header...))
+		require.Equal(t, observe.Unverified, verdict)
+	}
+	verdict, _ := r.Receive(t.Context(), delivery(bytes.Repeat([]byte("x"), observe.MaxDelivery+1), "t=1"))
+	require.Equal(t, observe.Malformed, verdict)
+	require.Empty(t, r.Health().LastError)
+	require.Empty(t, log.String())
+}
+
+// TestAWrongClockIsATrouble, for it refuses every genuine delivery.
+func TestAWrongClockIsATrouble(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, logged(&log, nil))
+	body := []byte(paidEvent)
+	_, _ = r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now().Add(-day), testSecret)))
+	require.Equal(t, observe.ErrUnverified, r.Health().LastError)
+	require.Contains(t, log.String(), "clock")
+}
+
+// TestAMalformedEventIsSeenAndMakesNothingFresher.
+func TestAMalformedEventIsSeenAndMakesNothingFresher(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, logged(&log, withoutKey))
+	r.processor.Pay(testLink, 4200, false)
+	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
+	well := r.Health()
+	require.EqualValues(t, testStart, well.At)
+	r.clock.pass(time.Hour)
+	for range 3 {
+		require.Equal(t, observe.Malformed, r.deliver(t, []byte(strings.Replace(paidEvent, "4200", "-1", 1))))
+	}
+	well.LastError = observe.ErrMalformed
+	require.Equal(t, well, r.Health())
+	require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+	require.Contains(t, log.String(), "amount_total is negative")
+
+	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
+	require.Empty(t, r.Health().LastError)
+	require.EqualValues(t, r.clock.Now().Unix(), r.Health().At)
+}
+
+// TestAFullDiskIsToldOnce: each delivery is refused, and the log has one line.
+func TestAFullDiskIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, logged(&log, withoutKey))
+	require.NoError(t, r.try(t))
+	r.processor.Pay(testLink, 4200, false)
+	repair := refuseWrites(t, r)
+	for range 5 {
+		require.Equal(t, observe.Unavailable, r.deliver(t, r.processor.Events()[0]))
+	}
+	require.Equal(t, observe.ErrLedger, r.Health().LastError)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	require.Contains(t, log.String(), "disk")
+	repair()
+	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
+	require.Empty(t, r.Health().LastError)
+	require.Equal(t, 2, strings.Count(log.String(), "\n"))
+}
