@@ -14,11 +14,17 @@ import (
 // adapt turns a Caddyfile into JSON. Its name in errors is Caddyfile.
 func adapt(t *testing.T, caddyfile string) (string, error) {
 	t.Helper()
-	result, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	result, warnings, err := adaptAny(caddyfile)
 	if err == nil {
 		require.Empty(t, warnings)
 	}
-	return string(result), err
+	return result, err
+}
+
+// adaptAny is adapt for a Caddyfile that 'caddy fmt' did not see.
+func adaptAny(caddyfile string) (string, []caddyconfig.Warning, error) {
+	result, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	return string(result), warnings, err
 }
 
 // Each file holds a Caddyfile and, below a line of hyphens, the JSON or the

@@ -5,8 +5,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func init() {
@@ -62,7 +60,7 @@ func (h *Handler) options() block {
 		"description":   text(&h.Description, checkDescription),
 		"contact":       text(&h.Contact, checkMailbox),
 		"source_url":    text(&h.SourceURL, checkURL),
-		"account":       text(&h.Account, offer.CheckAccount),
+		"account":       text(&h.Account, checkAccount),
 		"amount":        text(&h.Amount, checkAmount),
 		"ignore_payer":  repeated(&h.IgnorePayers, checkEVMAddress),
 		"testnet":       flag(&h.Testnet),

@@ -17,7 +17,8 @@ import (
 
 // The checks of option values. The Caddyfile runs them on what it reads, so
 // that an error carries file and line; Provision runs them again on what the
-// placeholders became and on JSON.
+// placeholders became and on JSON. Those of addresses that money arrives at
+// repeat none of it; all others go through noSecret.
 
 var (
 	offerID       = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]{1,100}$`)
@@ -26,21 +27,13 @@ var (
 	shopID        = regexp.MustCompile(`^[!-~]{1,200}$`)
 )
 
-func checkOrigin(s string) error {
-	_, err := offer.ParseOrigin(s)
-	return err
-}
-
-func checkURL(s string) error {
-	_, err := offer.ParseURL(s)
-	return err
-}
-
 // checkUpstream checks the URL of a service that is called. It may hold a key,
 // so that no error repeats it.
 func checkUpstream(s string) error {
 	u, err := url.Parse(s)
 	switch {
+	case err == nil && secretIn(u.Host) != "":
+		return errMisplacedHost
 	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http"):
 		return errors.New("this is not an absolute URL; write it whole, as in https://host.example.org/path")
 	case u.Scheme == "http" && !offer.IsLoopback(u.Hostname()):
@@ -61,16 +54,6 @@ func checkUpstreamOrOff(s string) error {
 	return checkUpstream(s)
 }
 
-func checkMailbox(s string) error {
-	_, err := offer.ParseMailbox(s)
-	return err
-}
-
-func checkAmount(s string) error {
-	_, err := offer.ParseUSD(s)
-	return err
-}
-
 func checkEVMAddress(s string) error {
 	_, err := offer.ParseEVMAddress(s)
 	return err
@@ -80,13 +63,7 @@ func checkNetwork(s string) error {
 	if strings.HasPrefix(s, "0x") {
 		return errors.New("the network comes first, then the address; write 'usdc <network> <address>'")
 	}
-	_, err := offer.LookupNetwork(s)
-	return err
-}
-
-func checkRateSource(s string) error {
-	_, err := rate.New(rate.Config{Sources: []string{s}})
-	return err
+	return checkKnownNetwork(s)
 }
 
 // earliest is before the first payment on any rail that is read back.
@@ -110,16 +87,11 @@ func parseSince(s string) (time.Time, error) {
 	return begin, nil
 }
 
-func checkSince(s string) error {
-	_, err := parseSince(s)
-	return err
-}
-
 // checkText makes a check for text for people: at most limit characters,
 // valid and without control characters, which could break out of a header or
 // a line of a document.
 func checkText(limit int) func(string) error {
-	return func(s string) error {
+	return noSecret(func(s string) error {
 		switch n := utf8.RuneCountInString(s); {
 		case !utf8.ValidString(s):
 			return errors.New("this text is not valid UTF-8")
@@ -129,24 +101,33 @@ func checkText(limit int) func(string) error {
 			return fmt.Errorf("this text has %d characters; at most %d are allowed", n, limit)
 		}
 		return nil
-	}
+	})
 }
 
 func checkForm(form *regexp.Regexp, want string) func(string) error {
-	return func(s string) error {
+	return noSecret(func(s string) error {
 		if !form.MatchString(s) {
 			return fmt.Errorf("%q is not %s", s, want)
 		}
 		return nil
-	}
+	})
 }
 
-func checkConfirm(s string) error {
-	_, err := evm.ParseLevel(s)
-	return err
+func parseRateSource(s string) (*rate.Watcher, error) {
+	return rate.New(rate.Config{Sources: []string{s}})
 }
 
 var (
+	checkOrigin        = parses(offer.ParseOrigin)
+	checkURL           = parses(offer.ParseURL)
+	checkMailbox       = parses(offer.ParseMailbox)
+	checkAmount        = parses(offer.ParseUSD)
+	checkKnownNetwork  = parses(offer.LookupNetwork)
+	checkConfirm       = parses(evm.ParseLevel)
+	checkRateSource    = parses(parseRateSource)
+	checkSince         = parses(parseSince)
+	checkRailName      = noSecret(offer.CheckRailName)
+	checkAccount       = noSecret(offer.CheckAccount)
 	checkName          = checkText(80)
 	checkDescription   = checkText(500)
 	checkMemo          = checkText(140)

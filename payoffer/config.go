@@ -1,9 +1,5 @@
 package payoffer
 
-import (
-	"github.com/caddyserver/caddy/v2"
-)
-
 // Every string below takes the placeholders {env.*} and {file.*}, which are
 // resolved when the configuration is loaded.
 
@@ -80,7 +76,7 @@ type FacilitatorConfig struct {
 	KeySecret string `json:"key_secret,omitempty"`
 
 	// How long one call may take. Default: 30s.
-	Timeout caddy.Duration `json:"timeout,omitempty"`
+	Timeout span `json:"timeout,omitempty"`
 }
 
 // BitcoinConfig is the rail that takes bitcoin.
@@ -198,7 +194,7 @@ type RateLimitConfig struct {
 	Attempts int `json:"attempts,omitempty"`
 
 	// The length of a window. Default: 1m.
-	Window caddy.Duration `json:"window,omitempty"`
+	Window span `json:"window,omitempty"`
 }
 
 // LedgerConfig says where receipts are kept.

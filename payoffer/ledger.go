@@ -3,6 +3,7 @@ package payoffer
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,9 @@ func (c *LedgerConfig) database() (database, error) {
 		return database{driverPostgres, dsn}, nil
 	}
 	path := cmp.Or(replacer.ReplaceKnown(c.Path, ""), defaultLedger)
+	if err := checkLedgerPath(path); err != nil {
+		return database{}, err
+	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(caddy.AppDataDir(), path)
 	}
@@ -57,7 +61,7 @@ func (c *LedgerConfig) check() error {
 		if c.DSN != "" {
 			return errors.New("ledger sqlite takes a path and no DSN")
 		}
-		return nil
+		return checkLedgerPath(c.Path)
 	case driverPostgres:
 		if c.DSN == "" || c.Path != "" {
 			return errors.New("ledger postgres needs a DSN and no path; write 'ledger postgres {env.NAME}'")
@@ -70,6 +74,14 @@ func (c *LedgerConfig) check() error {
 	default:
 		return errors.New("unknown ledger driver; known are: " + driverPostgres + ", " + driverSQLite)
 	}
+}
+
+// checkLedgerPath refuses what belongs to postgres: a path is told in errors.
+func checkLedgerPath(path string) error {
+	if kind := secretIn(path); kind != "" {
+		return fmt.Errorf("ledger sqlite: %w", misplaced(kind))
+	}
+	return nil
 }
 
 // literalSecret reports whether the configuration itself holds a password.

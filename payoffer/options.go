@@ -36,6 +36,9 @@ func (b block) parse(d *caddyfile.Dispenser, what string) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
 		o, known := b[name]
+		if kind := secretIn(name); kind != "" {
+			return d.Errf("%s has a line that begins with what looks like %s; write the name of its option before it, on the same line", what, kind)
+		}
 		if !known {
 			return d.Errf("unrecognized option '%s' of %s; known are: %s", name, what,
 				strings.Join(slices.Sorted(maps.Keys(b)), ", "))
@@ -244,14 +247,14 @@ func flag(into *bool) option {
 // number is an option with one whole number between low and high, which want
 // describes; 0 stands for the default.
 func number[N int | uint64](into *N, low, high N, want string) option {
-	set := func(s string) error {
+	set := noSecret(func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 63)
 		if err != nil || N(n) < low || N(n) > high {
 			return fmt.Errorf("%q is not %s", s, want)
 		}
 		*into = N(n)
 		return nil
-	}
+	})
 	return option{
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
@@ -272,8 +275,19 @@ func number[N int | uint64](into *N, low, high N, want string) option {
 	}
 }
 
+// span is a caddy.Duration whose errors do not repeat what was written.
+type span caddy.Duration
+
+// UnmarshalJSON reads a duration as Caddy does.
+func (s *span) UnmarshalJSON(b []byte) error {
+	if (*caddy.Duration)(s).UnmarshalJSON(b) != nil {
+		return errors.New("this is not a duration; write for example 30s or 1m")
+	}
+	return nil
+}
+
 // duration is an option with a positive duration; 0 stands for the default.
-func duration(into *caddy.Duration) option {
+func duration(into *span) option {
 	return option{
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
@@ -292,12 +306,12 @@ func duration(into *caddy.Duration) option {
 }
 
 // parseDuration reads a positive duration.
-func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Duration) error {
+func parseDuration(d *caddyfile.Dispenser, name, value string, into *span) error {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil || duration <= 0 {
-		return d.Errf("%s: %q is not a duration; write for example 30s or 1m", name, value)
+		return refused(d, name, value, fmt.Errorf("%q is not a duration; write for example 30s or 1m", value))
 	}
-	*into = caddy.Duration(duration)
+	*into = span(duration)
 	return nil
 }
 
@@ -321,6 +335,11 @@ func checkArg(d *caddyfile.Dispenser, name, value string, check func(string) err
 		return d.Errf("%s: %v", name, err)
 	}
 	return nil
+}
+
+// refused is the error for a value that err tells of, unless it may be a secret.
+func refused(d *caddyfile.Dispenser, name, value string, err error) error {
+	return d.Errf("%s: %v", name, noSecret(func(string) error { return err })(value))
 }
 
 // wrongArgs is the error for too few or too many arguments. Unlike the

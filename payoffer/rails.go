@@ -48,7 +48,7 @@ func (h *Handler) parseRateLimit(d *caddyfile.Dispenser) error {
 	h.RateLimit = new(RateLimitConfig)
 	n, err := strconv.Atoi(attempts)
 	if err != nil || n < 1 || n > maxAttempts {
-		return d.Errf("rate_limit: %q is not a whole number from 1 to %d", attempts, maxAttempts)
+		return refused(d, "rate_limit", attempts, fmt.Errorf("%q is not a whole number from 1 to %d", attempts, maxAttempts))
 	}
 	h.RateLimit.Attempts = n
 	return parseDuration(d, "rate_limit", window, &h.RateLimit.Window)
@@ -146,7 +146,7 @@ func (b *BankTransferConfig) options() block { return block{"memo": text(&b.Memo
 func (h *Handler) parseBankTransfer(d *caddyfile.Dispenser) error {
 	b := new(BankTransferConfig)
 	h.BankTransfer = b
-	arguments := []argument{{&b.Name, offer.CheckRailName}, {&b.Inbox, checkMailbox}}
+	arguments := []argument{{&b.Name, checkRailName}, {&b.Inbox, checkMailbox}}
 	if d.CountRemainingArgs() == 1 {
 		arguments = arguments[1:]
 	}
@@ -168,7 +168,7 @@ func (h *Handler) resolveBankTransfer(r *resolver, name string) {
 		h.BankTransfer = nil
 		return
 	}
-	r.text(name, &b.Name, offer.CheckRailName)
+	r.text(name, &b.Name, checkRailName)
 	b.options().resolve(r, name)
 }
 
@@ -184,7 +184,7 @@ func (s *StorefrontConfig) options() block {
 
 func (h *Handler) parseStorefront(d *caddyfile.Dispenser) error {
 	s := new(StorefrontConfig)
-	if err := parseArguments(d, "storefront", argument{&s.Name, offer.CheckRailName}, argument{&s.URL, checkURL}); err != nil {
+	if err := parseArguments(d, "storefront", argument{&s.Name, checkRailName}, argument{&s.URL, checkURL}); err != nil {
 		return err
 	}
 	if s.Name == "" {
@@ -219,9 +219,11 @@ func (h *Handler) checkUniqueName(d *caddyfile.Dispenser, name string, transfer 
 
 func (h *Handler) resolveStorefronts(r *resolver, name string) {
 	h.Storefronts = keep(r, name, h.Storefronts, func(s *StorefrontConfig) bool {
-		if r.text(name, &s.Name, offer.CheckRailName); s.Name == "" {
+		if r.text(name, &s.Name, checkRailName); s.Name == "" {
 			r.fail(name, errors.New("the name is empty"))
 			return false
+		} else if secretIn(s.Name) != "" {
+			return false // which was said, and what follows would repeat it
 		}
 		option := name + " " + s.Name
 		if r.text(option, &s.URL, checkURL); s.URL == "" {
@@ -288,7 +290,7 @@ func (f *FundingConfig) options() block {
 func (h *Handler) parseFunding(d *caddyfile.Dispenser) error {
 	f := new(FundingConfig)
 	h.Funding = f
-	if err := parseArguments(d, "funding", argument{&f.EntityType, anything}, argument{&f.EntityRole, anything}); err != nil {
+	if err := parseArguments(d, "funding", argument{&f.EntityType, checkName}, argument{&f.EntityRole, checkName}); err != nil {
 		return err
 	}
 	return f.options().parse(d, "funding")

@@ -81,11 +81,11 @@ func (h *Handler) resolveUSDC(r *resolver, name string) {
 			return false
 		}
 		u.Network = r.repl.ReplaceKnown(u.Network, "")
-		network, err := offer.LookupNetwork(u.Network)
-		if err != nil {
+		if err := checkNetwork(u.Network); err != nil {
 			r.fail(name, err)
 			return false
 		}
+		network, _ := offer.LookupNetwork(u.Network)
 		if chains[network.ChainID] {
 			r.fail(name, fmt.Errorf("%s is given twice; one rail a chain", network.Name))
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // literalSecrets is logged with the names of the options.
-const literalSecrets = "secrets stand in the configuration itself, where 'caddy adapt' and the admin API show them; write {env.NAME} or {file.PATH}"
+const literalSecrets = "secrets stand in the configuration itself, where 'caddy adapt', the admin API, Caddy's saved configuration and, at level DEBUG, " +
+	"its log show them; write {env.NAME} or {file.PATH}"
 
 // warn logs, one line each, what is allowed and yet likely a mistake.
 func (app *App) warn(s *service.Service, r *resolver) {
