@@ -2,6 +2,9 @@ package receipts
 
 import (
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,4 +31,78 @@ func TestTheSecretOfAWebhookIsInNoLogOfTheShippedCaddyfile(t *testing.T) {
 	require.Contains(t, log, "/v1/hook/tip-jar/REDACTED")
 	require.GreaterOrEqual(t, strings.Count(log, `"uri": "/v1/hook/`)+strings.Count(log, `"uri":"/v1/hook/`), 4)
 	require.NotContains(t, log, storeSecret)
+}
+
+// offered is a Caddyfile at debug level with a line in the card and one in the storefront.
+func offered(url, admin, card, store string) string {
+	return `{
+	debug
+	admin ` + admin + `
+	default_bind 127.0.0.1
+}
+` + url + ` {
+	pay_offer {
+		base_url ` + url + `
+		` + card + `
+		storefront tip-jar https://shop.example/tip {
+			` + store + `
+		}
+	}
+}
+`
+}
+
+// A key at the wrong option is refused by every command, as it stands there and as what a variable holds, and none of them
+// says it, at no level.
+func TestASecretInTheWrongOptionIsInNoOutputOfAnyCommand(t *testing.T) {
+	const key = "51HqLyjWDarjtT1zdp7dcXYZ"
+	folder := t.TempDir()
+	config := filepath.Join(folder, "Caddyfile")
+	for _, place := range []struct{ card, store string }{
+		{"card https://checkout.example {\n payment_link SECRET\n}", "seller a"},
+		{"card https://checkout.example/?key=SECRET", "seller a"},
+		{"card https://checkout.example", "product SECRET"},
+		{"card https://checkout.example\nid SECRET", "seller a"},
+	} {
+		for secret, commands := range map[string][]string{
+			"sk_live_" + key: {"adapt", "run"}, "{env.MISPLACED}": {"validate", "pay-offer check", "run"},
+		} {
+			text := offered("http://localhost:8402", "off", place.card, place.store)
+			require.NoError(t, os.WriteFile(config, []byte(strings.Replace(text, "SECRET", secret, 1)), 0o600))
+			for _, name := range commands {
+				command := exec.CommandContext(t.Context(), server.Released(t), append(strings.Fields(name), "--config", config)...)
+				command.Env = []string{"HOME=" + folder, "MISPLACED=sk_live_" + key}
+				output, err := command.CombinedOutput()
+				require.Error(t, err, "%s of %s", name, place)
+				require.Contains(t, string(output), "looks like an API key", "%s of %s", name, place)
+				require.NotContains(t, string(output), key, "%s of %s", name, place)
+			}
+		}
+	}
+}
+
+// Caddy prints the configuration at level DEBUG: what stands there literally is in the log, which the warning says. What
+// a placeholder stands for is not.
+func TestTheDebugLogHoldsLiteralSecretsAloneAndTheWarningSaysSo(t *testing.T) {
+	for secret, literal := range map[string]bool{storeSecret: true, "{env.STORE_SECRET}": false} {
+		s := &shop{t: t, url: "http://localhost:" + server.FreePort(t)}
+		s.Process = server.Start(t, s.url, offered(s.url, "off", "card https://checkout.example", "product p\n hook_secret "+secret),
+			"STORE_SECRET="+storeSecret)
+		require.Eventually(t, func() bool { return s.status("/v1/received") == http.StatusOK }, patience, again)
+		s.deliverSale("sale-1", storeSecret)
+		s.Terminate()
+		s.Await(t)
+
+		var shown, warned bool
+		for _, line := range strings.Split(s.Log(), "\n") {
+			if strings.Contains(line, storeSecret) {
+				require.Contains(t, line, "adjusted config", "nothing else prints it")
+				shown = true
+			}
+			warned = warned || strings.Contains(line, "secrets stand in the configuration") && strings.Contains(line, "at level DEBUG, its log show them") &&
+				strings.Contains(line, "storefront tip-jar hook_secret")
+		}
+		require.Equal(t, literal, shown)
+		require.Equal(t, literal, warned)
+	}
 }
