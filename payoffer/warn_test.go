@@ -1,7 +1,9 @@
 package payoffer
 
 import (
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -178,4 +180,24 @@ func TestAQuoteTooLargeForAProxyIsWarnedOf(t *testing.T) {
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "proxy_buffer_size 8k;")
 	require.Regexp(t, `"bytes":4[0-9]{3}\b`, warnings[0])
+}
+
+// A secret's file that is gone at a reload turns its feature off, and one line
+// says which. The rest goes on.
+func TestAVanishedFileOfASecretIsNamedByItsOption(t *testing.T) {
+	i := newInstance(t)
+	file := filepath.Join(i.folder, "hook")
+	require.NoError(t, os.WriteFile(file, []byte("0123456789abcdef"), 0o600))
+	shop := strings.Replace(smallest, "\t\tusdc", `		storefront shop https://shop.example {
+			product p
+			hook_secret {file.`+file+`}
+		}
+		usdc`, 1)
+	require.NoError(t, i.load(shop))
+	require.NotContains(t, i.log(), "secrets without a value")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, i.load(shop))
+	require.Equal(t, 1, strings.Count(i.log(), "secrets without a value"))
+	require.Contains(t, i.log(), `"options":["storefront shop hook_secret"]`)
+	require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
 }
