@@ -136,8 +136,8 @@ func apart(one, other *service.Settings) error {
 	taken := one.Accounts()
 	for _, a := range other.Accounts() {
 		if i := slices.IndexFunc(taken, func(t ledger.Account) bool { return t.ID == a.ID }); i >= 0 {
-			return fmt.Errorf("the offers %q and %q both take money at the account of %s (%s); "+
-				"receipts could not be told apart, use another address", one.Offer.ID, other.Offer.ID, taken[i].Rail, a.ID)
+			return fmt.Errorf("the offers %q and %q both take money at the account of %s; "+
+				"receipts could not be told apart, use another address", one.Offer.ID, other.Offer.ID, taken[i].Rail)
 		}
 	}
 	return nil

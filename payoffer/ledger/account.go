@@ -63,11 +63,11 @@ func register(ctx context.Context, tx *transaction, a Account) error {
 		RETURNING offer`,
 		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since))
 	if err != nil {
-		return fmt.Errorf("registering account %q: %w", a.ID, err)
+		return fmt.Errorf("registering the account of %s: %w", a.Rail, err)
 	}
 	if owner != a.Offer {
-		return fmt.Errorf("account %q of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
-			a.ID, a.Offer, owner, owner)
+		return fmt.Errorf("the account of %s of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
+			a.Rail, a.Offer, owner, owner)
 	}
 	return nil
 }
