@@ -1,0 +1,100 @@
+package bitcoin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// sum is what stands in the sums of a status, in satoshis.
+func (b *bench) sum(status ledger.Status) (satoshis int64) {
+	b.Helper()
+	for _, total := range b.totals() {
+		if total.Status == status {
+			satoshis += total.Amount
+		}
+	}
+	return satoshis
+}
+
+func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
+	t.Parallel()
+	for _, account := range []string{single, zpub} {
+		t.Run(account[:2], func(t *testing.T) {
+			b, chain := newBench(t, account), newStandIn(t, 100)
+			o := b.observer(chain)
+			b.round(o)
+			paid := pay("paid", b.at(0), 50_000)
+			chain.mine(paid)
+			chain.mine()
+			b.round(o)
+			require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
+
+			asked := false
+			b.past = func(time.Time) int64 { asked = true; return 1 }
+			moved := standInTx{name: "moved", spends: hashOf("paid") + ":1", from: scriptOf(b.at(0)), pays: []output{{strangers, 9}, {scriptOf(b.at(0)), 49_000}}}
+			check := func(status ledger.Status) {
+				t.Helper()
+				row := b.rows("paid", "moved")["moved"]
+				require.Equal(t, status, row.Status)
+				require.True(t, row.Own)
+				require.Nil(t, row.USDCents)
+				require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
+				require.Zero(t, b.sum(ledger.StatusSeen))
+			}
+			chain.setPool(moved)
+			b.round(o)
+			check(ledger.StatusMoved)
+			chain.mine(moved)
+			b.round(o)
+			check(ledger.StatusMoved)
+			chain.mineEmpty(3)
+			b.round(o)
+			check(ledger.StatusMoved)
+
+			// Its block leaves the chain; it waits, is replaced, and is mined after all.
+			chain.rewind(4)
+			chain.mineEmpty(5)
+			b.round(o)
+			check(ledger.StatusMoved)
+			chain.rewind(2)
+			chain.mine(standInTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
+			chain.mineEmpty(2)
+			b.round(o)
+			check(ledger.StatusDropped)
+			chain.rewind(3)
+			chain.mine(moved)
+			chain.mineEmpty(3)
+			b.round(o)
+			check(ledger.StatusMoved)
+			chain.mineEmpty(12)
+			b.round(o)
+			check(ledger.StatusMoved)
+			require.True(t, b.rows("paid", "moved")["moved"].Final)
+			require.False(t, asked, "nobody asks for its value")
+			chain.called()
+			b.round(o)
+			require.Zero(t, count(chain.called(), "/tx/"), "nobody asks for it any more")
+		})
+	}
+}
+
+// An endpoint that does not tell what a transaction spends makes no payment of
+// what was known to be moved.
+func TestWhatWasMovedStaysMoved(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	chain.mine(standInTx{name: "p", spends: hashOf("x") + ":0", from: scriptOf(single), pays: []output{{scriptOf(single), 7}}})
+	b.round(o)
+	b.requireState("p", ledger.StatusMoved)
+	chain.blocks[100].txs[0].from = ""
+	chain.mineEmpty(12)
+	b.round(o)
+	b.requireState("p", ledger.StatusMoved)
+	require.Zero(t, b.sum(ledger.StatusConfirmed))
+}

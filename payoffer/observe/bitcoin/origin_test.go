@@ -1,0 +1,312 @@
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+)
+
+func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
+	t.Parallel()
+	for _, blocks := range []int{1, 5, 6, 11, 60, 400} {
+		for _, account := range []string{single, zpub} {
+			t.Run(fmt.Sprint(blocks, account[:2]), func(t *testing.T) {
+				b, chain := newBench(t, account), newStandIn(t, 500)
+				before := pay("before", b.at(0), 1000)
+				chain.blocks[len(chain.blocks)-1].txs = []standInTx{before}
+				o := b.observer(chain)
+				chain.setFault(answer("/", 503, ""))
+				require.Error(t, o.Round(t.Context()))
+				require.True(t, o.Health().Blind, "nothing is known, not even that it is nothing")
+
+				names := []string{"first", "last"}
+				chain.mine(pay("first", b.at(0), 1000))
+				chain.mineEmpty(blocks - 1)
+				chain.mine(pay("last", b.at(0), 1000))
+				chain.mine()
+				b.clock.advance(time.Duration(blocks+2) * 10 * time.Minute)
+				chain.setFault(nil)
+				b.round(b.observer(chain)) // it may be another process, too
+				rows := b.rows(names...)
+				require.Len(t, rows, 2)
+				for _, name := range names {
+					require.Equal(t, ledger.StatusConfirmed, rows[name].Status)
+				}
+				account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+				require.NoError(t, err)
+				require.Equal(t, "499", account.Origin)
+			})
+		}
+	}
+}
+
+func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]string{0: "111", 2 * time.Hour: "99", -2 * time.Hour: "123"} {
+		b, chain := newBench(t, single), newStandIn(t, 200)
+		chain.start = start.Unix() - 99*600
+		b.newBook(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
+		b.clock.advance(20 * time.Hour)
+		b.ahead = ahead
+		b.round(b.observer(chain))
+		account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+		require.NoError(t, err)
+		require.Equal(t, want, account.Origin)
+	}
+}
+
+func TestAnAccountFromBeforeTheStartWasKeptBeginsWithItsFirstAnswer(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	b.newBook(0)
+	chain.mine(pay("before", single, 1000))
+	b.round(b.observer(chain))
+	chain.mine(pay("after", single, 1000))
+	b.round(b.observer(chain))
+	b.requireState("after", ledger.StatusSeen)
+}
+
+// The clocks of miners are off, and the median time past lags. No payment of a
+// block that was mined after the moment is left out unless its miner's clock was
+// behind, and of those before it no more than ten blocks count.
+func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 1)
+	o := b.observer(chain)
+	for n := range cases.Of(200, 2000, 20_000) {
+		random := rand.New(rand.NewPCG(uint64(n), 11))
+		chain.mu.Lock()
+		chain.blocks = chain.blocks[:1]
+		for i := 1; i <= 1+random.IntN(120); i++ {
+			late := int64(0)
+			switch random.IntN(4) {
+			case 0:
+				late = random.Int64N(7200)
+			case 1:
+				late = -random.Int64N(7200)
+			}
+			chain.blocks = append(chain.blocks, standInBlock{hash: hashOf(fmt.Sprint(n, i))})
+			chain.blocks[i].late = max(late, chain.median(i-1)+1-chain.timeOf(i)) // as the rules of the chain want
+		}
+		tip := len(chain.blocks) - 1
+		times, medians := make([]int64, tip+1), make([]int64, tip+1)
+		for i := range times {
+			times[i], medians[i] = chain.timeOf(i), chain.median(i)
+		}
+		chain.mu.Unlock()
+		moment := chain.start + random.Int64N(int64(tip+20)*600) - 6000
+		r := &reading{endpoint: o.endpoints[0], tip: tip1(chain, tip)}
+		got, err := r.before(t.Context(), moment)
+		require.NoError(t, err)
+
+		want := int64(0)
+		if i := slices.IndexFunc(medians, func(m int64) bool { return m > moment }); i != 0 {
+			if i < 0 {
+				i = len(medians)
+			}
+			want = int64(i - 1)
+			for j := max(0, i-10); j < i; j++ {
+				if times[j] > moment {
+					want = int64(max(0, j-1))
+					break
+				}
+			}
+		}
+		require.Equal(t, want, got, "case %d", n)
+		for i := int64(1); i <= got; i++ {
+			require.LessOrEqual(t, medians[i], moment)
+		}
+		for i := got + 1; i <= int64(tip); i++ {
+			if times[i] <= moment {
+				require.Less(t, i-got, int64(10), "case %d", n)
+			}
+		}
+	}
+}
+
+func tip1(chain *standIn, height int) tip {
+	return tip{height: int64(height), hash: chain.blocks[height].hash}
+}
+
+func TestTheOriginIsFoundWithFewCalls(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 30_000)
+	for ago, most := range map[int64]int{0: 1, 3: 2, 1000: 20, 29_000: 20, 100_000: 20} {
+		b.newBook(start.Unix() - ago*600)
+		chain.called()
+		b.round(b.observer(chain))
+		require.LessOrEqual(t, count(chain.called(), "/blocks/")-1, most, ago)
+		account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(max(0, 29_999-ago)), account.Origin)
+	}
+}
+
+func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
+	t.Parallel()
+	header := func(height int) string {
+		return fmt.Sprintf(`{"id":%q,"height":%d,"timestamp":1,"mediantime":1}`, mainGenesis, height)
+	}
+	for name, body := range map[string]string{
+		"empty": "[]", "another height": "[" + header(98) + "]", "a gap": "[" + header(99) + "," + header(97) + "]",
+		"no median": `[{"id":"` + mainGenesis + `","height":99,"timestamp":1}]`, "no list": "{}", "a page": "<html>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, chain := newBench(t, single), newStandIn(t, 100)
+			o := b.observer(chain)
+			chain.setFault(answer("/blocks/99", 200, body))
+			require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
+			require.True(t, o.Health().Blind)
+			account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+			require.NoError(t, err)
+			require.Empty(t, account.Origin)
+		})
+	}
+}
+
+// causes are those of the transitions, by the name of the payment.
+func (b *bench) causes(names ...string) map[string][]string {
+	b.Helper()
+	rows := b.rows(names...)
+	all, err := b.book.Transitions(b.Context(), testOffer, 0, 1000)
+	require.NoError(b, err)
+	causes := make(map[string][]string)
+	for name, row := range rows {
+		for _, tr := range all {
+			if tr.ExternalID == row.ExternalID {
+				causes[name] = append(causes[name], tr.Cause)
+			}
+		}
+	}
+	return causes
+}
+
+func (b *bench) account() ledger.Account {
+	b.Helper()
+	account, err := b.book.Account(b.Context(), testOffer, b.rail.Account())
+	require.NoError(b, err)
+	return account
+}
+
+func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
+	t.Parallel()
+	for _, account := range []string{single, zpub} {
+		t.Run(account[:2], func(t *testing.T) {
+			b, chain := newBench(t, account), newStandIn(t, 100)
+			chain.mine(pay("too old", b.at(0), 1000))
+			chain.mineEmpty(12)
+			chain.mine(pay("old", b.at(0), 1000))
+			for i := range uint32(40) { // more than are read each round
+				chain.mine(pay(fmt.Sprint("old", i), b.at(i), 1000))
+			}
+			chain.mineEmpty(15)
+			tip := start.Add(70 * 10 * time.Minute)
+			b.clock.advance(70 * 10 * time.Minute)
+			b.newBook(tip.Unix())
+			o := b.observer(chain)
+			for range 3 {
+				b.round(o)
+			}
+			chain.mine(pay("new", b.at(0), 1000))
+			chain.mine()
+			for range 3 {
+				b.round(o)
+			}
+			b.rows("new")
+			require.False(t, o.Health().Partial)
+
+			b.since = start.Add(5 * 10 * time.Minute).Unix()
+			o = b.observer(chain) // with another configuration
+			failed := false
+			chain.setFault(func(w http.ResponseWriter, r *http.Request) bool { // half of it is read when the endpoint fails
+				failed = !failed && strings.Contains(r.URL.Path, "/txs/chain")
+				return failed && answer("/txs/chain", 503, "")(w, r)
+			})
+			b.clock.advance(pollEvery)
+			require.Error(t, o.Round(t.Context()))
+			require.NotEmpty(t, b.account().Back)
+			chain.setFault(nil)
+			b.clock.advance(maxPause)
+			names := []string{"old", "new"}
+			for i := range 40 {
+				names = append(names, fmt.Sprint("old", i))
+			}
+			for range 5 {
+				o = b.observer(chain) // and the process is restarted
+				b.round(o)
+				require.Equal(t, b.account().Back != "", o.Health().Partial)
+			}
+			for range 5 {
+				b.round(o)
+			}
+			require.False(t, o.Health().Partial)
+			require.Empty(t, b.account().Back)
+			require.Equal(t, "104", b.account().Origin)
+			rows := b.rows(names...)
+			require.Len(t, rows, 42)
+			causes := b.causes(names...)
+			for _, name := range names {
+				require.Equal(t, ledger.StatusConfirmed, rows[name].Status)
+				if name != "new" {
+					require.Equal(t, []string{ledger.CauseBackfilled}, causes[name])
+					require.True(t, rows[name].Final)
+				}
+			}
+			require.NotContains(t, causes["new"], ledger.CauseBackfilled)
+			require.Equal(t, 1, strings.Count(b.log.String(), "are read back"))
+
+			// It is not raised again.
+			b.since = start.Add(60 * 10 * time.Minute).Unix()
+			o = b.observer(chain)
+			for range 3 {
+				b.round(o)
+			}
+			require.Equal(t, "104", b.account().Origin)
+			require.False(t, o.Health().Partial)
+			require.Equal(t, 1, strings.Count(b.log.String(), "are read back"))
+		})
+	}
+}
+
+func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	chain.blocks[50].txs = []standInTx{pay("old", single, 1000)}
+	b.since = start.Add(-80 * 10 * time.Minute).Unix()
+	o := b.observer(chain)
+	b.round(o)
+	require.True(t, o.Health().Partial)
+	b.rows()
+	b.round(o)
+	require.False(t, o.Health().Partial)
+	b.requireState("old", ledger.StatusConfirmed)
+	require.Equal(t, map[string][]string{"old": {ledger.CauseBackfilled}}, b.causes("old"))
+}
+
+// broken fails to tell of the account.
+type broken struct{ Ledger }
+
+func (broken) Account(context.Context, string, string) (ledger.Account, error) {
+	return ledger.Account{}, errors.New("disk")
+}
+
+func TestWithoutTheLedgerNothingBegins(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	o.config.Ledger = broken{b.book}
+	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
+	require.True(t, o.Health().Blind)
+}

@@ -1,0 +1,105 @@
+package bitcoin
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+)
+
+// A random life is observed as it happens, by processes that come and go, and
+// then its ledger is lost.
+func TestALostLedgerIsRebuilt(t *testing.T) {
+	t.Parallel()
+	for n := range cases.Of(3, 20, 300) {
+		for _, account := range []string{single, zpub} {
+			rebuild(t, account, uint64(n))
+		}
+	}
+}
+
+func rebuild(t *testing.T, account string, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	b, chain := newBench(t, account), newStandIn(t, 100)
+	b.past = func(at time.Time) int64 { return 80_000_000_000 + at.Unix()/3600%1000*1_000_000 }
+	o := b.observer(chain)
+	b.round(o)
+	var names, used []string
+	var pool []standInTx
+	for i := range 15 + random.IntN(30) {
+		current := o.Address()
+		if random.IntN(4) == 0 && len(used) > 0 {
+			current = used[random.IntN(len(used))]
+		}
+		used = append(used, current)
+		name := fmt.Sprint("p", i)
+		tx := pay(name, current, 40_000+random.Int64N(20_000))
+		switch random.IntN(6) {
+		case 0:
+			o.Quoted(tx.pays[1].Value, 4200)
+			tx.pays[1].Value = 46_000 + random.Int64N(5000)
+		case 1:
+			tx.from = scriptOf(current) // moved within the account
+		}
+		names = append(names, name)
+		if random.IntN(3) == 0 {
+			chain.mine(tx)
+		} else {
+			pool = append(pool, tx)
+			chain.setPool(slices.Clone(pool)...)
+		}
+		if random.IntN(2) == 0 {
+			b.round(o)
+		}
+		if random.IntN(4) == 0 && len(pool) > 0 {
+			chain.mine(pool...)
+			pool = nil
+		}
+		b.clock.advance(time.Duration(random.IntN(3)) * 5 * time.Minute)
+		if random.IntN(8) == 0 {
+			o = b.observer(chain)
+			b.round(o)
+		}
+	}
+	chain.mine(pool...)
+	chain.mineEmpty(20)
+	b.clock.advance(3 * time.Hour)
+	for range 6 {
+		b.round(o)
+	}
+	rows, totals, address := b.rows(names...), b.totals(), o.Address()
+	require.Len(t, rows, len(names))
+
+	b.clock.advance(100 * time.Hour)
+	chain.mineEmpty(600)
+	b.newBook(b.clock.Now().Unix())
+	b.since = start.Unix()
+	o = b.observer(chain)
+	for range 8 {
+		b.round(o)
+	}
+	require.False(t, o.Health().Partial)
+	require.Equal(t, address, o.Address())
+	require.Equal(t, totals, b.totals(), "seed %d", seed)
+	for name, got := range b.rows(names...) {
+		want := rows[name]
+		want.ID, want.ObservedAt, want.UpdatedAt, want.Version = got.ID, got.ObservedAt, got.UpdatedAt, got.Version
+		require.JSONEq(t, string(want.Evidence), string(got.Evidence))
+		want.Evidence = got.Evidence
+		require.Equal(t, want, got, "seed %d: %s", seed, name)
+	}
+}
+
+// totals are the sums that are not empty.
+func (b *bench) totals() []ledger.Total {
+	b.Helper()
+	totals, err := b.book.Totals(b.Context(), testOffer)
+	require.NoError(b, err)
+	return slices.DeleteFunc(totals, func(t ledger.Total) bool { return t.Count == 0 })
+}
