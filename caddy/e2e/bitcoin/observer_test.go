@@ -23,7 +23,6 @@ func TestAPaymentIsCountedWhenItIsConfirmed(t *testing.T) {
 	s.round()
 	s.require(tx, ledger.StatusSeen)
 	require.Zero(t, s.confirmed())
-	require.Equal(t, int64(4200), *s.receipts()[tx.TxHash().String()].USDCents)
 	s.node.Mine(t, tx)
 	s.round()
 	s.require(tx, ledger.StatusSeen)
@@ -31,6 +30,7 @@ func TestAPaymentIsCountedWhenItIsConfirmed(t *testing.T) {
 	s.round()
 	s.require(tx, ledger.StatusConfirmed)
 	require.Equal(t, int64(price), s.confirmed())
+	require.Equal(t, int64(4200), *s.receipts()[tx.TxHash().String()].USDCents)
 	s.node.MineEmpty(t, 10)
 	s.round()
 	require.True(t, s.receipts()[tx.TxHash().String()].Final)
@@ -211,4 +211,50 @@ func TestAnExtendedKeyAdvancesAndIsRestored(t *testing.T) {
 	s.round()
 	require.Equal(t, next, s.observer.Address(), "no address is used twice")
 	require.Empty(t, s.receipts(), "all of it is older than the new ledger")
+	s.since = s.now.Add(-2 * time.Hour).Unix()
+	s.restart()
+	s.round()
+	require.Equal(t, next, s.observer.Address())
+	require.Equal(t, sum+7*price, s.confirmed(), "what the chain holds")
+	require.Len(t, s.receipts(), 24)
+}
+
+// A payment is mined after the start and before an endpoint answers for the first time. Blocks lie a second apart.
+func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
+	s := openShop(t, single)
+	for _, blocks := range []int{1, 6, 30} {
+		earlier := s.node.Payment(t, single, price)
+		s.node.Mine(t, earlier)
+		s.now = s.node.Time()
+		s.newBook()
+		tx := s.node.Payment(t, single, price)
+		s.node.Mine(t, tx)
+		s.node.MineEmpty(t, blocks)
+		s.restart()
+		s.round()
+		s.require(tx, ledger.StatusConfirmed)
+		require.Equal(t, int64(price), s.confirmed(), "and nothing from before")
+	}
+}
+
+// The owner of the address spends a payment and takes the change to the same address.
+func TestMoneyThatMovesWithinTheAddressIsNoPayment(t *testing.T) {
+	s := openShop(t, single)
+	s.round()
+	paid := s.node.Payment(t, single, 2*price)
+	s.node.Mine(t, paid)
+	s.node.MineEmpty(t, 1)
+	s.round()
+	require.Equal(t, int64(2*price), s.confirmed())
+	moved := s.node.Move(t, paid, single, price)
+	s.node.Send(t, moved)
+	s.round()
+	s.require(moved, ledger.StatusMoved)
+	s.node.Mine(t, moved)
+	s.node.MineEmpty(t, 12)
+	s.round()
+	s.require(moved, ledger.StatusMoved)
+	require.True(t, s.receipts()[moved.TxHash().String()].Own)
+	require.True(t, s.receipts()[moved.TxHash().String()].Final)
+	require.Equal(t, int64(2*price), s.confirmed())
 }

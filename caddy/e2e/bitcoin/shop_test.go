@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -35,6 +36,7 @@ type shop struct {
 	book     *ledger.Ledger
 	observer *bitcoin.Observer
 	now      time.Time
+	since    int64 // the observer's Since
 }
 
 // openShop starts a node and an observer, whose first round sets the origin.
@@ -61,16 +63,19 @@ func (s *shop) newBook() {
 	require.NoError(s, s.book.Open(s.Context()))
 	book := s.book
 	s.Cleanup(func() { require.NoError(s, book.Close()) })
-	require.NoError(s, s.book.Register(s.Context(), ledger.Account{Offer: "shop", ID: s.rail.Account(), Rail: "btc", Testnet: true}))
+	require.NoError(s, s.book.Register(s.Context(), ledger.Account{Offer: "shop", ID: s.rail.Account(), Rail: "btc", Testnet: true, Since: s.now.Unix()}))
 }
 
 // restart is the next process on the same ledger.
 func (s *shop) restart() {
 	s.Helper()
 	observer, err := bitcoin.New(bitcoin.Config{
-		OfferID: "shop", Rail: s.rail, Endpoints: []string{s.endpoint}, Confirmations: 2, Ledger: s.book,
+		OfferID: "shop", Rail: s.rail, Endpoints: []string{s.endpoint}, Confirmations: 2, Since: s.since, Ledger: s.book, Price: 4200,
 		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: s.now}, true },
-		Now:  func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+		PastRate: func(_ context.Context, at time.Time) (rate.Rate, bool) {
+			return rate.Rate{MicroUSD: 90_000_000_000, At: at}, true
+		},
+		Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s, err)
 	require.NoError(s, observer.Load(s.Context()))

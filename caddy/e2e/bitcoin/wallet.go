@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/btcsuite/btcd/address/v2"
+	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/btcsuite/btcd/btcutil/v2"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/integration/rpctest"
@@ -127,6 +128,25 @@ func (n *Node) Replacement(t testing.TB, of *wire.MsgTx, to string, satoshis int
 	n.fill(t, tx, to, satoshis, coinValue-of.TxOut[0].Value-of.TxOut[1].Value+10*fee)
 	return tx
 }
+
+// Move makes a transaction that spends the first output of another one, which paid the P2WPKH example of BIP-173, of which
+// the private key is 1, and pays an address.
+func (n *Node) Move(t testing.TB, of *wire.MsgTx, to string, satoshis int64) *wire.MsgTx {
+	t.Helper()
+	tx, from := wire.NewMsgTx(2), of.TxOut[0]
+	tx.AddTxIn(wire.NewTxIn(&wire.OutPoint{Hash: of.TxHash()}, nil, nil))
+	tx.AddTxOut(n.output(t, to, satoshis))
+	tx.AddTxOut(n.output(t, n.Miner(), from.Value-satoshis-fee))
+	key, _ := btcec.PrivKeyFromBytes([]byte{1})
+	hashes := txscript.NewTxSigHashes(tx, txscript.NewCannedPrevOutputFetcher(from.PkScript, from.Value))
+	witness, err := txscript.WitnessSignature(tx, hashes, 0, from.Value, from.PkScript, txscript.SigHashAll, key, true)
+	require.NoError(t, err)
+	tx.TxIn[0].Witness = witness
+	return tx
+}
+
+// Time is that of the newest block.
+func (n *Node) Time() time.Time { return n.clock }
 
 // Send puts a transaction into the mempool.
 func (n *Node) Send(t testing.TB, txs ...*wire.MsgTx) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 const (
 	chainPage   = 25
 	mempoolList = 50
+	headerPage  = 10
 	// searched bounds the transactions of one address.
 	searched = 10_000
 	// scanned is how many of the newest blocks are searched for what spends an output.
@@ -83,6 +85,8 @@ func (s *server) answer(ctx context.Context, path []string) (any, error) {
 	case len(path) == 3 && path[0] == "blocks" && path[2] == "height":
 		height, err := s.height(ctx)
 		return strconv.FormatInt(height, 10), err
+	case len(path) == 2 && path[0] == "blocks":
+		return s.headers(ctx, path[1])
 	case len(path) == 2 && path[0] == "block-height":
 		return s.blockAt(ctx, path[1])
 	case len(path) == 2 && path[0] == "block":
@@ -101,6 +105,54 @@ func (s *server) answer(ctx context.Context, path []string) (any, error) {
 
 func (s *server) height(ctx context.Context) (height int64, err error) {
 	return height, s.node.Call(ctx, &height, "getblockcount")
+}
+
+// headers are the block at a height and those below it.
+func (s *server) headers(ctx context.Context, text string) (any, error) {
+	first, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, errNotFound
+	}
+	list := []object{}
+	for height := first; height >= 0 && height > first-headerPage; height-- {
+		hash, err := s.blockAt(ctx, strconv.FormatInt(height, 10))
+		if err != nil {
+			return nil, err
+		}
+		if height == 0 { // that of the network which is pretended
+			genesis := s.network.GenesisBlock.Header.Timestamp.Unix()
+			list = append(list, object{"id": hash, "height": 0, "timestamp": genesis, "mediantime": genesis})
+			continue
+		}
+		b, err := s.block(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		median, err := s.median(ctx, height)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, object{"id": hash, "height": height, "timestamp": b.Time, "mediantime": median})
+	}
+	return list, nil
+}
+
+// median is the median time past of a block (BIP 113).
+func (s *server) median(ctx context.Context, height int64) (int64, error) {
+	var times []int64
+	for at := max(1, height-10); at <= height; at++ {
+		hash, err := s.blockAt(ctx, strconv.FormatInt(at, 10))
+		if err != nil {
+			return 0, err
+		}
+		b, err := s.block(ctx, hash)
+		if err != nil {
+			return 0, err
+		}
+		times = append(times, b.Time)
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
 }
 
 func (s *server) blockAt(ctx context.Context, text string) (string, error) {
