@@ -43,6 +43,7 @@ const (
 	ReturnRefund   = book.ReturnRefund
 	ReturnTotal    = book.ReturnTotal
 	ReturnReversal = book.ReturnReversal
+	ReturnCapture  = book.ReturnCapture
 )
 
 // ErrSighting is returned by Record for a sighting that can be no row.

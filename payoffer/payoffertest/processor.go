@@ -6,10 +6,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
 )
+
+// processorOpened is how long before it is completed a checkout is opened, in
+// seconds.
+const processorOpened = 90
 
 // ProcessorReply scripts how the processor's API fails. The zero value answers.
 type ProcessorReply struct {
@@ -40,6 +45,7 @@ type Processor struct {
 	refunds  []processorObject
 	disputes []processorObject
 	failed   map[string]bool // delayed payments that failed, by their intents
+	charges  map[string]processorObject
 }
 
 // processorObject is an object of the API.
@@ -48,7 +54,7 @@ type processorObject = map[string]any
 // NewProcessor returns a processor in live mode whose API asks for key, and
 // whose clock is now.
 func NewProcessor(key string, now func() time.Time) *Processor {
-	return &Processor{key: key, now: now, failed: map[string]bool{}}
+	return &Processor{key: key, now: now, failed: map[string]bool{}, charges: map[string]processorObject{}}
 }
 
 // SetReply scripts every answer of the API from now on.
@@ -69,17 +75,50 @@ func (p *Processor) Calls() []string {
 // returns the payment intent. A delayed payment stays unpaid until Settle or
 // Fail.
 func (p *Processor) Pay(link string, cents int64, delayed bool) (intent string) {
+	return p.PayIn("usd", link, cents, delayed)
+}
+
+// PayIn is Pay in another currency, of an amount in its smallest unit.
+func (p *Processor) PayIn(currency, link string, amount int64, delayed bool) (intent string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.checkout(currency, link, amount, !delayed, amount)
+}
+
+// Authorise completes a checkout whose money is taken by Capture alone.
+func (p *Processor) Authorise(link string, cents int64) (intent string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checkout("usd", link, cents, false, 0)
+}
+
+// Capture takes up to the amount that was authorised; the rest is refunded.
+func (p *Processor) Capture(intent string, cents int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	find(p.sessions, "payment_intent", intent)["payment_status"] = "paid"
+	charge := p.charges[intent]
+	charge["amount_captured"], charge["captured"] = cents, true
+	if left := charge["amount"].(int64) - cents; left > 0 {
+		p.refund(intent, left, "succeeded")
+	}
+	p.tell("charge.captured", p.charge(intent))
+}
+
+func (p *Processor) checkout(currency, link string, amount int64, paid bool, captured int64) (intent string) {
 	intent = p.id("pi")
 	session := processorObject{
 		"id": p.id("cs_live"), "object": "checkout.session", "mode": "payment", "status": "complete",
-		"payment_status": "paid", "amount_total": cents, "currency": "usd", "payment_intent": intent,
-		"payment_link": link, "livemode": true, "created": p.now().Unix(),
+		"payment_status": "unpaid", "amount_total": amount, "currency": currency, "payment_intent": intent,
+		"payment_link": link, "livemode": true, "created": p.now().Unix() - processorOpened,
 		"customer_details": processorObject{"email": "payer@example.com", "name": "A Payer"},
 	}
-	if delayed {
-		session["payment_status"] = "unpaid"
+	if paid {
+		session["payment_status"] = "paid"
+	}
+	p.charges[intent] = processorObject{
+		"id": "ch_" + intent[3:], "object": "charge", "payment_intent": intent, "currency": currency, "livemode": true,
+		"created": p.now().Unix(), "amount": amount, "amount_captured": captured, "captured": captured > 0,
 	}
 	p.sessions = append(p.sessions, session)
 	p.tell("checkout.session.completed", session)
@@ -108,8 +147,12 @@ func (p *Processor) Fail(intent string) {
 func (p *Processor) Refund(intent string, cents int64, status string) (id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.refund(intent, cents, status)
+}
+
+func (p *Processor) refund(intent string, cents int64, status string) (id string) {
 	refund := processorObject{
-		"id": p.id("re"), "object": "refund", "amount": cents, "currency": "usd", "payment_intent": intent,
+		"id": p.id("re"), "object": "refund", "amount": cents, "currency": p.charges[intent]["currency"], "payment_intent": intent,
 		"charge": "ch_" + intent[3:], "status": status, "created": p.now().Unix(),
 	}
 	p.refunds = append(p.refunds, refund)
@@ -132,15 +175,15 @@ func (p *Processor) UpdateRefund(id, status string) {
 
 // charge is the charge of a payment, with the sum of its refunds.
 func (p *Processor) charge(intent string) processorObject {
-	var refunded int64
+	charge := maps.Clone(p.charges[intent])
+	refunded := int64(0)
 	for _, refund := range p.refunds {
 		if refund["payment_intent"] == intent && refund["status"] != "failed" && refund["status"] != "canceled" {
 			refunded += refund["amount"].(int64)
 		}
 	}
-	return processorObject{
-		"id": "ch_" + intent[3:], "object": "charge", "payment_intent": intent, "amount_refunded": refunded,
-	}
+	charge["amount_refunded"] = refunded
+	return charge
 }
 
 // Dispute opens a dispute over the whole payment and returns its id. It takes
@@ -148,8 +191,20 @@ func (p *Processor) charge(intent string) processorObject {
 func (p *Processor) Dispute(intent string, inquiry bool) (id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	charge := p.charges[intent]
+	return p.dispute(intent, charge["currency"].(string), charge["amount"].(int64), inquiry)
+}
+
+// DisputePart is Dispute over a part of the payment, in a currency.
+func (p *Processor) DisputePart(intent, currency string, amount int64) (id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dispute(intent, currency, amount, false)
+}
+
+func (p *Processor) dispute(intent, currency string, amount int64, inquiry bool) (id string) {
 	dispute := processorObject{
-		"id": p.id("dp"), "object": "dispute", "payment_intent": intent, "charge": "ch_" + intent[3:],
+		"id": p.id("dp"), "object": "dispute", "payment_intent": intent, "charge": "ch_" + intent[3:], "amount": amount, "currency": currency,
 		"status": "needs_response", "created": p.now().Unix(), "balance_transactions": []processorObject{},
 	}
 	if inquiry {
@@ -158,7 +213,7 @@ func (p *Processor) Dispute(intent string, inquiry bool) (id string) {
 	p.disputes = append(p.disputes, dispute)
 	p.tell("charge.dispute.created", dispute)
 	if !inquiry {
-		p.transfer(dispute, -1)
+		p.transfer(dispute, -amount)
 		p.tell("charge.dispute.funds_withdrawn", dispute)
 	}
 	return dispute["id"].(string)
@@ -172,17 +227,17 @@ func (p *Processor) CloseDispute(id string, won bool) {
 	dispute["status"] = "lost"
 	if won {
 		dispute["status"] = "won"
-		p.transfer(dispute, 1)
+		p.transfer(dispute, dispute["amount"].(int64))
 		p.tell("charge.dispute.funds_reinstated", dispute)
 	}
 	p.tell("charge.dispute.closed", dispute)
 }
 
-// transfer books the disputed amount, out with sign -1 and in with 1.
-func (p *Processor) transfer(dispute processorObject, sign int64) {
-	amount := find(p.sessions, "payment_intent", dispute["payment_intent"])["amount_total"].(int64)
+// transfer books what a dispute takes, or gives back, of the account, which is
+// kept in dollars: another currency is worth the same here.
+func (p *Processor) transfer(dispute processorObject, amount int64) {
 	dispute["balance_transactions"] = append(dispute["balance_transactions"].([]processorObject), processorObject{
-		"id": p.id("txn"), "object": "balance_transaction", "amount": sign * amount, "created": p.now().Unix(),
+		"id": p.id("txn"), "object": "balance_transaction", "amount": amount, "currency": "usd", "fee": 1500, "created": p.now().Unix(),
 	})
 }
 

@@ -54,7 +54,7 @@ func (p *Processor) answer(r *http.Request) (status int, body []byte) {
 	intent, isIntent := strings.CutPrefix(r.URL.Path, "/v1/payment_intents/")
 	switch {
 	case isIntent:
-		return http.StatusOK, p.intent(intent)
+		return http.StatusOK, p.intent(intent, slices.Contains(query["expand[]"], "latest_charge"))
 	case r.URL.Path == "/v1/events":
 		return list(p.events, query, func(o processorObject) bool {
 			return slices.Contains(query["types[]"], o["type"].(string)) &&
@@ -75,15 +75,20 @@ func (p *Processor) answer(r *http.Request) (status int, body []byte) {
 
 // intent is a payment intent in the states that a completed checkout leaves it
 // in.
-func (p *Processor) intent(id string) []byte {
-	session, status := find(p.sessions, "payment_intent", id), "processing"
+func (p *Processor) intent(id string, expand bool) []byte {
+	session, status, charge := find(p.sessions, "payment_intent", id), "processing", any(p.charges[id]["id"])
 	switch {
 	case session["payment_status"] == "paid":
 		status = "succeeded"
 	case p.failed[id]:
 		status = "requires_payment_method"
+	case p.charges[id]["captured"] == false:
+		status = "requires_capture"
 	}
-	return encodeObject(processorObject{"id": id, "object": "payment_intent", "status": status})
+	if expand {
+		charge = p.charge(id)
+	}
+	return encodeObject(processorObject{"id": id, "object": "payment_intent", "status": status, "latest_charge": charge})
 }
 
 // list is one page of objects, newest first.

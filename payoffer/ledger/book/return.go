@@ -21,6 +21,9 @@ const (
 	// ReturnReversal takes the payment back, or its Amount of it: a dispute, or an
 	// operator's entry.
 	ReturnReversal ReturnKind = "reversal"
+	// ReturnCapture is no return, and comes by the same way before or after its
+	// payment: what was only authorised has been taken, at the time of the word.
+	ReturnCapture ReturnKind = "capture"
 )
 
 // Return is what is known of one refund or dispute of a payment. The latest
@@ -46,8 +49,10 @@ func (r Return) problem() string {
 	switch {
 	case r.ID == "":
 		return "a return needs an id"
-	case r.Kind != ReturnRefund && r.Kind != ReturnTotal && r.Kind != ReturnReversal:
-		return "a return is a refund, a refund_total or a reversal"
+	case r.Kind != ReturnRefund && r.Kind != ReturnTotal && r.Kind != ReturnReversal && r.Kind != ReturnCapture:
+		return "a return is a refund, a refund_total, a reversal or a capture"
+	case r.Kind == ReturnCapture && (r.Gone || r.Amount != 0):
+		return "a capture takes nothing back"
 	case r.Amount < 0:
 		return "negative amount of a return"
 	case !Storable(r.ID):
@@ -124,6 +129,17 @@ func (w Words) total(proven bool) (refunded, reversed int64) {
 		}
 	}
 	return max(refunded, stated.Amount-kept), reversed
+}
+
+// captured is when the payment was captured, in Unix seconds; 0 where nothing
+// says so.
+func (w Words) captured(proven bool) (at int64) {
+	for _, told := range w {
+		if told.Kind == ReturnCapture && (told.Proven || !proven) {
+			at = max(at, told.At)
+		}
+	}
+	return at
 }
 
 // saturatingAdd adds two amounts, neither negative, up to 2^63-1.

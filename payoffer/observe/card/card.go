@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -28,6 +29,12 @@ const (
 	secretPrefix = "whsec_"
 )
 
+// Ledger is what the observer reads and writes; *ledger.Ledger is one.
+type Ledger interface {
+	observe.Ledger
+	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
+}
+
 // Config says whose money an Observer sees, and by what means.
 type Config struct {
 	// OfferID, Account and Rail are those of the receipts. The account is
@@ -40,7 +47,7 @@ type Config struct {
 	TestMode bool
 	// Secret is the signing secret of the webhook endpoint, whsec_…, and
 	// APIKey a key that may read checkout sessions, events, payment intents,
-	// refunds and disputes. One of the two may be empty.
+	// charges, refunds and disputes. One of the two may be empty.
 	Secret, APIKey string
 	// API is the processor's address; default https://api.stripe.com.
 	API string
@@ -51,7 +58,7 @@ type Config struct {
 	// nil is never. The origin is corrected by it.
 	ClockOffset func() time.Duration
 	// The rest is as package source says of all configurations.
-	Ledger    observe.Ledger
+	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Random    func() float64
@@ -68,9 +75,9 @@ type Observer struct {
 	loop     source.Loop
 	hook     observe.Deliveries
 
-	origin atomic.Int64 // 0 while unknown
-	mu     sync.Mutex   // guards state
-	state  state
+	begun atomic.Pointer[observe.Beginning] // nil while unknown
+	mu    sync.Mutex                        // guards state
+	state state
 }
 
 // New checks the configuration and calls nobody. Neither secret nor key, no
@@ -111,22 +118,43 @@ func New(c Config) (*Observer, error) {
 	return o, nil
 }
 
-// scoped is what this offer's money is, as soon as the ledger tells since when
-// it counts: payments from before the account was first watched do not.
+// scoped is what this offer's money is, as soon as the ledger tells since when it
+// counts.
 func (o *Observer) scoped(ctx context.Context) (scope, error) {
+	begun := o.begun.Load()
+	if begun == nil {
+		if err := o.begin(ctx); err != nil {
+			return scope{}, err
+		}
+		begun = o.begun.Load()
+	}
 	money := o.money
-	if money.origin = o.origin.Load(); money.origin != 0 {
-		return money, nil
-	}
-	// The first start of the account's first observer.
-	origin, err := observe.Origin(ctx, o.config.Ledger, money.offer, money.account, o.started.Unix())
-	if err != nil {
-		return scope{}, err
-	}
-	o.origin.Store(origin)
-	money.origin = origin
+	money.origin, money.first = begun.Origin, begun.First
 	return money, nil
 }
+
+// begin finds out since when money counts. The operator may have lowered it.
+func (o *Observer) begin(ctx context.Context) error {
+	var ahead time.Duration
+	if o.config.ClockOffset != nil {
+		ahead = o.config.ClockOffset()
+	}
+	begun, err := observe.Begin(ctx, o.config.Ledger, o.money.offer, o.money.account, o.config.Since, ahead, o.started, o.config.Now())
+	if err != nil {
+		return err
+	}
+	if begun.Before > 0 {
+		words := "card payments count from an earlier time on, and are read back from there"
+		if o.provider == nil {
+			words = "card payments count from an earlier time on; without an api_key none of them is read back, and late webhooks alone tell of them"
+		}
+		o.config.Logger.Warn(words, "since", date(begun.Origin), "before", date(begun.Before))
+	}
+	o.begun.Store(&begun)
+	return nil
+}
+
+func date(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
 
 // state is what Health tells.
 type state struct {
@@ -157,9 +185,10 @@ func (o *Observer) Health() observe.Health {
 		h.Partial = !current
 		h.Blind = !current && o.config.Secret == ""
 		if s.through > 0 {
-			h.ObservedThrough = time.Unix(s.through, 0).UTC().Format(time.RFC3339)
+			h.ObservedThrough = date(s.through)
 		}
 	}
+	h.Blind = h.Blind || o.begun.Load() == nil
 	if trouble := o.hook.Trouble(); h.LastError == "" || trouble == observe.ErrLedger {
 		h.LastError = trouble
 	}

@@ -19,6 +19,7 @@ const (
 	refundFailed        = "refund.failed"
 	chargeRefundUpdated = "charge.refund.updated" // an older name of refund.updated
 	chargeRefunded      = "charge.refunded"
+	chargeCaptured      = "charge.captured" // of a payment that was only authorised
 
 	disputeCreated    = "charge.dispute.created"
 	disputeUpdated    = "charge.dispute.updated"
@@ -30,17 +31,26 @@ const (
 // eventTypes are the types that are asked for.
 var eventTypes = []string{
 	sessionCompleted, sessionSucceeded, sessionFailed,
-	refundCreated, refundUpdated, refundFailed, chargeRefundUpdated, chargeRefunded,
+	refundCreated, refundUpdated, refundFailed, chargeRefundUpdated, chargeRefunded, chargeCaptured,
 	disputeCreated, disputeUpdated, disputeClosed, disputeWithdrawn, disputeReinstated,
 }
 
 // scope says which money is this offer's: that of one payment link, in one
-// mode, whose checkout was opened at origin (Unix seconds) or later.
+// mode, which came at origin (Unix seconds) or later. What came before first was
+// not there to be seen.
 type scope struct {
 	offer, account, rail string
 	link                 string
 	test                 bool
-	origin               int64
+	origin, first        int64
+}
+
+// cause is the cause of what happened at a time.
+func (s scope) cause(from way, at int64) string {
+	if at < s.first {
+		return ledger.CauseBackfilled
+	}
+	return from.cause
 }
 
 // way is how something was learnt.
@@ -91,14 +101,14 @@ func (s scope) event(body []byte, from way) (ledger.Sighting, error) {
 		return ledger.Sighting{}, malformed("the event has no object")
 	}
 	switch kind {
-	case sessionCompleted, sessionSucceeded:
-		return s.session(object, false, id, from)
-	case sessionFailed:
-		return s.session(object, true, id, from)
+	case sessionCompleted, sessionSucceeded, sessionFailed:
+		return s.session(object, kind == sessionFailed, at, id, from)
 	case refundCreated, refundUpdated, refundFailed, chargeRefundUpdated:
 		return s.refund(object, from)
 	case chargeRefunded:
 		return s.refundTotal(object, at, from)
+	case chargeCaptured:
+		return s.capture(object, at, from)
 	default:
 		return s.disputeEvent(object, kind, at, from)
 	}
@@ -112,21 +122,22 @@ type evidence struct {
 
 // session reads a checkout session: what was paid through the payment link.
 // Whether money came is told by payment_status alone, never by the payment
-// method. failed says that it will not come any more. event is the id of the
-// event that brought it, or empty.
-func (s scope) session(f *fields, failed bool, event string, from way) (ledger.Sighting, error) {
+// method. failed says that it will not come any more. It is so since at, by which
+// the payment is dated and not by when the checkout was opened: a bank debit takes
+// days. event is the id of the event that brought it, or empty.
+func (s scope) session(f *fields, failed bool, at int64, event string, from way) (ledger.Sighting, error) {
 	mode, link := f.optional("mode"), f.optional("payment_link")
 	if f.err == nil && (mode != "payment" || link != s.link) {
 		return ledger.Sighting{}, ignored("the checkout is not of the configured payment link")
 	}
 	id, intent := f.id("id", "cs_"), f.optionalID("payment_intent", "pi_")
 	status, paid := f.text("status"), f.text("payment_status")
-	amount, currency, created := f.amount("amount_total"), f.currency("currency"), f.amount("created")
+	amount, currency := f.amount("amount_total"), f.currency("currency")
 	switch {
 	case f.err != nil:
 		return ledger.Sighting{}, malformed("the checkout session cannot be read: " + f.err.Error())
-	case created < s.origin:
-		return ledger.Sighting{}, ignored("the checkout was opened before this offer was first observed")
+	case at < s.origin:
+		return ledger.Sighting{}, ignored("it happened before this offer was first observed")
 	case amount == 0 || paid == "no_payment_required":
 		return ledger.Sighting{}, ignored("the checkout was free of charge")
 	case paid != "paid" && paid != "unpaid":
@@ -140,7 +151,7 @@ func (s scope) session(f *fields, failed bool, event string, from way) (ledger.S
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
 		Asset: strings.ToUpper(currency), Amount: amount, State: ledger.StatusSeen,
 		EvidenceLevel: from.level, Evidence: observe.Evidence(evidence{id, event}), Testnet: s.test,
-		OccurredAt: created, Cause: from.cause,
+		OccurredAt: at, Cause: s.cause(from, at),
 	}
 	if failed {
 		sighting.State = ledger.StatusDropped
@@ -148,7 +159,7 @@ func (s scope) session(f *fields, failed bool, event string, from way) (ledger.S
 		sighting.State = ledger.StatusConfirmed
 	}
 	if currency == "usd" {
-		sighting.USDCents = &amount
+		sighting.USDCents, sighting.ValueBasis = &amount, ledger.BasisFace
 	}
 	return sighting, nil
 }

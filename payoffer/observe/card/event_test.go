@@ -29,8 +29,8 @@ func TestPaidCheckoutBecomesAConfirmedSighting(t *testing.T) {
 	cents := int64(4200)
 	require.Equal(t, ledger.Sighting{
 		Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Via: "link", Asset: "USD", Amount: 4200,
-		USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
-		Evidence: json.RawMessage(`{"session":"cs_1","event":"evt_1"}`), OccurredAt: testStart, Cause: "webhook",
+		USDCents: &cents, ValueBasis: ledger.BasisFace, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
+		Evidence: json.RawMessage(`{"session":"cs_1","event":"evt_1"}`), OccurredAt: testStart + 9, Cause: "webhook",
 	}, s)
 }
 
@@ -52,7 +52,8 @@ func TestCheckoutEvents(t *testing.T) {
 		"another link":             {[]string{`plink_ours`, `plink_other`}, "", observe.Ignored},
 		"no link":                  {[]string{`"plink_ours"`, `null`}, "", observe.Ignored},
 		"test mode":                {[]string{`"livemode":true,"data"`, `"livemode":false,"data"`}, "", observe.Ignored},
-		"opened before the origin": {[]string{`"created":1795250000`, `"created":1795249999`}, "", observe.Ignored},
+		"paid before the origin":   {[]string{`"created":1795250009`, `"created":1795249999`}, "", observe.Ignored},
+		"opened before the origin": {[]string{`"created":1795250000`, `"created":1795249999`}, ledger.StatusConfirmed, ""},
 		"an event of no money":     {[]string{"session.completed", "session.celebrated"}, "", observe.Ignored},
 		"a thin event":             {[]string{`"object":"event"`, `"object":"v2.core.event"`}, "", observe.Malformed},
 		"paid without an intent":   {[]string{`"pi_1"`, `null`}, "", observe.Malformed},
@@ -113,6 +114,7 @@ func TestAmountsAreKeptAsPaid(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "EUR", euros.Asset)
 	require.Nil(t, euros.USDCents, "the value in dollars is not known, and not zero")
+	require.Empty(t, euros.ValueBasis)
 }
 
 func TestTestModeSeesTestPaymentsAlone(t *testing.T) {
@@ -141,6 +143,12 @@ func TestReturnEvents(t *testing.T) {
 	disputed := func(gone bool, rank int) *word {
 		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: gone, At: 9, Rank: rank}
 	}
+	disputed1000 := func(status, moved string) string {
+		return fmt.Sprintf(`{"id":"dp_1","object":"dispute","payment_intent":"pi_1","status":"%s","created":5,"amount":1000,"currency":"usd","balance_transactions":[%s]}`, status, moved)
+	}
+	part := func(amount int64, rank int) *word {
+		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: amount, Gone: true, At: 9, Rank: rank}
+	}
 	tests := []struct {
 		kind, object string
 		want         *word // nil is ignored
@@ -162,6 +170,19 @@ func TestReturnEvents(t *testing.T) {
 		{disputeClosed, dispute("warning_closed"), nil},
 		{disputeCreated, dispute("needs_response"), nil},
 		{disputeUpdated, dispute("warning_under_review"), nil},
+		{chargeCaptured, `{"id":"ch_1","payment_intent":"pi_1","amount":4200,"amount_captured":4200,"amount_refunded":0}`,
+			&word{ID: "capture", Kind: ledger.ReturnCapture, At: 9}},
+		{disputeWithdrawn, disputed1000("needs_response", `{"amount":-1000,"currency":"usd","created":9}`), part(1000, rankWithdrawn)},
+		{disputeWithdrawn, disputed1000("needs_response", ``), part(1000, rankWithdrawn)},
+		{disputeWithdrawn, disputed1000("needs_response", `{"amount":-920,"currency":"eur","created":9}`), part(1000, rankWithdrawn)},
+		{disputeClosed, disputed1000("lost", `{"amount":-1000,"currency":"usd","created":9}`), part(1000, rankWithdrawn)},
+		{disputeReinstated, disputed1000("won", `{"amount":-1000,"currency":"usd","created":9},{"amount":1000,"currency":"usd","created":9}`),
+			disputed(false, rankReinstated)},
+		{disputeReinstated, disputed1000("won", `{"amount":-1000,"currency":"usd","created":9},{"amount":700,"currency":"usd","created":9}`),
+			part(300, rankReinstated)},
+		{disputeReinstated, disputed1000("won", `{"amount":-920,"currency":"eur","created":9},{"amount":905,"currency":"eur","created":9}`),
+			disputed(false, rankReinstated)},
+		{disputeClosed, disputed1000("won", `{"amount":-1000,"currency":"usd","created":9}`), disputed(false, rankReinstated)},
 		{refundCreated, strings.Replace(refund("succeeded"), `"pi_1"`, "null", 1), nil},
 		{disputeClosed, strings.Replace(dispute("lost"), `"pi_1"`, "null", 1), nil},
 	}
@@ -173,6 +194,8 @@ func TestReturnEvents(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
+			require.Contains(t, []string{"", "USD"}, s.Asset)
+			s.Asset = ""
 			require.Equal(t, ledger.Sighting{
 				Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Addendum: true,
 				Returns: []word{*test.want}, EvidenceLevel: ledger.LevelSigned, Cause: "webhook",
@@ -181,6 +204,13 @@ func TestReturnEvents(t *testing.T) {
 	}
 	for _, object := range []string{refund("unheard_of"), strings.Replace(refund("succeeded"), "1000", "-1", 1), `{"id":7}`, `[]`} {
 		_, err := testScope().event(eventOf(refundUpdated, 9, object), delivered)
+		requireUnusable(t, err, observe.Malformed)
+	}
+	for _, object := range []string{
+		disputed1000("won", `7`), disputed1000("won", `{"amount":1}`), strings.Replace(disputed1000("lost", ""), "1000", "-1", 1),
+		strings.Replace(disputed1000("lost", ""), "usd", "US dollars", 1),
+	} {
+		_, err := testScope().event(eventOf(disputeClosed, 9, object), delivered)
 		requireUnusable(t, err, observe.Malformed)
 	}
 }
@@ -211,7 +241,11 @@ func TestDisputesAsTheyStand(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, ledger.LevelProvider, s.EvidenceLevel)
-			require.Equal(t, []ledger.Return{reversal("dp_1", test.gone, test.at)}, s.Returns)
+			rank := rankReinstated
+			if test.gone {
+				rank = rankWithdrawn
+			}
+			require.Equal(t, []ledger.Return{{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: test.gone, At: test.at, Rank: rank}}, s.Returns)
 		})
 	}
 	for _, moved := range []string{`null`, `[7]`, `[{"amount":0.5,"created":7}]`, `[{"amount":1}]`} {

@@ -186,7 +186,9 @@ type model struct {
 	refunds, pending map[string]int64 // what arrived at the payer, and what may
 	left             int64            // what may still be refunded
 	dispute          string
-	taken            bool // by the dispute
+	taken            bool  // by the dispute
+	disputed         int64 // what it is about
+	authorised       bool  // and not captured yet
 }
 
 // end is what the receipt must come to.
@@ -199,8 +201,10 @@ func (m *model) end() outcome {
 	switch {
 	case m.failed:
 		o.Status = ledger.StatusDropped
-	case m.taken:
+	case m.taken && refunded+m.disputed >= m.amount:
 		o.Status = ledger.StatusReversed
+	case m.taken:
+		o.Status, o.Refunded = ledger.StatusConfirmed, refunded+m.disputed
 	case refunded == m.amount:
 		o.Status = ledger.StatusRefunded
 	case m.paid:
@@ -215,9 +219,18 @@ func randomHistory(rng *rand.Rand) (events [][]byte, end outcome) {
 	clock := newClock()
 	processor := payoffertest.NewProcessor(testKey, clock.Now)
 	m := model{amount: 1 + rng.Int64N(9000), refunds: map[string]int64{}, pending: map[string]int64{}}
-	delayed := rng.IntN(2) == 0
-	m.paid, m.left = !delayed, m.amount
-	intent := processor.Pay(testLink, m.amount, delayed)
+	m.left = m.amount
+	intent := ""
+	switch rng.IntN(4) {
+	case 0:
+		m.authorised = true
+		intent = processor.Authorise(testLink, m.amount)
+	case 1:
+		intent = processor.Pay(testLink, m.amount, true)
+	default:
+		m.paid = true
+		intent = processor.Pay(testLink, m.amount, false)
+	}
 	for range rng.IntN(9) {
 		clock.pass(time.Duration(rng.IntN(3)) * time.Second)
 		m.step(rng, processor, intent)
@@ -229,6 +242,13 @@ func randomHistory(rng *rand.Rand) (events [][]byte, end outcome) {
 func (m *model) step(rng *rand.Rand, processor *payoffertest.Processor, intent string) {
 	switch {
 	case m.failed:
+	case m.authorised:
+		m.authorised, m.paid = false, true
+		captured := 1 + rng.Int64N(m.amount)
+		if m.left = captured; captured < m.amount {
+			m.refunds["uncaptured"] = m.amount - captured
+		}
+		processor.Capture(intent, captured)
 	case !m.paid && rng.IntN(4) > 0:
 		m.paid = true
 		processor.Settle(intent)
@@ -236,8 +256,13 @@ func (m *model) step(rng *rand.Rand, processor *payoffertest.Processor, intent s
 		m.failed = true
 		processor.Fail(intent)
 	case m.dispute == "" && rng.IntN(4) == 0:
-		m.taken = rng.IntN(3) > 0
-		m.dispute = processor.Dispute(intent, !m.taken)
+		m.taken, m.disputed = rng.IntN(3) > 0, m.amount
+		if m.taken && rng.IntN(2) == 0 {
+			m.disputed = 1 + rng.Int64N(m.amount)
+			m.dispute = processor.DisputePart(intent, "usd", m.disputed)
+		} else {
+			m.dispute = processor.Dispute(intent, !m.taken)
+		}
 	case m.taken && rng.IntN(2) == 0:
 		m.taken = rng.IntN(2) == 0
 		processor.CloseDispute(m.dispute, !m.taken)

@@ -31,6 +31,9 @@ const (
 	overlap = 3600
 	// window is how much is read between two notes of the progress.
 	window = 24 * 3600
+	// opened is how long before its payment a checkout may have been opened, and a
+	// bank debit been submitted.
+	opened = 30 * 24 * 3600
 	// retention is how far back events are relied on: the processor keeps
 	// them for 30 days.
 	retention = 29 * 24 * 3600
@@ -43,6 +46,9 @@ func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
 // round brings what is known up to date once.
 func (o *Observer) round(ctx context.Context) (time.Duration, error) {
+	if err := o.begin(ctx); err != nil {
+		return 0, err
+	}
 	money, err := o.scoped(ctx)
 	if err != nil {
 		return 0, err
@@ -57,53 +63,59 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		return forever, nil
 	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)
-	if err != nil { // there is none yet: that of webhooks alone is empty
-		err = o.reconcile(ctx, money, money.origin, false)
-	} else {
-		o.update(func(s *state) { s.readAt, s.through = cursor.OKAt, through })
-		err = o.reconcile(ctx, money, through-overlap, true)
-	}
 	if err == nil {
+		o.update(func(s *state) { s.readAt, s.through = cursor.OKAt, through })
+	} // else there is none yet: that of webhooks alone is empty
+	if err = o.reconcile(ctx, money, through, o.begun.Load().Back); err == nil {
 		o.hook.LedgerAnswers()
 	}
 	return source.Spread(interval, o.config.Random()), err
 }
 
-// reconcile reads all events since from (Unix seconds), and moves the cursor
-// over each window whose events were all recorded. Where events are no longer
-// kept, and without a known start, it reads all payments of the link as they
-// stand now instead. That also finds out at the first start whether the key may
-// read them and whether the link is known.
-func (o *Observer) reconcile(ctx context.Context, money scope, from int64, known bool) error {
-	from = max(from, money.origin)
-	for complete := false; ; {
+// reconcile reads all events that may not be known, and moves the cursor over each
+// window whose events were all recorded; through is where it stands, 0 for
+// nowhere. Where it stands nowhere, where events are no longer kept, and after the
+// origin was lowered (back), it first reads all payments of the link as they stand
+// now. That also finds out at the first start whether the key may read them and
+// whether the link is known. The events that are kept are read after them, for
+// they alone tell when a delayed payment arrived.
+func (o *Observer) reconcile(ctx context.Context, money scope, through int64, back bool) error {
+	from, whole := max(through-overlap, money.origin), through == 0 || back
+	if whole {
+		from = money.origin
+	}
+	for read := false; ; {
 		at, err := o.events(ctx, money, from)
 		if err != nil {
 			return err
 		}
-		if !complete && (!known || from < at-retention) {
+		if !read && (whole || from < at-retention) {
 			if err := o.payments(ctx, money); err != nil {
 				return err
 			}
-			complete, from = true, max(from, at-overlap)
+			read, from = true, max(from, at-retention)
 			continue
 		}
-		through := min(from+window, at)
-		if err := o.advance(ctx, money, through); err != nil {
+		until := min(from+window, at)
+		if err := o.advance(ctx, money, max(until, through), back && until == at); err != nil {
 			return err
 		}
-		if through == at {
+		if until == at {
 			return nil
 		}
-		from = through
+		from = until
 	}
 }
 
-// advance notes that everything up to through was recorded.
-func (o *Observer) advance(ctx context.Context, money scope, through int64) error {
+// advance notes that everything up to through was recorded; whole, also what a
+// lowered origin let in.
+func (o *Observer) advance(ctx context.Context, money scope, through int64, whole bool) error {
 	now := o.config.Now().Unix()
 	cursor := ledger.Cursor{
 		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now,
+	}
+	if whole {
+		cursor.Back = new(string)
 	}
 	if _, err := observe.Record(ctx, o.config.Ledger, &cursor); err != nil {
 		return err
@@ -133,12 +145,13 @@ func (o *Observer) events(ctx context.Context, money scope, from int64) (at int6
 }
 
 // payments records every payment of the link and everything that went back of
-// it, as they stand now.
+// it, as they stand now. A checkout that was opened before the origin may have
+// been paid after it.
 func (o *Observer) payments(ctx context.Context, money scope) error {
 	query := url.Values{
 		"payment_link": {money.link},
 		"status":       {"complete"},
-		"created[gte]": {strconv.FormatInt(money.origin, 10)},
+		"created[gte]": {strconv.FormatInt(max(0, money.origin-opened), 10)},
 	}
 	return o.provider.each(ctx, "/v1/checkout/sessions", query, func(p page) error {
 		paid, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
@@ -156,27 +169,47 @@ func (o *Observer) payments(ctx context.Context, money scope) error {
 	})
 }
 
-// standing reads a checkout session of the list. Of one that is not paid the
-// payment intent tells whether the money may still come.
+// standing reads a checkout session of the list, and the payment intent that it
+// led to: whether the money came or may still come, and when.
 func (o *Observer) standing(ctx context.Context, money scope, item json.RawMessage) (ledger.Sighting, error) {
 	f := parseFields(item)
 	if live := f.flag("livemode"); f.err == nil && live == money.test {
 		return ledger.Sighting{}, ignored("the checkout is of the other mode, live or test")
 	}
-	s, err := money.session(f, false, "", readBack)
-	if err != nil || s.State != ledger.StatusSeen {
+	created := f.amount("created")
+	s, err := money.session(f, false, max(created, money.origin), "", readBack)
+	if err != nil {
 		return s, err
 	}
-	body, _, err := o.provider.get(ctx, "/v1/payment_intents/"+s.ExternalID, nil)
+	body, now, err := o.provider.get(ctx, "/v1/payment_intents/"+s.ExternalID, url.Values{"expand[]": {"latest_charge"}})
 	if err != nil {
 		return ledger.Sighting{}, err
 	}
-	switch intent := parseFields(body); intent.text("status") {
-	case "":
+	intent := parseFields(body)
+	status := intent.text("status")
+	charge := parseFields(intent.members["latest_charge"]) // none is made of a payment that did not come so far
+	at := created
+	if charge.err == nil {
+		at = charge.amount("created")
+		if status == "succeeded" {
+			s.Returns = uncaptured(charge, now)
+		}
+	}
+	if intent.err != nil || charge.err != nil && len(charge.members) > 0 {
 		return ledger.Sighting{}, o.provider.fail(observe.ErrBadAnswer)
-	case "requires_payment_method", "canceled":
+	}
+	switch {
+	case status == "succeeded":
+		s.State = ledger.StatusConfirmed
+	case status == "requires_capture":
+		s.State = ledger.StatusSeen
+	case s.State == ledger.StatusSeen && (status == "requires_payment_method" || status == "canceled"):
 		s.State = ledger.StatusDropped
 	}
+	if at < money.origin {
+		return ledger.Sighting{}, ignored("it happened before this offer was first observed")
+	}
+	s.OccurredAt, s.Cause = at, money.cause(readBack, at)
 	return s, nil
 }
 
@@ -206,6 +239,9 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	unreadable := 0
 	for _, item := range items {
 		s, err := read(item)
+		if err == nil {
+			err = o.fit(ctx, &s)
+		}
 		var none *unusable
 		switch {
 		case err == nil:
@@ -224,4 +260,27 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 		o.config.Logger.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)
 	}
 	return sightings, nil
+}
+
+// fit makes a dispute in another currency than its payment's one of the whole
+// payment. A payment that is not known yet is taken for one in dollars, as nearly
+// all are.
+func (o *Observer) fit(ctx context.Context, s *ledger.Sighting) error {
+	if !s.Addendum || s.Asset == "" {
+		return nil
+	}
+	row, found, err := o.config.Ledger.Receipt(ctx, s.Offer, s.Account, s.ExternalID)
+	if err != nil {
+		return observe.ErrNoLedger
+	}
+	if !found {
+		row.Asset = "USD"
+	}
+	if s.Asset != row.Asset {
+		for i := range s.Returns {
+			s.Returns[i].Amount = 0
+		}
+	}
+	s.Asset = ""
+	return nil
 }

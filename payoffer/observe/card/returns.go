@@ -1,6 +1,9 @@
 package card
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
@@ -33,7 +36,7 @@ func (s scope) addendum(f *fields, what, intent string, from way, returns ...led
 	}
 	return ledger.Sighting{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Addendum: true,
-		Returns: returns, EvidenceLevel: from.level, Cause: from.cause,
+		Returns: returns, EvidenceLevel: from.level, Cause: s.cause(from, returns[0].At),
 	}, nil
 }
 
@@ -58,43 +61,113 @@ func (s scope) refundTotal(f *fields, at int64, from way) (ledger.Sighting, erro
 	})
 }
 
-// disputeEvent reads an event of a dispute. What counts is whether the money
-// was taken: an inquiry (warning_…) takes none.
-func (s scope) disputeEvent(f *fields, kind string, at int64, from way) (ledger.Sighting, error) {
-	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
-	switch {
-	case kind == disputeWithdrawn, kind == disputeClosed && status == "lost":
-		return s.addendum(f, "dispute", intent, from, reversal(id, true, at))
-	case kind == disputeReinstated, kind == disputeClosed && status == "won":
-		return s.addendum(f, "dispute", intent, from, reversal(id, false, at))
-	default:
-		return s.addendum(f, "dispute", intent, from)
-	}
+// capture reads a charge whose money was taken after it had only been authorised.
+func (s scope) capture(f *fields, at int64, from way) (ledger.Sighting, error) {
+	intent := f.optionalID("payment_intent", "pi_")
+	returns := append(uncaptured(f, at), ledger.Return{ID: "capture", Kind: ledger.ReturnCapture, At: at})
+	return s.addendum(f, "charge", intent, from, returns...)
 }
 
-// dispute reads a dispute as it stands now: its balance transactions are what
-// was taken and what was given back, at most one of each.
-func (s scope) dispute(f *fields, from way) (ledger.Sighting, error) {
-	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
-	at, moved, net := f.amount("created"), f.list("balance_transactions"), int64(0)
-	for _, raw := range moved {
-		transaction := parseFields(raw)
-		net += transaction.number("amount")
-		at = max(at, transaction.amount("created"))
-		if transaction.err != nil {
+// uncaptured is what was authorised and not taken, which the processor books as
+// refunded at once.
+func uncaptured(f *fields, at int64) []ledger.Return {
+	id, left := f.id("id", ""), f.amount("amount")-f.amount("amount_captured")
+	if left <= 0 {
+		return nil
+	}
+	return []ledger.Return{{ID: id, Kind: ledger.ReturnTotal, Amount: max(left, f.amount("amount_refunded")), Gone: true, At: at}}
+}
+
+// dispute is what is said of a dispute: whether the money was taken, for an
+// inquiry (warning_…) takes none, and how much.
+type dispute struct {
+	id, intent, status, currency string
+	// disputed is how much of the payment is, and net what was given back less
+	// what was taken, both in the currency.
+	disputed, net int64
+	// taken and given say whether money was moved; at is when it was last.
+	taken, given bool
+	at           int64
+}
+
+// readDispute reads a dispute with its balance transactions: what was taken and
+// what was given back, in the currency of the account. Fees stand apart in them.
+func readDispute(f *fields) dispute {
+	d := dispute{
+		id: f.id("id", ""), intent: f.optionalID("payment_intent", "pi_"), status: f.text("status"),
+		currency: f.optional("currency"), at: f.amount("created"),
+	}
+	if d.currency != "" {
+		d.currency, d.disputed = f.currency("currency"), f.amount("amount")
+	}
+	converted := false
+	for _, raw := range f.list("balance_transactions") {
+		moved := parseFields(raw)
+		amount := moved.number("amount")
+		d.net, d.at = d.net+amount, max(d.at, moved.amount("created"))
+		d.taken, d.given = d.taken || amount < 0, d.given || amount > 0
+		converted = converted || moved.optional("currency") != d.currency
+		if moved.err != nil {
 			f.fail("balance_transactions", "cannot be read")
 		}
 	}
-	if len(moved) == 0 && status != "lost" {
-		return s.addendum(f, "dispute", intent, from)
+	switch {
+	case converted && d.given: // what the exchange cost is no part of the dispute
+		d.net = 0
+	case converted:
+		d.net = -d.disputed
 	}
-	return s.addendum(f, "dispute", intent, from, reversal(id, len(moved) == 0 || net < 0 && status != "won", at))
+	return d
 }
 
-func reversal(id string, gone bool, at int64) ledger.Return {
-	r := ledger.Return{ID: id, Kind: ledger.ReturnReversal, Gone: gone, At: at, Rank: rankReinstated}
-	if gone {
-		r.Rank = rankWithdrawn
+// word is what the dispute comes to at a time. What was won is the operator's
+// again, but for what was not given back.
+func (d dispute) word(over bool, at int64) ledger.Return {
+	r := ledger.Return{ID: d.id, Kind: ledger.ReturnReversal, At: at, Rank: rankWithdrawn}
+	if over || d.given {
+		r.Rank = rankReinstated
+	}
+	if d.given {
+		r.Gone = d.net < 0
+	} else {
+		r.Gone = !over
+	}
+	if r.Gone && d.currency != "" {
+		r.Amount = cmp.Or(max(-d.net, 0), d.disputed)
 	}
 	return r
+}
+
+// disputeEvent reads an event of a dispute. What counts is whether the money
+// was taken.
+func (s scope) disputeEvent(f *fields, kind string, at int64, from way) (ledger.Sighting, error) {
+	if _, told := f.members["balance_transactions"]; !told {
+		f.members["balance_transactions"] = []byte("[]")
+	}
+	d := readDispute(f)
+	switch {
+	case kind == disputeWithdrawn, kind == disputeClosed && d.status == "lost":
+		return s.reversed(f, d, false, at, from)
+	case kind == disputeReinstated, kind == disputeClosed && d.status == "won":
+		return s.reversed(f, d, true, at, from)
+	default:
+		return s.addendum(f, "dispute", d.intent, from)
+	}
+}
+
+// dispute reads a dispute as it stands now.
+func (s scope) dispute(f *fields, from way) (ledger.Sighting, error) {
+	d := readDispute(f)
+	if !d.taken && !d.given && d.status != "lost" {
+		return s.addendum(f, "dispute", d.intent, from)
+	}
+	return s.reversed(f, d, d.status == "won", d.at, from)
+}
+
+// reversed is what a dispute took. Its asset is the dispute's currency, in which
+// the amount is.
+func (s scope) reversed(f *fields, d dispute, over bool, at int64, from way) (ledger.Sighting, error) {
+	sighting, err := s.addendum(f, "dispute", d.intent, from, d.word(over, at))
+	sighting.Asset = strings.ToUpper(d.currency)
+	return sighting, err
 }
