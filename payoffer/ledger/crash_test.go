@@ -17,7 +17,7 @@ import (
 )
 
 // A child of this test binary writes to the ledger that these name until it is
-// killed.
+// killed, or plays the role of the first.
 const (
 	childDialect = "PAY_OFFER_LEDGER_TEST_DIALECT"
 	childWhere   = "PAY_OFFER_LEDGER_TEST_WHERE"
@@ -25,10 +25,16 @@ const (
 
 func TestMain(m *testing.M) {
 	if dialect := os.Getenv(childDialect); dialect != "" {
-		if err := writeForever(dialect, os.Getenv(childWhere), os.Stdout); err != nil {
+		where := os.Getenv(childWhere)
+		run := func() error { return writeForever(dialect, where, os.Stdout) }
+		if role, ok := roles[dialect]; ok {
+			run = func() error { return role(where) }
+		}
+		if err := run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -21,6 +20,10 @@ const sqliteBusy = 5
 
 // readers bounds the connections that read beside the single writer.
 const readers = 4
+
+// room is the least that must fit on the disk beside an empty ledger: SQLite's
+// index of its log is 32 KiB.
+const room = 64 << 10
 
 // NewSQLite returns an unopened ledger in the SQLite file at path. It does no
 // I/O. The folder is created with mode 0700 and the file with 0600 on Open.
@@ -39,66 +42,6 @@ func (d *sqliteDialect) name() string { return d.path }
 func (d *sqliteDialect) prepares() bool { return true }
 
 func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
-
-// acquire creates the file and holds an exclusive transaction on an empty
-// database beside it: the advisory lock that SQLite has on every platform,
-// gone with the process however it ends.
-func (d *sqliteDialect) acquire(ctx context.Context) (io.Closer, error) {
-	if err := d.create(); err != nil {
-		return nil, err
-	}
-	lockPath := d.real + ".lock"
-	if err := createFile(lockPath); err != nil {
-		return nil, err
-	}
-	db := openSQLite(lockPath, "_txlock=exclusive")
-	// The transaction outlives ctx, which bounds Open alone.
-	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
-	if err != nil {
-		_ = db.Close()
-		if d.transient(err) {
-			return nil, fmt.Errorf("%w; stop it, or give this one a ledger file of its own, or use PostgreSQL for several instances", errInUse)
-		}
-		return nil, fmt.Errorf("locking %s: %w; a ledger needs a local disk", lockPath, err)
-	}
-	return &sqliteLock{db: db, tx: tx}, nil
-}
-
-// sqliteLock is the transaction that acquire holds.
-type sqliteLock struct {
-	db *sql.DB
-	tx *sql.Tx
-}
-
-// Close ends the transaction first: until then its connection, and with it
-// the lock, would outlive the pool.
-func (k *sqliteLock) Close() error {
-	return errors.Join(k.tx.Rollback(), k.db.Close())
-}
-
-func (d *sqliteDialect) create() error {
-	path, err := filepath.Abs(d.path)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = createFile(path)
-	}
-	if err != nil {
-		return err
-	}
-	// Two names of one file must meet at one lock.
-	d.real, err = filepath.EvalSymlinks(path)
-	return err
-}
-
-func createFile(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return file.Close()
-}
 
 func (d *sqliteDialect) connect() (write, read *sql.DB) {
 	common := []string{
@@ -144,13 +87,28 @@ func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
 	} {
 		var got string
 		if err := want.db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil {
-			return err
+			return d.blame(err)
 		}
 		if got != want.value {
-			return fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value)
+			return d.blame(fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value))
 		}
 	}
 	return nil
+}
+
+// blame says that the disk is full where that is why SQLite failed at start,
+// for which it has other words when its log or its index has no room.
+func (d *sqliteDialect) blame(err error) error {
+	file, full := os.CreateTemp(filepath.Dir(d.real), ".room")
+	if full == nil {
+		_, full = file.Write(make([]byte, room))
+		full = errors.Join(full, file.Close())
+		_ = os.Remove(file.Name())
+	}
+	if refused := new(fs.PathError); errors.As(full, &refused) {
+		return fmt.Errorf("nothing more can be written into %s: %w; make room there and start again", filepath.Dir(d.real), refused.Err)
+	}
+	return err
 }
 
 func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
