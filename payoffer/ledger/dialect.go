@@ -19,6 +19,11 @@ type dialect interface {
 	name() string
 	// acquire claims the database for this process until Close.
 	acquire(ctx context.Context) (io.Closer, error)
+	// alone is the dialect whose acquire and connections keep all others away.
+	alone() dialect
+	// peek returns a pool that only reads a database which others may have open,
+	// and creates nothing.
+	peek() (read *sql.DB, err error)
 	// connect returns the pool that writes and the one that only reads.
 	// Every transaction of the first may write from its first statement on.
 	connect() (write, read *sql.DB)
@@ -44,12 +49,25 @@ type dialect interface {
 	// commits: the next transaction that calls it waits for the end of this.
 	orderHistory(ctx context.Context, tx *sql.Tx) error
 
+	// booleans are the columns, as in "receipts.own", that take true and false
+	// where others have 1 and 0.
+	booleans(ctx context.Context, tx *sql.Tx) (map[string]bool, error)
+	// overriding stands before the VALUES of an INSERT that brings its numbers, and
+	// advanceNumbers makes the next ones follow.
+	overriding() string
+	advanceNumbers(ctx context.Context, tx *sql.Tx) error
+
 	// transient reports whether err undid a transaction that may succeed when
 	// it is tried again.
 	transient(err error) bool
 	// conceal takes out of err what names the server or its accounts.
 	conceal(err error) error
 }
+
+// endLeases ends all leases.
+const endLeases = `
+	UPDATE intents SET lease_until = 0 WHERE state = 'settling';
+	UPDATE sinks SET lease_until = 0`
 
 // schemaOf returns the migrations below schema/.
 func schemaOf(name string) fs.FS {
@@ -105,4 +123,22 @@ func migrateOne(ctx context.Context, d dialect, db *sql.DB, files []string) (don
 		return false, err
 	}
 	return false, tx.Commit()
+}
+
+// requireCurrent refuses a database on which migrate would do anything.
+func requireCurrent(ctx context.Context, d dialect, db *sql.DB) error {
+	files, err := fs.Glob(d.migrations(), "*.sql")
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	version, err := d.version(ctx, tx)
+	if err == nil && version != len(files) {
+		err = fmt.Errorf("its schema is version %d and this program knows %d; use the program that opened it last", version, len(files))
+	}
+	return err
 }

@@ -78,6 +78,13 @@ func (l *Ledger) Open(ctx context.Context) error {
 	return nil
 }
 
+// OpenAlone is Open, which also fails where another process has a ledger on
+// PostgreSQL open, and keeps others from opening it until Close.
+func (l *Ledger) OpenAlone(ctx context.Context) error {
+	l.dialect = l.dialect.alone()
+	return l.Open(ctx)
+}
+
 // Close waits for running operations and releases the database. It is
 // idempotent and does nothing for a nil or unopened ledger.
 func (l *Ledger) Close() error {
@@ -113,6 +120,19 @@ func (db *database) open(ctx context.Context, d dialect) error {
 		return err
 	}
 	return d.voidLeases(ctx, db.write)
+}
+
+// peek opens the ledger to be read beside whoever has it open. Nothing is
+// created, migrated or written.
+func (l *Ledger) peek(ctx context.Context) (*database, error) {
+	read, err := l.dialect.peek()
+	if err != nil {
+		return nil, err
+	}
+	if err := requireCurrent(ctx, l.dialect, read); err != nil {
+		return nil, errors.Join(err, read.Close())
+	}
+	return &database{read: read, parts: []io.Closer{read}}, nil
 }
 
 // close releases the lock last: whoever takes it finds the database closed.

@@ -19,7 +19,8 @@ const (
 	// that read. More would wait for the same rows; 12 instances fit into the
 	// 100 connections of a server's default.
 	poolSize = 4
-	// poolIdle is when an unused connection is closed.
+	// poolIdle is when an unused connection that reads is closed. One that writes
+	// stays: by it others know that the ledger is in use.
 	poolIdle = 5 * time.Minute
 	// lockSpace is the first key of the advisory locks of this package.
 	lockSpace = "1885435247" // "payo"
@@ -54,23 +55,38 @@ func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 	return newLedger(&postgresDialect{config: config}, now), nil
 }
 
-type postgresDialect struct{ config *pgx.ConnConfig }
+type postgresDialect struct {
+	config *pgx.ConnConfig
+	// single says that no other process may have the ledger open.
+	single bool
+}
+
+func (d *postgresDialect) alone() dialect { return &postgresDialect{config: d.config, single: true} }
 
 func (d *postgresDialect) name() string { return "on PostgreSQL" }
 
-// acquire claims nothing: every instance may write.
+// acquire claims nothing: the connections do.
 func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (d *postgresDialect) connect() (write, read *sql.DB) {
-	pool := func() *sql.DB {
-		db := sql.OpenDB(newConnector(*d.config))
-		db.SetMaxOpenConns(poolSize)
-		db.SetMaxIdleConns(poolSize)
-		db.SetConnMaxIdleTime(poolIdle)
-		return db
+	write = sql.OpenDB(newConnector(d))
+	if d.single {
+		write.SetMaxOpenConns(1)
+		return write, write
 	}
+	write.SetMaxOpenConns(poolSize)
+	write.SetMaxIdleConns(poolSize)
 	// Readers have their own: they do not queue behind writers.
-	return pool(), pool()
+	read, _ = d.peek()
+	return write, read
+}
+
+func (d *postgresDialect) peek() (read *sql.DB, err error) {
+	read = sql.OpenDB(newConnector(d))
+	read.SetMaxOpenConns(poolSize)
+	read.SetMaxIdleConns(poolSize)
+	read.SetConnMaxIdleTime(poolIdle)
+	return read, nil
 }
 
 // check connects; the connector looks at every connection.
@@ -118,6 +134,27 @@ func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
 // would pass over a late one.
 func (d *postgresDialect) orderHistory(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, 'transitions'::regclass::oid::int)`)
+	return err
+}
+
+func (d *postgresDialect) booleans(ctx context.Context, tx *sql.Tx) (map[string]bool, error) {
+	names, err := query(ctx, tx, scanValue[string], `
+		SELECT table_name || '.' || column_name FROM information_schema.columns
+		WHERE table_schema = current_schema() AND data_type = 'boolean'`)
+	columns := make(map[string]bool, len(names))
+	for _, name := range names {
+		columns[name] = true
+	}
+	return columns, err
+}
+
+func (d *postgresDialect) overriding() string { return " OVERRIDING SYSTEM VALUE" }
+
+func (d *postgresDialect) advanceNumbers(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `
+		SELECT setval(pg_get_serial_sequence('intents', 'id'), max(id)) FROM intents;
+		SELECT setval(pg_get_serial_sequence('receipts', 'id'), max(id)) FROM receipts;
+		SELECT setval(pg_get_serial_sequence('transitions', 'seq'), max(seq)) FROM transitions`)
 	return err
 }
 

@@ -19,8 +19,8 @@ import (
 // keep the DSN to themselves.
 type connector struct{ driver.Connector }
 
-func newConnector(config pgx.ConnConfig) driver.Connector {
-	return connector{stdlib.GetConnector(config, stdlib.OptionAfterConnect(prepareSession))}
+func newConnector(d *postgresDialect) driver.Connector {
+	return connector{stdlib.GetConnector(*d.config, stdlib.OptionAfterConnect(d.prepareSession))}
 }
 
 // Connect implements driver.Connector.
@@ -46,7 +46,7 @@ func (e *sessionError) Error() string { return e.problem }
 
 // prepareSession looks at every new connection, for a role, a database or a
 // restarted server may bring other settings, and holds them for its life.
-func prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
+func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
 	defer func() {
 		if err != nil {
 			_ = conn.Close(ctx) // nobody else knows of it yet
@@ -70,13 +70,28 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
 		return &sessionError{"no schema of the search_path exists; create one for the ledger"}
 	}
 	// Each statement counts on seeing what was committed before it, and an
-	// instance that hangs in a transaction must not hold up the others.
-	_, err = conn.Exec(ctx, `
+	// instance that hangs in a transaction must not hold up the others. Whoever
+	// copies a whole ledger does so alone.
+	lock, busy := "pg_try_advisory_lock_shared", errCopied
+	if d.single {
+		lock, busy = "pg_try_advisory_lock", errInstances
+	}
+	var free bool
+	err = conn.QueryRow(ctx, `
 		SELECT set_config('synchronous_commit', $1, false), set_config('search_path', $2, false),
 			set_config('default_transaction_isolation', 'read committed', false),
-			set_config('idle_in_transaction_session_timeout', '10s', false)`, commit, schema)
+			set_config('idle_in_transaction_session_timeout', '10s', false),
+			`+lock+`(`+lockSpace+`, hashtext('in use: ' || $2))`, commit, schema).Scan(nil, nil, nil, nil, &free)
+	if err == nil && !free {
+		err = busy
+	}
 	return err
 }
+
+var (
+	errCopied    = &sessionError{"the ledger is being restored or moved; start again when that is done"}
+	errInstances = &sessionError{errInUse.Error() + "; stop all instances first"}
+)
 
 // whyUnreachable says why a connection was not made, without the names of
 // hosts, accounts and databases that messages from below hold.

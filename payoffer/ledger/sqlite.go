@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,21 +44,34 @@ func (d *sqliteDialect) prepares() bool { return true }
 
 func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
 
+var sqliteParams = []string{
+	"_defensive=1",
+	"_pragma=busy_timeout(5000)",
+	"_pragma=synchronous(FULL)",
+	"_pragma=fullfsync(1)", // macOS: fsync alone does not reach the disk
+	"_pragma=foreign_keys(1)",
+}
+
 func (d *sqliteDialect) connect() (write, read *sql.DB) {
-	common := []string{
-		"_defensive=1",
-		"_pragma=busy_timeout(5000)",
-		"_pragma=synchronous(FULL)",
-		"_pragma=fullfsync(1)", // macOS: fsync alone does not reach the disk
-		"_pragma=foreign_keys(1)",
-	}
 	// One writer: several would starve each other in SQLite's busy handler.
-	write = openSQLite(d.real, append(common, "_txlock=immediate", "_pragma=journal_mode(WAL)")...)
+	write = openSQLite(d.real, slices.Concat(sqliteParams, []string{"_txlock=immediate", "_pragma=journal_mode(WAL)"})...)
 	write.SetMaxOpenConns(1)
-	read = openSQLite(d.real, append(common, "_query_only=1")...)
+	read = openSQLite(d.real, slices.Concat(sqliteParams, []string{"_query_only=1"})...)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 	return write, read
+}
+
+// peek takes no lock: SQLite keeps a reader and the writer apart itself.
+func (d *sqliteDialect) peek() (*sql.DB, error) {
+	path, err := filepath.EvalSymlinks(d.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAside(path); err != nil {
+		return nil, err
+	}
+	return openSQLite(path, slices.Concat(sqliteParams, []string{"mode=ro", "_query_only=1"})...), nil
 }
 
 // openSQLite makes a pool and does no I/O. It writes path as a URI,
@@ -129,9 +143,7 @@ func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int)
 // voidLeases ends all leases: whoever holds the lock is the only process, and
 // the attempts of the one before ended with it.
 func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
-	_, err := write.ExecContext(ctx, `
-		UPDATE intents SET lease_until = 0 WHERE state = 'settling';
-		UPDATE sinks SET lease_until = 0`)
+	_, err := write.ExecContext(ctx, endLeases)
 	return err
 }
 
@@ -139,6 +151,15 @@ func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
 
 func (d *sqliteDialect) forUpdate() string                           { return "" }
 func (d *sqliteDialect) orderHistory(context.Context, *sql.Tx) error { return nil }
+
+// alone: every process is.
+func (d *sqliteDialect) alone() dialect { return d }
+
+// A boolean is a number, and the next number follows the highest one.
+
+func (d *sqliteDialect) booleans(context.Context, *sql.Tx) (map[string]bool, error) { return nil, nil }
+func (d *sqliteDialect) overriding() string                                         { return "" }
+func (d *sqliteDialect) advanceNumbers(context.Context, *sql.Tx) error              { return nil }
 
 func (d *sqliteDialect) transient(err error) bool {
 	var failure *sqlite.Error

@@ -56,7 +56,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 			_ = k.release()
 		}
 	}()
-	if k.file, k.known, err = openOnce(d.real); err != nil {
+	if k.file, k.known, err = openOnce(d.real, os.O_RDWR); err != nil {
 		return nil, err
 	}
 	if err := singleName(d.real, k.file, k.known); err != nil {
@@ -105,8 +105,23 @@ func createFile(path string) error {
 	return file.Close()
 }
 
+// checkAside is singleName for a file that will be read and not locked. One that
+// is a ledger of this process was looked at.
+func checkAside(path string) error {
+	inUse.Lock()
+	defer inUse.Unlock()
+	file, info, err := openOnce(path, os.O_RDONLY)
+	if errors.Is(err, errInUse) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(singleName(path, file, info), file.Close())
+}
+
 // openOnce opens a file that this process has not open as a ledger.
-func openOnce(path string) (*os.File, fs.FileInfo, error) {
+func openOnce(path string, flag int) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +129,7 @@ func openOnce(path string) (*os.File, fs.FileInfo, error) {
 	if slices.ContainsFunc(inUse.locks, func(k *sqliteLock) bool { return os.SameFile(k.known, info) }) {
 		return nil, nil, errFileInUse
 	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	file, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,16 +18,17 @@ func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 		ORDER BY account, rail, currency, status, evidence_level, own, testnet`, offer)
 }
 
-// selectTotals reads both tables: an instance of an earlier version knows totals
+// allTotals reads both tables: an instance of an earlier version knows totals
 // alone, where no other currency than an account's own may stand any more.
-const selectTotals = `
+const allTotals = `
 	SELECT offer, account, rail, currency, own, testnet, status, evidence_level,
 		count, amount, refunded, usd_cents, refunded_cents, unknown_usd
 	FROM (SELECT offer, account, rail, '' AS currency, own, testnet, status, evidence_level,
 			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM totals
 		UNION ALL SELECT offer, account, rail, currency, own, testnet, status, evidence_level,
-			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM currency_totals) AS all_totals
-	WHERE offer = $1`
+			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM currency_totals) AS all_totals`
+
+const selectTotals = allTotals + ` WHERE offer = $1`
 
 func scanTotal(row scanner) (t Total, err error) {
 	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Currency, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,

@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+)
+
+// faults bounds how many faults an error of Check names.
+const faults = 10
+
+// Check compares what is kept in step with what a scan of the whole ledger
+// gives, at one moment: the sums of each place, the history of each receipt
+// without a gap, and each return with its receipt. The error says what does not
+// agree. It takes as long as reading every row.
+func (l *Ledger) Check(ctx context.Context) error {
+	return l.snapshot(ctx, func(tx *sql.Tx) error { return check(ctx, tx) })
+}
+
+func check(ctx context.Context, tx *sql.Tx) error {
+	kept, err := sums(ctx, tx, allTotals)
+	if err != nil {
+		return err
+	}
+	scanned, err := sums(ctx, tx, scannedTotals)
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	places := maps.Clone(kept)
+	maps.Copy(places, scanned)
+	for _, at := range slices.SortedFunc(maps.Keys(places), book.Place.Compare) {
+		if kept[at] != scanned[at] {
+			wrong = append(wrong, fmt.Sprintf("the sums of %+v are %+v and its rows make %+v", at, kept[at], scanned[at]))
+		}
+	}
+	broken, err := query(ctx, tx, scanValue[string], brokenRows, faults)
+	if err != nil {
+		return fmt.Errorf("checking the ledger: %w", err)
+	}
+	if wrong = append(wrong, broken...); len(wrong) > 0 {
+		return fmt.Errorf("the ledger does not agree with itself: %s", strings.Join(wrong[:min(len(wrong), faults)], "; "))
+	}
+	return nil
+}
+
+// sums reads sums by place; a place of nothing is none.
+func sums(ctx context.Context, tx *sql.Tx, text string) (book.Sums, error) {
+	all, err := query(ctx, tx, scanTotal, text)
+	if err != nil {
+		return nil, fmt.Errorf("checking the sums of the ledger: %w", err)
+	}
+	places := book.Sums{}
+	for _, t := range all {
+		if t.Sum != (book.Sum{}) {
+			places[t.Place] = t.Sum
+		}
+	}
+	return places, nil
+}
+
+// scannedTotals is what allTotals must give.
+const scannedTotals = `
+	SELECT offer, account, rail, currency, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
+		CAST(sum(refunded) AS BIGINT), CAST(sum(coalesce(usd_cents, 0)) AS BIGINT),
+		CAST(sum(refunded_cents) AS BIGINT), count(*) - count(usd_cents)
+	FROM (
+		SELECT offer, account, rail, CASE WHEN evidence_level = 'chain' OR asset = 'USD' THEN '' ELSE asset END AS currency,
+			own, testnet, status, evidence_level, amount,
+			CASE WHEN refunded < amount THEN refunded ELSE amount END AS refunded, usd_cents, refunded_cents
+		FROM receipts
+		UNION ALL
+		SELECT offer, account, rail, '', own, testnet, 'settling', '', amount, 0, usd_cents, 0
+		FROM intents WHERE state = 'settling'
+		UNION ALL
+		SELECT offer, account, rail, '', own, testnet, 'claimed', 'asserted', amount, 0, usd_cents, 0
+		FROM intents WHERE state = 'settled' AND evidence <> 'chain') AS entries
+	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
+
+// brokenRows says which rows do not stand with each other, $1 at most.
+const brokenRows = `
+	SELECT 'receipt ' || r.id || ' has a gap' FROM receipts r
+	WHERE r.version <> (SELECT count(*) FROM transitions t WHERE t.receipt_id = r.id)
+		OR r.version <> (SELECT max(version) FROM transitions t WHERE t.receipt_id = r.id)
+		OR r.status <> (SELECT to_status FROM transitions t WHERE t.receipt_id = r.id AND t.version = r.version)
+	UNION ALL
+	SELECT 'transition ' || t.seq || ' does not follow' FROM transitions t
+	LEFT JOIN transitions p ON p.receipt_id = t.receipt_id AND p.version = t.version - 1
+	WHERE t.from_status <> coalesce(p.to_status, '') OR p.seq > t.seq
+	UNION ALL
+	SELECT 'return ' || w.return_id || ' is not with its row' FROM returns w
+	LEFT JOIN receipts r ON r.account = w.account AND r.external_id = w.external_id
+	WHERE coalesce(r.id, 0) <> coalesce(w.receipt_id, 0)
+	UNION ALL
+	SELECT 'a sum of ' || account || ' is below zero' FROM totals
+	WHERE count < 0 OR amount < 0 OR refunded < 0 OR usd_cents < 0 OR refunded_cents < 0 OR unknown_usd < 0
+	LIMIT $1`

@@ -1,0 +1,434 @@
+package ledger
+
+import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+)
+
+// eachPair runs a test for both kinds of database to copy to each kind.
+func eachPair(t *testing.T, test func(t *testing.T, from, to testDialect)) {
+	t.Helper()
+	eachDialect(t, func(t *testing.T, from testDialect) {
+		for _, to := range []testDialect{sqliteTests, postgresTests} {
+			t.Run("to "+to.name, func(t *testing.T) {
+				t.Parallel()
+				test(t, from, to)
+			})
+		}
+	})
+}
+
+// empty opens a ledger with nothing in it.
+func (d testDialect) empty(t testing.TB) *Ledger {
+	t.Helper()
+	clock := &testClock{unix: 20_000_000}
+	l := d.handle(t, d.create(t), clock.now)
+	require.NoError(t, l.OpenAlone(t.Context()))
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// filled is a ledger with a random history and rows in every table.
+func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
+	t.Helper()
+	l, clock := d.ledger(t)
+	rng := rand.New(rand.NewPCG(seed, 11))
+	for step := range int64(cases.Of(150, 300, 3_000)) {
+		clock.set(1_000 + step)
+		randomStep(t, l, rng)
+	}
+	for _, write := range writes(l) {
+		_ = write.call() // as far as the history lets it
+	}
+	named := testIntent("0xnamed", "0x01")
+	named.PaymentID, named.USDCents, named.Answer = "pid", nil, nil
+	require.NoError(t, l.InsertIntent(t.Context(), named))
+	require.NoError(t, l.NoteQuote(t.Context(), testOffer, 7, 4200, 1_000))
+	_, _, err := l.LeaseSink(t.Context(), testOffer, "sink", "me", 0, 1<<40)
+	require.NoError(t, err)
+	yen := cardSighting("pi_yen", StatusConfirmed)
+	yen.Asset, yen.USDCents = "JPY", nil
+	mustRecord(t, l, yen)
+	_, err = l.Record(t.Context(), nil, returned("pi_early", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true}))
+	require.NoError(t, err)
+	_, err = l.db.write.Exec(`
+		INSERT INTO set_aside VALUES ('` + testOffer + `', 'sink', 1, 'HTTP 400', 1000);
+		INSERT INTO outgoing VALUES ('` + testAccount + `', '0xout:0', '` + testOffer + `', '0xout', '0xpayer', 'USDC', 5, 900, 1000)`)
+	require.NoError(t, err)
+	require.NoError(t, l.Check(t.Context()))
+	return l
+}
+
+// content is every row of every table of the schema, as text.
+func content(t *testing.T, l *Ledger) map[string][]string {
+	t.Helper()
+	tables, err := schemaTables(t.Context())
+	require.NoError(t, err)
+	all := map[string][]string{}
+	for _, table := range tables {
+		rows, err := l.db.read.Query(`SELECT ` + strings.Join(table.columns, ", ") + ` FROM ` + table.name)
+		require.NoError(t, err)
+		for rows.Next() {
+			row, into := make([]any, len(table.columns)), make([]any, len(table.columns))
+			for i := range row {
+				into[i] = &row[i]
+			}
+			require.NoError(t, rows.Scan(into...))
+			for i, v := range row {
+				switch v := v.(type) {
+				case bool:
+					row[i] = map[bool]int{false: 0, true: 1}[v]
+				case []byte:
+					row[i] = string(v) + " in bytes"
+				}
+			}
+			all[table.name] = append(all[table.name], fmt.Sprintf("%#v", row))
+		}
+		require.NoError(t, rows.Err())
+		slices.Sort(all[table.name])
+		require.NotEmpty(t, all[table.name], "%s has no rows to prove anything", table.name)
+	}
+	return all
+}
+
+func TestCopyHoldsEveryRowOfEveryTableAndGoesOn(t *testing.T) {
+	eachPair(t, func(t *testing.T, from, to testDialect) {
+		for seed := range uint64(cases.Of(1, 3, 20)) {
+			source, target := filled(t, from, seed), to.empty(t)
+			rows, err := Copy(t.Context(), target, source)
+			require.NoError(t, err)
+			_, err = source.db.write.Exec(endLeases)
+			require.NoError(t, err)
+			want := content(t, source)
+			require.Equal(t, want, content(t, target))
+			for table, lines := range want {
+				require.EqualValues(t, len(lines), rows[table], table)
+			}
+
+			last, err := source.Transitions(t.Context(), testOffer, 0, 1<<30)
+			require.NoError(t, err)
+			none, err := target.Feed(t.Context(), testOffer, last[len(last)-1].Bookmark(), 10)
+			require.NoError(t, err, "a reader goes on where it was")
+			require.Empty(t, none)
+			mustRecord(t, target, chainSighting("0xafter", StatusConfirmed))
+			require.NoError(t, target.InsertIntent(t.Context(), testIntent("0xafter", "0x09")))
+			next, err := target.Feed(t.Context(), testOffer, last[len(last)-1].Bookmark(), 10)
+			require.NoError(t, err)
+			require.Len(t, next, 1)
+			require.NoError(t, target.Check(t.Context()))
+			require.NoError(t, source.Close())
+			require.NoError(t, target.Close())
+		}
+	})
+}
+
+// Tables and columns of the two kinds of database are the same, and each number
+// that a database gives out follows the highest one after a copy.
+func TestCopyKnowsTheWholeSchema(t *testing.T) {
+	t.Parallel()
+	tables, err := schemaTables(t.Context())
+	require.NoError(t, err)
+	columns := func(l *Ledger, text string) map[string]string {
+		all := map[string]string{}
+		rows, err := collect(t.Context(), l, scanText, text)
+		require.NoError(t, err)
+		for _, row := range rows {
+			name, list, _ := strings.Cut(row, ": ")
+			all[name] = list
+		}
+		return all
+	}
+	want := map[string]string{}
+	for _, table := range tables {
+		slices.Sort(table.columns)
+		want[table.name] = strings.Join(table.columns, " ")
+	}
+	l := filled(t, postgresTests, 0)
+	require.Equal(t, want, columns(l, `
+		SELECT table_name || ': ' || string_agg(column_name, ' ' ORDER BY column_name COLLATE "C") FROM information_schema.columns
+		WHERE table_schema = current_schema() AND table_name <> 'pay_offer_schema' GROUP BY table_name`))
+
+	target := postgresTests.empty(t)
+	_, err = Copy(t.Context(), target, l)
+	require.NoError(t, err)
+	numbered := columns(target, `
+		SELECT table_name || ': ' || column_name FROM information_schema.columns
+		WHERE table_schema = current_schema() AND is_identity = 'YES'`)
+	require.Len(t, numbered, 3)
+	for table, column := range numbered {
+		var last, highest int64
+		require.NoError(t, target.db.read.QueryRow(`SELECT last_value, (SELECT max(`+column+`) FROM `+table+`)
+			FROM pg_sequences WHERE schemaname = current_schema() AND sequencename = $1`, table+"_"+column+"_seq").Scan(&last, &highest))
+		require.Equal(t, highest, last, table)
+	}
+}
+
+func TestCopyIntoALedgerThatHoldsAnythingIsRefused(t *testing.T) {
+	eachPair(t, func(t *testing.T, from, to testDialect) {
+		source := filled(t, from, 1)
+		target, _ := to.ledger(t)
+		_, err := Copy(t.Context(), target, source)
+		require.ErrorContains(t, err, "holds accounts already")
+		accounts, err := target.Accounts(t.Context(), testOffer)
+		require.NoError(t, err)
+		require.Len(t, accounts, 2)
+		_, err = Copy(t.Context(), source, source)
+		require.Error(t, err)
+	})
+}
+
+// TestCopyOfBooksThatDoNotAgreeIsRefused breaks what Check compares, one after
+// the other.
+func TestCopyOfBooksThatDoNotAgreeIsRefused(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		source, target := filled(t, d, 2), sqliteTests.empty(t)
+		for _, c := range []struct{ want, broken, mended string }{
+			{"the sums of", `UPDATE totals SET usd_cents = usd_cents + 1`, `UPDATE totals SET usd_cents = usd_cents - 1`},
+			{"the sums of", `UPDATE currency_totals SET count = count + 1`, `UPDATE currency_totals SET count = count - 1`},
+			{"has a gap", `UPDATE receipts SET version = version + 1`, `UPDATE receipts SET version = version - 1`},
+			{"does not follow", `UPDATE transitions SET from_status = 'seen' WHERE version = 1`,
+				`UPDATE transitions SET from_status = '' WHERE version = 1`},
+			{"is not with its row", `UPDATE returns SET receipt_id = (SELECT max(id) FROM receipts) WHERE external_id = 'pi_early'`,
+				`UPDATE returns SET receipt_id = NULL WHERE external_id = 'pi_early'`},
+		} {
+			_, err := source.db.write.Exec(c.broken)
+			require.NoError(t, err)
+			require.ErrorContains(t, source.Check(t.Context()), c.want, c.broken)
+			_, err = Copy(t.Context(), target, source)
+			require.ErrorContains(t, err, "does not agree with itself")
+			path := filepath.Join(t.TempDir(), "backup.db")
+			_, err = source.Backup(t.Context(), path)
+			require.ErrorContains(t, err, c.want, c.broken)
+			left, err := os.ReadDir(filepath.Dir(path))
+			require.NoError(t, err)
+			require.Empty(t, left)
+			_, err = source.db.write.Exec(c.mended)
+			require.NoError(t, err)
+		}
+		_, err := Copy(t.Context(), target, source)
+		require.NoError(t, err, "nothing was stored before")
+	})
+}
+
+func TestPostgresLedgerIsCopiedByOneProcessAlone(t *testing.T) {
+	t.Parallel()
+	where := postgresTests.create(t)
+	instance, _ := postgresTests.ledgerAt(t, where)
+	_, second := postgresTests.ledgerAt(t, where)
+	require.NotNil(t, second, "several instances share it")
+	alone := postgresTests.handle(t, where, time.Now)
+	require.ErrorContains(t, alone.OpenAlone(t.Context()), "stop all instances first")
+	require.NoError(t, instance.Close())
+	require.ErrorContains(t, alone.OpenAlone(t.Context()), errInUse.Error())
+}
+
+func TestPostgresLedgerThatIsCopiedIsNotOpened(t *testing.T) {
+	t.Parallel()
+	where := postgresTests.create(t)
+	alone := postgresTests.handle(t, where, time.Now)
+	require.NoError(t, alone.OpenAlone(t.Context()))
+	instance := postgresTests.handle(t, where, time.Now)
+	require.ErrorContains(t, instance.Open(t.Context()), "being restored or moved")
+	_, err := instance.Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db"))
+	require.ErrorContains(t, err, "being restored or moved")
+	require.NoError(t, alone.Close())
+	require.NoError(t, instance.Open(t.Context()))
+	require.NoError(t, instance.Close())
+}
+
+// TestBackupIsOneMomentOfALedgerInUse lets another process pay meanwhile.
+func TestBackupIsOneMomentOfALedgerInUse(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		require.NoError(t, l.Close())
+		payer := exec.Command(os.Args[0])
+		payer.Env = append(os.Environ(), childDialect+"="+d.name, childWhere+"="+where)
+		out, err := payer.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, payer.Start())
+		defer func() {
+			_ = payer.Process.Kill()
+			_ = payer.Wait()
+		}()
+		var paid int
+		_, err = fmt.Fscan(out, &paid)
+		require.NoError(t, err)
+		acknowledged := make(chan int)
+		go func() {
+			defer close(acknowledged)
+			for n := 0; ; {
+				if _, err := fmt.Fscan(out, &n); err != nil {
+					return
+				}
+				select {
+				case acknowledged <- n:
+				default: // pipes must not fill
+				}
+			}
+		}()
+		for n := range 3 {
+			paid = <-acknowledged
+			copied := filepath.Join(t.TempDir(), fmt.Sprint(n))
+			_, err := d.handle(t, where, time.Now).Backup(t.Context(), copied)
+			require.NoError(t, err)
+			requireSound(t, sqliteTests, copied, paid)
+		}
+		if d.name == sqliteTests.name {
+			require.ErrorIs(t, NewSQLite(where, time.Now).Open(t.Context()), errInUse, "the backups took no lock away")
+		}
+	})
+}
+
+func TestBackupIsPrivateAndReplacesNothing(t *testing.T) {
+	t.Parallel()
+	l := filled(t, sqliteTests, 3)
+	folder := t.TempDir()
+	path := filepath.Join(folder, "backup.db")
+	_, err := l.Backup(t.Context(), path)
+	require.NoError(t, err)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = l.Backup(t.Context(), path)
+	require.ErrorContains(t, err, "is there already")
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	left, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	_, err = NewSQLite(filepath.Join(folder, "none.db"), time.Now).Backup(t.Context(), filepath.Join(folder, "b.db"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestBackupOfALedgerInUseHereLeavesItsLocks(t *testing.T) {
+	t.Parallel()
+	l := filled(t, sqliteTests, 3)
+	path := l.dialect.(*sqliteDialect).real
+	for n, of := range []*Ledger{l, NewSQLite(path, time.Now)} {
+		_, err := of.Backup(t.Context(), filepath.Join(t.TempDir(), fmt.Sprint(n)))
+		require.NoError(t, err)
+		require.Contains(t, child(t, "leave WAL", path), "locked")
+	}
+}
+
+func TestRestoredLedgerTellsReadersThatWereAhead(t *testing.T) {
+	eachPair(t, func(t *testing.T, from, to testDialect) {
+		l := filled(t, from, 4)
+		path := filepath.Join(t.TempDir(), "backup.db")
+		_, err := l.Backup(t.Context(), path)
+		require.NoError(t, err)
+		before, err := l.Transitions(t.Context(), testOffer, 0, 1<<30)
+		require.NoError(t, err)
+		mustRecord(t, l, chainSighting("0xlost", StatusConfirmed))
+		lost, err := l.Transitions(t.Context(), testOffer, before[len(before)-1].Seq, 1)
+		require.NoError(t, err)
+
+		restored := to.empty(t)
+		_, err = restored.Restore(t.Context(), path)
+		require.NoError(t, err)
+		mustRecord(t, restored, chainSighting("0xother", StatusConfirmed))
+		next, err := restored.Feed(t.Context(), testOffer, before[len(before)-1].Bookmark(), 10)
+		require.NoError(t, err)
+		require.Len(t, next, 1)
+		require.Equal(t, lost[0].Seq, next[0].Seq, "numbers are used again")
+		_, err = restored.Feed(t.Context(), testOffer, lost[0].Bookmark(), 10)
+		require.ErrorIs(t, err, ErrBookmark)
+		taken, held, err := restored.LeaseSink(t.Context(), testOffer, "sink", "next", 1_000, 2_000)
+		require.NoError(t, err)
+		require.True(t, held, "the lease of the process before has ended")
+		require.Positive(t, taken)
+	})
+}
+
+func TestBackupOfAnEarlierVersionIsRestored(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		path := sqliteTests.earlier(t, 1, firstVersion)
+		before, err := os.ReadFile(path)
+		require.NoError(t, err)
+		l := d.empty(t)
+		rows, err := l.Restore(t.Context(), path)
+		require.NoError(t, err)
+		require.EqualValues(t, 4, rows["receipts"])
+		require.NoError(t, l.Check(t.Context()))
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, before, after, "the backup stays as it is")
+		_, err = NewSQLite(path, time.Now).Backup(t.Context(), path+".copy")
+		require.ErrorContains(t, err, "its schema is version 1")
+	})
+}
+
+func TestRestoreOfWhatIsNoIntactBackupIsRefused(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, target := filled(t, sqliteTests, 5), d.empty(t)
+		folder := t.TempDir()
+		whole := filepath.Join(folder, "whole.db")
+		_, err := l.Backup(t.Context(), whole)
+		require.NoError(t, err)
+		text, err := os.ReadFile(whole)
+		require.NoError(t, err)
+		other, err := sql.Open("sqlite", filepath.Join(folder, "other.db"))
+		require.NoError(t, err)
+		_, err = other.Exec("CREATE TABLE notes (text)")
+		require.NoError(t, err)
+		require.NoError(t, other.Close())
+		for name, content := range map[string][]byte{
+			"empty.db": nil, "cut.db": text[:len(text)/2], "page.db": slices.Concat(text[:8192], make([]byte, 4096), text[8192+4096:]),
+			"noise.db": []byte(strings.Repeat("no database", 1000)),
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
+		}
+		for _, name := range []string{"empty.db", "cut.db", "page.db", "noise.db", "other.db", "none.db"} {
+			_, err := target.Restore(t.Context(), filepath.Join(folder, name))
+			require.ErrorContains(t, err, name)
+		}
+		_, err = target.Restore(t.Context(), whole)
+		require.NoError(t, err, "what was refused left nothing behind")
+	})
+}
+
+// TestCopyOfManyReceiptsGoesThroughEveryDatabase is for large ledgers under FULL=1.
+func TestCopyOfManyReceiptsGoesThroughEveryDatabase(t *testing.T) {
+	t.Parallel()
+	l, _ := sqliteTests.ledger(t)
+	_, err := l.db.write.Exec("PRAGMA synchronous = OFF")
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 11))
+	for n, total := 0, cases.Of(500, 5_000, 1_000_000); n < total; n += 500 {
+		var batch []Sighting
+		for i := range 500 {
+			batch = append(batch, sightings.RandomHistory(rng, fmt.Sprint(n+i))...)
+		}
+		_, err := l.Record(t.Context(), nil, batch...)
+		require.NoError(t, err)
+	}
+	mid, back := postgresTests.empty(t), sqliteTests.empty(t)
+	for _, step := range []struct{ to, from *Ledger }{{mid, l}, {back, mid}} {
+		began := time.Now()
+		rows, err := Copy(t.Context(), step.to, step.from)
+		require.NoError(t, err)
+		t.Logf("%d receipts and %d transitions were copied in %s", rows["receipts"], rows["transitions"], time.Since(began).Round(time.Millisecond))
+	}
+	began := time.Now()
+	_, err = back.Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db"))
+	require.NoError(t, err)
+	t.Logf("backed up in %s", time.Since(began).Round(time.Millisecond))
+}
