@@ -32,10 +32,11 @@ const (
 // AdminAPI adds the operator's view of the offers to the admin API:
 //
 //   - `GET /pay_offer/received`: what was received, and how well each rail is observed.
-//   - `GET /pay_offer/receipts`: receipts, newest first.
-//   - `POST /pay_offer/receipts`: enters, corrects, reverses or restores a receipt.
+//   - `GET /pay_offer/receipts`: receipts, newest first, and transfers that may be refunds.
+//   - `POST /pay_offer/receipts`: enters, corrects, reverses, restores, refunds, values or redacts a receipt.
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
-//   - `POST /pay_offer/intents`: says what became of one that nothing else can decide.
+//   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
+//   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: how the receivers of announcements fare, and what is set aside for them.
 //   - `POST /pay_offer/announcements`: sends again what is set aside, or forgets it.
@@ -61,6 +62,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: desk.PathIntents, Handler: byMethod{
 			http.MethodGet: listing("after", (*desk.Desk).Intents), http.MethodPost: a.resolve,
 		}},
+		{Pattern: desk.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*desk.Desk).Claims)}},
 		{Pattern: desk.PathAnnouncements, Handler: byMethod{
 			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }), http.MethodPost: a.announce,
 		}},

@@ -92,7 +92,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	stored := storedIntent(t, unpaid.IntentKey)
 	require.Equal(t, ledger.IntentRefused, stored.State)
 	require.Equal(t, "operator_not_paid", stored.Reason, "the payer reads a code and not the operator's words")
-	require.Equal(t, http.StatusConflict, resolution("0x01", "paid", testTransaction).status, "what is decided stays")
+	require.Equal(t, http.StatusOK, resolution("0x01", "not_paid", "").status, "the same again changes nothing")
 
 	paid := openPayment(t, "0x02", unchanged)
 	got = resolution("0x02", "paid", testTransaction)

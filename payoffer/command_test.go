@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -37,7 +38,15 @@ func (o *operated) payOffer(args ...string) (string, error) {
 	return payOffer(o.t, append(args, "--address", o.address)...)
 }
 
+// inUTC makes the time zone of this machine UTC.
+func inUTC(t *testing.T) {
+	before := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = before })
+}
+
 func TestCommandRecordKeepsTheBooks(t *testing.T) {
+	inUTC(t)
 	o := newOperated(t, books)
 	for _, c := range []struct{ args, want string }{
 		{"--amount 42 --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
@@ -45,10 +54,17 @@ func TestCommandRecordKeepsTheBooks(t *testing.T) {
 		{"--correct --amount 40.50 --reason fee", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 2\n"},
 		{"--reverse --reason recalled", "transfer INV-7: 40.50 USD of 2026-11-20, reversed, evidence manual, version 3\n"},
 		{"--restore --reason refused", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 4\n"},
+		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n" +
+			"  paid 40.50, refunded 10, left 30.50 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n"},
+		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n" +
+			"  paid 40.50, refunded 10, left 30.50 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n" +
+			"  this refund stands already, nothing was changed; another one of the same amount needs another reason or a date of its own\n"},
+		{"--restore --reason slip", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 6\n"},
 	} {
 		out, err := o.payOffer(append([]string{"record", "--rail", "transfer", "--reference", "INV-7"}, strings.Fields(c.args)...)...)
 		require.NoError(t, err)
-		require.Equal(t, c.want, out)
+		want := strings.Replace(c.want, "of 2026-11-20,", "of 2026-11-20 00:00 UTC = 2026-11-20T00:00:00Z,", 1)
+		require.Equal(t, want, out)
 	}
 }
 
@@ -77,6 +93,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 }
 
 func TestCommandReceivedListsReceipts(t *testing.T) {
+	inUTC(t)
 	o := newOperated(t, books)
 	for _, reference := range []string{"INV-7", "INV-8"} {
 		_, err := o.payOffer("record", "--rail", "transfer", "--reference", reference, "--amount", "42", "--date", "2026-11-20", "--reason", "statement")
@@ -87,7 +104,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(out, "\n")
 	require.Contains(t, lines[1], "eip155:84532:0x01:0")
-	require.Equal(t, "2 2026-11-20 transfer 42 USD confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
+	require.Equal(t, "2 2026-11-20 transfer 42 USD - confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
 	out, err = o.payOffer("received", "--receipts", "--before", "2")
 	require.NoError(t, err)
 	require.Contains(t, out, "INV-7")
@@ -122,10 +139,19 @@ func TestCommandsListAndResolveOpenPayments(t *testing.T) {
 	require.ErrorContains(t, err, "hash of the transaction")
 	out, err = o.payOffer(append(resolve, "--not-paid")...)
 	require.NoError(t, err)
-	require.Contains(t, out, "refused since ")
+	require.Contains(t, out, "refused as of ")
 	require.Equal(t, ledger.IntentRefused, storedIntent(t, unpaid.IntentKey).State)
-	_, err = o.payOffer(append(resolve, "--paid", testTransaction)...)
-	require.ErrorContains(t, err, "there is nothing to resolve")
+	out, err = o.payOffer(append(resolve, "--paid", testTransaction)...)
+	require.NoError(t, err)
+	require.Contains(t, out, "settled as of ", "the operator's own entry is undone")
+	out, err = o.payOffer("intents", "--claims")
+	require.NoError(t, err)
+	require.Contains(t, out, strings.ToLower(testTransaction))
+	_, err = o.payOffer(append(resolve, "--not-paid")...)
+	require.NoError(t, err)
+	out, err = o.payOffer("intents", "--claims")
+	require.NoError(t, err)
+	require.Equal(t, "no payment rests on a claim\n", out)
 }
 
 func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {

@@ -37,7 +37,7 @@ func TestAnswersThatAreNoneOfOursAreSaidToBeUnreadable(t *testing.T) {
 		func(a *adminAPI) (string, error) { return a.run(receivedCommand(), "--receipts") },
 		func(a *adminAPI) (string, error) { return a.run(intentsCommand()) },
 		func(a *adminAPI) (string, error) { return a.run(rotateKeyCommand()) },
-		func(a *adminAPI) (string, error) { return a.run(recordCommand(), "--rail", "x") },
+		func(a *adminAPI) (string, error) { return a.run(recordCommand(), "--rail", "x", "--reference", "y") },
 		func(a *adminAPI) (string, error) { return a.run(resolveCommand(), "--not-paid") },
 	} {
 		_, err := run(newAdminAPI(t, "a page"))

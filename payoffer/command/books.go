@@ -13,69 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 )
-
-func recordCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
-		Use:   "record --rail <rail> --reference <text> [--amount <usd>] [--date <day>] [--reason <text>] [--correct | --reverse | --restore] [--offer <id>] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Enters, corrects, reverses or restores a receipt",
-		Long: `
-Enters money that no other source tells of, such as a bank transfer, into the
-ledger of the running server. The reference names the payment for good and is
-published with the receipt; the reason stays in the history. Entering the same
-again changes nothing, and nothing is ever deleted.
-
-A storefront's sale that is only asserted is confirmed by entering it with its
-sale id. What a chain shows is neither entered nor reversed by hand.`,
-		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
-  caddy pay-offer record --rail transfer --reference INV-7 --correct --amount 40 --reason "the bank kept a fee"
-  caddy pay-offer record --rail transfer --reference INV-7 --reverse --reason "recalled by the payer's bank"
-  caddy pay-offer record --rail transfer --reference INV-7 --restore --reason "the recall was refused"`,
-	}, recordEntry)
-	cmd.Flags().String("rail", "", "The name of the rail, as in transfer")
-	cmd.Flags().String("reference", "", "What names the payment for good; it is published")
-	cmd.Flags().String("amount", "", "US dollars that arrived, as in 42 or 42.50")
-	cmd.Flags().String("date", "", "When it arrived, as in 2026-11-20 (default: now)")
-	cmd.Flags().String("reason", "", "Why; not published, needed for all but a new entry")
-	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
-	cmd.Flags().Bool("correct", false, "Give an entry another amount or date")
-	cmd.Flags().Bool("reverse", false, "Take a receipt out of the sums")
-	cmd.Flags().Bool("restore", false, "Undo --reverse")
-	cmd.MarkFlagsMutuallyExclusive("correct", "reverse", "restore")
-	return cmd
-}
-
-func recordEntry(fl caddycmd.Flags, out io.Writer) error {
-	body := desk.ReceiptEntry{
-		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"),
-		Date: fl.String("date"), Reason: fl.String("reason"),
-	}
-	for _, action := range []string{"correct", "reverse", "restore"} {
-		if fl.Bool(action) {
-			body.Action = action
-		}
-	}
-	if amount := fl.String("amount"); amount != "" {
-		if _, err := manual.ParseAmount(amount); err != nil {
-			return err
-		}
-		body.Amount = json.Number(amount)
-	}
-	row, err := ask[desk.Receipt](fl, http.MethodPost, desk.PathReceipts, body)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s %s: %s of %s, %s, evidence %s, version %d\n", printable(row.Rail), printable(row.Reference),
-		worth(row), day(row), printable(row.Status), printable(row.Evidence), row.Version)
-	return err
-}
 
 func intentsCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use:   "intents [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Lists x402 payments whose outcome is unknown",
+		Use:   "intents [--claims] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
+		Short: "Lists x402 payments whose outcome is unknown, or is a claim",
 	}, printIntents)
+	cmd.Flags().Bool("claims", false, "List those that are settled by a facilitator's word alone, or by yours")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("json", false, "Print one JSON object for each")
 	return cmd
@@ -87,9 +32,13 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 	if id := fl.String("offer"); id != "" {
 		query.Set("offer", id)
 	}
+	path, none := desk.PathIntents, "no payment is open"
+	if fl.Bool("claims") {
+		path, none = desk.PathClaims, "no payment rests on a claim"
+	}
 	count := 0
 	for {
-		page, err := ask[desk.Intents](fl, http.MethodGet, desk.PathIntents+"?"+query.Encode(), nil)
+		page, err := ask[desk.Intents](fl, http.MethodGet, path+"?"+query.Encode(), nil)
 		if err != nil {
 			return err
 		}
@@ -107,21 +56,26 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 		query.Set("after", strconv.FormatInt(*page.Next, 10))
 	}
 	if count == 0 && !fl.Bool("json") {
-		fmt.Fprintln(out, "no payment is open")
+		fmt.Fprintln(out, none)
 	}
 	return nil
 }
 
-// printIntent prints an open payment, or what became of it, for people.
+// printIntent prints an open payment, or what became of it, for people. It is open
+// since it came, and what is decided was last changed when it was decided, or told.
 func printIntent(out io.Writer, r desk.Intent) {
+	when := "since " + r.CreatedAt
+	if r.State != "settling" {
+		when = "as of " + r.UpdatedAt
+	}
 	amount := fmt.Sprintf("%d atomic units", r.Amount)
 	if r.AmountUSD != nil {
 		amount = printable(r.AmountUSD.String()) + " USD"
 	}
-	fmt.Fprintf(out, "%s on %s for %s, %s since %s\n", amount, printable(r.Network), printable(r.Offer), printable(r.State), printable(r.CreatedAt))
+	fmt.Fprintf(out, "%s on %s for %s, %s %s\n", amount, printable(r.Network), printable(r.Offer), printable(r.State), printable(when))
 	for _, line := range [][2]string{
 		{"from", r.From}, {"nonce", r.Nonce}, {"facilitator", r.Facilitator}, {"transaction", r.Transaction},
-		{"reason", r.Reason}, {"waits", r.Waiting},
+		{"evidence", r.Evidence}, {"reason", r.Reason}, {"waits", r.Waiting},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "  %-12s %s\n", line[0], printable(line[1]))
@@ -132,13 +86,18 @@ func printIntent(out io.Writer, r desk.Intent) {
 func resolveCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "resolve --network <chain> --from <address> --nonce <hex> {--paid <transaction> | --not-paid} --reason <text> [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Says what became of an x402 payment that nothing else can decide",
+		Short: "Says what became of an x402 payment that nothing else can decide, and takes a claim back",
 		Long: `
 Look the payment up at a block explorer first: the token's event
 AuthorizationUsed with this payer and nonce stands in the transaction that paid.
 What you say is a claim and counted in no sum; the chain's word replaces it as
-soon as it can be read. While the chain is read, it decides and this is refused.`,
-		Example: `  caddy pay-offer resolve --network base --from 0x… --nonce 0x… --not-paid --reason "nonce unused at the explorer"`,
+soon as it can be read. While the chain is read, it decides and this is refused.
+
+With --not-paid a claim is taken back, a facilitator's or yours, and its
+transaction may be named by another payment; with --paid, what you called unpaid
+is a claim again.`,
+		Example: `  caddy pay-offer resolve --network base --from 0x… --nonce 0x… --not-paid --reason "nonce unused at the explorer"
+  caddy pay-offer intents --claims`,
 	}, resolveIntent)
 	cmd.Flags().String("network", "", "The chain, as in base or eip155:8453")
 	cmd.Flags().String("asset", "", "The token contract (default: USDC on the chain)")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,34 +16,83 @@ func usd(amount string) *json.Number {
 	return &number
 }
 
+// inBerlin makes the time zone of this machine another one than UTC.
+func inBerlin(t *testing.T) {
+	before := time.Local
+	time.Local = time.FixedZone("Europe/Berlin", 3600)
+	t.Cleanup(func() { time.Local = before })
+}
+
 func TestCommandRecordSendsOneEntry(t *testing.T) {
+	inBerlin(t)
 	api := newAdminAPI(t, desk.Receipt{
-		Rail: "transfer", Reference: "INV\u202e-7", AmountUSD: usd("40.50"), OccurredAt: "2026-11-20T00:00:00Z",
+		Rail: "transfer", Reference: "INV\u202e-7", AmountUSD: usd("40.50"), OccurredAt: "2026-11-19T23:00:00Z",
 		Status: "confirmed", Evidence: "manual", Version: 2,
 	})
 	for args, want := range map[string]string{
-		"--amount 42 --date 2026-11-20":           `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20"}`,
-		"--offer x --amount 42.50":                `{"action":"enter","offer":"x","rail":"transfer","reference":"INV-7","amount":42.50}`,
-		"--correct --amount 40.50 --reason a-fee": `{"action":"correct","rail":"transfer","reference":"INV-7","amount":40.50,"reason":"a-fee"}`,
-		"--reverse --reason recalled":             `{"action":"reverse","rail":"transfer","reference":"INV-7","reason":"recalled"}`,
-		"--restore --reason refused":              `{"action":"restore","rail":"transfer","reference":"INV-7","reason":"refused"}`,
+		"--amount 42 --date 2026-11-20":                 `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20T00:00:00+01:00"}`,
+		"--amount 42 --date 2026-11-20T05:00:00-05:00":  `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20T05:00:00-05:00"}`,
+		"--offer x --amount 42.50":                      `{"action":"enter","offer":"x","rail":"transfer","reference":"INV-7","amount":42.50}`,
+		"--correct --amount 40.50 --reason a-fee":       `{"action":"correct","rail":"transfer","reference":"INV-7","amount":40.50,"reason":"a-fee"}`,
+		"--reverse --reason recalled":                   `{"action":"reverse","rail":"transfer","reference":"INV-7","reason":"recalled"}`,
+		"--restore --reason refused":                    `{"action":"restore","rail":"transfer","reference":"INV-7","reason":"refused"}`,
+		"--refund 0.00000001 --reason x":                `{"action":"refund","rail":"transfer","reference":"INV-7","amount":0.00000001,"reason":"x"}`,
+		"--refund 10 --transaction 0xAb --reason x":     `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"transaction":"0xAb","reason":"x"}`,
+		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
+		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
+		"--redact --reverse=false --reason x":           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--refund 10 --date 2026-11-20 --reason a-half": `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"date":"2026-11-20T00:00:00+01:00","reason":"a-half"}`,
 	} {
 		api.asked, api.bodies = nil, nil
 		out, err := api.run(recordCommand(), append([]string{"--rail", "transfer", "--reference", "INV-7"}, strings.Fields(args)...)...)
 		require.NoError(t, err)
 		require.Equal(t, []string{"POST /pay_offer/receipts"}, api.asked)
 		require.Equal(t, []string{want}, api.bodies)
-		require.Equal(t, "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 2\n", out)
+		require.Equal(t, "transfer INV-7: 40.50 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence manual, version 2\n", out)
 	}
 }
 
 func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 	api := newAdminAPI(t, nil)
-	_, err := api.run(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42,50")
-	require.ErrorContains(t, err, "write for example 42 or 42.50")
-	_, err = api.run(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--correct", "--reverse")
-	require.ErrorContains(t, err, "correct reverse")
+	for args, want := range map[string]string{
+		"--rail transfer --reference INV-7 --amount 42,50":             "write for example 42 or 42.50",
+		"--rail transfer --reference INV-7 --value 0":                  "out of range",
+		"--rail transfer --reference INV-7 --refund NaN":               "write for example 42 or 42.50",
+		"--rail transfer --reference INV-7 --amount 42 --date 20.11.":  "write for example 2026-11-20",
+		"--rail transfer --reference INV-7 --correct --reverse":        "--correct and --reverse cannot be done at once",
+		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "--amount is what arrived and has no place beside --refund",
+		"--rail transfer --amount 42":                                  "name the receipt: --rail",
+		"--reference INV-7 --amount 42":                                "name the receipt: --rail",
+		"--rail transfer --reference INV-7 --amount 42 of the invoice": `"of" belongs to no flag`,
+	} {
+		_, err := api.run(recordCommand(), strings.Fields(args)...)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "\n")
+	}
 	require.Empty(t, api.asked)
+}
+
+func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
+	inBerlin(t)
+	row := desk.Receipt{
+		Rail: "usdc", Reference: "eip155:8453:0x1:0", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed",
+		Evidence: "chain", Version: 2, Refunded: 1, Unit: "USDC", Paid: "42", Returned: "10", Left: "32", Said: []string{"this refund stands already"},
+	}
+	require.NoError(t, json.Unmarshal([]byte(`[{"kind":"refund","amount":"10","gone":true,"at":"2026-11-20T10:00:00Z"},{"kind":"refund","amount":"5","gone":false}]`), &row.Returns))
+	require.NoError(t, json.Unmarshal([]byte(`[{"version":1,"reason":"a\u001bb"},{"version":2}]`), &row.History))
+	api := newAdminAPI(t, row)
+	out, err := api.run(recordCommand(), "--rail", "usdc", "--reference", "x", "--refund", "10", "--reason", "x")
+	require.NoError(t, err)
+	require.Equal(t, `usdc eip155:8453:0x1:0: 42 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence chain, version 2
+  paid 42, refunded 10, left 32 USDC
+  refund of 10 USDC at 2026-11-20 11:00 Europe/Berlin = 2026-11-20T10:00:00Z
+  reason of version 1: ab
+  this refund stands already
+`, out)
+	row.Refunded, row.Returns, row.History, row.Said, row.ValueBasis, row.Unit, row.Paid = 0, nil, nil, nil, "stated", "JPY", "6300"
+	out, err = newAdminAPI(t, row).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")
+	require.NoError(t, err)
+	require.Contains(t, out, "\n  worth 42 USD by your statement; paid 6300 JPY\n")
 }
 
 func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
@@ -71,20 +121,33 @@ RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
 }
 
 func TestCommandReceivedListsReceipts(t *testing.T) {
+	inBerlin(t)
 	next := int64(2)
-	page := desk.Receipts{Next: &next, Receipts: []desk.Receipt{
-		{Number: 3, Rail: "usdc", Reference: "eip155:84532:0x01:0", Amount: 42, Asset: "USDC", OccurredAt: "2026-11-21T10:00:00Z", Status: "seen", Evidence: "chain"},
-		{Number: 2, Rail: "transfer", Reference: "INV-8", AmountUSD: usd("42"), OccurredAt: "2026-11-20T00:00:00Z", Status: "confirmed", Evidence: "manual"},
+	page := desk.Receipts{Next: &next, Candidates: []desk.Candidate{
+		{
+			Amount: "10", Unit: "USDC", To: "0x11", OccurredAt: "2026-11-21T10:00:00Z", Transaction: "0xab",
+			Receipts: []desk.CandidateReceipt{{Command: "caddy pay-offer record --refund 10"}},
+		},
+		{Amount: "5", Unit: "USDC", To: "0x12", OccurredAt: "2026-11-21T10:00:00Z", Transaction: "0xac"},
+	}, Receipts: []desk.Receipt{
+		{Number: 3, Rail: "usdc", Reference: "eip155:84532:0x01:0", Paid: "0.5", Refunded: 1, Returned: "0.1", Unit: "BTC", OccurredAt: "2026-11-21T10:00:00Z", Status: "seen", Evidence: "chain"},
+		{Number: 2, Rail: "transfer", Reference: "INV-8", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed", Evidence: "manual"},
 	}}
 	require.NoError(t, json.Unmarshal([]byte(`[{"reason":"statement"},{"reason":"fee"},{}]`), &page.Receipts[1].History))
 	api := newAdminAPI(t, page)
 	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
-	require.Equal(t, `NUMBER  DATE        RAIL      AMOUNT                   STATUS     EVIDENCE  REFERENCE            LAST REASON
-3       2026-11-21  usdc      42 atomic units of USDC  seen       chain     eip155:84532:0x01:0  -
-2       2026-11-20  transfer  42 USD                   confirmed  manual    INV-8                fee
+	require.Equal(t, `NUMBER  DATE        RAIL      AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
+3       2026-11-21  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
+2       2026-11-20  transfer  42 USD   -         confirmed  manual    INV-8                fee
 older ones: --before 2
+
+went out to somebody who had paid, and is not booked as a refund:
+10 USDC to 0x11 at 2026-11-21 11:00 Europe/Berlin = 2026-11-21T10:00:00Z, transaction 0xab
+  caddy pay-offer record --refund 10
+5 USDC to 0x12 at 2026-11-21 11:00 Europe/Berlin = 2026-11-21T10:00:00Z, transaction 0xac
+  nothing is left to refund of what they paid before
 `, out)
 	raw, err := api.run(receivedCommand(), "--receipts", "--json")
 	require.NoError(t, err)
@@ -110,6 +173,17 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 42 atomic units on eip155:1 for one, settling since 2026-11-21T00:00:00Z
 `, out, "nothing steers the terminal")
 
+	claim := second
+	claim.Intents[0].State, claim.Intents[0].Evidence, claim.Intents[0].UpdatedAt = "settled", "facilitator", "2026-11-22T00:00:00Z"
+	api = newAdminAPI(t, claim)
+	out, err = api.run(intentsCommand(), "--claims")
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET /pay_offer/claims?limit=100"}, api.asked)
+	require.Equal(t, "42 atomic units on eip155:1 for one, settled as of 2026-11-22T00:00:00Z\n  evidence     facilitator\n", out)
+	out, err = newAdminAPI(t, desk.Intents{}).run(intentsCommand(), "--claims")
+	require.NoError(t, err)
+	require.Equal(t, "no payment rests on a claim\n", out)
+
 	raw, err := newAdminAPI(t, first, second).run(intentsCommand(), "--json")
 	require.NoError(t, err)
 	require.Len(t, strings.Split(raw, "\n"), 3)
@@ -117,7 +191,7 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 }
 
 func TestCommandResolveSendsTheOutcome(t *testing.T) {
-	api := newAdminAPI(t, desk.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z"})
+	api := newAdminAPI(t, desk.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z", UpdatedAt: "2026-11-22T00:00:00Z"})
 	key := []string{"--network", "base", "--from", "0x11", "--nonce", "0x01", "--reason", "looked-up"}
 	_, err := api.run(resolveCommand(), key...)
 	require.ErrorContains(t, err, "not-paid")
@@ -127,7 +201,7 @@ func TestCommandResolveSendsTheOutcome(t *testing.T) {
 
 	out, err := api.run(resolveCommand(), append(key, "--not-paid")...)
 	require.NoError(t, err)
-	require.Equal(t, "42 atomic units on eip155:8453 for one, refused since 2026-11-21T00:00:00Z\n", out)
+	require.Equal(t, "42 atomic units on eip155:8453 for one, refused as of 2026-11-22T00:00:00Z\n", out)
 	_, err = api.run(resolveCommand(), append(key, "--paid", "0xab")...)
 	require.NoError(t, err)
 	const sent = `{"network":"base","from":"0x11","nonce":"0x01","outcome":`

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -51,7 +52,12 @@ func configured(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) e
 
 // asking makes a command of one that asks the admin API of the running server.
 func asking(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
-	cmd.Args = cobra.NoArgs
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("%q belongs to no flag; see 'caddy pay-offer %s --help'", args[0], cmd.Name())
+		}
+		return nil
+	}
 	cmd.Flags().String("address", "", "The address of the admin API, if not that of the configuration")
 	return configured(cmd, run)
 }

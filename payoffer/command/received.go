@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"text/tabwriter"
+	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -64,8 +64,9 @@ func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Wri
 // printed for people.
 type printedOffers struct {
 	Offers []struct {
-		ID     string        `json:"id"`
-		Report printedReport `json:"report"`
+		ID         string           `json:"id"`
+		Report     printedReport    `json:"report"`
+		Candidates []desk.Candidate `json:"refund_candidates"`
 	} `json:"offers"`
 }
 
@@ -80,6 +81,7 @@ func printOffers(out io.Writer, answer printedOffers) error {
 		if err := o.Report.print(out, o.ID); err != nil {
 			return err
 		}
+		printCandidates(out, o.Candidates)
 	}
 	return nil
 }
@@ -160,9 +162,13 @@ func (r printedReport) print(out io.Writer, id string) error {
 // printReceipts prints a page of receipts for people.
 func printReceipts(out io.Writer, page desk.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
+	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), worth(r),
+		refunded := "-"
+		if r.Refunded != 0 {
+			refunded = printable(r.Returned + " " + r.Unit)
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), worth(r), refunded,
 			printable(r.Status), printable(r.Evidence), printable(r.Reference), lastReason(r))
 	}
 	if err := table.Flush(); err != nil {
@@ -171,13 +177,46 @@ func printReceipts(out io.Writer, page desk.Receipts) error {
 	if page.Next != nil {
 		fmt.Fprintf(out, "older ones: --before %d\n", *page.Next)
 	}
+	printCandidates(out, page.Candidates)
 	return nil
 }
 
-// day is when the money moved, for people.
+// printCandidates prints what may be refunds, and the commands that book them.
+func printCandidates(out io.Writer, candidates []desk.Candidate) {
+	if len(candidates) > 0 {
+		fmt.Fprintln(out, "\nwent out to somebody who had paid, and is not booked as a refund:")
+	}
+	for _, c := range candidates {
+		fmt.Fprintf(out, "%s %s to %s at %s, transaction %s\n", printable(c.Amount), printable(c.Unit), printable(c.To), local(c.OccurredAt), printable(c.Transaction))
+		for _, r := range c.Receipts {
+			fmt.Fprintf(out, "  %s\n", printable(r.Command))
+		}
+		if len(c.Receipts) == 0 {
+			fmt.Fprintln(out, "  nothing is left to refund of what they paid before")
+		}
+	}
+}
+
+// day is the day on which the money moved, in the time zone of this machine.
 func day(r desk.Receipt) string {
-	date, _, _ := strings.Cut(printable(r.OccurredAt), "T")
-	return date
+	at, err := time.Parse(time.RFC3339, r.OccurredAt)
+	if err != nil {
+		return "-"
+	}
+	return at.Local().Format(time.DateOnly)
+}
+
+// local is a moment in the time zone of this machine, and in UTC.
+func local(moment string) string {
+	at, err := time.Parse(time.RFC3339, moment)
+	if err != nil {
+		return "-"
+	}
+	zone := time.Local.String()
+	if zone == "Local" { // known by its rules alone
+		zone = at.Local().Format("MST")
+	}
+	return at.Local().Format("2006-01-02 15:04") + " " + zone + " = " + at.UTC().Format(time.RFC3339)
 }
 
 // lastReason is why the operator changed it last.
@@ -188,10 +227,11 @@ func lastReason(r desk.Receipt) (reason string) {
 	return cmp.Or(reason, "-")
 }
 
-// worth is the amount for people: in dollars where the value is known.
+// worth is the amount for people: in dollars where the value is known, else in its
+// own unit.
 func worth(r desk.Receipt) string {
 	if r.AmountUSD != nil {
 		return printable(r.AmountUSD.String()) + " USD"
 	}
-	return fmt.Sprintf("%d atomic units of %s", r.Amount, printable(r.Asset))
+	return printable(r.Paid + " " + r.Unit)
 }

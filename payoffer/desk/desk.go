@@ -23,6 +23,7 @@ const (
 	PathReceived = "/pay_offer/received"
 	PathReceipts = "/pay_offer/receipts"
 	PathIntents  = "/pay_offer/intents"
+	PathClaims   = "/pay_offer/claims"
 	PathKeys     = "/pay_offer/keys"
 
 	PathAnnouncements = "/pay_offer/announcements"

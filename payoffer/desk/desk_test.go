@@ -56,8 +56,8 @@ func TestEntriesOfACrookedFormAreRefused(t *testing.T) {
 		kind  Kind
 		want  string
 	}{
-		"no action":           {ReceiptEntry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, correct, reverse or restore"},
-		"a reversal's amount": {ReceiptEntry{Action: "reverse", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "leave them out"},
+		"no action":           {ReceiptEntry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, correct, reverse, restore, refund, value or redact"},
+		"a reversal's amount": {ReceiptEntry{Action: "reverse", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "takes no amount; leave it out"},
 		"a crooked amount":    {ReceiptEntry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "4.2e1"}, Invalid, "42.50"},
 		"a crooked date":      {ReceiptEntry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "42", Date: "20.11."}, Invalid, "2026-11-20"},
 		"unknown rail":        {ReceiptEntry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "there are: card, usdc, transfer"},

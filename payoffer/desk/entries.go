@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,34 +17,67 @@ import (
 
 // ReceiptEntry is what an operator enters or changes.
 type ReceiptEntry struct {
-	Action    string      `json:"action"`          // enter, correct, reverse or restore
-	Offer     string      `json:"offer,omitempty"` // its id; it may be left out where there is one alone
-	Rail      string      `json:"rail"`
-	Reference string      `json:"reference"`
-	Amount    json.Number `json:"amount,omitempty"` // in US dollars, as in 42 or "42.50"
-	Date      string      `json:"date,omitempty"`   // a day or a moment, as in 2026-11-20 or 2026-11-20T15:04:05Z
-	Reason    string      `json:"reason,omitempty"`
+	Action      string      `json:"action"`          // enter, correct, reverse, restore, refund, value or redact
+	Offer       string      `json:"offer,omitempty"` // its id; it may be left out where there is one alone
+	Rail        string      `json:"rail"`
+	Reference   string      `json:"reference"`
+	Amount      json.Number `json:"amount,omitempty"`      // as in 42 or "42.50": in US dollars; of a refund in the payment's own unit
+	Transaction string      `json:"transaction,omitempty"` // by which a refund went back on the chain; to restore, whose refund alone
+	Date        string      `json:"date,omitempty"`        // a day (UTC) or a moment, as in 2026-11-20 or 2026-11-20T15:04:05+01:00
+	Reason      string      `json:"reason,omitempty"`
 }
 
-// Enter enters, corrects, reverses or restores a receipt, and returns it as it
-// stands then.
-func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
-	act := map[string]func(context.Context, manual.Entry) (ledger.Receipt, error){
-		"enter": d.enter, "correct": d.correct, "reverse": d.reverse, "restore": d.restore,
-	}[r.Action]
-	if act == nil {
-		return Receipt{}, refuse(Invalid, "the action must be enter, correct, reverse or restore")
+// act does what an entry asks for, and returns the receipt as it stands then.
+type act func(d *Desk, ctx context.Context, e manual.Entry) (Receipt, error)
+
+// action is one thing that an entry can ask for.
+type action struct {
+	name                      string
+	amount, date, transaction bool // what else it takes
+	act                       act
+}
+
+// actions are all of them.
+var actions = []action{
+	{"enter", true, true, false, answered((*Desk).enter)},
+	{"correct", true, true, false, answered((*Desk).correct)},
+	{"reverse", false, false, false, answered((*Desk).reverse)},
+	{"restore", false, false, true, answered((*Desk).restore)},
+	{"refund", true, true, true, (*Desk).refund},
+	{"value", true, false, false, answered((*Desk).value)},
+	{"redact", false, false, false, (*Desk).redact},
+}
+
+// answered is an action that has nothing to say but the receipt as it stands then.
+func answered(enter func(*Desk, context.Context, manual.Entry) (ledger.Receipt, error)) act {
+	return func(d *Desk, ctx context.Context, e manual.Entry) (Receipt, error) {
+		receipt, err := enter(d, ctx, e)
+		return newReceipt(receipt), err
 	}
-	entry, err := r.entry()
+}
+
+// Enter does what an entry asks for, and returns the receipt as it stands then.
+func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.name == r.Action })
+	if i < 0 {
+		return Receipt{}, refuse(Invalid, "the action must be enter, correct, reverse, restore, refund, value or redact")
+	}
+	entry, err := r.entry(actions[i])
 	if err != nil {
 		return Receipt{}, invalid(err)
 	}
 	d.acting.Lock()
 	defer d.acting.Unlock()
-	receipt, err := act(ctx, entry)
+	receipt, err := actions[i].act(d, ctx, entry)
+	if err == nil {
+		err = d.withReturns(ctx, &receipt)
+	}
 	switch {
 	case err == nil:
-		return newReceipt(receipt), nil
+		if _, err := time.Parse(time.DateOnly, r.Date); err == nil {
+			receipt.Said = append(receipt.Said, r.Date+" is taken as its beginning in UTC, "+r.Date+"T00:00:00Z")
+		}
+		return receipt, nil
 	case errors.As(err, new(*Error)):
 		return Receipt{}, err
 	case errors.Is(err, ledger.ErrSighting):
@@ -53,20 +87,27 @@ func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
 	}
 }
 
-func (r ReceiptEntry) entry() (manual.Entry, error) {
-	entry := manual.Entry{Rail: r.Rail, Reference: r.Reference, Reason: r.Reason}
-	movesNothing := r.Action == "reverse" || r.Action == "restore"
-	if movesNothing && (r.Amount != "" || r.Date != "") {
-		return entry, errors.New("amount and date belong to enter and correct; to " + r.Action + " leave them out")
+func (r ReceiptEntry) entry(a action) (manual.Entry, error) {
+	entry := manual.Entry{Rail: r.Rail, Reference: r.Reference, Transaction: r.Transaction, Reason: r.Reason}
+	for _, given := range []struct {
+		name, value string
+		taken       bool
+	}{{"amount", r.Amount.String(), a.amount}, {"date", r.Date, a.date}, {"transaction", r.Transaction, a.transaction}} {
+		if given.value != "" && !given.taken {
+			return entry, fmt.Errorf("the action %s takes no %s; leave it out", a.name, given.name)
+		}
 	}
 	var err error
-	if r.Amount != "" {
+	switch {
+	case a.name == "refund":
+		entry.Refund = r.Amount.String()
+	case r.Amount != "":
 		if entry.Amount, err = manual.ParseAmount(r.Amount.String()); err != nil {
 			return entry, err
 		}
 	}
 	if r.Date != "" {
-		entry.OccurredAt, err = manual.ParseDate(r.Date)
+		entry.OccurredAt, err = manual.ParseDate(r.Date, time.UTC)
 	}
 	return entry, err
 }
@@ -90,6 +131,9 @@ func (d *Desk) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, error
 		return ledger.Receipt{}, err
 	}
 	if !found {
+		if err := manual.CheckPublishable(e.Reference); err != nil {
+			return ledger.Receipt{}, invalid(err)
+		}
 		stored = ledger.Receipt{
 			Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference, OccurredAt: d.Now().Unix(),
 		}
@@ -110,7 +154,7 @@ func again(stored ledger.Receipt, e manual.Entry) error {
 		return nil
 	default:
 		return refuse(Conflict, "%q is entered already, with %s %s of %s; correct it if that is wrong, or give another payment a reference of its own",
-			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, time.Unix(stored.OccurredAt, 0).UTC().Format(time.DateOnly))
+			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, moment(stored.OccurredAt))
 	}
 }
 
@@ -140,6 +184,10 @@ func (d *Desk) correct(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 		return ledger.Receipt{}, refuse(Conflict, "%q rests on the provider's own word (%s); refund it at the provider, or reverse it if the money is not yours",
 			e.Reference, stored.EvidenceLevel)
 	}
+	if e.Amount != 0 && int64(e.Amount) < stored.Refunded {
+		return ledger.Receipt{}, refuse(Conflict, "%q cannot be corrected to less than the %s that went back of it; restore it first, which takes your refunds back",
+			e.Reference, offer.UnitOf(stored.Asset).Format(stored.Refunded))
+	}
 	if stored.Status != ledger.StatusReversed && !changes(stored, e) {
 		return stored, nil
 	}
@@ -156,29 +204,13 @@ func (d *Desk) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 	}
 	switch {
 	case stored.EvidenceLevel == ledger.LevelChain:
-		return ledger.Receipt{}, refuse(Conflict, "%q is a transfer on its chain and stands as long as the chain has it; what you send back is a transfer of yours and no entry here", e.Reference)
+		return ledger.Receipt{}, refuse(Conflict, "%q is a transfer on its chain and stands as long as the chain has it; enter what you sent back as a refund", e.Reference)
 	case stored.Status == ledger.StatusDropped:
 		return ledger.Receipt{}, refuse(Conflict, "%q never became money; there is nothing to reverse", e.Reference)
 	}
 	receipt, err := d.add(ctx, e.Reversed(stored, d.Now()))
 	if err == nil && receipt.Status != ledger.StatusReversed {
 		err = refuse(Conflict, "%q was not reversed: the clock of this machine is behind an earlier entry; set the clock and reverse it again", e.Reference)
-	}
-	return receipt, err
-}
-
-// restore undoes a reversal by the operator.
-func (d *Desk) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	stored, err := d.known(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, err
-	}
-	if stored.Status != ledger.StatusReversed {
-		return ledger.Receipt{}, refuse(Conflict, "%q is not reversed but %s; there is nothing to restore", e.Reference, stored.Status)
-	}
-	receipt, err := d.add(ctx, e.Restored(stored, d.Now()))
-	if err == nil && receipt.Status == ledger.StatusReversed {
-		err = refuse(Conflict, "%q is still reversed: the provider took the money back, and its dispute is won or lost there", e.Reference)
 	}
 	return receipt, err
 }

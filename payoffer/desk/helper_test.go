@@ -14,6 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 	payTo     = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
-// office is a desk over a ledger in SQLite, with a clock that tests set.
+// office is a desk over a ledger, with a clock that tests set.
 type office struct {
 	*Desk
 	t    *testing.T
@@ -32,11 +33,32 @@ type office struct {
 	log    strings.Builder
 }
 
+// inSQLite and inPostgres are where an office keeps its ledger.
+func inSQLite(t *testing.T, now func() time.Time) *ledger.Ledger {
+	return ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), now)
+}
+
+func inPostgres(t *testing.T, now func() time.Time) *ledger.Ledger {
+	l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), now)
+	require.NoError(t, err)
+	return l
+}
+
+// inEachOffice runs a test over both databases.
+func inEachOffice(t *testing.T, test func(t *testing.T, o *office)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newOfficeOf(t, inSQLite)) })
+	t.Run("postgres", func(t *testing.T) { test(t, newOfficeOf(t, inPostgres)) })
+}
+
 func newOffice(t *testing.T) *office {
 	t.Helper()
+	return newOfficeOf(t, inSQLite)
+}
+
+func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.Ledger) *office {
+	t.Helper()
 	o := &office{t: t, unix: 1_795_262_400, health: observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}}
-	now := func() time.Time { return time.Unix(o.unix, 0) }
-	o.book = ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), now)
+	o.book = keep(t, func() time.Time { return time.Unix(o.unix, 0) })
 	require.NoError(t, o.book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, o.book.Close()) })
 
@@ -60,7 +82,7 @@ func newOffice(t *testing.T) *office {
 	}
 	require.NoError(t, o.book.Register(t.Context(), accounts...))
 	o.Desk = &Desk{
-		Offer: offered, Ledger: o.book, Now: now, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
+		Offer: offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
 		Accounts: accounts,
 		Health:   func() []observe.Health { return []observe.Health{o.health} },
 	}
@@ -124,4 +146,8 @@ func (o *office) must(receipt ledger.Receipt, err error) ledger.Receipt {
 
 func inv7(amount offer.USD, reason string) manual.Entry {
 	return manual.Entry{Rail: "transfer", Reference: "INV-7", Amount: amount, Reason: reason}
+}
+
+func inv(reference string) manual.Entry {
+	return manual.Entry{Rail: "transfer", Reference: reference, Reason: "x"}
 }

@@ -46,6 +46,7 @@ type Intent struct {
 	Amount      int64        `json:"amount_atomic"`
 	AmountUSD   *json.Number `json:"amount_usd"`
 	State       string       `json:"state"`
+	Evidence    string       `json:"evidence,omitempty"` // of a settled one: facilitator (a claim) or chain
 	Reason      string       `json:"reason"`
 	Transaction string       `json:"transaction"`
 	Facilitator string       `json:"facilitator"`
@@ -55,7 +56,7 @@ type Intent struct {
 	Waiting     string       `json:"waiting,omitempty"` // what the outcome waits for; empty when it is known
 }
 
-// Intents is a page of x402 payments whose outcome is unknown, oldest first.
+// Intents is a page of x402 payments, oldest first.
 type Intents struct {
 	Intents []Intent `json:"intents"`
 	Next    *int64   `json:"next"` // the number above which the list goes on; nil at its end
@@ -77,10 +78,25 @@ func (d *Desk) Intents(ctx context.Context, after int64, limit int) (Intents, er
 	return page, nil
 }
 
-// Resolve takes the operator's word on what became of an open payment, and
-// returns it as it stands then. It is refused while something else will tell.
-// What the operator says is a claim: the chain's word replaces it, whenever it
-// comes.
+// Claims lists payments numbered above after that are settled by somebody's word
+// alone: a facilitator's, or the operator's.
+func (d *Desk) Claims(ctx context.Context, after int64, limit int) (Intents, error) {
+	claims, err := d.Ledger.Claims(ctx, d.Offer.ID, after, limit+1)
+	if err != nil {
+		return Intents{}, noLedger(err)
+	}
+	claims, next := cut(claims, limit, func(i ledger.Intent) int64 { return i.ID })
+	page := Intents{[]Intent{}, next}
+	for _, i := range claims {
+		page.Intents = append(page.Intents, newIntent(i))
+	}
+	return page, nil
+}
+
+// Resolve takes the operator's word on what became of a payment that is open, or
+// that a word alone decided, and returns it as it stands then. It is refused while
+// something else will tell. What the operator says is a claim: the chain's word
+// replaces it, whenever it comes. The same again changes nothing.
 func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 	key, err := o.key()
 	if err != nil {
@@ -88,22 +104,21 @@ func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 	}
 	d.acting.Lock()
 	defer d.acting.Unlock()
-	open, err := d.open(ctx, key)
+	stored, err := d.payment(ctx, key)
 	if err != nil {
 		return Intent{}, err
 	}
-	paid := o.Outcome == "paid"
-	if waiting := d.decides(open, paid, d.Now()); waiting != "" {
+	paid, hash := o.Outcome == "paid", strings.ToLower(o.Transaction)
+	change, err := d.change(stored, paid, hash)
+	if err != nil || change == nil {
+		return newIntent(stored), err
+	}
+	if waiting := d.decides(stored, paid, d.Now()); waiting != "" {
 		return Intent{}, refuse(Conflict, "this payment cannot be resolved by hand now; it waits %s", waiting)
 	}
-	if paid {
-		err = d.Ledger.SettleIntent(ctx, key, strings.ToLower(o.Transaction), nil, ledger.EvidenceFacilitator)
-	} else {
-		// The payer reads the code; the operator's own words are in the log.
-		err = d.Ledger.RefuseIntent(ctx, key, x402.ReasonOperator)
-	}
+	err = change(ctx)
 	if errors.Is(err, ledger.ErrTransaction) {
-		return Intent{}, refuse(Conflict, "another payment names this transaction; look up the one that made this payment")
+		return Intent{}, refuse(Conflict, "another payment names this transaction; look up the one that made this payment, or take the other one back if it is false")
 	}
 	if errors.Is(err, ledger.ErrIntentState) {
 		return Intent{}, refuse(Conflict, "this payment was decided at the same moment; list the open ones again")
@@ -111,13 +126,38 @@ func (d *Desk) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) {
 	if err != nil {
 		return Intent{}, noLedger(err)
 	}
-	d.Logger.Info("the operator resolved an open payment",
-		"network", open.Network, "nonce", open.Nonce, "outcome", o.Outcome, "reason", o.Reason)
+	d.Logger.Info("the operator resolved a payment",
+		"network", stored.Network, "nonce", stored.Nonce, "state", string(stored.State), "outcome", o.Outcome, "reason", o.Reason)
 	resolved, _, err := d.Ledger.Intent(ctx, key)
 	if err != nil {
 		return Intent{}, &Error{Unavailable, "the payment is resolved as you said, but the ledger cannot be read now; the log says why", err}
 	}
 	return newIntent(resolved), nil
+}
+
+// change is what makes a payment what the operator says; nil where it is that
+// already. The payer reads a code, and the operator's own words are in the log.
+func (d *Desk) change(i ledger.Intent, paid bool, hash string) (func(context.Context) error, error) {
+	key, claim := i.IntentKey, i.State == ledger.IntentSettled && i.Evidence == ledger.EvidenceFacilitator
+	byOperator := i.State == ledger.IntentRefused && i.Reason == x402.ReasonOperator
+	switch {
+	case paid && claim && i.Transaction == hash, !paid && byOperator:
+		return nil, nil
+	case paid && claim:
+		return nil, refuse(Conflict, "this payment is settled already, by the claim of transaction %s; if that is false, say that it was not paid first", i.Transaction)
+	case paid && i.State == ledger.IntentSettling:
+		return func(ctx context.Context) error {
+			return d.Ledger.SettleIntent(ctx, key, hash, nil, ledger.EvidenceFacilitator)
+		}, nil
+	case paid && byOperator:
+		return func(ctx context.Context) error { return d.Ledger.ClaimRefused(ctx, key, hash, x402.ReasonOperator) }, nil
+	case !paid && i.State == ledger.IntentSettling:
+		return func(ctx context.Context) error { return d.Ledger.RefuseIntent(ctx, key, x402.ReasonOperator) }, nil
+	case !paid && claim:
+		return func(ctx context.Context) error { return d.Ledger.RetractClaim(ctx, key, x402.ReasonOperator) }, nil
+	default:
+		return nil, refuse(Conflict, "this payment is %s, and not by a claim or by you; there is nothing to resolve", i.State)
+	}
 }
 
 // key checks what the operator says and names the authorization.
@@ -131,7 +171,7 @@ func (o IntentOutcome) key() (ledger.IntentKey, error) {
 	}
 	switch {
 	case o.From == "" || o.Nonce == "":
-		err = refuse(Invalid, "from and nonce name the authorization; copy both from the list of open payments")
+		err = refuse(Invalid, "from and nonce name the authorization; copy both from the list of payments")
 	case o.Outcome != "paid" && o.Outcome != "not_paid":
 		err = refuse(Invalid, "the outcome must be paid or not_paid")
 	case o.Outcome == "paid" && (!transactionHash.MatchString(o.Transaction) || strings.Trim(o.Transaction[2:], "0") == ""):
@@ -144,29 +184,27 @@ func (o IntentOutcome) key() (ledger.IntentKey, error) {
 	}, err
 }
 
-// open finds an open payment of the offer.
-func (d *Desk) open(ctx context.Context, key ledger.IntentKey) (ledger.Intent, error) {
+// payment finds a payment of the offer.
+func (d *Desk) payment(ctx context.Context, key ledger.IntentKey) (ledger.Intent, error) {
 	found, known, err := d.Ledger.Intent(ctx, key)
 	switch {
 	case err != nil:
 		return found, noLedger(err)
 	case !known || found.Offer != d.Offer.ID:
-		return found, refuse(Unknown, "no payment of a running offer has this network, payer and nonce; list the open ones again")
-	case found.State != ledger.IntentSettling:
-		return found, refuse(Conflict, "this payment is %s; there is nothing to resolve", found.State)
+		return found, refuse(Unknown, "no payment of a running offer has this network, payer and nonce; list them again")
 	default:
 		return found, nil
 	}
 }
 
-// decides says what an open payment waits for before the operator may say that
+// decides says what a payment waits for before the operator may say that
 // it was paid, or was not; empty for nothing. Nothing is guessed: while the
 // chain is read it decides, and what can still be settled is not called unpaid.
 func (d *Desk) decides(i ledger.Intent, paid bool, now time.Time) string {
 	health, configured := d.chainHealth(i.Network)
 	end := time.Unix(i.ValidBefore, 0).Add(expiryMargin)
 	switch {
-	case i.LeaseUntil > now.Unix():
+	case i.State == ledger.IntentSettling && i.LeaseUntil > now.Unix():
 		return "for an attempt to settle it that is under way: about a minute"
 	case !configured:
 		return "for its chain, which is read at a public endpoint since its rail was removed; put a usdc rail on " + i.Network + " into the configuration"
@@ -195,7 +233,7 @@ func (d *Desk) chainHealth(network string) (observe.Health, bool) {
 func newIntent(i ledger.Intent) Intent {
 	return Intent{
 		Number: i.ID, Offer: i.Offer, Rail: i.Rail, Account: i.Account, Network: i.Network, Asset: i.Asset,
-		From: i.From, Nonce: i.Nonce, Amount: i.Amount, AmountUSD: dollars(i.USDCents), State: string(i.State), Reason: i.Reason,
+		From: i.From, Nonce: i.Nonce, Amount: i.Amount, AmountUSD: dollars(i.USDCents), State: string(i.State), Evidence: i.Evidence, Reason: i.Reason,
 		Transaction: i.Transaction, Facilitator: i.Facilitator,
 		ValidBefore: moment(i.ValidBefore), CreatedAt: moment(i.CreatedAt), UpdatedAt: moment(i.UpdatedAt),
 	}

@@ -85,8 +85,19 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	stored := o.stored(unpaid.IntentKey)
 	require.Equal(t, ledger.IntentRefused, stored.State)
 	require.Equal(t, "operator_not_paid", stored.Reason, "the payer reads a code and not the operator's words")
-	_, err = resolve("0x01", "paid", testTransaction)
-	requireRefusal(t, err, Conflict, "there is nothing to resolve") // what is decided stays
+	again, err := resolve("0x01", "not_paid", "")
+	require.NoError(t, err)
+	require.Equal(t, row, again, "the same again changes nothing")
+	decided := o.pays("0x09", func(i *ledger.Intent) { i.From = "0x2222222222222222222222222222222222222222" })
+	require.NoError(t, o.book.RefuseIntent(t.Context(), decided.IntentKey, "nonce_used"))
+	for _, outcome := range []string{"paid", "not_paid"} {
+		c := IntentOutcome{Network: "base", From: decided.From, Nonce: "0x09", Outcome: outcome, Reason: "x"}
+		if outcome == "paid" {
+			c.Transaction = testTransaction
+		}
+		_, err = o.Resolve(t.Context(), c)
+		requireRefusal(t, err, Conflict, "there is nothing to resolve") // what another source decided stays
+	}
 
 	paid := o.pays("0x02", unchanged)
 	row, err = resolve("0x02", "paid", testTransaction)

@@ -23,7 +23,12 @@ type Receipt struct {
 	Asset       string          `json:"asset"`
 	Amount      int64           `json:"amount_atomic"`
 	Refunded    int64           `json:"refunded_atomic"`
+	Unit        string          `json:"unit"` // of the next three, as in "USD", "USDC" or "BTC"
+	Paid        string          `json:"paid"`
+	Returned    string          `json:"refunded"`
+	Left        string          `json:"left"` // what of it is still here, or on its way
 	AmountUSD   *json.Number    `json:"amount_usd"`
+	ValueBasis  string          `json:"value_basis,omitempty"` // how that was fixed: face, quote, rate or stated
 	Transaction string          `json:"transaction,omitempty"`
 	Payer       string          `json:"payer,omitempty"`
 	Final       bool            `json:"final"`
@@ -34,24 +39,38 @@ type Receipt struct {
 	UpdatedAt   string          `json:"updated_at"`
 	Version     int64           `json:"version"`           // counts the changes
 	Revision    int64           `json:"revision"`          // counts the operator's corrections
+	Returns     []returned      `json:"returns,omitempty"` // refunds and disputes
 	History     []change        `json:"history,omitempty"` // what happened to it; the answer to an entry leaves it out
+	Said        []string        `json:"said,omitempty"`    // what else the answer to an entry has to say, in sentences
+}
+
+// returned is money that went back.
+type returned struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`             // refund, refund_total or reversal
+	Amount string `json:"amount,omitempty"` // in the unit of the receipt; empty of a reversal of all
+	Gone   bool   `json:"gone"`             // false: it did not happen, or came back
+	At     string `json:"at"`
 }
 
 // change is one change of a receipt. Amounts are those after it.
 type change struct {
-	Version  int64  `json:"version"`
-	Status   string `json:"status"`
-	Amount   int64  `json:"amount_atomic"`
-	Refunded int64  `json:"refunded_atomic"`
-	Cause    string `json:"cause"`
-	Reason   string `json:"reason,omitempty"`
-	At       string `json:"at"`
+	Version   int64        `json:"version"`
+	Status    string       `json:"status"`
+	Amount    int64        `json:"amount_atomic"`
+	Refunded  int64        `json:"refunded_atomic"`
+	AmountUSD *json.Number `json:"amount_usd"`
+	Cause     string       `json:"cause"`
+	Reason    string       `json:"reason,omitempty"`
+	At        string       `json:"at"`
 }
 
 // Receipts is a page of an offer's receipts, newest first.
 type Receipts struct {
 	Next     *int64    `json:"next"` // the number below which the list goes on; nil at its end
 	Receipts []Receipt `json:"receipts"`
+	// Candidates stand on the first page.
+	Candidates []Candidate `json:"refund_candidates,omitempty"`
 }
 
 // Receipts lists receipts with their history: those numbered below before, or
@@ -62,34 +81,74 @@ func (d *Desk) Receipts(ctx context.Context, before int64, limit int) (Receipts,
 		return Receipts{}, noLedger(err)
 	}
 	rows, next := cut(rows, limit, func(r ledger.Receipt) int64 { return r.ID })
-	page := Receipts{next, []Receipt{}}
+	page := Receipts{Next: next, Receipts: []Receipt{}}
 	if len(rows) == 0 {
 		return page, nil
 	}
-	changes, err := d.Ledger.History(ctx, d.Offer.ID, rows[len(rows)-1].ID, rows[0].ID)
+	if before == 0 {
+		if page.Candidates, err = d.candidates(ctx); err != nil {
+			return Receipts{}, noLedger(err)
+		}
+	}
+	transitions, err := d.Ledger.History(ctx, d.Offer.ID, rows[len(rows)-1].ID, rows[0].ID)
 	if err != nil {
 		return Receipts{}, noLedger(err)
 	}
-	history := make(map[int64][]change) // by the receipt's number
-	for _, t := range changes {
-		history[t.ReceiptID] = append(history[t.ReceiptID], change{
-			Version: t.Version, Status: string(t.To), Amount: t.Amount, Refunded: t.Refunded,
-			Cause: t.Cause, Reason: t.Note, At: moment(t.At),
-		})
-	}
+	history := histories(transitions)
 	for _, r := range rows {
 		row := newReceipt(r)
 		row.History = history[r.ID]
+		if err := d.withReturns(ctx, &row); err != nil {
+			return Receipts{}, noLedger(err)
+		}
 		page.Receipts = append(page.Receipts, row)
 	}
 	return page, nil
 }
 
+// histories are the changes of each receipt, by its number.
+func histories(transitions []ledger.Transition) map[int64][]change {
+	history := make(map[int64][]change)
+	for _, t := range transitions {
+		history[t.ReceiptID] = append(history[t.ReceiptID], change{
+			Version: t.Version, Status: string(t.To), Amount: t.Amount, Refunded: t.Refunded, AmountUSD: dollars(t.USDCents),
+			Cause: t.Cause, Reason: t.Note, At: moment(t.At),
+		})
+	}
+	return history
+}
+
+// withReturns adds what went back to a receipt of which something did.
+func (d *Desk) withReturns(ctx context.Context, r *Receipt) error {
+	if r.Refunded == 0 && r.Status != string(ledger.StatusReversed) {
+		return nil
+	}
+	all, err := d.Ledger.Returns(ctx, r.Offer, r.Account, r.Reference)
+	if err != nil {
+		return err
+	}
+	unit := offer.UnitOf(r.Asset)
+	for _, w := range all {
+		row := returned{ID: w.ID, Kind: string(w.Kind), Gone: w.Gone, At: moment(w.At)}
+		if w.Amount > 0 {
+			row.Amount = unit.Decimal(w.Amount)
+		}
+		r.Returns = append(r.Returns, row)
+	}
+	return nil
+}
+
 func newReceipt(r ledger.Receipt) Receipt {
+	unit, left := offer.UnitOf(r.Asset), int64(0)
+	if r.Status == ledger.StatusSeen || r.Status == ledger.StatusConfirmed {
+		left = r.Amount - min(r.Refunded, r.Amount)
+	}
 	return Receipt{
 		Number: r.ID, Offer: r.Offer, Rail: r.Rail, Account: r.Account, Reference: r.ExternalID,
 		Status: string(r.Status), Evidence: string(r.EvidenceLevel), Proof: r.Evidence, Via: r.Via,
-		Asset: r.Asset, Amount: r.Amount, Refunded: r.Refunded, AmountUSD: dollars(r.USDCents), Transaction: r.Transaction, Payer: r.Payer,
+		Asset: r.Asset, Amount: r.Amount, Refunded: r.Refunded,
+		Unit: unit.Symbol, Paid: unit.Decimal(r.Amount), Returned: unit.Decimal(r.Refunded), Left: unit.Decimal(left),
+		AmountUSD: dollars(r.USDCents), ValueBasis: string(r.ValueBasis), Transaction: r.Transaction, Payer: r.Payer,
 		Final: r.Final, Own: r.Own, Testnet: r.Testnet, Version: r.Version, Revision: r.Revision,
 		OccurredAt: moment(r.OccurredAt), ObservedAt: moment(r.ObservedAt), UpdatedAt: moment(r.UpdatedAt),
 	}
@@ -103,6 +162,8 @@ type Received struct {
 	// sums, and how well each rail is observed.
 	Report json.RawMessage `json:"report"`
 	Totals []sum           `json:"totals"` // the ledger's sums behind it
+	// Candidates are outgoing transfers that may be refunds.
+	Candidates []Candidate `json:"refund_candidates,omitempty"`
 }
 
 // sum is one sum of the ledger. Amount is in atomic units of the rail's
@@ -110,6 +171,7 @@ type Received struct {
 type sum struct {
 	Rail        string    `json:"rail"`
 	Account     string    `json:"account"`
+	Currency    string    `json:"currency,omitempty"` // where it is another than the account's own
 	Status      string    `json:"status"`
 	Evidence    string    `json:"evidence"`
 	Counted     bool      `json:"counted"`
@@ -133,7 +195,13 @@ func (d *Desk) Received(ctx context.Context) (Received, error) {
 	if err != nil {
 		return Received{}, noLedger(err)
 	}
-	return Received{ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report, Totals: sums(totals, d.Offer.Test())}, nil
+	candidates, err := d.candidates(ctx)
+	if err != nil {
+		return Received{}, noLedger(err)
+	}
+	return Received{
+		ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report, Totals: sums(totals, d.Offer.Test()), Candidates: candidates,
+	}, nil
 }
 
 // sums says of each sum whether it is money received.
@@ -141,7 +209,7 @@ func sums(totals []ledger.Total, testCounts bool) []sum {
 	all := []sum{}
 	for _, t := range totals {
 		all = append(all, sum{
-			Rail: t.Rail, Account: t.Account, Status: string(t.Status), Evidence: string(t.EvidenceLevel),
+			Rail: t.Rail, Account: t.Account, Currency: t.Currency, Status: string(t.Status), Evidence: string(t.EvidenceLevel),
 			Counted: t.Counts(testCounts), Own: t.Own, Testnet: t.Testnet, Count: t.Count, Amount: t.Amount, Refunded: t.Refunded,
 			USD: offer.USD(t.USDCents), RefundedUSD: offer.USD(t.RefundedCents), UnknownUSD: t.UnknownUSD,
 		})

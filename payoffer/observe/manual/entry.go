@@ -28,6 +28,9 @@ const (
 	ahead = 24 * time.Hour
 )
 
+// CauseEntered is the cause of the first transition of what nobody else told of.
+const CauseEntered = "entered"
+
 // Entry is what an operator says of one payment.
 type Entry struct {
 	// Rail is the name of the rail over which the money came.
@@ -36,10 +39,16 @@ type Entry struct {
 	// invoice number or a shop's sale id: 1 to 128 printable characters. It is
 	// published with the receipt, so that no name of a person belongs there.
 	Reference string
-	// Amount is what arrived, in US cents; 0 leaves a correction's as it is.
+	// Amount is what arrived, or what it is worth, in US cents; 0 leaves a
+	// correction's as it is.
 	Amount offer.USD
-	// OccurredAt is when it arrived; the zero time is now for what is new, and
-	// leaves the time of what is known as it is.
+	// Refund is what went back, as a plain decimal number in the unit of the
+	// payment (offer.UnitOf), as in "10" or "0.0007".
+	Refund string
+	// Transaction is that of the chain by which it went back, or empty.
+	Transaction string
+	// OccurredAt is when it arrived, or went back; the zero time is now for what is
+	// new, and leaves the time of what is known as it is.
 	OccurredAt time.Time
 	// Reason says why, up to 500 printable characters. It stays in the history
 	// and is published nowhere.
@@ -52,7 +61,7 @@ func (e Entry) Check(now time.Time) error {
 		return err
 	}
 	if e.Reference == "" {
-		return errors.New("the reference is missing; give what names the payment for good, as in INV-7 or the shop's sale id")
+		return errors.New("the reference is missing; give what names the payment for good, as in INV-7, the shop's sale id, or what 'caddy pay-offer received --receipts' lists")
 	}
 	if err := checkText("reason", e.Reason, maxReason); err != nil {
 		return err
@@ -113,11 +122,11 @@ func ParseAmount(s string) (offer.USD, error) {
 	return 0, fmt.Errorf("the amount %.40s is out of range; it must be more than 0 and at most %s US dollars", s, maxAmount)
 }
 
-// ParseDate reads a day (2026-11-20, the beginning of that day in UTC) or a
+// ParseDate reads a day (2026-11-20, the beginning of that day in the zone) or a
 // moment (RFC 3339).
-func ParseDate(s string) (time.Time, error) {
+func ParseDate(s string, zone *time.Location) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.Parse(layout, s); err == nil {
+		if t, err := time.ParseInLocation(layout, s, zone); err == nil {
 			return t, nil
 		}
 	}
@@ -126,7 +135,7 @@ func ParseDate(s string) (time.Time, error) {
 
 // Entered is money that arrived. Of stored, what the entry leaves open is kept.
 func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	return e.payment(stored, "entered", now)
+	return e.payment(stored, CauseEntered, now)
 }
 
 // Corrected is another amount or time in place of what stands. It undoes a
@@ -151,9 +160,7 @@ func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Sighting {
 }
 
 func (e Entry) word(stored ledger.Receipt, cause string, gone bool, now time.Time) ledger.Sighting {
-	s := e.sighting(stored, cause)
-	s.Addendum, s.Returns = true, takesBack(stored, gone, now)
-	return s
+	return e.returns(stored, cause, takesBack(stored, gone, now)...)
 }
 
 // payment is what an entry says of the money itself, in US cents.

@@ -48,16 +48,26 @@ func FuzzParseAmount(f *testing.F) {
 }
 
 func TestDatesAreDaysOrMoments(t *testing.T) {
-	day, err := ParseDate("2026-11-20")
+	day, err := ParseDate("2026-11-20", time.UTC)
 	require.NoError(t, err)
 	require.Equal(t, int64(1_795_132_800), day.Unix()) // date -u -d 2026-11-20 +%s
-	moment, err := ParseDate("2026-11-20T02:00:00+02:00")
+	moment, err := ParseDate("2026-11-20T02:00:00+02:00", time.UTC)
 	require.NoError(t, err)
 	require.True(t, day.Equal(moment))
 	for _, text := range []string{"", "20.11.2026", "2026-13-01", "2026-02-30", "yesterday", "2026-11-20 10:00"} {
-		_, err := ParseDate(text)
+		_, err := ParseDate(text, time.UTC)
 		require.ErrorContains(t, err, "2026-11-20")
 	}
+}
+
+func TestADayBeginsAtMidnightOfItsZone(t *testing.T) {
+	berlin := time.FixedZone("Europe/Berlin", 3600)
+	day, err := ParseDate("2026-11-20", berlin)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-20T00:00:00+01:00", day.Format(time.RFC3339))
+	moment, err := ParseDate("2026-11-20T02:00:00-05:00", berlin)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-20T07:00:00Z", moment.UTC().Format(time.RFC3339), "a moment says its own")
 }
 
 func TestEntriesThatCannotBeMeantAreRefused(t *testing.T) {
