@@ -29,6 +29,7 @@ import (
 
 // Ledger is the outbox; *ledger.Ledger is one, and says what each method does.
 type Ledger interface {
+	Totals(ctx context.Context, offer string) ([]ledger.Total, error)
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
@@ -53,9 +54,9 @@ type Sink struct {
 type Config struct {
 	OfferID string // in the ledger
 	BaseURL string // the origin of the offer's service, or empty
-	// TestnetCounts says that money on a test network counts as received, as
-	// it does where all chain rails of the offer are test networks.
-	TestnetCounts bool
+	// TestOffer says that all chain rails of the offer are on test networks, so
+	// that test money counts as long as the ledger holds no real money.
+	TestOffer bool
 	// Emit raises an event of the server and returns when it was handled; the
 	// error is that of a handler. nil for none.
 	Emit  func(name string, data map[string]any) error

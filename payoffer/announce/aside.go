@@ -67,6 +67,10 @@ func (a *Announcer) Asides(ctx context.Context) ([]Aside, error) {
 // did: then it is not set aside any more. A receiver that is in trouble is not asked
 // again for the rest. An error is the ledger's, or that ctx ended.
 func (a *Announcer) Retry(ctx context.Context, asides ...Aside) (reasons []string, err error) {
+	testCounts, err := a.config.testCounts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	trouble := make(map[string]string) // of receivers, by their names
 	for _, aside := range asides {
 		s, reason := a.sink(aside.Sink), trouble[aside.Sink]
@@ -76,7 +80,7 @@ func (a *Announcer) Retry(ctx context.Context, asides ...Aside) (reasons []strin
 		case s == nil:
 			reason = "not_configured"
 		case reason == "":
-			e := newEvent(a.config, aside.Transition)
+			e := newEvent(a.config, aside.Transition, testCounts)
 			e.data["outOfOrder"] = true
 			f := s.deliver(ctx, e)
 			if reason = f.reason(); reason == "" {

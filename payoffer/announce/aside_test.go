@@ -179,7 +179,7 @@ func TestAHandlerThatFailedOnceIsRaisedAgain(t *testing.T) {
 func TestAnAnnouncementThatCannotBeWrittenIsSetAsideAtOnce(t *testing.T) {
 	hook, err := newWebhook(Sink{URL: "https://a.example/hook"}, source.Client{}, time.Now)
 	require.NoError(t, err)
-	unwritable := newEvent(&Config{}, transition())
+	unwritable := newEvent(&Config{}, transition(), false)
 	unwritable.data["via"] = func() {}
 	require.Equal(t, failure{code: "unwritable"}, hook.deliver(t.Context(), unwritable))
 

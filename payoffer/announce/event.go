@@ -1,11 +1,13 @@
 package announce
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -22,10 +24,20 @@ type event struct {
 	data map[string]any
 }
 
-// newEvent is a pure function of a transition and of what the configuration
-// says of its offer. Via, evidence, own and testnet are those of the receipt
-// now, so that a later try may say more than an earlier one.
-func newEvent(c *Config, t ledger.Transition) event {
+// testCounts is what the ledger's sums make of TestOffer now.
+func (c *Config) testCounts(ctx context.Context) (bool, error) {
+	if !c.TestOffer {
+		return false, nil
+	}
+	totals, err := c.Ledger.Totals(ctx, c.OfferID)
+	return book.TestCounts(totals, c.TestOffer), err
+}
+
+// newEvent is a pure function of a transition, of what the configuration says of
+// its offer, and of whether test money counts. Via, evidence, own, testnet and
+// counted are those of the receipt now, so that a later try may say more than an
+// earlier one.
+func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC()}
 	e.data = map[string]any{
 		"id":               e.id,
@@ -43,7 +55,7 @@ func newEvent(c *Config, t ledger.Transition) event {
 		"amountUsdDecimal": nil,
 		"own":              t.Own,
 		"testnet":          t.Testnet,
-		"counted":          t.Standing().Counts(c.TestnetCounts),
+		"counted":          t.Standing().Counts(testCounts),
 		"cursor":           t.Bookmark().String(),
 		"occurredAt":       rfc3339(time.Unix(t.OccurredAt, 0)),
 		"recordedAt":       rfc3339(e.at),

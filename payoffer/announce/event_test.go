@@ -22,7 +22,7 @@ func transition() ledger.Transition {
 }
 
 func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
-	body, err := newEvent(&Config{BaseURL: "https://pay.example"}, transition()).body()
+	body, err := newEvent(&Config{BaseURL: "https://pay.example"}, transition(), false).body()
 	require.NoError(t, err)
 	require.JSONEq(t, `{
 		"type": "payment_confirmed",
@@ -41,7 +41,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
 	unknown := transition()
 	unknown.USDCents, unknown.Via = nil, ""
-	data := newEvent(&Config{}, unknown).data
+	data := newEvent(&Config{}, unknown, false).data
 	require.Contains(t, data, "amountUsd")
 	require.Nil(t, data["amountUsd"])
 	require.Contains(t, data, "amountUsdDecimal")
@@ -63,11 +63,11 @@ func TestEventsAreNamedByWhatTheReceiptAmountsTo(t *testing.T) {
 	} {
 		tr := transition()
 		tr.To, tr.Refunded = test.to, test.refunded
-		require.Equal(t, name, newEvent(&Config{}, tr).kind)
+		require.Equal(t, name, newEvent(&Config{}, tr, false).kind)
 	}
 	part := transition()
 	part.Refunded = 1_000_000
-	e := newEvent(&Config{}, part)
+	e := newEvent(&Config{}, part, false)
 	require.Equal(t, "payment_refunded", e.kind)
 	require.Equal(t, "confirmed", e.data["status"], "the rest is still held")
 	require.Equal(t, "1000000", e.data["refundedAtomic"])
@@ -76,26 +76,26 @@ func TestEventsAreNamedByWhatTheReceiptAmountsTo(t *testing.T) {
 
 func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		change  func(*ledger.Transition)
-		config  Config
-		counted bool
+		name       string
+		change     func(*ledger.Transition)
+		testCounts bool
+		counted    bool
 	}{
-		{"proven", func(*ledger.Transition) {}, Config{}, true},
-		{"own money is received too", func(tr *ledger.Transition) { tr.Own = true }, Config{}, true},
-		{"seen", func(tr *ledger.Transition) { tr.To = ledger.StatusSeen }, Config{}, false},
-		{"refunded", func(tr *ledger.Transition) { tr.To = ledger.StatusRefunded }, Config{}, false},
-		{"reversed", func(tr *ledger.Transition) { tr.To = ledger.StatusReversed }, Config{}, false},
-		{"dropped", func(tr *ledger.Transition) { tr.To = ledger.StatusDropped }, Config{}, false},
-		{"asserted", func(tr *ledger.Transition) { tr.EvidenceLevel = ledger.LevelAsserted }, Config{}, false},
-		{"test money", func(tr *ledger.Transition) { tr.Testnet = true }, Config{}, false},
-		{"test money of a test offer", func(tr *ledger.Transition) { tr.Testnet = true }, Config{TestnetCounts: true}, true},
-		{"a checkout in test mode", func(tr *ledger.Transition) { tr.Testnet, tr.EvidenceLevel = true, ledger.LevelSigned }, Config{TestnetCounts: true}, false},
+		{"proven", func(*ledger.Transition) {}, false, true},
+		{"own money is received too", func(tr *ledger.Transition) { tr.Own = true }, false, true},
+		{"seen", func(tr *ledger.Transition) { tr.To = ledger.StatusSeen }, false, false},
+		{"refunded", func(tr *ledger.Transition) { tr.To = ledger.StatusRefunded }, false, false},
+		{"reversed", func(tr *ledger.Transition) { tr.To = ledger.StatusReversed }, false, false},
+		{"dropped", func(tr *ledger.Transition) { tr.To = ledger.StatusDropped }, false, false},
+		{"asserted", func(tr *ledger.Transition) { tr.EvidenceLevel = ledger.LevelAsserted }, false, false},
+		{"test money", func(tr *ledger.Transition) { tr.Testnet = true }, false, false},
+		{"test money of a test offer", func(tr *ledger.Transition) { tr.Testnet = true }, true, true},
+		{"a checkout in test mode", func(tr *ledger.Transition) { tr.Testnet, tr.EvidenceLevel = true, ledger.LevelSigned }, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tr := transition()
 			test.change(&tr)
-			require.Equal(t, test.counted, newEvent(&test.config, tr).data["counted"])
+			require.Equal(t, test.counted, newEvent(&Config{}, tr, test.testCounts).data["counted"])
 		})
 	}
 }
@@ -107,7 +107,7 @@ func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, other string) {
 		tr := transition()
 		tr.ExternalID = one
-		e := newEvent(&Config{}, tr)
+		e := newEvent(&Config{}, tr, false)
 		require.NotContains(t, e.id, ".")
 		for _, b := range []byte(e.id) {
 			require.True(t, b > ' ' && b < 0x7f, "%q", e.id)
@@ -116,14 +116,14 @@ func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 		require.NoError(t, err)
 		require.True(t, json.Valid(body))
 		tr.ExternalID = other
-		require.Equal(t, one == other, e.id == newEvent(&Config{}, tr).id, "two movements, two ids")
+		require.Equal(t, one == other, e.id == newEvent(&Config{}, tr, false).id, "two movements, two ids")
 	})
 }
 
 func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
 	tr := transition()
 	tr.Rail, tr.ExternalID = "transfer", "INV.42/Ä <b>"
-	e := newEvent(&Config{}, tr)
+	e := newEvent(&Config{}, tr, false)
 	require.Equal(t, "transfer:INV%2E42%2F%C3%84%20%3Cb%3E:3", e.id)
 	body, err := e.body()
 	require.NoError(t, err)
@@ -152,14 +152,14 @@ func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *t
 		tr.From, tr.To = test.from, test.to
 		require.Equal(t, test.kind != "", announced(tr), "%s to %s", test.from, test.to)
 		if test.kind != "" {
-			require.Equal(t, test.kind, newEvent(&Config{}, tr).kind)
+			require.Equal(t, test.kind, newEvent(&Config{}, tr, false).kind)
 		}
 	}
 }
 
 func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
 	tr := transition()
-	require.NotContains(t, newEvent(&Config{}, tr).data, "backfilled")
+	require.NotContains(t, newEvent(&Config{}, tr, false).data, "backfilled")
 	tr.Cause = ledger.CauseBackfilled
-	require.Equal(t, true, newEvent(&Config{}, tr).data["backfilled"])
+	require.Equal(t, true, newEvent(&Config{}, tr, false).data["backfilled"])
 }

@@ -80,6 +80,10 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return pollEvery, err
 	}
+	testCounts, err := s.config.testCounts(ctx)
+	if err != nil {
+		return pollEvery, err
+	}
 	for i, t := range waiting {
 		if held, err := s.hold(ctx); err != nil || !held {
 			return pollEvery, err
@@ -91,7 +95,7 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 		if due := s.retryAt.Sub(s.config.Now()); due > 0 {
 			return min(due, pollEvery), nil
 		}
-		if done, err := s.send(ctx, t); err != nil {
+		if done, err := s.send(ctx, t, testCounts); err != nil {
 			return pollEvery, err
 		} else if !done {
 			return 0, nil
@@ -107,14 +111,14 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 
 // send announces a transition, unless that has been done or it is nobody's news,
 // and reports whether the sink is done with it. An error is the ledger's.
-func (s *sink) send(ctx context.Context, t ledger.Transition) (done bool, err error) {
+func (s *sink) send(ctx context.Context, t ledger.Transition, testCounts bool) (done bool, err error) {
 	if t.Seq <= s.sent || !announced(t) {
 		return true, s.advance(ctx, t.Seq)
 	}
 	if ctx.Err() != nil {
 		return false, nil
 	}
-	f := s.deliver(ctx, newEvent(s.config, t))
+	f := s.deliver(ctx, newEvent(s.config, t, testCounts))
 	switch {
 	case f.code == "":
 		s.sent = t.Seq

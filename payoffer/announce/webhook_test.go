@@ -74,7 +74,7 @@ func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
 	})}
 	hook, err := newWebhook(Sink{URL: "https://a.example/hook"}, client, time.Now)
 	require.NoError(t, err)
-	require.Equal(t, failure{}, hook.deliver(t.Context(), newEvent(&Config{}, transition())))
+	require.Equal(t, failure{}, hook.deliver(t.Context(), newEvent(&Config{}, transition(), false)))
 	require.LessOrEqual(t, body.read, 16<<10)
 }
 

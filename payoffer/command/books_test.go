@@ -96,21 +96,21 @@ func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 }
 
 func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
-	const report = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsdDecimal":"42.50","externalUsdDecimal":"40.00","rails":[
+	const report = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsdDecimal":"42.50","payments":3,"externalUsdDecimal":"42.00","rails":[
 		{"rail":"usdc","state":"blind","testnet":true,"settling":{"count":1,"amountAtomic":"42000000","amountUsdDecimal":"42.00"},"lagSeconds":7,"lastError":"unreachable\u001b"},
 		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
 		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
 	api := newAdminAPI(t)
-	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00","clockOffsetSeconds":-3600}}]}` + "\n"}
+	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
 	out, err := api.run(receivedCommand())
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
-	require.Equal(t, `one: 42.50 USD received, 40.00 of it from others; the goal of 42.00 is reached; partial
+	require.Equal(t, `one: at least 42.50 USD received in 3 payments, 42.00 of it from others; the goal of 42.00 is reached; partial
 RAIL         STATE     CONFIRMED  SEEN     CLAIMED  SETTLING   REFUNDED  REVERSED  LAG  ERROR
 usdc (test)  blind     unknown    unknown  unknown  42.00 (1)  unknown   unknown   7s   unreachable
 btc          observed  ? (2)      -        unknown  unknown    1.00      unknown   -    -
 
-two:  USD received,  of it from others; the goal of 42.00 is not reached yet; `+`
+two:  USD received in 0 payments,  of it from others; the goal of 42.00 is not reached yet; `+`
 the clock of this machine is 3600 s behind that of others: payments cannot be judged by their time; set it, and keep it right by NTP
 RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
 `, out)

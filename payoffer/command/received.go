@@ -90,8 +90,10 @@ func printOffers(out io.Writer, answer printedOffers) error {
 type printedReport struct {
 	Status   string `json:"status"`
 	Goal     string `json:"goalUsdDecimal"`
-	Met      bool   `json:"goalMet"`
+	Met      *bool  `json:"goalMet"`
+	Missing  string `json:"remainingUsdDecimal"`
 	Received string `json:"receivedUsdDecimal"`
+	Payments int64  `json:"payments"`
 	External string `json:"externalUsdDecimal"`
 	Clock    int64  `json:"clockOffsetSeconds"`
 	Rails    []struct {
@@ -111,9 +113,10 @@ type printedReport struct {
 
 // printedSum is a sum of a rail; nil while it is unknown.
 type printedSum struct {
-	Count  int64   `json:"count"`
-	Atomic string  `json:"amountAtomic"`
-	USD    *string `json:"amountUsdDecimal"`
+	Count   int64   `json:"count"`
+	Atomic  string  `json:"amountAtomic"`
+	USD     *string `json:"amountUsdDecimal"`
+	Unknown int64   `json:"unknownUsd"`
 }
 
 // String is the value in US dollars with the number of receipts.
@@ -121,10 +124,12 @@ func (t *printedSum) String() string {
 	switch {
 	case t == nil:
 		return "unknown"
-	case t.Atomic == "0":
+	case t.Atomic == "0" && t.Count == 0:
 		return "-"
 	case t.USD == nil:
 		return fmt.Sprintf("? (%d)", t.Count)
+	case t.Unknown > 0:
+		return fmt.Sprintf("%s+? (%d)", printable(*t.USD), t.Count)
 	case t.Count == 0: // refunds of a part are not counted
 		return printable(*t.USD)
 	default:
@@ -132,13 +137,36 @@ func (t *printedSum) String() string {
 	}
 }
 
-func (r printedReport) print(out io.Writer, id string) error {
-	goal := "not reached yet"
-	if r.Met {
-		goal = "reached"
+// payments is their number for people.
+func payments(n int64) string {
+	if n == 1 {
+		return "1 payment"
 	}
-	fmt.Fprintf(out, "%s: %s USD received, %s of it from others; the goal of %s is %s; %s\n",
-		printable(id), printable(r.Received), printable(r.External), printable(r.Goal), goal, printable(r.Status))
+	return fmt.Sprintf("%d payments", n)
+}
+
+// goal is what is to be said of the goal; nothing beyond it, where an offer sells
+// again and again.
+func (r printedReport) goal() string {
+	switch {
+	case r.Met == nil:
+		return fmt.Sprintf("; at most %s are missing to the goal of %s", printable(r.Missing), printable(r.Goal))
+	case !*r.Met:
+		return fmt.Sprintf("; the goal of %s is not reached yet", printable(r.Goal))
+	case r.External == r.Goal:
+		return fmt.Sprintf("; the goal of %s is reached", printable(r.Goal))
+	default:
+		return ""
+	}
+}
+
+func (r printedReport) print(out io.Writer, id string) error {
+	least := ""
+	if r.Status == "partial" {
+		least = "at least "
+	}
+	fmt.Fprintf(out, "%s: %s%s USD received in %s, %s of it from others%s; %s\n",
+		printable(id), least, printable(r.Received), payments(r.Payments), printable(r.External), r.goal(), printable(r.Status))
 	printClock(out, r.Clock)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tREVERSED\tLAG\tERROR")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -167,7 +168,7 @@ type Received struct {
 }
 
 // sum is one sum of the ledger. Amount is in atomic units of the rail's
-// asset, USD in dollars over the receipts whose value is known.
+// asset, or of Currency, USD in dollars over the receipts whose value is known.
 type sum struct {
 	Rail        string    `json:"rail"`
 	Account     string    `json:"account"`
@@ -200,7 +201,8 @@ func (d *Desk) Received(ctx context.Context) (Received, error) {
 		return Received{}, noLedger(err)
 	}
 	return Received{
-		ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report, Totals: sums(totals, d.Offer.Test()), Candidates: candidates,
+		ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report,
+		Totals: sums(totals, book.TestCounts(totals, d.Offer.Test())), Candidates: candidates,
 	}, nil
 }
 

@@ -92,18 +92,18 @@ func sponsorOperation(o *offer.Offer) operation {
 
 // receivedOperation is the report and the feed, which differ by parameters.
 func receivedOperation() operation {
-	from := func(minimum int) object {
-		return object{{"type", "integer"}, {"format", "int64"}, {"minimum", minimum}}
-	}
 	op := get(tagReceipts, "getReceived", offer.PathReceived,
 		"Received payments and the evidence for them, or every change of them in order",
 		answers(ok("The report, or the feed.", media(typeJSON, object{{"oneOf", []any{ref("Received"), ref("Feed")}}}), page), later))
-	op.Description = "Without `after`: the report. Receipts come newest first, and a rail that cannot be observed reads null, never 0. " +
-		"With `after`: the feed. Changes come in the order in which they were recorded; a reader that keeps `last` together with what it did, " +
-		"and asks for `next` again and again, misses none and sees none twice."
+	op.Description = "Without `after`: the report. Receipts come newest first, and what is not known of a rail reads null, never 0. " +
+		"With `after`: the feed. Changes come in the order in which they were recorded; a reader that keeps `cursor` together with what it did, " +
+		"and asks for `next` again and again, misses none and sees none twice. 410 tells it that an older copy of the ledger was put back, or that " +
+		"the cursor is another ledger's: read all again from 0 on."
 	op.Parameters = []object{
-		parameter("query", "before", "Receipts older than the one with this number. Not together with after.", from(1)),
-		parameter("query", "after", "Changes recorded after the one with this seq; 0 begins at the start.", from(0)),
+		parameter("query", "before", "Receipts older than the one with this number. Not together with after.",
+			object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}),
+		parameter("query", "after", "Changes recorded after the one with this cursor; 0 begins at the start. The seq alone is taken too.",
+			object{{"type", "string"}, {"pattern", `^[0-9]+(\.[0-9a-f]{16})?$`}}),
 		parameter("query", "limit", "How many to list: 20 receipts or 100 changes if left out.",
 			object{{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}),
 	}

@@ -52,11 +52,11 @@ func makeFacets() map[string]jsonschema.Schema {
 	}
 	each("url uri uriList qr invoice resource resources receiptUrl next href anchor homepage repository documentationUrl subject aliases "+
 		"alsoKnownAs serviceEndpoint wellKnown", jsonschema.Schema{Format: "uri"})
-	each("at observedAt occurredAt", jsonschema.Schema{Format: "date-time"})
-	each("count lagSeconds", jsonschema.Schema{Minimum: jsonschema.Ptr(0.0)})
+	each("at observedAt occurredAt recordedAt", jsonschema.Schema{Format: "date-time"})
+	each("count payments externalPayments unknownUsd lagSeconds", jsonschema.Schema{Minimum: jsonschema.Ptr(0.0)})
 	each("amountAtomic refundedAtomic maxAmountRequired PaymentRequirements.amount",
 		jsonschema.Schema{Description: "An integer in the asset's smallest units."})
-	each("amountUsdDecimal goalUsdDecimal receivedUsdDecimal externalUsdDecimal remainingUsdDecimal testnetUsdDecimal Transfer.amount",
+	each("amountUsdDecimal goalUsdDecimal receivedUsdDecimal externalUsdDecimal remainingUsdDecimal testnetUsdDecimal refundedUsdDecimal Transfer.amount",
 		jsonschema.Schema{Pattern: `^-?[0-9]+\.[0-9]{2}$`, Description: "US dollars with two decimals."})
 	return all
 }

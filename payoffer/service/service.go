@@ -60,7 +60,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		return nil, err
 	}
 	svc.announcer, err = announce.New(announce.Config{
-		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestnetCounts: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
+		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
 		Emit:   func(name string, data map[string]any) error { return hosts.Current().Emit(name, data) },
 		Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
 	})

@@ -53,6 +53,7 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 	add("Received", report{})
 	add("RailReport", railSummary{})
 	add("Sum", tally{})
+	add("CurrencySum", currencyTally{})
 	add("Receipt", receipt{})
 	add("Feed", feed{})
 	add("Transition", transition{})
@@ -81,7 +82,7 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 
 // words are the only values of members, by their path.
 func words(problems []problemKind) map[string][]any {
-	statuses := []any{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped, ledger.StatusRefunded, ledger.StatusReversed}
+	statuses := []any{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped, ledger.StatusRefunded, ledger.StatusReversed, ledger.StatusMoved}
 	evidence := []any{ledger.LevelAsserted, ledger.LevelSigned, ledger.LevelProvider, ledger.LevelChain, ledger.LevelManual}
 	all := map[string][]any{
 		"Received.status":   {statusObserved, statusPartial},
@@ -93,6 +94,7 @@ func words(problems []problemKind) map[string][]any {
 		},
 		"Receipt.status":             statuses,
 		"Receipt.evidence":           evidence,
+		"Receipt.valueBasis":         {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
 		"Transition.from":            statuses,
 		"Transition.to":              statuses,
 		"Transition.evidence":        evidence,

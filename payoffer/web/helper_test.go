@@ -124,10 +124,10 @@ func (w *world) Receipts(_ context.Context, _ string, before int64, limit int) (
 	return page, w.err
 }
 
-func (w *world) Transitions(_ context.Context, _ string, after int64, limit int) ([]ledger.Transition, error) {
+func (w *world) Feed(_ context.Context, _ string, after ledger.Bookmark, limit int) ([]ledger.Transition, error) {
 	var page []ledger.Transition
 	for _, t := range w.changes {
-		if t.Seq > after && len(page) < limit {
+		if t.Seq > after.Seq && len(page) < limit {
 			page = append(page, t)
 		}
 	}

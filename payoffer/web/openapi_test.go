@@ -41,7 +41,7 @@ func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
 
 	require.Equal(t, "number", report.Properties["goalUsd"].Type, "an amount is a number, not the cents of the Go type")
 	require.Equal(t, "date-time", receipt.Properties["occurredAt"].Format)
-	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed"}, receipt.Properties["status"].Enum)
+	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed", "moved"}, receipt.Properties["status"].Enum)
 	require.Contains(t, rail.Properties["state"].Enum, "manual")
 	require.Equal(t, "USD", all["Invoice"].Properties["currency"].Const)
 	require.Equal(t, "uri", all["Method"].Properties["url"].Format)
@@ -57,6 +57,11 @@ func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
 	require.Equal(t, []schema{{Ref: "#/components/schemas/Sum"}, {Type: "null"}}, rail.Properties["seen"].OneOf)
 	require.NotEmpty(t, rail.Properties["seen"].Description)
 	require.Equal(t, "array", report.Properties["receipts"].Type)
+
+	require.ElementsMatch(t, []any{"boolean", "null"}, report.Properties["goalMet"].Type)
+	require.ElementsMatch(t, []any{"number", "null"}, rail.Properties["receivedUsd"].Type)
+	require.Equal(t, &schema{Ref: "#/components/schemas/CurrencySum"}, all["Sum"].Properties["currencies"].Items)
+	require.Equal(t, []any{"face", "quote", "rate", "stated"}, receipt.Properties["valueBasis"].Enum)
 
 	require.NotContains(t, receipt.Required, "via")
 	require.Contains(t, receipt.Required, "amountUsd")

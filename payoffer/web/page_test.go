@@ -107,14 +107,71 @@ func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	w.health[1].Blind = true
 	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00)}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "32.00 USD remain")
+	require.Contains(t, page, "At least 10.00 USD <small>of 42.00 USD</small>")
+	require.Contains(t, page, "At most 32.00 USD remain")
 	require.Contains(t, page, "This report is partial")
 	require.Regexp(t, `<th scope="row" class="name">usdc</th><td>unknown</td><td>not watched, money may have arrived`, page)
 	require.Regexp(t, `<th scope="row" class="name">btc</th><td>0</td><td>watched, 0 seconds ago</td>`, page)
 	require.Regexp(t, `<th scope="row" class="name">transfer</th><td>0</td><td>by hand, as the operator enters it</td>`, page)
 
-	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00)}
-	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "The goal is reached")
+	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00), confirmed("usdc", ledger.LevelChain, 0)}
+	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, "The goal is reached")
+	require.Regexp(t, `<th scope="row" class="name">usdc</th><td>at least 1 <span class="quiet">\(0.00 USD\)</span></td>`, page)
+
+	w.totals, w.health[1].Blind = nil, false
+	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, "42.00 USD remain")
+	require.NotContains(t, strings.ToLower(page), "at most")
+	require.NotContains(t, strings.ToLower(page), "at least")
+}
+
+// An offer that sells again and again has no goal to speak of.
+func TestTheReceivedPageCountsWhatIsSoldAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	w.totals = []ledger.Total{with(confirmed("card", ledger.LevelSigned, 210_00), func(t *ledger.Total) { t.Count = 5 })}
+	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, "210.00 USD <small>in 5 payments</small>")
+	for _, word := range []string{"goal", "remain", "progress max", "of 42.00"} {
+		require.NotContains(t, strings.SplitN(page, "<h1>", 2)[1], word)
+	}
+	w.totals[0].Count = 1
+	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "210.00 USD <small>in 1 payment</small>")
+}
+
+func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
+	w := newWorld(t)
+	w.totals = []ledger.Total{
+		confirmed("card", ledger.LevelSigned, 42_00),
+		with(confirmed("card", ledger.LevelSigned, 0), func(t *ledger.Total) { t.Currency, t.Amount, t.UnknownUSD = "JPY", 6_500, 1 }),
+	}
+	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, `at least 2 <span class="quiet">(42.00 USD, 1 of unknown value)</span>`)
+	require.Contains(t, page, `in JPY: 1 (6500 of its smallest unit, value unknown)`)
+}
+
+// Receipts stand in the order in which they were recorded, whose moment leads
+// each; the money may have moved in another order.
+func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testing.T) {
+	w := newWorld(t)
+	w.receipts = []ledger.Receipt{{
+		ID: 2, ExternalID: "INV-1", Rail: "transfer", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, USDCents: cents(42_00), RefundedCents: 10_00,
+		Refunded: 10_00, ValueBasis: ledger.BasisStated, OccurredAt: at.Unix() - 7*86_400, ObservedAt: at.Unix(),
+	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
+	s := w.server(t)
+	page := read(t, send(t, s, "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, `<time datetime="2026-11-21T13:14:15Z">2026-11-21 13:14</time>`)
+	require.Contains(t, page, `Money moved <time datetime="2026-11-14T13:14:15Z">2026-11-14</time>, transfer, entered by the operator, value as the operator states it: INV-1`)
+	require.Contains(t, page, "confirmed, 10.00 refunded")
+	require.Contains(t, page, "moved within the account; nobody paid it")
+
+	rows := readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"].([]any)
+	first, second := rows[0].(map[string]any), rows[1].(map[string]any)
+	require.Equal(t, []any{"2026-11-21T13:14:15Z", "2026-11-14T13:14:15Z", "stated", 10.0, "10.00", true},
+		[]any{first["recordedAt"], first["occurredAt"], first["valueBasis"], first["refundedUsd"], first["refundedUsdDecimal"], first["counted"]})
+	require.Equal(t, false, second["counted"])
+	require.Nil(t, second["refundedUsd"])
+	require.NotContains(t, second, "valueBasis")
 }
 
 func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
@@ -141,13 +198,15 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 
 func TestReceiptsAreReadInPlainWords(t *testing.T) {
 	for want, r := range map[string]receipt{
-		"confirmed":                     {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
-		"confirmed; the operator's own": {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
-		"confirmed, refunded in part":   {Status: "confirmed", Evidence: "signed", RefundedAtomic: "1"},
-		"seen, not sure yet":            {Status: "confirmed", Evidence: "asserted", RefundedAtomic: "0"},
-		"never became money":            {Status: "dropped", Evidence: "chain"},
-		"refunded":                      {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
-		"taken back":                    {Status: "reversed", Evidence: "manual"},
+		"confirmed":                                {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
+		"confirmed; the operator's own":            {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
+		"confirmed, refunded in part":              {Status: "confirmed", Evidence: "signed", RefundedAtomic: "1"},
+		"seen, not sure yet":                       {Status: "confirmed", Evidence: "asserted", RefundedAtomic: "0"},
+		"never became money":                       {Status: "dropped", Evidence: "chain"},
+		"refunded":                                 {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
+		"taken back":                               {Status: "reversed", Evidence: "manual"},
+		"confirmed, 1.00 refunded":                 {Status: "confirmed", Evidence: "signed", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
+		"moved within the account; nobody paid it": {Status: "moved", Evidence: "chain", Own: true},
 	} {
 		require.Equal(t, want, r.Words())
 	}

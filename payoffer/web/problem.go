@@ -42,6 +42,7 @@ var (
 	problemResource     = problemKind{http.StatusBadRequest, "bad-resource", "The resource parameter cannot be read"}
 	problemUnknown      = problemKind{http.StatusNotFound, "unknown-resource", "The resource is not known here"}
 	problemPage         = problemKind{http.StatusBadRequest, "bad-page", "The page parameters cannot be read"}
+	problemCursor       = problemKind{http.StatusGone, "unknown-cursor", "The feed does not have this place"}
 	problemLedger       = problemKind{http.StatusServiceUnavailable, "ledger-unavailable", "The receipts cannot be read now"}
 	problemMalformed    = problemKind{http.StatusBadRequest, "malformed-payment", "The payment cannot be read"}
 	problemOpen         = problemKind{http.StatusServiceUnavailable, "open-settlement", "The outcome of the payment is not known yet"}
@@ -58,7 +59,7 @@ var (
 var (
 	commonProblems = []problemKind{
 		problemMethod, problemTooLarge, problemBody, problemSlow, problemNotFound, problemNotStarted, problemNoRate, problemResource, problemUnknown,
-		problemPage, problemLedger, problemMalformed,
+		problemPage, problemCursor, problemLedger, problemMalformed,
 	}
 	paymentProblems = []problemKind{problemOpen, problemSettlement, problemConflict, problemTooManyTries}
 	hookProblems    = []problemKind{problemUnverified, problemDelivery, problemNotRecorded}

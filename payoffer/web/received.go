@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -20,9 +22,9 @@ type Receipts interface {
 	// Receipts are up to limit receipts with an ID below before, newest
 	// first; 0 begins with the newest.
 	Receipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Receipt, error)
-	// Transitions are up to limit changes of receipts with a Seq above after,
-	// in the order of commits.
-	Transitions(ctx context.Context, offerID string, after int64, limit int) ([]ledger.Transition, error)
+	// Feed is up to limit changes of receipts after a place in the history, in
+	// the order of commits; ledger.ErrBookmark where there is no such place.
+	Feed(ctx context.Context, offerID string, after ledger.Bookmark, limit int) ([]ledger.Transition, error)
 }
 
 const (
@@ -37,18 +39,19 @@ const (
 // report is the body of GET /v1/received.
 type report struct {
 	summary
-	Receipts []receipt `json:"receipts"`
+	Receipts []receipt `json:"receipts" jsonschema:"The newest first, in the order in which they were recorded."`
 	Next     *string   `json:"next" jsonschema:"The page with older receipts; null on the last."`
 }
 
 // receipt is one money movement, without anything about the payer.
 type receipt struct {
 	ID             string `json:"id" jsonschema:"Names the movement of money by its evidence."`
-	Number         int64  `json:"number" jsonschema:"Counts the receipts, for the parameter before."`
+	Number         int64  `json:"number" jsonschema:"Counts the receipts in the order in which they were recorded, for the parameter before."`
 	Rail           string `json:"rail"`
 	Via            string `json:"via,omitempty" jsonschema:"How the money was sent, where it is known."`
-	Status         string `json:"status" jsonschema:"What the movement amounts to."`
+	Status         string `json:"status" jsonschema:"What the movement amounts to. moved: within the account, and nobody paid it."`
 	Evidence       string `json:"evidence" jsonschema:"What proves the movement."`
+	Counted        bool   `json:"counted" jsonschema:"Whether it is received, less what was refunded of it."`
 	Final          bool   `json:"final" jsonschema:"Whether nothing can change the receipt any more."`
 	Own            bool   `json:"own" jsonschema:"Whether the operator paid."`
 	Testnet        bool   `json:"testnet"`
@@ -56,8 +59,12 @@ type receipt struct {
 	AmountAtomic   string `json:"amountAtomic"`
 	RefundedAtomic string `json:"refundedAtomic"`
 	dollars
-	Transaction string `json:"transaction,omitempty" jsonschema:"Where the movement is recorded."`
-	OccurredAt  string `json:"occurredAt"`
+	RefundedUSD        *offer.USD `json:"refundedUsd" jsonschema:"US dollars. The part of amountUsd that went back."`
+	RefundedUSDDecimal *string    `json:"refundedUsdDecimal"`
+	ValueBasis         string     `json:"valueBasis,omitempty" jsonschema:"How the value in US dollars was fixed. face: it is dollars. quote: the amount was asked for these dollars. rate: the market's price of that time. stated: the operator says so."`
+	Transaction        string     `json:"transaction,omitempty" jsonschema:"Where the movement is recorded."`
+	OccurredAt         string     `json:"occurredAt" jsonschema:"When the money moved."`
+	RecordedAt         string     `json:"recordedAt" jsonschema:"When it was recorded here first."`
 }
 
 // received is GET /v1/received: the report, the page of it for people, or the
@@ -66,7 +73,7 @@ func (s *Server) received(r *http.Request) *response {
 	at, ok := parsePlace(r.URL.RawQuery)
 	if !ok {
 		return s.problem(problemPage,
-			"before must be the number of a receipt, or after a seq or 0, and limit 1 to 100; leave all out for the newest receipts.", varyAccept)
+			"before must be the number of a receipt, or after a cursor or 0, and limit 1 to 100; leave all out for the newest receipts.", varyAccept)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
@@ -75,7 +82,12 @@ func (s *Server) received(r *http.Request) *response {
 		read = s.readFeed
 	}
 	found, err := read(ctx, at, r.Header["Accept"])
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrBookmark):
+		return s.problem(problemCursor,
+			"An older copy of the ledger was put back since you got the cursor, or it is another ledger's. Read all again from "+
+				s.pageURL("after", "0", at.limit)+" on, and let that replace what you have: a payment is the same where its rail and receipt are, whatever its number.", varyAccept)
+	case err != nil:
 		s.Logger.Warn("cannot read the receipts", "error", err)
 		return s.problem(problemLedger,
 			"Nothing is lost. Ask again after the time in Retry-After.", retryAfter(ledgerRetry), varyAccept)
@@ -85,11 +97,12 @@ func (s *Server) received(r *http.Request) *response {
 
 // place is the part of the receipts that a request asks for.
 type place struct {
-	// feed asks for changes with a Seq above after, else for receipts with a
-	// number below before, 0 for the newest.
-	feed          bool
-	before, after int64
-	limit         int
+	// feed asks for changes after a place in the history, else for receipts with
+	// a number below before, 0 for the newest.
+	feed   bool
+	after  ledger.Bookmark
+	before int64
+	limit  int
 }
 
 // parsePlace reads the query parameters before or after, and limit.
@@ -103,14 +116,22 @@ func parsePlace(rawQuery string) (at place, ok bool) {
 		at.limit = maxReceipts
 	}
 	for name, values := range query {
-		var n int64
-		n, err = strconv.ParseInt(values[0], 10, 64)
-		switch {
-		case name != "before" && name != "after" && name != "limit":
-		case err != nil || len(values) > 1:
+		if name != "before" && name != "after" && name != "limit" {
+			continue
+		}
+		if len(values) > 1 {
 			return place{}, false
-		case name == "after" && n >= 0:
-			at.after = n
+		}
+		if name == "after" {
+			if at.after, ok = ledger.ParseBookmark(values[0]); !ok {
+				return place{}, false
+			}
+			continue
+		}
+		n, err := strconv.ParseInt(values[0], 10, 64)
+		switch {
+		case err != nil:
+			return place{}, false
 		case name == "before" && n >= 1 && !at.feed:
 			at.before = n
 		case name == "limit" && n >= 1 && n <= maxReceipts:
@@ -135,11 +156,11 @@ func (s *Server) readReport(ctx context.Context, at place, accept []string) (*re
 	rep := report{summary: s.summarize(totals), Receipts: []receipt{}}
 	if len(rows) > at.limit {
 		rows = rows[:at.limit]
-		next := s.pageURL("before", rows[at.limit-1].ID, at.limit)
+		next := s.pageURL("before", strconv.FormatInt(rows[at.limit-1].ID, 10), at.limit)
 		rep.Next = &next
 	}
 	for _, row := range rows {
-		rep.Receipts = append(rep.Receipts, newReceipt(row))
+		rep.Receipts = append(rep.Receipts, newReceipt(row, rep.TestnetMoneyCounts))
 	}
 	if prefer(accept, [][]string{asksJSON, asksHTML}) == 1 {
 		return s.page(cacheNever, s.receivedPage(rep, at), varyAccept), nil
@@ -163,77 +184,25 @@ func (s *Server) summarize(totals []ledger.Total) summary {
 	return now
 }
 
-// pageURL is the address of the receipts before or the changes after a number.
-func (s *Server) pageURL(name string, number int64, limit int) string {
-	query := url.Values{name: {strconv.FormatInt(number, 10)}, "limit": {strconv.Itoa(limit)}}
+// pageURL is the address of the receipts before a number or the changes after a
+// cursor.
+func (s *Server) pageURL(name, from string, limit int) string {
+	query := url.Values{name: {from}, "limit": {strconv.Itoa(limit)}}
 	return s.Offer.URL(offer.PathReceived) + "?" + query.Encode()
 }
 
-func newReceipt(r ledger.Receipt) receipt {
-	return receipt{
+func newReceipt(r ledger.Receipt, testCounts bool) receipt {
+	out := receipt{
 		ID: r.ExternalID, Number: r.ID, Rail: r.Rail, Via: r.Via, Status: string(r.Status), Evidence: string(r.EvidenceLevel),
-		Final: r.Final, Own: r.Own, Testnet: r.Testnet, Asset: r.Asset, Transaction: r.Transaction,
+		Counted: book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}.Counts(testCounts), Final: r.Final, Own: r.Own, Testnet: r.Testnet, Asset: r.Asset, Transaction: r.Transaction,
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10),
-		dollars: newDollars(r.USDCents), OccurredAt: timestamp(r.OccurredAt),
+		dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
+		OccurredAt: timestamp(r.OccurredAt), RecordedAt: timestamp(r.ObservedAt),
 	}
-}
-
-// feed is the body of GET /v1/received?after=<seq>: what changed since then, in
-// the order of commits. A reader that keeps Last together with what it did
-// misses no change and sees none twice.
-type feed struct {
-	Offer       string       `json:"offer"`
-	Transitions []transition `json:"transitions"`
-	Last        int64        `json:"last" jsonschema:"The seq of the last change; the one asked after where there is none."`
-	Next        string       `json:"next" jsonschema:"What to ask for next time, whether or not there is more now."`
-}
-
-// transition is one change of a receipt, without anything about the payer and
-// without what an operator noted.
-type transition struct {
-	Seq     int64   `json:"seq" jsonschema:"Grows in the order in which changes are recorded; not every number is used."`
-	ID      string  `json:"id" jsonschema:"Names the change for good, as its announcements do: rail, receipt (percent-encoded) and version."`
-	Rail    string  `json:"rail"`
-	Receipt string  `json:"receipt" jsonschema:"The receipt's id."`
-	Version int64   `json:"version" jsonschema:"Counts the changes of the receipt."`
-	From    *string `json:"from" jsonschema:"The status before; null for the first change of a receipt."`
-	To      string  `json:"to" jsonschema:"The status after."`
-	// The amounts, and what they were worth, are those after the change; all
-	// below is what is known of the receipt now.
-	AmountAtomic   string `json:"amountAtomic"`
-	RefundedAtomic string `json:"refundedAtomic"`
-	dollars
-	Asset      string `json:"asset"`
-	Via        string `json:"via,omitempty" jsonschema:"How the money was sent, where it is known."`
-	Evidence   string `json:"evidence" jsonschema:"What proves the movement now."`
-	Own        bool   `json:"own" jsonschema:"Whether the operator paid."`
-	Testnet    bool   `json:"testnet"`
-	OccurredAt string `json:"occurredAt"`
-	Cause      string `json:"cause" jsonschema:"A short word for what the change was noticed by."`
-	At         string `json:"at"`
-}
-
-// readFeed is the feed, which is for programs alone.
-func (s *Server) readFeed(ctx context.Context, at place, _ []string) (*response, error) {
-	rows, err := s.Receipts.Transitions(ctx, s.Offer.ID, at.after, at.limit)
-	if err != nil {
-		return nil, err
+	if r.USDCents != nil {
+		out.RefundedUSD, out.RefundedUSDDecimal = inDollars(&r.RefundedCents)
 	}
-	out := feed{Offer: s.Offer.ID, Transitions: make([]transition, 0, len(rows)), Last: at.after}
-	for _, row := range rows {
-		out.Transitions, out.Last = append(out.Transitions, newTransition(row)), row.Seq
-	}
-	out.Next = s.pageURL("after", out.Last, at.limit)
-	return s.json(http.StatusOK, cacheNever, out, varyAccept), nil
-}
-
-func newTransition(t ledger.Transition) transition {
-	return transition{
-		Seq: t.Seq, ID: t.EventID(), Rail: t.Rail, Receipt: t.ExternalID, Version: t.Version, From: known(string(t.From)), To: string(t.To),
-		AmountAtomic: strconv.FormatInt(t.Amount, 10), RefundedAtomic: strconv.FormatInt(t.Refunded, 10),
-		dollars: newDollars(t.USDCents), Asset: t.Asset, Via: t.Via, Evidence: string(t.EvidenceLevel), Own: t.Own, Testnet: t.Testnet,
-		OccurredAt: timestamp(t.OccurredAt), Cause: t.Cause, At: timestamp(t.At),
-	}
+	return out
 }
 
 // dollars are an amount in US dollars as a number and with two decimals, both
@@ -244,12 +213,18 @@ type dollars struct {
 }
 
 func newDollars(cents *int64) dollars {
+	usd, decimal := inDollars(cents)
+	return dollars{usd, decimal}
+}
+
+// inDollars are cents as a number of dollars and with two decimals; nil for nil.
+func inDollars(cents *int64) (*offer.USD, *string) {
 	if cents == nil {
-		return dollars{}
+		return nil, nil
 	}
 	usd := offer.USD(*cents)
 	decimal := usd.Decimal()
-	return dollars{&usd, &decimal}
+	return &usd, &decimal
 }
 
 // timestamp writes Unix seconds as RFC 3339 does, in UTC.

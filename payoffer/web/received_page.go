@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
@@ -35,7 +34,7 @@ func (r railSummary) Apart() []part {
 		{"seen, not sure yet", r.Seen}, {"of that, by unsigned messages alone", r.Asserted}, {"claimed by a facilitator", r.Claimed},
 		{"outcome not known yet", r.Settling}, {"refunded", r.Refunded}, {"taken back", r.Reversed},
 	} {
-		if p.Money != nil && (p.Money.Count > 0 || p.Money.AmountAtomic != "0") {
+		if p.Money != nil && !p.Money.empty() {
 			parts = append(parts, p)
 		}
 	}
@@ -88,10 +87,43 @@ func ago(seconds int64) string {
 	return fmt.Sprintf("%d seconds ago", seconds)
 }
 
-// Day is when the money moved, for people.
-func (r receipt) Day() string {
-	day, _, _ := strings.Cut(r.OccurredAt, "T")
-	return day
+// Beyond says that more was paid than the goal: an offer that sells again and
+// again is told of by count and sum.
+func (s summary) Beyond() bool { return s.ExternalUSD > s.GoalUSD }
+
+// Met says that the goal is reached, by what is known.
+func (s summary) Met() bool { return s.GoalMet != nil && *s.GoalMet }
+
+// AtLeast says that the sums are the least that arrived.
+func (s summary) AtLeast() bool { return s.Status == statusPartial }
+
+// Value is what the money is worth, for people.
+func (m money) Value() string {
+	switch {
+	case m.AmountUSDDecimal == nil:
+		return "value unknown"
+	case m.UnknownUSD > 0:
+		return fmt.Sprintf("%s USD, %d of unknown value", *m.AmountUSDDecimal, m.UnknownUSD)
+	default:
+		return *m.AmountUSDDecimal + " USD"
+	}
+}
+
+// minute is a timestamp for people, day the part of it that says the day.
+func minute(stamp string) string { return stamp[:10] + " " + stamp[11:16] }
+func day(stamp string) string    { return stamp[:10] }
+
+// Recorded and Occurred are when the movement was recorded and when the money
+// moved, for people.
+func (r receipt) Recorded() string { return minute(r.RecordedAt) }
+func (r receipt) Occurred() string { return day(r.OccurredAt) }
+
+// Basis says in plain words how the value in dollars was fixed, where they are
+// not what was paid.
+func (r receipt) Basis() string {
+	return map[ledger.ValueBasis]string{
+		ledger.BasisQuote: "value as quoted", ledger.BasisRate: "value by the rate of that time", ledger.BasisStated: "value as the operator states it",
+	}[ledger.ValueBasis(r.ValueBasis)]
 }
 
 // Words are the receipt's status in plain words.
@@ -99,8 +131,12 @@ func (r receipt) Words() string {
 	at := book.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence)}
 	words := r.Status
 	switch {
+	case at.Held() && r.RefundedUSDDecimal != nil && r.RefundedAtomic != "0":
+		words = "confirmed, " + *r.RefundedUSDDecimal + " refunded"
 	case at.Held() && r.RefundedAtomic != "0":
 		words = "confirmed, refunded in part"
+	case at.Status == ledger.StatusMoved:
+		return "moved within the account; nobody paid it"
 	case at.Status == ledger.StatusDropped:
 		words = "never became money"
 	case at.Status == ledger.StatusReversed:

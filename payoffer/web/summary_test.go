@@ -46,7 +46,7 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 		"test money beside real":    {totals: []ledger.Total{with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })}, testnet: 42_00},
 		"a refund in part":          {totals: []ledger.Total{with(confirmed("card", ledger.LevelSigned, 42_00), func(t *ledger.Total) { t.Refunded, t.RefundedCents = 1000, 10_00 })}, received: 32_00, external: 32_00},
 		"a value nobody knows":      {totals: []ledger.Total{with(confirmed("btc", ledger.LevelChain, 0), func(t *ledger.Total) { t.UnknownUSD = 1 })}, partial: true},
-		"a refund of unknown worth": {totals: []ledger.Total{with(confirmed("btc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Refunded = 5 })}, received: 42_00, external: 42_00, met: true, partial: true},
+		"a refund of unknown worth": {totals: []ledger.Total{confirmed("btc", ledger.LevelChain, 42_00), with(confirmed("btc", ledger.LevelChain, 0), func(t *ledger.Total) { t.UnknownUSD, t.Refunded = 1, 5 })}, received: 42_00, external: 42_00, met: true, partial: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -54,7 +54,7 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 			require.Equal(t, tc.received, s.ReceivedUSD)
 			require.Equal(t, tc.external, s.ExternalUSD)
 			require.Equal(t, tc.testnet, s.TestnetUSD)
-			require.Equal(t, tc.met, s.GoalMet)
+			require.Equal(t, &tc.met, s.GoalMet)
 			require.Equal(t, tc.partial, s.Status == statusPartial)
 			require.Equal(t, max(0, 42_00-tc.external), s.RemainingUSD)
 			require.Equal(t, tc.external.Decimal(), s.ExternalDecimal)
@@ -63,21 +63,28 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 	}
 }
 
-func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
-	w := newWorld(t)
-	card := w.offer.Card
+// testOffer is an offer with a card and a chain, which is a test network.
+func testOffer(t *testing.T) *offer.Offer {
+	t.Helper()
+	card, err := offer.NewCard(checkout, nil, 42_00)
+	require.NoError(t, err)
 	network, err := offer.LookupNetwork("base-sepolia")
 	require.NoError(t, err)
 	usdc, err := offer.NewUSDC("usdc", network, payTo, 42_00)
 	require.NoError(t, err)
 	o, err := offer.New(terms(), card, usdc)
 	require.NoError(t, err)
+	return o
+}
+
+func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
+	w, o := newWorld(t), testOffer(t)
+	o.Card.TestMode = true
 	money := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
 	byCard := with(confirmed("card", ledger.LevelSigned, 1_00), func(t *ledger.Total) { t.Testnet = true })
-	card.TestMode = true
 	s := summarize(o, []ledger.Total{money, byCard}, w.health, at)
 	require.True(t, s.TestnetMoneyCounts)
-	require.True(t, s.GoalMet)
+	require.True(t, *s.GoalMet)
 	require.Equal(t, offer.USD(42_00), s.ReceivedUSD)
 	require.Equal(t, offer.USD(1_00), s.TestnetUSD, "a processor's test mode never counts")
 	require.Len(t, s.Rails, 2)
@@ -231,4 +238,85 @@ func TestProgressStaysWithinItsBar(t *testing.T) {
 	for external, want := range map[offer.USD]int{0: 0, 21_00: 50, 42_00: 100, 99_00: 100, -5_00: 0} {
 		require.Equal(t, want, summary{GoalUSD: 42_00, ExternalUSD: external}.percent())
 	}
+}
+
+// An entry by hand, or what came before its source was lost, counts: the rail
+// shows it as the least that arrived.
+func TestABlindRailShowsWhatIsKnownOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.health[0].Blind = true
+	s := summarize(w.offer, []ledger.Total{
+		confirmed("card", ledger.LevelManual, 84_00), confirmed("transfer", ledger.LevelManual, 42_00), confirmed("pack", ledger.LevelManual, 1_00),
+		with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true }),
+	}, w.health[:5], at)
+	require.Equal(t, offer.USD(130_00), s.ReceivedUSD)
+	require.EqualValues(t, 4, s.Payments)
+	require.EqualValues(t, 3, s.ExternalPayments)
+	card, pack := s.Rails[0], s.Rails[5]
+	require.Equal(t, stateUnknown, card.State)
+	require.True(t, card.AtLeast)
+	require.Equal(t, "87.00", *card.Confirmed.AmountUSDDecimal)
+	require.Equal(t, "87.00", *card.ReceivedDecimal)
+	require.Equal(t, "84.00", *card.ExternalDecimal)
+	require.Nil(t, card.Seen)
+	require.Nil(t, card.Refunded)
+	require.Equal(t, "pack", pack.Rail)
+	require.Equal(t, "1.00", *pack.ReceivedDecimal)
+	require.True(t, *s.GoalMet, "what is known is enough")
+
+	s = summarize(w.offer, []ledger.Total{with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true })}, w.health, at)
+	require.Nil(t, s.Rails[0].ExternalUSD)
+	require.Nil(t, s.GoalMet, "nobody can know")
+	require.Equal(t, offer.USD(42_00), s.RemainingUSD)
+	w.health[0].Blind, w.health[0].Partial = false, true
+	require.False(t, *summarize(w.offer, nil, w.health, at).GoalMet)
+}
+
+// Cents and yen are never added up, and a payment of unknown value takes
+// nothing from what is known.
+func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	in := func(currency string, status ledger.Status, amount, cents, unknown int64) ledger.Total {
+		return with(confirmed("card", ledger.LevelSigned, cents), func(t *ledger.Total) {
+			t.Currency, t.Status, t.Amount, t.UnknownUSD = currency, status, amount, unknown
+		})
+	}
+	totals := []ledger.Total{
+		in("", ledger.StatusConfirmed, 42_00, 42_00, 0), in("JPY", ledger.StatusConfirmed, 6_500, 0, 1),
+		in("EUR", ledger.StatusConfirmed, 39_00, 45_00, 0), // as the operator states it
+		in("JPY", ledger.StatusSeen, 100, 0, 1),
+	}
+	s := summarize(w.offer, totals, w.health, at)
+	card := s.Rails[0]
+	require.Equal(t, offer.USD(87_00), s.ReceivedUSD)
+	require.Equal(t, statusPartial, s.Status)
+	require.True(t, card.AtLeast)
+	require.Equal(t, statusObserved, card.State)
+	held := card.Confirmed
+	require.EqualValues(t, 3, held.Count)
+	require.Equal(t, "4200", held.AmountAtomic)
+	require.Equal(t, "87.00", *held.AmountUSDDecimal)
+	require.EqualValues(t, 1, held.UnknownUSD)
+	require.Equal(t, []currencyTally{
+		{"EUR", money{1, "3900", newDollars(cents(45_00)), 0}}, {"JPY", money{1, "6500", dollars{}, 1}},
+	}, held.Currencies)
+	require.Equal(t, []currencyTally{{"JPY", money{1, "100", dollars{}, 1}}}, card.Seen.Currencies)
+	require.Nil(t, card.Seen.AmountUSD)
+
+	totals[1] = in("JPY", ledger.StatusConfirmed, 6_500, 43_00, 0)
+	s = summarize(w.offer, totals, w.health, at)
+	require.Equal(t, statusObserved, s.Status, "what is not sure yet may be of unknown value")
+	require.Equal(t, "130.00", *s.Rails[0].Confirmed.AmountUSDDecimal)
+}
+
+// Real money by card takes the test money of the chains out of the sum.
+func TestTestMoneyIsApartFromTheFirstRealMoneyOn(t *testing.T) {
+	w, o := newWorld(t), testOffer(t)
+	test := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
+	s := summarize(o, []ledger.Total{test, confirmed("card", ledger.LevelSigned, 1_00)}, w.health, at)
+	require.False(t, s.TestnetMoneyCounts)
+	require.Equal(t, offer.USD(1_00), s.ReceivedUSD)
+	require.Equal(t, offer.USD(42_00), s.TestnetUSD)
+	require.Equal(t, "0.00", *s.Rails[1].ReceivedDecimal)
+	require.Equal(t, "42.00", *s.Rails[1].Confirmed.AmountUSDDecimal)
 }

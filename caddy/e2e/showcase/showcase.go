@@ -146,7 +146,7 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 	return page, nil
 }
 
-// Transitions are none: no page shows them.
-func (receipts) Transitions(context.Context, string, int64, int) ([]ledger.Transition, error) {
+// Feed has none: no page shows it.
+func (receipts) Feed(context.Context, string, ledger.Bookmark, int) ([]ledger.Transition, error) {
 	return nil, nil
 }

@@ -2,6 +2,7 @@ package book
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -80,12 +81,23 @@ func (s Sums) Change(old, next Total) Sums {
 	return s
 }
 
-// Counted is what an offer received, in US cents, less what was refunded.
+// TestCounts reports whether the test money of chains counts, as Standing.Counts
+// asks. testOffer says that all chain rails of the offer are on test networks.
+// From the first real money on, by whatever rail, test money is apart: no sum
+// ever holds both.
+func TestCounts(totals []Total, testOffer bool) bool {
+	return testOffer && !slices.ContainsFunc(totals, func(t Total) bool { return t.Held() && !t.Testnet })
+}
+
+// Counted is what was received, in US cents, less what was refunded.
 type Counted struct {
 	// Received is the money that counts, and External the part of it that is
 	// not the operator's own. Test is money held on test networks that does not
 	// count.
 	Received, External, Test int64
+	// Payments and ExternalPayments are how many payments Received and External
+	// are of.
+	Payments, ExternalPayments int64
 	// Partial says that the value of some of it is not known.
 	Partial bool
 }
@@ -97,44 +109,53 @@ func Count(totals []Total, testCounts bool) (c Counted) {
 			continue
 		}
 		net := t.Net()
-		c.Partial = c.Partial || net.Partial
+		c.Partial = c.Partial || net.UnknownUSD > 0
 		if !t.Counts(testCounts) {
 			c.Test += net.USDCents
 			continue
 		}
-		c.Received += net.USDCents
+		c.Received, c.Payments = c.Received+net.USDCents, c.Payments+net.Count
 		if !t.Own {
-			c.External += net.USDCents
+			c.External, c.ExternalPayments = c.External+net.USDCents, c.ExternalPayments+net.Count
 		}
 	}
 	return c
 }
 
-// Money is a number of receipts, what they amount to in atomic units, and its
-// value in US cents.
+// Money is a number of payments, what they amount to in atomic units of one
+// currency, and their value in US cents.
 type Money struct {
 	Count, Amount, USDCents int64
-	// Partial says that the value of some of it is not known.
-	Partial bool
+	// UnknownUSD is how many payments USDCents leaves out, for nobody knows what
+	// they are worth.
+	UnknownUSD int64
 }
 
 // Plus adds other.
 func (m Money) Plus(other Money) Money {
-	return Money{m.Count + other.Count, m.Amount + other.Amount, m.USDCents + other.USDCents, m.Partial || other.Partial}
+	return Money{m.Count + other.Count, m.Amount + other.Amount, m.USDCents + other.USDCents, m.UnknownUSD + other.UnknownUSD}
 }
 
-// Net is what was paid and not refunded.
+// Net is what was paid and not refunded. A payment that was refunded in whole is
+// counted with what went back.
 func (t Total) Net() Money {
-	back := t.Returned()
-	return Money{t.Count, t.Amount - back.Amount, t.USDCents - back.USDCents, t.UnknownUSD > 0 || back.Partial}
+	net := Money{t.Count, t.Amount - t.Refunded, t.USDCents - t.RefundedCents, t.UnknownUSD}
+	if t.Status == StatusRefunded {
+		net.Count, net.UnknownUSD = 0, 0
+	}
+	return net
 }
 
-// Returned is what was refunded, in whole or in part. Only whole refunds are
-// counted, for the sums do not tell how many went back in part.
+// Returned is what was refunded, in whole or in part. The sums do not tell how
+// many payments went back in part: these are not counted, and UnknownUSD may be
+// too high where there are any.
 func (t Total) Returned() Money {
-	m := Money{Amount: t.Refunded, USDCents: t.RefundedCents, Partial: t.Refunded > 0 && t.RefundedCents == 0}
-	if t.Status == StatusRefunded {
-		m.Count = t.Count
+	back := Money{Amount: t.Refunded, USDCents: t.RefundedCents}
+	if t.Refunded > 0 {
+		back.UnknownUSD = t.UnknownUSD
 	}
-	return m
+	if t.Status == StatusRefunded {
+		back.Count = t.Count
+	}
+	return back
 }

@@ -14,7 +14,7 @@ import (
 var (
 	allStatuses = []book.Status{
 		book.StatusSeen, book.StatusConfirmed, book.StatusDropped, book.StatusRefunded, book.StatusReversed,
-		book.StatusSettling, book.StatusClaimed,
+		book.StatusMoved, book.StatusSettling, book.StatusClaimed,
 	}
 	allLevels = []book.EvidenceLevel{
 		"", book.LevelAsserted, book.LevelSigned, book.LevelProvider, book.LevelChain, book.LevelManual,
@@ -81,9 +81,12 @@ func total(level book.EvidenceLevel, cents int64, change ...func(*book.Total)) b
 	return t
 }
 
-func own(t *book.Total)         { t.Own = true }
-func onTestnet(t *book.Total)   { t.Testnet = true }
-func valueless(t *book.Total)   { t.USDCents, t.UnknownUSD = 0, 1 }
+func own(t *book.Total)       { t.Own = true }
+func onTestnet(t *book.Total) { t.Testnet = true }
+func valueless(t *book.Total) { t.USDCents, t.UnknownUSD = 0, 1 }
+func refundedWhole(t *book.Total) {
+	t.Status, t.Refunded, t.RefundedCents = book.StatusRefunded, t.Amount, t.USDCents
+}
 func refundedTen(t *book.Total) { t.Refunded, t.RefundedCents = 10_00*10_000, 10_00 }
 
 func TestCountSaysHowMuchForWhom(t *testing.T) {
@@ -94,30 +97,71 @@ func TestCountSaysHowMuchForWhom(t *testing.T) {
 		want       book.Counted
 	}{
 		"nothing":                    {},
-		"others' and the operator's": {[]book.Total{total(book.LevelSigned, 40_00), total(book.LevelChain, 2_00, own)}, false, book.Counted{Received: 42_00, External: 40_00}},
+		"others' and the operator's": {[]book.Total{total(book.LevelSigned, 40_00), total(book.LevelChain, 2_00, own)}, false, book.Counted{Received: 42_00, External: 40_00, Payments: 2, ExternalPayments: 1}},
 		"what is not sure":           {[]book.Total{seen, total(book.LevelAsserted, 5_00)}, true, book.Counted{}},
-		"less refunds":               {[]book.Total{total(book.LevelSigned, 42_00, refundedTen)}, false, book.Counted{Received: 32_00, External: 32_00}},
-		"test money apart":           {[]book.Total{total(book.LevelChain, 42_00, onTestnet), total(book.LevelManual, 1_00)}, false, book.Counted{Received: 1_00, External: 1_00, Test: 42_00}},
-		"test money that counts":     {[]book.Total{total(book.LevelChain, 42_00, onTestnet), total(book.LevelSigned, 1_00, onTestnet)}, true, book.Counted{Received: 42_00, External: 42_00, Test: 1_00}},
-		"a value nobody knows":       {[]book.Total{total(book.LevelChain, 0, valueless)}, false, book.Counted{Partial: true}},
-		"a refund of unknown worth": {
-			[]book.Total{total(book.LevelChain, 42_00, func(t *book.Total) { t.Refunded = 5 })}, false,
-			book.Counted{Received: 42_00, External: 42_00, Partial: true},
-		},
+		"less refunds":               {[]book.Total{total(book.LevelSigned, 42_00, refundedTen)}, false, book.Counted{Received: 32_00, External: 32_00, Payments: 1, ExternalPayments: 1}},
+		"test money apart":           {[]book.Total{total(book.LevelChain, 42_00, onTestnet), total(book.LevelManual, 1_00)}, false, book.Counted{Received: 1_00, External: 1_00, Test: 42_00, Payments: 1, ExternalPayments: 1}},
+		"test money that counts":     {[]book.Total{total(book.LevelChain, 42_00, onTestnet), total(book.LevelSigned, 1_00, onTestnet)}, true, book.Counted{Received: 42_00, External: 42_00, Test: 1_00, Payments: 1, ExternalPayments: 1}},
+		"a value nobody knows":       {[]book.Total{total(book.LevelChain, 0, valueless), total(book.LevelChain, 42_00)}, false, book.Counted{Received: 42_00, External: 42_00, Payments: 2, ExternalPayments: 2, Partial: true}},
+		"a refund of unknown worth":  {[]book.Total{total(book.LevelChain, 0, valueless, func(t *book.Total) { t.Refunded = 5 })}, false, book.Counted{Payments: 1, ExternalPayments: 1, Partial: true}},
+		"gone back as a whole":       {[]book.Total{total(book.LevelChain, 0, valueless, refundedWhole)}, false, book.Counted{}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, book.Count(c.totals, c.testCounts)) })
 	}
 }
 
 func TestWhatIsKeptAndWhatWentBackIsWhatWasPaid(t *testing.T) {
-	part, whole := total(book.LevelSigned, 42_00, refundedTen), total(book.LevelSigned, 10_00, refundedTen)
-	whole.Status = book.StatusRefunded
+	part, whole, unknown := total(book.LevelSigned, 42_00, refundedTen), total(book.LevelSigned, 10_00, refundedWhole), total(book.LevelChain, 0, valueless)
 	require.Equal(t, book.Money{Count: 1, Amount: 32_00 * 10_000, USDCents: 32_00}, part.Net())
 	require.Equal(t, book.Money{Amount: 10_00 * 10_000, USDCents: 10_00}, part.Returned(), "a refund in part is not counted")
-	require.Equal(t, book.Money{Count: 1}, whole.Net())
+	require.Zero(t, whole.Net())
 	require.Equal(t, book.Money{Count: 1, Amount: 10_00 * 10_000, USDCents: 10_00}, whole.Returned())
-	require.Equal(t, book.Money{Count: 1, Amount: 42_00 * 10_000, USDCents: 42_00, Partial: true},
-		part.Net().Plus(part.Returned()).Plus(book.Money{Partial: true}))
+	require.Equal(t, book.Money{Count: 1, UnknownUSD: 1}, unknown.Net())
+	require.Zero(t, unknown.Returned())
+	require.Equal(t, book.Money{Count: 2, Amount: 52_00 * 10_000, USDCents: 52_00, UnknownUSD: 1},
+		part.Net().Plus(part.Returned()).Plus(whole.Net()).Plus(whole.Returned()).Plus(book.Money{UnknownUSD: 1}))
+	unknown.Refunded = 5
+	require.EqualValues(t, 1, unknown.Net().UnknownUSD)
+	require.EqualValues(t, 1, unknown.Returned().UnknownUSD, "what went back of it is of unknown value too")
+}
+
+// Test money of chains counts until there is any real money, by whatever rail,
+// also by one that nobody observes any more.
+func TestTestMoneyAndRealMoneyNeverShareASum(t *testing.T) {
+	test, real := total(book.LevelChain, 42_00, onTestnet), total(book.LevelManual, 1_00)
+	mode := total(book.LevelSigned, 5_00, onTestnet)
+	for name, c := range map[string]struct {
+		totals     []book.Total
+		testOffer  bool
+		testCounts bool
+	}{
+		"nothing":                    {nil, true, true},
+		"test money alone":           {[]book.Total{test, mode}, true, true},
+		"an offer for real money":    {[]book.Total{test}, false, false},
+		"real money beside it":       {[]book.Total{test, real}, true, false},
+		"the operator's own beside":  {[]book.Total{test, total(book.LevelChain, 1_00, own)}, true, false},
+		"of unknown value":           {[]book.Total{test, total(book.LevelChain, 0, valueless)}, true, false},
+		"in another currency":        {[]book.Total{test, total(book.LevelSigned, 0, valueless, func(t *book.Total) { t.Currency = "EUR" })}, true, false},
+		"real money that went back":  {[]book.Total{test, total(book.LevelSigned, 1_00, refundedWhole)}, true, true},
+		"what is not sure beside it": {[]book.Total{test, total(book.LevelAsserted, 1_00)}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.testCounts, book.TestCounts(c.totals, c.testOffer)) })
+	}
+}
+
+// What is shown as confirmed is what is held, and what is shown as seen is what
+// is not sure.
+func TestMoneyIsShownAsWhatItIs(t *testing.T) {
+	for _, status := range allStatuses {
+		for _, level := range allLevels {
+			s := book.Standing{Status: status, EvidenceLevel: level}
+			require.Equal(t, s.Held(), s.Shown() == book.StatusConfirmed, "%+v", s)
+			require.Equal(t, s.Seen(), s.Shown() == book.StatusSeen, "%+v", s)
+			if !s.Held() && !s.Seen() {
+				require.Equal(t, status, s.Shown())
+			}
+		}
+	}
 }
 
 // TestSumsFollowTheirReceipts changes a receipt step by step: each change takes

@@ -86,10 +86,18 @@ func (s Standing) Asserted() bool {
 	return (s.Status == StatusSeen || s.Status == StatusConfirmed) && !s.EvidenceLevel.proven()
 }
 
+// Shown is the status that the books show: what unsigned messages alone tell of
+// is not more than seen.
+func (s Standing) Shown() Status {
+	if s.Seen() {
+		return StatusSeen
+	}
+	return s.Status
+}
+
 // Counts reports whether the money is received. Of test money only a chain's
-// ever is, never that of a checkout in test mode, and only where testCounts:
-// where all chain rails of the offer are on test networks, so that it never
-// stands in one sum with real money.
+// ever is, never that of a checkout in test mode, and only where testCounts,
+// which TestCounts says.
 func (s Standing) Counts(testCounts bool) bool {
 	return s.Held() && (!s.Testnet || testCounts && s.EvidenceLevel == LevelChain)
 }

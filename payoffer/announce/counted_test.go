@@ -1,0 +1,38 @@
+package announce
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// What an announcement calls counted is what the report counts at that moment.
+func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
+	for testOffer, want := range map[bool][]string{
+		true: {
+			"payment_confirmed usdc:eip155:84532:0xaa:0:1 confirmed refunded=0 counted=true",
+			"payment_confirmed card:pi_1:1 confirmed refunded=0 counted=true",
+			"payment_confirmed usdc:eip155:84532:0xbb:0:1 confirmed refunded=0 counted=false",
+		},
+		false: {
+			"payment_confirmed usdc:eip155:84532:0xaa:0:1 confirmed refunded=0 counted=false",
+			"payment_confirmed card:pi_1:1 confirmed refunded=0 counted=true",
+			"payment_confirmed usdc:eip155:84532:0xbb:0:1 confirmed refunded=0 counted=false",
+		},
+	} {
+		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+		a := d.configured(Config{
+			TestOffer: testOffer, Sinks: []Sink{{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
+		})
+		for _, s := range []ledger.Sighting{
+			usdcSighting("0xaa", ledger.StatusConfirmed), cardSighting("pi_1", ledger.StatusConfirmed), usdcSighting("0xbb", ledger.StatusConfirmed),
+		} {
+			d.record(s)
+			a.rounds(t.Context())
+		}
+		require.Equal(t, want, lines(t, receiver))
+	}
+}

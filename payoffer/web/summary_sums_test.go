@@ -1,0 +1,197 @@
+package web
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+)
+
+// told is a report as its readers get it.
+type told struct {
+	Status                     string
+	Received                   decimal `json:"receivedUsdDecimal"`
+	External                   decimal `json:"externalUsdDecimal"`
+	Test                       decimal `json:"testnetUsdDecimal"`
+	GoalMet                    *bool
+	Payments, ExternalPayments int64
+	TestnetMoneyCounts         bool
+	Rails                      []toldRail
+}
+
+type toldRail struct {
+	Rail, State               string
+	AtLeast, Testnet          bool
+	Received                  *decimal `json:"receivedUsdDecimal"`
+	External                  *decimal `json:"externalUsdDecimal"`
+	Confirmed, Seen, Asserted *toldSum
+	Refunded, Reversed        *toldSum
+}
+
+type toldSum struct {
+	Count, UnknownUSD int64
+	AmountAtomic      string
+	USD               *decimal `json:"amountUsdDecimal"`
+	Currencies        []struct {
+		Currency     string
+		Count        int64
+		AmountAtomic string
+	}
+}
+
+// decimal is an amount of dollars with two decimals.
+type decimal string
+
+// cents of nothing known are none.
+func (d *decimal) cents(t *testing.T) int64 {
+	if d == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.Replace(string(*d), ".", "", 1), 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// randomTotals are sums in any places, with any part of them refunded or of
+// unknown value.
+func randomTotals(rng *rand.Rand, rails []string) []ledger.Total {
+	totals := make([]ledger.Total, rng.IntN(12))
+	for i := range totals {
+		pick := func(from ...string) string { return from[rng.IntN(len(from))] }
+		t := &totals[i]
+		t.Rail, t.Account, t.Currency = pick(rails...), pick("one", "two"), pick("", "", "EUR", "JPY")
+		t.Own, t.Testnet = rng.IntN(4) == 0, rng.IntN(3) == 0
+		t.Status = ledger.Status(pick("seen", "confirmed", "confirmed", "confirmed", "dropped", "refunded", "reversed", "moved", "claimed", "settling"))
+		t.EvidenceLevel = ledger.EvidenceLevel(pick("asserted", "signed", "provider", "chain", "chain", "manual"))
+		t.Count = 1 + rng.Int64N(5)
+		t.Amount = t.Count + rng.Int64N(100_00)
+		if t.UnknownUSD = max(0, rng.Int64N(t.Count+8)-7); t.UnknownUSD < t.Count {
+			t.USDCents = rng.Int64N(60_00)
+		}
+		switch {
+		case t.Status == ledger.StatusRefunded:
+			t.Refunded, t.RefundedCents = t.Amount, t.USDCents
+		case rng.IntN(3) == 0:
+			t.Refunded, t.RefundedCents = rng.Int64N(t.Amount), rng.Int64N(t.USDCents+1)
+		}
+	}
+	return totals
+}
+
+// randomHealth leaves some rails out.
+func randomHealth(rng *rand.Rand, rails []string) (all []observe.Health) {
+	for _, rail := range rails {
+		if rng.IntN(5) > 0 {
+			all = append(all, observe.Health{
+				Rail: rail, Source: []string{"chain", sourceOperator}[rng.IntN(2)], Blind: rng.IntN(4) == 0, Partial: rng.IntN(4) == 0,
+			})
+		}
+	}
+	return all
+}
+
+// TestTheSumsOfTheRailsAreTheTotalInEveryState reads reports of any sums, of
+// rails in any health.
+func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 4))
+	offers := []*world{newWorld(t), newWorld(t)}
+	offers[1].offer = testOffer(t)
+	for range cases.Of(2_000, 20_000, 200_000) {
+		o := offers[rng.IntN(2)].offer
+		rails := []string{"usdc", "removed"}
+		for _, rail := range o.Rails {
+			rails = append(rails, rail.Name())
+		}
+		totals := randomTotals(rng, rails)
+		var s told
+		require.NoError(t, json.Unmarshal(encode(summarize(o, totals, randomHealth(rng, rails), at)), &s))
+
+		// What counts, by the words of the definition.
+		realMoney := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Held() && !t.Testnet })
+		require.Equal(t, o.Test() && !realMoney, s.TestnetMoneyCounts)
+		var received, external, test, payments, others int64
+		unknown := map[railKey]int64{}
+		for _, sum := range totals {
+			if sum.Status != ledger.StatusConfirmed || sum.EvidenceLevel == ledger.LevelAsserted {
+				continue
+			}
+			unknown[railKey{sum.Rail, sum.Testnet}] += sum.UnknownUSD
+			kept := sum.USDCents - sum.RefundedCents
+			if sum.Testnet && (realMoney || !o.Test() || sum.EvidenceLevel != ledger.LevelChain) {
+				test += kept
+				continue
+			}
+			received, payments = received+kept, payments+sum.Count
+			if !sum.Own {
+				external, others = external+kept, others+sum.Count
+			}
+		}
+		require.Equal(t, []int64{received, external, test, payments, others},
+			[]int64{s.Received.cents(t), s.External.cents(t), s.Test.cents(t), s.Payments, s.ExternalPayments})
+
+		// The rows say the same.
+		blind, atLeast := false, false
+		for _, rail := range s.Rails {
+			received, external = received-rail.Received.cents(t), external-rail.External.cents(t)
+			isBlind := rail.State == stateUnknown
+			blind, atLeast = blind || isBlind, atLeast || rail.AtLeast
+			require.Equal(t, isBlind || rail.State == statusPartial || unknown[railKey{rail.Rail, rail.Testnet}] > 0, rail.AtLeast)
+			if held := rail.Confirmed; held != nil {
+				require.Equal(t, unknown[railKey{rail.Rail, rail.Testnet}], held.UnknownUSD)
+				if !rail.Testnet {
+					require.Equal(t, held.USD.cents(t), rail.Received.cents(t))
+				} else {
+					test -= held.USD.cents(t) - rail.Received.cents(t)
+				}
+			}
+			for _, sum := range []*toldSum{rail.Confirmed, rail.Seen, rail.Asserted, rail.Refunded, rail.Reversed} {
+				require.True(t, isBlind || sum != nil, "what is observed is never unknown")
+				require.False(t, isBlind && sum != nil && sum.Count == 0 && sum.AmountAtomic == "0" && len(sum.Currencies) == 0, "nor zero where it is not")
+			}
+			requireOneCurrency(t, totals, rail)
+		}
+		require.Equal(t, []int64{0, 0, 0}, []int64{received, external, test})
+		require.Equal(t, atLeast, s.Status == statusPartial)
+		if met := s.External.cents(t) >= int64(o.Amount); met || !blind {
+			require.Equal(t, &met, s.GoalMet)
+		} else {
+			require.Nil(t, s.GoalMet)
+		}
+	}
+}
+
+// requireOneCurrency requires that no amount holds two.
+func requireOneCurrency(t *testing.T, totals []ledger.Total, rail toldRail) {
+	t.Helper()
+	want := map[string]int64{}
+	for _, sum := range totals {
+		if sum.Rail == rail.Rail && sum.Testnet == rail.Testnet && sum.Held() {
+			want[sum.Currency] += sum.Amount - sum.Refunded
+		}
+	}
+	if rail.Confirmed == nil {
+		require.Empty(t, want)
+		return
+	}
+	got := map[string]int64{}
+	add := func(currency, amount string) {
+		n, err := strconv.ParseInt(amount, 10, 64)
+		require.NoError(t, err)
+		got[currency] = n
+	}
+	for _, other := range rail.Confirmed.Currencies {
+		add(other.Currency, other.AmountAtomic)
+	}
+	if _, known := want[""]; known || rail.Confirmed.AmountAtomic != "0" {
+		add("", rail.Confirmed.AmountAtomic)
+	}
+	require.Equal(t, want, got)
+}
