@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -116,9 +117,9 @@ var (
 	gaugeLedger = gauge("ledger_up",
 		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts are absent.", "offer")
 	gaugeReceipts = gauge("receipts",
-		"Number of receipts by status and evidence.", "offer", "rail", "status", "evidence", "testnet")
+		"Number of receipts by status and evidence; what unsigned messages alone tell of is seen.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeAmount = gauge("receipts_usd",
-		"Value of receipts in US dollars, as far as it is known, by status and evidence.", "offer", "rail", "status", "evidence", "testnet")
+		"Value of receipts in US dollars, as far as it is known, less what was refunded of it, by status and evidence; what was refunded has a status of its own.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeOpen = gauge("open_intents",
 		"Number of x402 payments whose outcome is unknown.", "offer")
 	gaugeObserved = gauge("rail_observed",
@@ -189,24 +190,29 @@ func (g gauges) facilitators(set setGauge, all []x402.FacilitatorHealth) {
 	}
 }
 
-// sums are those of the ledger; the labels say what tells them apart.
+// sums are those of the report; the labels say what tells them apart.
 func (g gauges) sums(set setGauge, offer string, totals []ledger.Total) {
 	type label struct{ rail, status, evidence, testnet string }
-	type sum struct{ count, cents int64 }
-	sums := make(map[label]sum)
+	sums := make(map[label]book.Money)
 	open := int64(0)
 	for _, t := range totals {
 		if t.Status == ledger.StatusSettling {
 			open += t.Count
 			continue
 		}
-		at := label{t.Rail, string(t.Status), string(t.EvidenceLevel), strconv.FormatBool(t.Testnet)}
-		sums[at] = sum{sums[at].count + t.Count, sums[at].cents + t.USDCents}
+		add := func(status ledger.Status, m book.Money) {
+			if m != (book.Money{}) {
+				at := label{t.Rail, string(status), string(t.EvidenceLevel), strconv.FormatBool(t.Testnet)}
+				sums[at] = sums[at].Plus(m)
+			}
+		}
+		add(t.Shown(), t.Net())
+		add(ledger.StatusRefunded, t.Returned())
 	}
 	set(gaugeOpen, float64(open), offer)
 	for at, s := range sums {
-		set(gaugeReceipts, float64(s.count), offer, at.rail, at.status, at.evidence, at.testnet)
-		set(gaugeAmount, float64(s.cents)/100, offer, at.rail, at.status, at.evidence, at.testnet)
+		set(gaugeReceipts, float64(s.Count), offer, at.rail, at.status, at.evidence, at.testnet)
+		set(gaugeAmount, float64(s.USDCents)/100, offer, at.rail, at.status, at.evidence, at.testnet)
 	}
 }
 

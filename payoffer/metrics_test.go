@@ -4,8 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -57,4 +60,32 @@ func TestMetricsShowAWrongClock(t *testing.T) {
 	require.Contains(t, i.log(), "the clock of this machine is wrong")
 	require.NoError(t, i.load(smallest+"# changed\n"))
 	require.InDelta(t, -3600, metric(t, gauge), 3, "a reload does not forget")
+}
+
+// Money stands under one status, as in the report: what went back of a payment
+// is not confirmed any more, and what anybody may say is not confirmed yet.
+func TestMetricsOfMoneyAreNetOfRefunds(t *testing.T) {
+	sum := func(status ledger.Status, level ledger.EvidenceLevel, count, cents, refunded int64) ledger.Total {
+		return ledger.Total{
+			Place: book.Place{Rail: "card", Standing: book.Standing{Status: status, EvidenceLevel: level}},
+			Sum:   book.Sum{Count: count, Amount: cents, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
+		}
+	}
+	inYen := sum(ledger.StatusConfirmed, ledger.LevelSigned, 1, 0, 0)
+	inYen.Currency, inYen.Amount, inYen.UnknownUSD = "JPY", 6_500, 1
+	type labels struct{ status, evidence string }
+	counts, dollars := map[labels]float64{}, map[labels]float64{}
+	gauges{}.sums(func(desc *prometheus.Desc, value float64, values ...string) {
+		switch desc {
+		case gaugeReceipts:
+			counts[labels{values[2], values[3]}] += value
+		case gaugeAmount:
+			dollars[labels{values[2], values[3]}] += value
+		}
+	}, "offer", []ledger.Total{
+		sum(ledger.StatusConfirmed, ledger.LevelSigned, 2, 84_00, 10_00), sum(ledger.StatusRefunded, ledger.LevelSigned, 1, 42_00, 42_00), inYen,
+		sum(ledger.StatusConfirmed, ledger.LevelAsserted, 1, 5_00, 0), sum(ledger.StatusSeen, ledger.LevelAsserted, 1, 1_00, 0),
+	})
+	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 3, {"refunded", "signed"}: 1, {"seen", "asserted"}: 2}, counts)
+	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 74, {"refunded", "signed"}: 52, {"seen", "asserted"}: 6}, dollars)
 }
