@@ -153,7 +153,7 @@ func (d *described) targets(t *testing.T, path string) []string {
 		account := "acct:pay@" + strings.TrimPrefix(d.service, "http://")
 		return []string{path, path + "?resource=" + url.QueryEscape(account), path + "?resource=acct%3Anobody%40example.org"}
 	case "/v1/received":
-		return []string{path, path + "?limit=100", path + "?limit=101", path + "?before=0", path + "?after=0", path + "?after=0&before=1"}
+		return []string{path, path + "?limit=100", path + "?limit=101", path + "?before=0", path + "?after=0", path + "?after=0&before=1", path + "?after=7.0000000000000000"}
 	case "/v1/hook/{storefront}/{secret}":
 		return []string{"/v1/hook/tip-jar/" + shopSecret}
 	case "/v1/qr/{rail}/{image}":
