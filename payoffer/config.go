@@ -58,8 +58,9 @@ type USDCConfig struct {
 	// Default: safe.
 	Confirm string `json:"confirm,omitempty"`
 
-	// The block from which on money counts. It may be given later too; what came
-	// since then is read back. Default: that of the first start.
+	// The block from which payments are counted. Set to an earlier block later,
+	// what lies between is read beside the new blocks; a later one is ignored.
+	// Default: the first block after the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
 

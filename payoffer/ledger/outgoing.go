@@ -17,17 +17,15 @@ type Outgoing struct {
 	OccurredAt int64 // in Unix seconds
 }
 
-// NoteOutgoing keeps those of the transfers that went to somebody who had paid to
-// the same account. The same again changes nothing.
+// NoteOutgoing keeps transfers. The same again changes nothing.
 func (l *Ledger) NoteOutgoing(ctx context.Context, transfers ...Outgoing) error {
 	return l.transact(ctx, func(tx *transaction) error {
 		for _, o := range transfers {
 			_, err := tx.exec(ctx, "keeping an outgoing transfer", `
 				INSERT INTO outgoing (account, external_id, offer, tx, payee, asset, amount, occurred_at, noted_at)
-				SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
-				WHERE EXISTS (SELECT 1 FROM receipts WHERE account = $10 AND payer = $11 AND payer <> '')
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 				ON CONFLICT (account, external_id) DO NOTHING`,
-				o.Account, o.ExternalID, o.Offer, o.Transaction, o.To, o.Asset, o.Amount, o.OccurredAt, l.now().Unix(), o.Account, o.To)
+				o.Account, o.ExternalID, o.Offer, o.Transaction, o.To, o.Asset, o.Amount, o.OccurredAt, l.now().Unix())
 			if err != nil {
 				return err
 			}
@@ -39,14 +37,16 @@ func (l *Ledger) NoteOutgoing(ctx context.Context, transfers ...Outgoing) error 
 // RefundedBy is the id of the return that a transaction of the operator's is.
 func RefundedBy(transaction string) string { return "transaction:" + transaction }
 
-// RefundCandidates lists up to limit outgoing transfers that no refund names yet,
-// newest first.
+// RefundCandidates lists up to limit outgoing transfers to somebody who had paid
+// to the same account before, whichever of the two was read first, and that no
+// refund names yet; newest first.
 func (l *Ledger) RefundCandidates(ctx context.Context, offer string, limit int) ([]Outgoing, error) {
 	return collect(ctx, l, func(row scanner) (o Outgoing, err error) {
 		err = row.Scan(&o.Offer, &o.Account, &o.ExternalID, &o.Transaction, &o.To, &o.Asset, &o.Amount, &o.OccurredAt)
 		return o, err
 	}, `
 		SELECT offer, account, external_id, tx, payee, asset, amount, occurred_at FROM outgoing o WHERE offer = $1
+			AND EXISTS (SELECT 1 FROM receipts r WHERE r.account = o.account AND r.payer = o.payee AND r.payer <> '' AND r.occurred_at <= o.occurred_at)
 			AND NOT EXISTS (SELECT 1 FROM returns w WHERE w.account = o.account AND w.return_id = '`+RefundedBy("")+`' || o.tx AND w.gone)
 		ORDER BY noted_at DESC, external_id LIMIT $2`, offer, limit)
 }

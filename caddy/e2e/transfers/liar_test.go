@@ -310,7 +310,6 @@ func TestAnEndpointThatRefusesSaysWhy(t *testing.T) {
 	t.Parallel()
 	for code, f := range map[string]fault{
 		"unreachable":  {status: http.StatusServiceUnavailable},
-		"rate_limited": {status: http.StatusTooManyRequests},
 		"unauthorized": {status: http.StatusForbidden},
 		"bad_answer":   {code: -32601},
 	} {

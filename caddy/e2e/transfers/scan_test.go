@@ -13,6 +13,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func TestMoneyFromBeforeTheFirstStartIsNotCounted(t *testing.T) {
@@ -42,10 +43,58 @@ func TestAConfiguredBlockIsTheFirstThatCounts(t *testing.T) {
 	require.Len(t, s.receipts(), 1)
 	s.receipt(first)
 
-	s.config.FromBlock = 1 // too late: the origin is stored
+	// An earlier one takes the blocks between in.
+	s.config.FromBlock = 1
 	s.restart()
 	require.NoError(t, s.round())
-	require.Len(t, s.receipts(), 1)
+	s.requireObserved()
+	s.requireRight()
+	require.Len(t, s.receipts(), 2)
+}
+
+// What was paid after the process was started counts, however late the chain answers for the first time.
+func TestMoneyFromTheStartOnCounts(t *testing.T) {
+	t.Parallel()
+	s := openTill(t, 2)
+	s.pay()
+	require.NoError(t, s.ledger.Register(t.Context(), ledger.Account{
+		Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Since: s.chain.Time(),
+	}))
+	s.rpc[0].fail(fault{status: 502})
+	s.rpc[1].fail(fault{status: 502})
+	payment := s.pay()
+	s.requireCode("unreachable")
+	require.True(t, s.observer.Health().Blind)
+	s.rpc[0].honest()
+	s.rpc[1].honest()
+	later := s.pay()
+	require.NoError(t, s.round())
+	s.requireObserved()
+	require.Len(t, s.receipts(), 2)
+	s.receipt(payment)
+	s.receipt(later)
+}
+
+// What the account sends to itself was paid by nobody.
+func TestWhatTheAccountSendsToItselfIsNoPayment(t *testing.T) {
+	t.Parallel()
+	s := openTill(t, 2)
+	network, err := offer.LookupNetwork("base-sepolia")
+	require.NoError(t, err)
+	self := chain.Address(s.chain.Payer)
+	s.config.USDC, err = offer.NewUSDC("usdc", network, self.Hex(), 4200)
+	require.NoError(t, err)
+	require.NoError(t, s.ledger.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc"}))
+	s.restart()
+	require.NoError(t, s.observer.Round(t.Context()))
+	hash := s.chain.Pay(t, self, price)
+	s.chain.Mine(t, 1)
+	s.chain.Finalize(t)
+	require.NoError(t, s.observer.Round(t.Context()))
+	row := s.receipt(hash)
+	require.Equal(t, ledger.StatusMoved, row.Status)
+	require.True(t, row.Own)
+	require.True(t, row.Final)
 }
 
 // What was paid while the observer was down is found, however small the ranges are that the endpoint answers for.

@@ -38,6 +38,7 @@ type endpoint struct {
 	client    source.Client
 	now       func() time.Time
 	span      span
+	pace      pace
 
 	mu sync.Mutex
 	// checked says that it answers for the configured chain and token.
@@ -70,12 +71,12 @@ func newEndpoint(address string, transport http.RoundTripper, now func() time.Ti
 }
 
 // count keeps count of failures in a row: of those of the connection, and of
-// refusals to answer at all. After one another chain may answer at the same
-// address.
+// refusals to answer at all, but not of those to answer so often. After one
+// another chain may answer at the same address.
 func (e *endpoint) count(failed *observe.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if failed == nil || failed.Code == observe.ErrBadAnswer || failed.Code == observe.ErrLimited && failed.Status == 0 {
+	if failed == nil || failed.Code == observe.ErrBadAnswer || failed.Code == observe.ErrLimited {
 		e.failures = 0
 		return
 	}

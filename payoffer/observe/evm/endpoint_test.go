@@ -51,7 +51,7 @@ func logsOf(most int) func(string, []json.RawMessage) string {
 func TestAnAnswerThatWasCutOffIsReadInParts(t *testing.T) {
 	for _, most := range []int{suspicious, 150, 10_000} {
 		e := serve(t, logsOf(most))
-		logs, err := e.logs(context.Background(), filter{}, 1, 3000)
+		logs, _, err := e.logs(context.Background(), filter{}, 1, 3000, 1000)
 		require.NoError(t, err)
 		require.Len(t, logs, 3000)
 		seen := make(map[uint64]bool)
@@ -128,13 +128,13 @@ func TestAnEndpointThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	calls, now := 0, time.Unix(1_800_000_000, 0)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls++
-		w.WriteHeader(http.StatusTooManyRequests)
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer server.Close()
 	e, err := newEndpoint(server.URL, nil, func() time.Time { return now })
 	require.NoError(t, err)
 	for range 10 {
-		require.EqualError(t, e.ready(context.Background(), 1, common.Address{}), "rate_limited (127.0.0.1)")
+		require.EqualError(t, e.ready(context.Background(), 1, common.Address{}), "unreachable (127.0.0.1)")
 	}
 	require.Equal(t, restAfter, calls)
 	for _, rest := range []time.Duration{4, 8, 16, 32, 64, 64, 64} {

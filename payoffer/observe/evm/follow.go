@@ -72,20 +72,28 @@ func (p *pass) follow(ctx context.Context) error {
 	return nil
 }
 
-// ask asks for the transactions that were not asked for yet, some at a time.
+// ask asks for the transactions that were not asked for yet.
 func (p *pass) ask(ctx context.Context, reach map[common.Hash]uint64) {
-	unasked := slices.DeleteFunc(slices.Collect(maps.Keys(reach)), func(transaction common.Hash) bool {
+	unasked := maps.Clone(reach)
+	maps.DeleteFunc(unasked, func(transaction common.Hash, _ uint64) bool {
 		_, asked := p.tallies[transaction]
 		return asked
 	})
-	for part := range slices.Chunk(unasked, askBeside) {
+	maps.Copy(p.tallies, p.tally(ctx, unasked, p.movements))
+}
+
+// tally asks for transactions, some at a time, and for what read finds in them.
+func (p *pass) tally(ctx context.Context, reach map[common.Hash]uint64, read func(*receipt) []movement) map[common.Hash]tally {
+	tallies := make(map[common.Hash]tally)
+	for part := range slices.Chunk(slices.Collect(maps.Keys(reach)), askBeside) {
 		found, _ := each(part, func(transaction common.Hash) (tally, error) {
-			return p.view.tally(ctx, transaction, reach[transaction], p.movements), nil
+			return p.view.tally(ctx, transaction, reach[transaction], read), nil
 		})
 		for i, transaction := range part {
-			p.tallies[transaction] = found[i]
+			tallies[transaction] = found[i]
 		}
 	}
+	return tallies
 }
 
 // again decides on one receipt.
@@ -96,6 +104,7 @@ func (p *pass) again(row ledger.Receipt) *ledger.Sighting {
 	p.view.trouble(t.failed)
 	if !p.decided[row.ExternalID] {
 		p.partial = true
+		p.open = p.open || row.OccurredAt >= p.since
 		if t.behind > 0 {
 			p.view.trouble(&observe.Error{Code: observe.ErrLagging, Host: p.hosts()})
 		}

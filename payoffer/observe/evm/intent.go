@@ -3,6 +3,7 @@ package evm
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -111,7 +112,7 @@ func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, 
 	wanted := filter{e.token, []*common.Hash{&event, &from, &nonce}}
 	for high := int64(r.latest.Number); high >= 0; high -= searchStep {
 		low := max(0, high-searchStep+1)
-		logs, err := r.logs(ctx, wanted, uint64(low), uint64(high))
+		logs, _, err := r.logs(ctx, wanted, uint64(low), uint64(high), math.MaxInt)
 		if err != nil || len(logs) > 0 {
 			return logs, err
 		}

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
+	"net/http"
+	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -13,6 +14,8 @@ import (
 )
 
 const (
+	// methodLogs is the one method whose answers are bounded by what is asked.
+	methodLogs = "eth_getLogs"
 	// suspicious is the number of logs from which on an answer may have been
 	// cut off without a word.
 	suspicious = 100
@@ -21,21 +24,70 @@ const (
 	// query, each in its own way.
 	spanFirst = 1000
 	spanMost  = 5000
+	// spanAgain is after how many answers a range that was refused is tried
+	// again: what is bounded may be the logs in it.
+	spanAgain = 100
 )
 
-// span is how many blocks one endpoint is asked for at once: half as many
-// after each failure, a quarter more after each success.
-type span struct{ blocks atomic.Uint64 }
+// span is how many blocks one endpoint is asked for at once: a quarter more after
+// each answer, but fewer than were refused; and half as many after a failure, but
+// not fewer than were answered.
+type span struct {
+	mu     sync.Mutex
+	blocks uint64
+	// proven is the most that were answered since blocks fell, and refused the
+	// fewest that were refused, answers answers ago; 0 for none.
+	proven, refused uint64
+	answers         int
+}
 
-func (s *span) size() uint64 { return cmp.Or(s.blocks.Load(), spanFirst) }
+func (s *span) size() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current()
+}
 
-func (s *span) grow() { s.blocks.Store(min(s.size()+max(s.size()/4, 1), spanMost)) }
+func (s *span) current() uint64 { return cmp.Or(s.blocks, spanFirst) }
 
-// shrink reports whether there is less to ask for than the size that failed.
-func (s *span) shrink() bool {
-	size := s.size()
-	s.blocks.Store(max(size/2, 1))
-	return size > 1
+// isProven reports whether so many blocks were answered.
+func (s *span) isProven(asked uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return asked <= s.proven
+}
+
+// grow is told of an answer. A smaller range than the size says nothing of it.
+func (s *span) grow(asked uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proven = max(s.proven, asked)
+	size := s.current()
+	if asked < size {
+		return
+	}
+	next := min(size+max(size/4, 1), spanMost)
+	if s.refused > size {
+		next = min(next, size+(s.refused-size)/2)
+		if s.answers++; s.answers >= spanAgain {
+			s.refused, s.answers = 2*s.refused, 0
+		}
+	}
+	s.blocks = next
+}
+
+// shrink is told of a failure, and whether the endpoint refused the range. It
+// reports whether there is less to ask for than what failed.
+func (s *span) shrink(asked uint64, refused bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refused {
+		s.refused, s.answers = asked, 0
+	}
+	if s.proven >= asked {
+		s.proven = 0
+	}
+	s.blocks = max(asked/2, s.proven, 1)
+	return asked > 1
 }
 
 // filter chooses logs of one contract by their topics; nil means any.
@@ -44,23 +96,33 @@ type filter struct {
 	topics  []*common.Hash
 }
 
-// logs reads a range of blocks whole, in as many queries as the endpoint
-// needs.
-func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64) ([]log, error) {
-	var all []log
-	for low <= high {
+// logs reads a range of blocks, whose low and high are its first and its last
+// one, in as many queries as the endpoint needs. through is the block up to which
+// it did: less than high after an error, and where it answered as many queries as
+// it may be asked.
+func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64, queries int) (all []log, through uint64, err error) {
+	for paused := false; low <= high && queries > 0; {
 		end := min(high, low+e.span.size()-1)
+		asked := end - low + 1
 		part, err := e.whole(ctx, f, low, end)
-		switch {
+		switch demand := demanded(err); {
 		case err == nil:
-			e.span.grow()
-			all = append(all, part...)
-			low = end + 1
-		case !e.span.shrink() || !tooMuch(err):
-			return nil, err
+			e.span.grow(asked)
+			all, low, paused = append(all, part...), end+1, false
+			queries--
+		case demand == fewerCalls:
+			return all, low - 1, err
+		case demand == fewerOrSmaller && !paused && e.span.isProven(asked):
+			// So many were not too many before: then these are too many calls.
+			e.pace.refuse(e.pace.refused(), 0)
+			paused = true
+		case !e.span.shrink(asked, refused(err)) || !tooMuch(err):
+			return all, low - 1, err
+		default:
+			paused = false
 		}
 	}
-	return all, nil
+	return all, low - 1, nil
 }
 
 // tooMuch reports whether a query may have failed for its size: the endpoint
@@ -68,6 +130,19 @@ func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64) ([]log,
 func tooMuch(err error) bool {
 	var failed *observe.Error
 	return errors.As(err, &failed) && (failed.Status != 0 || failed.Code != observe.ErrUnreachable && failed.Unwrap() != nil)
+}
+
+// refused reports whether the endpoint does not answer queries of this size; all
+// else may be over soon.
+func refused(err error) bool {
+	var failed *observe.Error
+	_ = errors.As(err, &failed)
+	switch demanded(err) {
+	case smallerRange, fewerOrSmaller:
+		return true
+	default:
+		return failed.Status == http.StatusBadRequest || failed.Status == http.StatusRequestEntityTooLarge
+	}
 }
 
 // whole reads a range. An answer that may have been cut off is read again in
@@ -94,7 +169,7 @@ func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]log
 
 func (e *endpoint) query(ctx context.Context, f filter, low, high uint64) ([]log, error) {
 	var logs []log
-	err := e.call(ctx, &logs, "eth_getLogs", map[string]any{
+	err := e.call(ctx, &logs, methodLogs, map[string]any{
 		"fromBlock": hexutil.EncodeUint64(low), "toBlock": hexutil.EncodeUint64(high), "address": f.address, "topics": f.topics,
 	})
 	for _, l := range logs {

@@ -32,12 +32,14 @@ func (c call) query() (q query) {
 	return q
 }
 
-// fault is what an endpoint answers instead of a result: an HTTP status, the code of a JSON-RPC error, a text that may
-// be anything, nothing until the caller gives up, or nothing at all when the connection breaks.
+// fault is what an endpoint answers instead of a result: an HTTP status, maybe with Retry-After, the code of a JSON-RPC
+// error, maybe with words, a text that may be anything, nothing until the caller gives up, or nothing at all when the
+// connection breaks.
 type fault struct {
-	status, code int
-	text         string
-	hangs        bool
+	status, code      int
+	retryAfter, words string
+	text              string
+	hangs             bool
 }
 
 // rule answers a call, which it may pass on; the result is a fault or what JSON shows.
@@ -225,7 +227,7 @@ func (n *node) answered(c call) any {
 	}
 	answer := object{"jsonrpc": "2.0", "id": c.ID, "result": result}
 	if failed {
-		answer = object{"jsonrpc": "2.0", "id": c.ID, "error": object{"code": f.code, "message": "scripted at " + n.url()}}
+		answer = object{"jsonrpc": "2.0", "id": c.ID, "error": object{"code": f.code, "message": f.words + " scripted at " + n.url()}}
 	}
 	return encode(answer)
 }
@@ -251,7 +253,9 @@ func (n *node) batches(alter func(answers []json.RawMessage) any) {
 func (f fault) serve(request *http.Request, url string) (*http.Response, error) {
 	switch {
 	case f.status != 0:
-		return respond(request, f.status, nil), nil
+		response := respond(request, f.status, nil)
+		response.Header.Set("Retry-After", f.retryAfter)
+		return response, nil
 	case f.text != "":
 		return respond(request, http.StatusOK, []byte(f.text)), nil
 	case f.hangs:

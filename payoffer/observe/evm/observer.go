@@ -55,7 +55,8 @@ type Config struct {
 	// Confirm is when a transfer counts.
 	Confirm Level
 	// FromBlock is the first block whose transfers are receipts; 0 begins with
-	// the block after the chain's head at the first start.
+	// the first one after the first start. An earlier one than before takes the
+	// blocks between in, a later one is ignored.
 	FromBlock uint64
 	// FollowOnly keeps the observer to receipts that are known: nobody is told
 	// to pay to the account any more.
@@ -81,6 +82,7 @@ type Config struct {
 type Ledger interface {
 	observe.Ledger
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
+	NoteOutgoing(ctx context.Context, transfers ...ledger.Outgoing) error
 }
 
 // Observer reads the Transfer logs of one USDC rail.
@@ -96,7 +98,9 @@ type Observer struct {
 	// stand in for final ones.
 	trouble        string
 	deep, deepTold bool
-	wait           time.Duration
+	// originTold says that it was logged that FromBlock is ignored.
+	originTold bool
+	wait       time.Duration
 
 	mu     sync.Mutex
 	health observe.Health
@@ -117,6 +121,9 @@ func New(c Config) (*Observer, error) {
 	c.Logger = c.Logger.With("rail", c.USDC.Name(), "network", c.USDC.Network.CAIP2())
 	if c.Own == nil {
 		c.Own = func(string) bool { return false }
+	}
+	if c.ClockOffset == nil {
+		c.ClockOffset = func() time.Duration { return 0 }
 	}
 	if c.HeadTime == nil {
 		c.HeadTime = func(int64) {}

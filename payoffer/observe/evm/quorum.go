@@ -20,7 +20,7 @@ type candidate struct {
 // is reports whether an endpoint shows the same: what else the first one said
 // of it is not compared.
 func (c *candidate) is(b *block, m movement) bool {
-	return c.block.Hash == b.Hash && c.ordinal == m.ordinal && c.from == m.from && c.amount == m.amount && c.nonce == m.nonce
+	return c.block.Hash == b.Hash && c.ordinal == m.ordinal && c.other == m.other && c.amount == m.amount && c.nonce == m.nonce
 }
 
 // tally is what the endpoints say of one transaction.

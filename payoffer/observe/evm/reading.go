@@ -167,19 +167,11 @@ func (e *Observer) Covered() (since int64, through uint64) {
 // begin notes up to which block of which branch the pass is going to read, and
 // at first from when on.
 func (p *pass) begin(ctx context.Context) {
-	agreed := func(number uint64) *block {
-		return p.agreed(func(r *reader) (*block, error) {
-			if uint64(r.latest.Number) == number {
-				return r.latest, nil
-			}
-			return r.blockOnce(ctx, number)
-		})
-	}
-	p.head = agreed(p.view.head)
+	p.head = p.agreedAt(ctx, p.view.head)
 	if p.since != 0 {
 		return
 	}
-	if b := agreed(p.covered); b != nil {
+	if b := p.agreedAt(ctx, p.covered); b != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.since = int64(b.Time) + 1
@@ -196,7 +188,7 @@ func (e *Observer) uncover() {
 
 // extend notes after the last pass of a round what it read whole.
 func (p *pass) extend() {
-	if p.closed && !p.partial && p.head != nil {
+	if p.closed && p.head != nil {
 		p.upTo, p.seen = p.seen, p.head
 	}
 }

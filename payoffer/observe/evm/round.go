@@ -92,17 +92,24 @@ type pass struct {
 	*Observer
 	view *view
 
-	// covered is the block up to which the ledger holds everything for good.
+	// cursor is that of the ledger, nil for none, and covered the block up to which
+	// the ledger holds everything for good.
+	cursor  *ledger.Cursor
 	covered uint64
+	// back is the block up to which there is more to be read after the origin, -1
+	// for none, and filling says that some of it is left.
+	back    int64
+	filling bool
 	// through is the block up to which the logs were read.
 	through uint64
 	// decided says of the movements that were decided on whether that was sure.
 	decided map[string]bool
 	// tallies are those of this pass.
 	tallies map[common.Hash]tally
-	// partial says that something stayed open. closed says that all logs up to
-	// the head were read, with nothing open before.
-	partial, closed bool
+	// partial says that something stayed open, and open that it did in what
+	// Covered speaks for. closed says that all logs up to the head were read, with
+	// nothing open there.
+	partial, open, closed bool
 	// head is the newest block that it reads, or nil where the endpoints do not
 	// agree on one.
 	head *block
@@ -144,7 +151,7 @@ func (p *pass) note(next uint64, err error) {
 	}
 	p.extend()
 	p.health.Blind = err != nil
-	p.health.Partial = err != nil || p.partial || next != 0 || !p.view.quorum()
+	p.health.Partial = err != nil || p.partial || p.filling || next != 0 || !p.view.quorum()
 	p.health.LastError = source.Code(cmp.Or(err, p.view.problem))
 	for _, r := range p.view.readers {
 		p.deep = p.deep || r.deep
@@ -165,12 +172,18 @@ func (p *pass) record(ctx context.Context, cursor *ledger.Cursor, sightings []le
 	if len(refused) > 0 {
 		p.unsure(&observe.Error{Code: observe.ErrBadAnswer, Host: p.hosts()})
 	}
+	if err == nil && cursor != nil {
+		p.cursor = cursor
+		var number int64
+		number, err = position(cursor.Position)
+		p.covered = max(p.covered, uint64(number))
+	}
 	return err
 }
 
 // unsure keeps a problem because of which not all money may be known.
 func (p *pass) unsure(err error) {
-	p.partial = true
+	p.partial, p.open = true, true
 	p.view.trouble(err)
 }
 

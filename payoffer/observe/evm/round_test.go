@@ -113,15 +113,18 @@ func TestAnEndpointThatRefusesSaysWhy(t *testing.T) {
 		for _, f := range faults {
 			t.Run(fmt.Sprint(code, f), func(t *testing.T) {
 				t.Parallel()
-				s := openRead(t, 1)
-				s.chain.pay(price)
-				s.nodes[0].answer("*", f)
-				for range 6 {
-					s.requireTrouble(code+" (one.example)", true)
-				}
-				s.nodes[0].honest()
-				s.now += time.Minute
-				s.settle()
+				synctest.Test(t, func(t *testing.T) {
+					s := openRead(t, 1)
+					s.chain.pay(price)
+					s.nodes[0].answer("*", f)
+					for range 6 {
+						s.requireTrouble(code+" (one.example)", true)
+					}
+					s.nodes[0].honest()
+					s.now += time.Minute
+					s.elapse(time.Minute)
+					s.settle()
+				})
 			})
 		}
 	}
@@ -210,12 +213,15 @@ func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
 			require.False(t, s.deep)
 		})
 	}
-	s := open(t, 1)
-	s.nodes[0].withoutTags(fault{code: -32005})
-	s.requireTrouble("rate_limited (one.example)", true)
-	s.nodes[0].withoutTags(fault{status: 500})
-	s.requireTrouble("unreachable (one.example)", true)
-	require.False(t, s.deep, "to be limited is not to lack a tag")
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, 1)
+		s.nodes[0].withoutTags(fault{code: -32005})
+		s.requireTrouble("rate_limited (one.example)", true)
+		s.elapse(time.Minute)
+		s.nodes[0].withoutTags(fault{status: 500})
+		s.requireTrouble("unreachable (one.example)", true)
+		require.False(t, s.deep, "to be limited is not to lack a tag")
+	})
 }
 
 // A chain that shows no new block for minutes hides what was paid since: the rail does not claim to know all.

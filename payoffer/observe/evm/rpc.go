@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"regexp"
 	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -19,15 +21,69 @@ const (
 	// maxAnswer bounds an endpoint's answer, in bytes: 10,000 logs, the most
 	// that endpoints send, are half of it.
 	maxAnswer = 16 << 20
-	// codeLimited is the JSON-RPC error of too many calls (EIP-1474).
-	codeLimited rpcError = -32005
+	// codeLimited is the JSON-RPC error of a limit that was passed (EIP-1474):
+	// some mean the calls, and some the range or the results of one.
+	codeLimited = -32005
+	// codeRequest and codeParams are those of a call that is not valid (JSON-RPC
+	// 2.0).
+	codeRequest = -32600
+	codeParams  = -32602
 )
 
-// rpcError is the code of an error of JSON-RPC. The endpoint's own words are
-// left out: they may repeat the URL.
-type rpcError int
+// rpcError is an error of JSON-RPC. The endpoint's own words are left out: they
+// may repeat the URL.
+type rpcError struct {
+	code int
+	asks demand
+}
 
-func (e rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", int(e)) }
+func (e rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", e.code) }
+
+// demand is what an error asks for.
+type demand int
+
+const (
+	nothing demand = iota
+	fewerCalls
+	smallerRange
+	fewerOrSmaller // one of both
+)
+
+// Words by which endpoints ask for something. Their codes do not tell, for every
+// provider has its own.
+var (
+	wordsRange = regexp.MustCompile(`(?i)range|results|response size|\bblocks?\b|\blogs\b`)
+	wordsCalls = regexp.MustCompile(`(?i)\brate\b|second|too many request|request limit|capacity|throughput|throttl|quota|credits`)
+)
+
+func demandOf(code int, message string) demand {
+	switch {
+	case wordsRange.MatchString(message):
+		return smallerRange
+	case code == http.StatusTooManyRequests, wordsCalls.MatchString(message):
+		return fewerCalls
+	case code == codeLimited:
+		return fewerOrSmaller
+	case code == codeParams, code == codeRequest:
+		return smallerRange // for nothing else is wrong with what is sent here
+	default:
+		return nothing
+	}
+}
+
+// demanded is what an error of a call asks for.
+func demanded(err error) demand {
+	var failed *observe.Error
+	var answer rpcError
+	switch {
+	case errors.As(err, &answer):
+		return answer.asks
+	case errors.As(err, &failed) && failed.Code == observe.ErrLimited:
+		return fewerCalls
+	default:
+		return nothing
+	}
+}
 
 // errMalformed is an answer that is no JSON-RPC.
 var errMalformed = errors.New("malformed answer")
@@ -48,17 +104,38 @@ func (m member) request(id int) any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "method": m.method, "params": m.params}
 }
 
-// call calls a method and keeps count of failures. A result of null leaves
-// result as it is. The error is an *observe.Error; its cause, if there is one,
-// is what the endpoint answered.
+// call calls a method when its turn has come, again where fewer calls are asked
+// for, and keeps count of failures. A result of null leaves result as it is. The
+// error is an *observe.Error; its cause, if there is one, is what the endpoint
+// answered.
 func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
-	err := e.post(ctx, member{method: method, params: params}.request(1), func(text []byte) error { return decode(text, result) })
-	if ctx.Err() == nil {
+	for err := error(nil); ; {
+		refusals, ok := e.pace.turn(ctx)
+		switch {
+		case ok:
+		case ctx.Err() != nil:
+			return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
+		case err != nil:
+			return err
+		default:
+			return &observe.Error{Code: observe.ErrLimited, Host: e.host}
+		}
+		err = e.post(ctx, member{method: method, params: params}.request(1), func(text []byte) error { return decode(text, result) })
 		var failed *observe.Error
 		_ = errors.As(err, &failed)
-		e.count(failed)
+		switch asked := demanded(err); {
+		case ctx.Err() != nil:
+			return err
+		case asked == fewerCalls, asked == fewerOrSmaller && method != methodLogs:
+			e.pace.refuse(refusals, failed.Wait)
+		case err == nil:
+			e.pace.answered()
+			fallthrough
+		default:
+			e.count(failed)
+			return err
+		}
 	}
-	return err
 }
 
 // batch makes several calls in one request, and fails with each. It keeps no
@@ -88,7 +165,7 @@ func (e *endpoint) post(ctx context.Context, request any, read func(text []byte)
 		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
 	}
 	var failed *observe.Error
-	if errors.As(err, &failed) && errors.Is(err, codeLimited) {
+	if asked := demanded(err); errors.As(err, &failed) && (asked == fewerCalls || asked == fewerOrSmaller) {
 		failed.Code = observe.ErrLimited
 	}
 	return err
@@ -98,7 +175,8 @@ func (e *endpoint) post(ctx context.Context, request any, read func(text []byte)
 type answer struct {
 	ID    json.RawMessage `json:"id"`
 	Error *struct {
-		Code rpcError `json:"code"`
+		Code    int    `json:"code"`
+		Message string `json:"message"`
 	} `json:"error"`
 	Result json.RawMessage `json:"result"`
 }
@@ -132,7 +210,7 @@ func decodeBatch(text []byte, members []member) error {
 
 func (a answer) into(result any) error {
 	if a.Error != nil {
-		return a.Error.Code
+		return rpcError{a.Error.Code, demandOf(a.Error.Code, a.Error.Message)}
 	}
 	if a.Result == nil || json.Unmarshal(a.Result, result) != nil {
 		return errMalformed

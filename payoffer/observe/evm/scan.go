@@ -11,11 +11,17 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// stepsAtOnce is how many ranges of spanMost blocks are scanned before the
-// receipts that are known are followed again.
-const stepsAtOnce = 16
+const (
+	// stepsAtOnce is how many ranges are scanned before the receipts that are
+	// known are followed again.
+	stepsAtOnce = 16
+	// queriesAtOnce is how many queries of an endpoint make a range: what it
+	// holds is committed before the next one is read.
+	queriesAtOnce = 16
+)
 
 // anchor reads the cursor, which stands at a final block, and requires that
 // the endpoints still show that block. While they show another one, nothing
@@ -25,9 +31,11 @@ func (p *pass) anchor(ctx context.Context) error {
 	if err != nil || !found || cursor.Position == "" {
 		return err
 	}
-	if p.covered, err = strconv.ParseUint(cursor.Position, 10, 64); err != nil {
-		return observe.ErrNoLedger
+	number, err := position(cursor.Position)
+	if err != nil {
+		return err
 	}
+	p.cursor, p.covered = &cursor, uint64(number)
 	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
 	for _, r := range p.view.readers {
 		b, err := r.blockOnce(ctx, p.covered)
@@ -50,32 +58,16 @@ func (p *pass) anchor(ctx context.Context) error {
 	return p.view.usable()
 }
 
-// origin is the last block whose money is not counted. The first time it is
-// the head on which enough endpoints agree, unless one was configured.
-func (p *pass) origin(ctx context.Context) (uint64, error) {
-	first := int64(-1)
-	switch {
-	case p.config.FromBlock > 0:
-		first = int64(p.config.FromBlock - 1)
-	case p.view.quorum():
-		first = int64(p.view.head)
-	}
-	origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, first)
-	if err == nil && origin < 0 {
-		err = p.view.problem
-	}
-	return uint64(origin), err
-}
-
-// agreed is the block of which enough endpoints show the same hash, or nil.
+// agreed is the block of which enough endpoints show the same hash and time, or
+// nil.
 func (p *pass) agreed(show func(*reader) (*block, error)) *block {
-	votes := make(map[common.Hash]int)
+	votes := make(map[block]int)
 	for _, r := range p.view.readers {
 		b, err := show(r)
 		if err != nil || b == nil {
 			continue
 		}
-		if votes[b.Hash]++; votes[b.Hash] >= p.view.need {
+		if votes[*b]++; votes[*b] >= p.view.need {
 			return b
 		}
 	}
@@ -107,6 +99,7 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 	p.covered = max(p.covered, origin)
 	p.begin(ctx)
 	low := max(p.covered+1, from)
+	first := low
 	p.through = min(low-1, p.view.head)
 	// The cursor goes on only where nothing was left open before.
 	closed := low == p.covered+1
@@ -114,52 +107,84 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 		if step == stepsAtOnce {
 			return low, nil
 		}
-		high := min(low+spanMost-1, p.view.head)
-		whole, err := p.step(ctx, low, high, closed)
+		high := min(low+min(queriesAtOnce*p.span(), spanMost)-1, p.view.head)
+		through, whole, err := p.step(ctx, low, high, closed)
+		if err != nil && low > first && source.Code(err) == observe.ErrLimited {
+			// What was read so far is there, and the rest is read when it is wanted.
+			p.unsure(err)
+			return 0, nil
+		}
 		if err != nil {
 			return 0, err
 		}
 		closed = closed && whole
-		p.through, low = high, high+1
+		p.through, low = through, through+1
 	}
-	p.closed = closed
+	p.closed = closed && !p.open
+	p.fill(ctx, origin)
 	return 0, nil
 }
 
-// step scans one range and records what it holds, together with the cursor
-// that covers it. whole is false when something in it is still open.
-func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (whole bool, err error) {
-	paid, err := p.read(ctx, low, high)
-	if err != nil {
-		return false, err
+// span is how many blocks the endpoint that takes the fewest is asked for.
+func (p *pass) span() uint64 {
+	smallest := uint64(spanMost)
+	for _, r := range p.view.readers {
+		smallest = min(smallest, r.span.size())
 	}
-	p.ask(ctx, paid.transactions)
-	end := high
-	var sightings []ledger.Sighting
-	for _, transaction := range paid.sorted() {
-		found, sure := p.discover(transaction)
-		if !sure {
-			p.partial = true
-			end = min(end, paid.transactions[transaction]-1)
-		}
-		sightings = append(sightings, found...)
+	return smallest
+}
+
+// step scans one range and records what it holds, together with the cursor
+// that covers it. through is the block up to which it was read, and whole is false
+// when something up to there is still open.
+func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (through uint64, whole bool, err error) {
+	found, err := p.find(ctx, low, high, causeChain)
+	if err != nil {
+		return 0, false, err
 	}
 	var cursor *ledger.Cursor
-	if closed && paid.whole {
-		cursor = p.cursorAt(ctx, min(end, p.view.final))
+	if closed {
+		cursor, err = p.cover(ctx, min(found.sure, p.view.final), found.sightings)
 	}
-	if err := p.record(ctx, cursor, sightings); err != nil {
-		return false, err
+	if err == nil {
+		err = p.record(ctx, cursor, found.sightings)
 	}
-	if cursor != nil {
-		p.covered = min(end, p.view.final)
+	return found.through, found.sure == found.through, err
+}
+
+// discovery is what was read in a range of blocks.
+type discovery struct {
+	sightings []ledger.Sighting
+	// through is the block up to which the range was read, and sure the one up to
+	// which nothing is open.
+	through, sure uint64
+}
+
+// find reads a range and decides on what it holds.
+func (p *pass) find(ctx context.Context, low, high uint64, cause string) (discovery, error) {
+	paid, err := p.read(ctx, low, high)
+	if err != nil {
+		return discovery{}, err
 	}
-	return paid.whole && end == high, nil
+	p.ask(ctx, paid.transactions)
+	found := discovery{through: paid.through, sure: paid.through}
+	if !paid.whole {
+		found.sure = low - 1
+	}
+	for _, transaction := range paid.sorted() {
+		sightings, sure := p.discover(transaction, cause)
+		if !sure {
+			p.partial = true
+			found.sure = min(found.sure, paid.transactions[transaction]-1)
+		}
+		found.sightings = append(found.sightings, sightings...)
+	}
+	return found, nil
 }
 
 // discover decides on the movements of a transaction that are no receipts yet.
 // It is sure when all are, also those that were decided on before.
-func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, sure bool) {
+func (p *pass) discover(transaction common.Hash, cause string) (sightings []ledger.Sighting, sure bool) {
 	t := p.tallies[transaction]
 	p.view.trouble(t.failed)
 	sure = len(t.candidates) > 0
@@ -171,6 +196,7 @@ func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, s
 		id := p.externalID(transaction, c.ordinal)
 		if _, before := p.decided[id]; !before {
 			if s := p.decide(nil, id, transaction, c.ordinal); s != nil {
+				s.Cause = cause
 				sightings = append(sightings, *s)
 			}
 		}
@@ -182,9 +208,8 @@ func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, s
 // payments are the transactions that logs show to have paid the rail, with
 // their blocks.
 type payments struct {
+	swept
 	transactions map[common.Hash]uint64
-	// whole says that enough endpoints were read to the end.
-	whole bool
 }
 
 // sorted lists them as they stand on the chain.
@@ -194,35 +219,65 @@ func (p payments) sorted() []common.Hash {
 	})
 }
 
-// read collects the logs of a range from all endpoints that have reached it:
-// what one hides another shows.
+// read collects the payments of a range.
 func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 	to := wordOf(p.payTo)
-	wanted := filter{p.token, []*common.Hash{&topicTransfer, nil, &to}}
-	logs, errs := each(p.view.readers, func(r *reader) ([]log, error) {
+	s, err := p.sweep(ctx, filter{p.token, []*common.Hash{&topicTransfer, nil, &to}}, low, high, queriesAtOnce)
+	paid := payments{s, make(map[common.Hash]uint64)}
+	for _, l := range s.logs {
+		if _, to, amount, ok := p.transfer(&l); ok && to == p.payTo && amount >= dust {
+			paid.add(&l)
+		}
+	}
+	return paid, err
+}
+
+// add keeps a transaction in the lowest of the blocks where it is shown.
+func (p payments) add(l *log) {
+	number, known := p.transactions[l.Transaction]
+	if !known || uint64(l.BlockNumber) < number {
+		p.transactions[l.Transaction] = uint64(l.BlockNumber)
+	}
+}
+
+// swept is what the endpoints show of a range.
+type swept struct {
+	logs []log
+	// through is the block up to which it was read, by enough endpoints where
+	// whole, else by one.
+	through uint64
+	whole   bool
+}
+
+// sweep collects the logs of a range from all endpoints that have reached it:
+// what one hides another shows. Each is asked so many queries at most.
+func (p *pass) sweep(ctx context.Context, f filter, low, high uint64, queries int) (s swept, err error) {
+	parts, errs := each(p.view.readers, func(r *reader) (part swept, err error) {
 		if uint64(r.latest.Number) < high {
-			return nil, &observe.Error{Code: observe.ErrLagging, Host: r.host}
+			return swept{through: low - 1}, &observe.Error{Code: observe.ErrLagging, Host: r.host}
 		}
-		return r.logs(ctx, wanted, low, high)
+		part.logs, part.through, err = r.logs(ctx, f, low, high, queries)
+		return part, err
 	})
-	paid := payments{transactions: make(map[common.Hash]uint64)}
-	read := 0
-	for i := range logs {
-		if errs[i] != nil {
-			continue
-		}
-		read++
-		for _, l := range logs[i] {
-			number, known := paid.transactions[l.Transaction]
-			if _, amount, ok := p.transfer(&l); ok && amount >= dust && (!known || uint64(l.BlockNumber) < number) {
-				paid.transactions[l.Transaction] = uint64(l.BlockNumber)
+	slices.SortFunc(parts, func(a, b swept) int { return cmp.Compare(b.through, a.through) })
+	s.through = parts[0].through
+	if need := p.view.need; len(parts) >= need && parts[need-1].through >= low {
+		s.through, s.whole = parts[need-1].through, true
+	}
+	if s.through < low {
+		return s, cmp.Or(errs...)
+	}
+	if !s.whole {
+		p.unsure(cmp.Or(cmp.Or(errs...), p.view.problem))
+	} else if s.through < high {
+		p.view.trouble(cmp.Or(errs...))
+	}
+	for _, part := range parts {
+		for _, l := range part.logs {
+			if uint64(l.BlockNumber) <= s.through {
+				s.logs = append(s.logs, l)
 			}
 		}
 	}
-	if err := cmp.Or(errs...); read == 0 {
-		return paid, err
-	} else if paid.whole = read >= p.view.need; !paid.whole {
-		p.unsure(cmp.Or(err, p.view.problem))
-	}
-	return paid, nil
+	return s, nil
 }

@@ -36,10 +36,6 @@ func TestAConfiguredBlockIsTheFirstThatCounts(t *testing.T) {
 	s.round()
 	require.Len(t, s.rows(), 1)
 	s.requireStatus(ledger.StatusConfirmed, first)
-	s.config.FromBlock = 1 // too late: the origin is stored
-	s.restart()
-	s.round()
-	require.Len(t, s.rows(), 1)
 }
 
 // The origin is the head on which enough endpoints agree: one alone could put it anywhere.
@@ -453,7 +449,7 @@ func TestARowThatTheChainCannotShowIsDropped(t *testing.T) {
 // A ledger that cannot be read or written makes the rail blind, and loses nothing. Its own words stay out.
 func TestALedgerThatFailsLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"Unfinal", "Cursor", "SetOrigin", "Record"} {
+	for _, method := range []string{"Unfinal", "Cursor", "Account", "Record"} {
 		s := openRead(t, 1)
 		s.chain.pay(price)
 		s.round()

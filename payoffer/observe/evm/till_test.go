@@ -53,14 +53,21 @@ func open(t *testing.T, endpoints int) *till {
 	require.NoError(t, err)
 	s.config.USDC, err = offer.NewUSDC("usdc", network, payee, 42_00)
 	require.NoError(t, err)
-	s.book = &book{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(t), s.clock)}
-	require.NoError(t, s.book.Open(t.Context()))
-	t.Cleanup(func() { require.NoError(t, s.book.Close()) })
-	require.NoError(t, s.book.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true}))
-	s.config.OfferID, s.config.Confirm, s.config.Ledger = offerID, Latest, s.book
+	s.config.OfferID, s.config.Confirm = offerID, Latest
 	s.config.Transport, s.config.Now, s.config.Logger = s.nodes, s.clock, slog.New(slog.NewTextHandler(&s.log, nil))
-	s.restart()
+	s.lose()
 	return s
+}
+
+// lose begins anew with an empty ledger.
+func (s *till) lose() {
+	s.Helper()
+	book := &book{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(s), s.clock)}
+	require.NoError(s, book.Open(s.Context()))
+	s.Cleanup(func() { require.NoError(s, book.Close()) })
+	s.book, s.config.Ledger = book, book
+	s.register(0)
+	s.restart()
 }
 
 // openRead is open after a round, so that the origin is the chain's head.
@@ -264,9 +271,30 @@ func (b *book) SetOrigin(ctx context.Context, offer, account, origin string) (st
 	if err := b.fails("SetOrigin"); err != nil {
 		return "", err
 	}
-	stored, err := b.Ledger.SetOrigin(ctx, offer, account, origin)
+	return b.Ledger.SetOrigin(ctx, offer, account, origin)
+}
+
+func (b *book) LowerOrigin(ctx context.Context, offer, account, origin string) (bool, error) {
+	if err := b.fails("LowerOrigin"); err != nil {
+		return false, err
+	}
+	return b.Ledger.LowerOrigin(ctx, offer, account, origin)
+}
+
+func (b *book) NoteOutgoing(ctx context.Context, transfers ...ledger.Outgoing) error {
+	if err := b.fails("NoteOutgoing"); err != nil {
+		return err
+	}
+	return b.Ledger.NoteOutgoing(ctx, transfers...)
+}
+
+func (b *book) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
+	if err := b.fails("Account"); err != nil {
+		return ledger.Account{}, err
+	}
+	stored, err := b.Ledger.Account(ctx, offer, account)
 	if b.origin != "" {
-		stored = b.origin
+		stored.Origin = b.origin
 	}
 	return stored, err
 }

@@ -38,11 +38,12 @@ const (
 	causeUnproven = "unproven"
 )
 
-// movement is a Transfer to the rail's address.
+// movement is a Transfer to the rail's address, or from there.
 type movement struct {
 	// ordinal is the position of its log in the receipt.
-	ordinal  int
-	from     common.Address
+	ordinal int
+	// other is who paid, or who was paid.
+	other    common.Address
 	amount   int64
 	logIndex uint64
 	// nonce is that of the authorization that made it, in lower-case hex, or
@@ -50,18 +51,17 @@ type movement struct {
 	nonce string
 }
 
-// transfer reads a log as a Transfer of the token to the rail's address.
-func (e *Observer) transfer(l *log) (from common.Address, amount int64, ok bool) {
-	if l.Removed || *l.Address != e.token || len(l.Topics) != 3 || len(l.Data) != 32 ||
-		l.Topics[0] != topicTransfer || l.Topics[2] != wordOf(e.payTo) {
-		return common.Address{}, 0, false
+// transfer reads a log as a Transfer of the token.
+func (e *Observer) transfer(l *log) (from, to common.Address, amount int64, ok bool) {
+	if l.Removed || *l.Address != e.token || len(l.Topics) != 3 || len(l.Data) != 32 || l.Topics[0] != topicTransfer {
+		return from, to, 0, false
 	}
-	from = common.BytesToAddress(l.Topics[1].Bytes())
+	from, to = common.BytesToAddress(l.Topics[1].Bytes()), common.BytesToAddress(l.Topics[2].Bytes())
 	value := new(big.Int).SetBytes(l.Data)
-	if l.Topics[1] != wordOf(from) || !value.IsInt64() || value.Int64() > absurd {
-		return common.Address{}, 0, false
+	if l.Topics[1] != wordOf(from) || l.Topics[2] != wordOf(to) || !value.IsInt64() || value.Int64() > absurd {
+		return from, to, 0, false
 	}
-	return from, value.Int64(), true
+	return from, to, value.Int64(), true
 }
 
 // movements are all Transfers of a receipt that are worth a row: one
@@ -80,7 +80,8 @@ func (e *Observer) movements(r *receipt) []movement {
 // the log before it is the token's AuthorizationUsed of the same payer.
 func (e *Observer) movementAt(r *receipt, position int) (movement, bool) {
 	l := &r.Logs[position]
-	from, amount, ok := e.transfer(l)
+	from, to, amount, ok := e.transfer(l)
+	ok = ok && to == e.payTo
 	m := movement{position, from, amount, uint64(l.Index), ""}
 	if ok && position > 0 {
 		before := &r.Logs[position-1]
@@ -95,7 +96,7 @@ func (e *Observer) movementAt(r *receipt, position int) (movement, bool) {
 func (e *Observer) used(r *receipt, key ledger.IntentKey) []movement {
 	from, nonce := common.HexToAddress(key.From), common.HexToHash(key.Nonce).Hex()
 	for position := range r.Logs {
-		if m, ok := e.movementAt(r, position); ok && m.from == from && m.nonce == nonce {
+		if m, ok := e.movementAt(r, position); ok && m.other == from && m.nonce == nonce {
 			return []movement{m}
 		}
 	}
@@ -130,9 +131,9 @@ func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
 func (e *Observer) sighting(transaction common.Hash, c candidate, state ledger.Status, final uint64) *ledger.Sighting {
 	number := uint64(c.block.Number)
 	cents := c.amount / atomicPerCent
-	payer := strings.ToLower(c.from.Hex())
+	payer := strings.ToLower(c.other.Hex())
 	own, settled := e.config.Own(payer), state == ledger.StatusConfirmed
-	if c.from == e.payTo {
+	if c.other == e.payTo {
 		own, state = true, ledger.StatusMoved
 	}
 	return &ledger.Sighting{

@@ -42,8 +42,9 @@ func TestATransferToTheRailIsRead(t *testing.T) {
 	e := newTestObserver(t)
 	var l log
 	require.NoError(t, json.Unmarshal([]byte(genuine), &l))
-	from, amount, ok := e.transfer(&l)
+	from, to, amount, ok := e.transfer(&l)
 	require.True(t, ok)
+	require.Equal(t, payTo, to)
 	require.EqualValues(t, 42_000_000, amount)
 	require.Equal(t, common.HexToAddress("0xde709f2102306220921060314715629080e2fb77"), from)
 	require.Len(t, e.movements(&receipt{Logs: []log{l}}), 1)
@@ -66,7 +67,7 @@ func TestWhatIsNoTransferToTheRailIsNotRead(t *testing.T) {
 			require.NotEqual(t, genuine, changed)
 			var l log
 			require.NoError(t, json.Unmarshal([]byte(changed), &l))
-			_, _, ok := e.transfer(&l)
+			_, ok := e.movementAt(&receipt{Logs: []log{l}}, 0)
 			require.False(t, ok)
 			require.Empty(t, e.movements(&receipt{Logs: []log{l}}))
 		})
@@ -127,7 +128,7 @@ func FuzzTransfer(f *testing.F) {
 			require.True(t, strings.EqualFold("0x036cbd53842c5426634e7929541ec2318f3dcf7e", l.Address.Hex()))
 			require.Equal(t, "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", l.Topics[0].Hex())
 			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(payee[2:]), l.Topics[2].Hex())
-			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(m.from.Hex()[2:]), l.Topics[1].Hex())
+			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(m.other.Hex()[2:]), l.Topics[1].Hex())
 			require.Equal(t, []byte(l.Data), common.BigToHash(big.NewInt(m.amount)).Bytes())
 			require.GreaterOrEqual(t, m.amount, int64(10_000))
 			require.LessOrEqual(t, m.amount, int64(1)<<62)

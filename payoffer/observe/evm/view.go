@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 // sickAfter is how long an endpoint's head may stand still, or stay below what
@@ -72,8 +73,7 @@ func (e *endpoint) heads(ctx context.Context, confirm Level) (*reader, error) {
 // tag. One that knew it once has failed instead.
 func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 	b, err := e.blockAt(ctx, string(level))
-	var answer rpcError
-	if err != nil && (!errors.As(err, &answer) || answer == codeLimited) {
+	if err != nil && (!errors.As(err, new(rpcError)) || source.Code(err) == observe.ErrLimited) {
 		return nil, err
 	}
 	e.mu.Lock()

@@ -1,0 +1,165 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// origin is the last block whose money is not counted: the one before FromBlock,
+// else the one before the first start. It is stored once, and only ever lowered.
+func (p *pass) origin(ctx context.Context) (uint64, error) {
+	account, err := observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
+	if err != nil {
+		return 0, err
+	}
+	origin, err := position(account.Origin)
+	if err == nil && p.config.FromBlock > 0 {
+		origin, account, err = p.configured(ctx, origin, account)
+	} else if err == nil && (origin < 0 || account.Since > 0 && p.cursor == nil) {
+		origin, err = p.started(ctx, origin, account.Since)
+	}
+	if err != nil {
+		return 0, err
+	}
+	p.back, err = position(account.Back)
+	return uint64(origin), err
+}
+
+// position reads a block's number as the ledger keeps it; -1 for none.
+func position(text string) (int64, error) {
+	if text == "" {
+		return -1, nil
+	}
+	number, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, observe.ErrNoLedger
+	}
+	return int64(number), nil
+}
+
+// configured is the origin before FromBlock; stored is -1 while there is none.
+// One that lies further back than the stored one lowers it.
+func (p *pass) configured(ctx context.Context, stored int64, account ledger.Account) (int64, ledger.Account, error) {
+	origin := int64(p.config.FromBlock - 1)
+	switch {
+	case stored < 0:
+		origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin)
+		return origin, account, err
+	case stored <= origin:
+		if stored < origin && !p.originTold {
+			p.originTold = true
+			p.config.Logger.Warn("from_block is ignored: receipts are counted from an earlier block on already, and none are taken back",
+				"from_block", p.config.FromBlock, "first_block", stored+1)
+		}
+		return stored, account, nil
+	}
+	if p.cursor == nil {
+		// New payments do not wait for what lies back: a cursor parts the two.
+		if err := p.record(ctx, p.cursorAt(ctx, min(p.view.final, uint64(stored))), nil); err != nil {
+			return 0, account, err
+		}
+	}
+	lowered, err := observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin)
+	if err != nil {
+		return 0, account, err
+	}
+	if lowered {
+		p.config.Logger.Info("receipts are counted from an earlier block on; the blocks between are read now, beside the new ones",
+			"first_block", p.config.FromBlock, "before", stored+1)
+	}
+	account, err = observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
+	return origin, account, err
+}
+
+// started is the origin at the first start, since (Unix seconds by the clock of
+// then). Until the first cursor stands, which is for good, the block of that time
+// may become another one, and the clock may still be found to have been ahead:
+// then the origin is lowered. Where since was not kept it is the chain's head
+// when that was first read.
+func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) {
+	if since == 0 {
+		first := int64(-1)
+		if p.view.quorum() {
+			first = int64(p.view.head)
+		}
+		origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, first)
+		if err == nil && origin < 0 {
+			err = p.view.problem
+		}
+		return origin, err
+	}
+	moment, top := since-int64(p.config.ClockOffset().Seconds()), p.view.head
+	if stored >= 0 {
+		b := p.agreedAt(ctx, uint64(stored))
+		if b == nil || int64(b.Time) <= moment {
+			return stored, nil
+		}
+		top = uint64(stored)
+	}
+	first, err := p.lastUntil(ctx, moment, top)
+	if err != nil {
+		return 0, err
+	}
+	if stored < 0 {
+		return observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, int64(first))
+	}
+	_, err = observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, int64(first))
+	return int64(first), err
+}
+
+// lastUntil is the last block up to top that was made until a moment (Unix
+// seconds), by what enough endpoints show: it goes back in steps that double, and
+// then halves the last one.
+func (p *pass) lastUntil(ctx context.Context, moment int64, top uint64) (uint64, error) {
+	late := func(number uint64) (bool, error) {
+		b := p.agreedAt(ctx, number)
+		switch {
+		case b == nil:
+			return false, cmp.Or(p.view.problem, error(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()}))
+		case number == p.view.head && int64(b.Time) <= moment && p.config.Now().Add(-p.config.ClockOffset()).Unix()-int64(b.Time) > staleAfter:
+			// It stands still: many blocks may follow from before that moment.
+			return false, &observe.Error{Code: observe.ErrLagging, Host: p.hosts()}
+		default:
+			return int64(b.Time) > moment, nil
+		}
+	}
+	low, high := top, top+1 // high is later, or the first that nobody has made
+	for step := uint64(1); ; step *= 2 {
+		is, err := late(low)
+		if err != nil {
+			return 0, err
+		}
+		if !is || low == 0 {
+			break
+		}
+		high, low = low, low-min(step, low)
+	}
+	for high-low > 1 {
+		middle := low + (high-low)/2
+		is, err := late(middle)
+		if err != nil {
+			return 0, err
+		}
+		if is {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return low, nil
+}
+
+// agreedAt is the block of a number of which enough endpoints show the same, or
+// nil.
+func (p *pass) agreedAt(ctx context.Context, number uint64) *block {
+	return p.agreed(func(r *reader) (*block, error) {
+		if uint64(r.latest.Number) == number {
+			return r.latest, nil
+		}
+		return r.blockOnce(ctx, number)
+	})
+}

@@ -1,0 +1,268 @@
+package evm
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// openSince is open for a process that was started at a time by its clock.
+func openSince(t *testing.T, endpoints int, since int64) *till {
+	t.Helper()
+	s := open(t, endpoints)
+	s.register(since)
+	return s
+}
+
+// register tells the ledger of a start.
+func (s *till) register(since int64) {
+	s.Helper()
+	require.NoError(s, s.book.Register(s.Context(), ledger.Account{
+		Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true, Since: since,
+	}))
+}
+
+// account is what the ledger keeps of the rail.
+func (s *till) account() ledger.Account {
+	s.Helper()
+	a, err := s.book.Ledger.Account(s.Context(), offerID, s.config.USDC.Account())
+	require.NoError(s, err)
+	return a
+}
+
+// requireOrigin requires the last block that is not counted; none for an empty one.
+func (s *till) requireOrigin(origin string) {
+	s.Helper()
+	require.Equal(s, origin, s.account().Origin)
+}
+
+// requireOnly requires that just these payments are confirmed.
+func (s *till) requireOnly(payments ...*transaction) {
+	s.Helper()
+	var want, got []string
+	for _, tx := range payments {
+		want = append(want, tx.hash.Hex())
+	}
+	for _, row := range s.rows() {
+		require.Equal(s, ledger.StatusConfirmed, row.Status)
+		got = append(got, row.Transaction)
+	}
+	require.ElementsMatch(s, want, got)
+}
+
+// made is when a block of the chain was made.
+func (s *till) made(number uint64) int64 { return s.chain.blocks[number].time }
+
+func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.chain.pay(price) // in block 400
+	s.chain.pay(price) // in block 401, in the very second of the start
+	s.register(s.made(401))
+	for _, n := range s.nodes {
+		n.answer("*", fault{})
+	}
+	first := s.chain.pay(price)
+	for range 3 {
+		s.requireTrouble("unreachable (one.example)", true)
+	}
+	s.chain.mine(100)
+	second := s.chain.pay(2 * price)
+	s.nodes[0].honest()
+	s.now += restMost
+	require.Error(t, s.look())
+	require.True(t, s.Health().Blind, "one of two is nobody's word")
+	s.requireOrigin("")
+	require.Empty(t, s.rows())
+	s.register(s.made(450)) // a later start of another process
+	s.nodes[1].honest()
+	s.now += restMost
+	s.restart()
+	s.round()
+	s.requireObserved()
+	s.requireOrigin("401")
+	s.requireOnly(first, second)
+}
+
+// A clock that is ahead or behind is corrected by what others say of the time.
+func TestTheStartIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
+		s := open(t, 2)
+		s.chain.pay(price)
+		s.register(s.made(400) + int64(ahead.Seconds()))
+		payment := s.chain.pay(price)
+		s.chain.mine(10)
+		s.config.ClockOffset = func() time.Duration { return ahead }
+		s.config.Now = func() time.Time { return s.clock().Add(ahead) }
+		s.restart()
+		s.round()
+		s.requireOrigin("400")
+		s.requireOnly(payment)
+	}
+}
+
+// Where the offset is found out later, before the first cursor stands, the origin is still put right.
+func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.register(s.made(399) + 300)
+	ahead := time.Duration(0)
+	s.config.ClockOffset = func() time.Duration { return ahead }
+	s.restart()
+	payment := s.chain.pay(price)
+	s.round()
+	s.requireOrigin("400")
+	require.Empty(t, s.rows())
+	ahead = 5 * time.Minute
+	s.round()
+	s.requireOrigin("399")
+	s.requireOnly(payment)
+	ahead = 10 * time.Minute
+	s.chain.finalize()
+	s.settle()
+	ahead = time.Hour
+	s.round()
+	s.requireOrigin("249")
+	require.EqualValues(t, 400, s.cursor())
+	require.Empty(t, s.account().Back)
+}
+
+// The block of the start is found in a few calls, however long ago that was.
+func TestTheOriginIsFoundInFewCalls(t *testing.T) {
+	t.Parallel()
+	for _, ago := range []int{0, 1, 2, 3, 100, 49_999, 50_000} {
+		s := open(t, 2)
+		s.chain.mine(50_000 - 399)
+		s.chain.final = 0
+		s.register(s.made(uint64(50_000-ago)) + 1)
+		s.round()
+		s.requireOrigin(strconv.Itoa(50_000 - ago))
+		require.LessOrEqual(t, s.nodes[0].count("eth_getBlockByNumber"), 45, ago)
+	}
+	s := openSince(t, 1, genesis-1)
+	s.round()
+	s.requireOrigin("0")
+}
+
+// The time of a block is what enough endpoints say: one alone cannot put the origin anywhere.
+func TestTheOriginNeedsAgreementOnItsTime(t *testing.T) {
+	t.Parallel()
+	for endpoints, problem := range map[int]string{1: "", 2: "sources_disagree (one.example, two.example)", 3: ""} {
+		s := open(t, endpoints)
+		s.chain.mine(100)
+		s.register(s.made(400))
+		liar := s.nodes[endpoints-1]
+		if endpoints > 1 {
+			liar.on("eth_getBlockByNumber", func(c call, pass func() any) any {
+				shown, _ := pass().(object)
+				if shown != nil && c.text(0) == number(400) {
+					shown["timestamp"] = number(genesis * 2)
+				}
+				return shown
+			})
+		}
+		if problem != "" {
+			s.requireTrouble(problem, true)
+			s.requireOrigin("")
+			require.Empty(t, s.rows())
+			liar.honest()
+		}
+		s.round()
+		s.requireOrigin("400")
+		s.requireObserved()
+	}
+}
+
+// An endpoint that stands still shows a head from long before the start: what came between is not to be counted.
+func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
+	t.Parallel()
+	s := open(t, 1)
+	behind := s.chain.fork()
+	s.chain.mine(staleAfter)
+	s.chain.pay(price)
+	s.now += 2 * staleAfter * time.Second
+	s.chain.mine(1)
+	s.register(s.made(s.chain.head()))
+	origin := strconv.FormatUint(s.chain.head(), 10)
+	s.nodes[0].branch = behind
+	s.requireTrouble("lagging (one.example)", true)
+	s.requireOrigin("")
+	s.nodes[0].branch = s.chain
+	payment := s.chain.pay(price)
+	s.round()
+	s.requireOrigin(origin)
+	s.requireOnly(payment)
+}
+
+// A head that is a little older than the start is the origin: no block will say more.
+func TestTheHeadIsTheOriginWhereNoBlockCameSinceTheStart(t *testing.T) {
+	t.Parallel()
+	s := openSince(t, 2, genesis+399*blockTime+60)
+	s.round()
+	s.requireObserved()
+	s.requireOrigin("399")
+}
+
+// After a reorganization another block may stand where the origin was, made after the start.
+func TestAReorganizationOfTheOriginLowersIt(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.chain.mine(3)
+	s.register(s.made(402))
+	s.round()
+	s.requireOrigin("402")
+	s.chain.rewind(2)
+	payment := s.chain.pay(price) // block 401
+	s.chain.mine(3)
+	for i := uint64(401); i <= s.chain.head(); i++ {
+		s.chain.blocks[i].time += 12 // slots were missed
+	}
+	s.restart()
+	s.round()
+	s.requireOrigin("400")
+	s.requireOnly(payment)
+
+	// Once a cursor stands nothing moves it any more.
+	s.chain.finalize()
+	s.settle()
+	s.config.ClockOffset = func() time.Duration { return time.Hour }
+	s.restart()
+	s.settle()
+	s.requireOrigin("400")
+	require.Empty(t, s.log.String())
+}
+
+// A ledger from before the time of the start was kept goes on as it was.
+func TestAnOriginFromBeforeStays(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	s.requireOrigin("399")
+	s.chain.mine(50)
+	s.register(s.made(300))
+	require.Zero(t, s.account().Since)
+	s.settle()
+	s.requireOrigin("399")
+}
+
+func TestALaterFirstBlockIsIgnoredAloud(t *testing.T) {
+	t.Parallel()
+	s := openRead(t, 2)
+	payment := s.chain.pay(price)
+	s.round()
+	s.config.FromBlock = 402
+	s.restart()
+	second := s.chain.pay(price)
+	for range 3 {
+		s.round()
+	}
+	s.requireOnly(payment, second)
+	require.Equal(t, 1, strings.Count(s.log.String(), "\n"), s.log.String())
+	require.Contains(t, s.log.String(), "from_block is ignored")
+	require.Contains(t, s.log.String(), "from_block=402 first_block=400")
+}
