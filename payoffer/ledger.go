@@ -54,6 +54,28 @@ func (c *LedgerConfig) database() (database, error) {
 	return database{driverSQLite, filepath.Clean(path)}, nil
 }
 
+// NewLedger makes a handle, which is not open, to the ledger of words as they
+// stand in the Caddyfile after the option's name; to that of the configuration
+// where there are none. The commands ask for it.
+func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
+	config := app.Ledger
+	if words != "" {
+		driver, where, _ := strings.Cut(words, " ")
+		config = &LedgerConfig{Driver: driver, Path: where}
+		if driver == driverPostgres {
+			config = &LedgerConfig{Driver: driver, DSN: where}
+			if where != "" && !hasPlaceholder(where) {
+				return nil, errors.New("a DSN is a secret, and arguments can be read by others; write 'postgres {env.NAME}'")
+			}
+		}
+	}
+	database, err := config.database()
+	if err != nil {
+		return nil, err
+	}
+	return database.handle()
+}
+
 // check finds what is wrong whatever the placeholders hold.
 func (c *LedgerConfig) check() error {
 	switch c.Driver {

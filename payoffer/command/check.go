@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
@@ -43,6 +44,10 @@ type plugin interface {
 	Offers() []*offer.Offer
 	// ClockOffset asks upstreams for the time.
 	ClockOffset(ctx context.Context) time.Duration
+	// NewLedger makes a handle, which is not open, to the ledger of words as in the
+	// configuration; to the configured one where there are none.
+	NewLedger(words string) (*ledger.Ledger, error)
+	caddy.CleanerUpper
 }
 
 // configuredApp provisions a configuration, as 'caddy validate' does, and

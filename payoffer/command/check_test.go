@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -22,6 +24,7 @@ func init() {
 type app struct {
 	None  bool
 	Ahead int64
+	Path  string
 }
 
 func (*app) CaddyModule() caddy.ModuleInfo {
@@ -30,6 +33,13 @@ func (*app) CaddyModule() caddy.ModuleInfo {
 
 func (*app) Start() error { return nil }
 func (*app) Stop() error  { return nil }
+
+func (*app) Cleanup() error { return nil }
+
+// NewLedger reads the words as a path; that of the configuration is Path.
+func (a *app) NewLedger(words string) (*ledger.Ledger, error) {
+	return ledger.NewSQLite(cmp.Or(words, a.Path), time.Now), nil
+}
 
 func (a *app) Offers() []*offer.Offer {
 	if a.None {

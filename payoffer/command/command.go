@@ -23,11 +23,11 @@ Works with the payment offers of a configuration.
 
 Without --config the Caddyfile in the current directory is read. Nothing is
 started or opened by check, qr and site; check asks upstreams for the time.
-verify needs no configuration and asks the domain that signed; the other commands ask the admin API of the
-running server.`,
+verify needs no configuration and asks the domain that signed; ledger opens the
+database itself; the other commands ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-				intentsCommand(), resolveCommand(), announcementsCommand(), verifyCommand(), rotateKeyCommand())
+				intentsCommand(), resolveCommand(), announcementsCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand())
 		},
 	})
 }

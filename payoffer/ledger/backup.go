@@ -16,6 +16,9 @@ import (
 // at all, with mode 0600, and never in place of another. The ledger may be open
 // and written to; one that is not is read beside whoever has it open.
 func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
 	if err := requireNothingAt(path); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+func ledgerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "Backs up, restores or moves the ledger of a configuration",
+		Long: `
+Each copies a whole ledger as it is at one moment, on SQLite or PostgreSQL, and
+compares its sums and its history with its rows before anything is kept. Run it
+as the user of the server: a ledger's files are private.`,
+	}
+	cmd.AddCommand(backupCommand(), restoreCommand(), moveCommand())
+	return cmd
+}
+
+func backupCommand() *cobra.Command {
+	return configured(&cobra.Command{
+		Use:   "backup <file> [--config <path>] [--adapter <name>]",
+		Short: "Writes a copy of the ledger into a new SQLite file, also while the server runs",
+		Args:  cobra.ExactArgs(1),
+	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
+		rows, err := configured.Backup(ctx, fl.Arg(0))
+		if err != nil {
+			return err
+		}
+		return printCopy(out, fl.Arg(0), rows)
+	}))
+}
+
+func restoreCommand() *cobra.Command {
+	return configured(&cobra.Command{
+		Use:   "restore <file> [--config <path>] [--adapter <name>]",
+		Short: "Copies a backup into the empty ledger of a server that does not run",
+		Long: `
+Copies a backup into the ledger of the configuration, which must be empty and
+which no server may have open. What is newer than the backup is read back from
+the sources that still tell it; readers of /v1/received that were ahead are told.`,
+		Args: cobra.ExactArgs(1),
+	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
+		if err := configured.OpenAlone(ctx); err != nil {
+			return err
+		}
+		rows, err := configured.Restore(ctx, fl.Arg(0))
+		if err = errors.Join(err, configured.Close()); err != nil {
+			return err
+		}
+		return printCopy(out, "the ledger", rows)
+	}))
+}
+
+func moveCommand() *cobra.Command {
+	cmd := configured(&cobra.Command{
+		Use:   "move --to <ledger> [--config <path>] [--adapter <name>]",
+		Short: "Copies the ledger of a server that does not run to another database",
+		Long: `
+Copies the ledger of the configuration into an empty one, which is named as in
+the configuration. A DSN is a secret and no argument: name its variable, or its
+file, as in {file./dev/stdin} for one that is piped in. No server may have either
+of the two open.`,
+		Example: `  caddy pay-offer ledger move --to 'postgres {env.LEDGER_DSN}'
+  caddy pay-offer ledger move --to 'sqlite /var/lib/caddy/pay_offer.db'`,
+		Args: cobra.NoArgs,
+	}, withLedger(move))
+	cmd.Flags().String("to", "", "The other ledger, as in the configuration: sqlite <path> or postgres {env.NAME}")
+	_ = cmd.MarkFlagRequired("to")
+	return cmd
+}
+
+func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycmd.Flags, out io.Writer) error {
+	other, err := app.NewLedger(fl.String("to"))
+	if err != nil {
+		return err
+	}
+	if err := configured.OpenAlone(ctx); err != nil {
+		return err
+	}
+	rows, err := map[string]int64(nil), other.OpenAlone(ctx)
+	if err == nil {
+		rows, err = ledger.Copy(ctx, other, configured)
+	}
+	if err = errors.Join(err, other.Close(), configured.Close()); err != nil {
+		return err
+	}
+	if err := printCopy(out, "the other ledger", rows); err != nil {
+		return err
+	}
+	line := strings.ReplaceAll(fl.String("to"), "{file./dev/stdin}", "{env.LEDGER_DSN}") // a server is not typed to
+	_, err = fmt.Fprintf(out, `Write this into the global option pay_offer of the configuration, and start the server:
+	ledger %s
+The ledger of before is left as it is: start no server with it any more.
+`, printable(line))
+	return err
+}
+
+// withLedger makes run get the ledger of the configuration, which is not open.
+// An interrupt ends its context, so that nothing unfinished stays behind.
+func withLedger(run func(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycmd.Flags, out io.Writer) error) func(caddycmd.Flags, io.Writer) error {
+	return func(fl caddycmd.Flags, out io.Writer) (err error) {
+		app, err := configuredApp(fl)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, app.Cleanup()) }()
+		configured, err := app.NewLedger("")
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		return run(ctx, configured, app, fl, out)
+	}
+}
+
+func printCopy(out io.Writer, name string, rows map[string]int64) error {
+	_, err := fmt.Fprintf(out, "%s holds %d receipts with %d changes, %d x402 payments and %d accounts; sums and history agree\n",
+		name, rows["receipts"], rows["transitions"], rows["intents"], rows["accounts"])
+	return err
+}

@@ -1,0 +1,51 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "ledger.db")
+	config := configuration(t, `{"Path":"`+filepath.ToSlash(path)+`"}`)
+	run := func(args ...string) (string, error) {
+		return execute(t, ledgerCommand(), append(args, "--config", config)...)
+	}
+	_, err := run("backup", filepath.Join(folder, "none.db"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoFileExists(t, path, "a backup creates no ledger")
+
+	l := ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now)
+	require.NoError(t, l.Open(t.Context()))
+	require.NoError(t, l.Register(t.Context(), ledger.Account{Offer: "one", ID: "plink_1", Rail: "card"}))
+	backup, moved := filepath.Join(folder, "backup.db"), filepath.Join(folder, "moved.db")
+	_, err = l.Backup(t.Context(), backup)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	const holds = " holds 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
+	out, err := run("restore", backup)
+	require.NoError(t, err)
+	require.Equal(t, "the ledger"+holds, out)
+	out, err = run("move", "--to", moved)
+	require.NoError(t, err)
+	require.Contains(t, out, "the other ledger"+holds)
+	require.Contains(t, out, "\n\tledger "+moved+"\n")
+	_, err = run("move", "--to", moved)
+	require.ErrorContains(t, err, "holds accounts already")
+	t.Chdir(folder)
+	out, err = run("backup", "again.db")
+	require.NoError(t, err)
+	require.Equal(t, "again.db"+holds, out)
+	require.FileExists(t, filepath.Join(folder, "again.db"))
+	_, err = run("move")
+	require.ErrorContains(t, err, `"to" not set`)
+}

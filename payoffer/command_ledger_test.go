@@ -1,0 +1,105 @@
+package payoffer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+// ledgerCommand runs 'caddy pay-offer ledger' with the instance's configuration,
+// on another ledger if one is named.
+func (i *instance) ledgerCommand(ledger string, args ...string) (string, error) {
+	i.t.Helper()
+	file := filepath.Join(i.t.TempDir(), "Caddyfile")
+	text := i.caddyfile(smallest)
+	if ledger != "" {
+		text = strings.Replace(text, "sqlite "+i.ledgerPath(), ledger, 1)
+	}
+	require.NoError(i.t, os.WriteFile(file, []byte(text), 0o600))
+	return payOffer(i.t, append([]string{"ledger"}, append(args, "--config", file)...)...)
+}
+
+const copied = "holds 1 receipts with 1 changes, 0 x402 payments and 2 accounts; sums and history agree\n"
+
+func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	record(t)
+	backup := filepath.Join(i.folder, "backup.db")
+	out, err := i.ledgerCommand("", "backup", backup)
+	require.NoError(t, err)
+	require.Equal(t, backup+" "+copied, out)
+	_, err = i.ledgerCommand("", "backup", backup)
+	require.ErrorContains(t, err, "is there already")
+	_, err = i.ledgerCommand("", "restore", backup)
+	require.ErrorContains(t, err, "in use by another process")
+	_, err = i.ledgerCommand("", "move", "--to", "sqlite "+filepath.Join(i.folder, "other.db"))
+	require.ErrorContains(t, err, "in use by another process")
+	require.NoFileExists(t, filepath.Join(i.folder, "other.db"))
+
+	require.NoError(t, caddy.Stop())
+	require.NoError(t, outliving.Wait(t.Context()))
+	_, err = i.ledgerCommand("", "restore", backup)
+	require.ErrorContains(t, err, "holds accounts already")
+	require.NoError(t, os.Remove(i.ledgerPath()))
+	out, err = i.ledgerCommand("", "restore", backup)
+	require.NoError(t, err)
+	require.Equal(t, "the ledger "+copied, out)
+	require.NoError(t, i.load(smallest))
+	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
+}
+
+func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
+	dsn := postgres.Shared(t).DSN(t)
+	t.Setenv("OFFER_TEST_DSN", dsn)
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	record(t)
+	require.NoError(t, caddy.Stop())
+	require.NoError(t, outliving.Wait(t.Context()))
+
+	out, err := i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
+	require.NoError(t, err)
+	require.Equal(t, "the other ledger "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
+	ledger postgres {env.OFFER_TEST_DSN}
+The ledger of before is left as it is: start no server with it any more.
+`, out)
+	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
+	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
+	backup, other := filepath.Join(i.folder, "backup.db"), "sqlite "+filepath.Join(i.folder, "other.db")
+	out, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "backup", backup)
+	require.NoError(t, err)
+	require.Equal(t, backup+" "+copied, out)
+	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
+	require.ErrorContains(t, err, "stop all instances first")
+	require.NotContains(t, err.Error(), dsn)
+
+	require.NoError(t, caddy.Stop())
+	require.NoError(t, outliving.Wait(t.Context()))
+	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
+	require.NoError(t, err)
+	out, err = i.ledgerCommand(other, "backup", filepath.Join(i.folder, "second.db"))
+	require.NoError(t, err)
+	require.Contains(t, out, copied)
+}
+
+func TestCommandLedgerTakesNoDSNAsAnArgument(t *testing.T) {
+	i := newInstance(t)
+	for to, want := range map[string]string{
+		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "arguments can be read by others",
+		"postgres":                      "needs a DSN",
+		"postgres {env.NOT_SET_AT_ALL}": "is its variable set?",
+		"mysql x":                       "unknown ledger driver",
+	} {
+		_, err := i.ledgerCommand("", "move", "--to", to)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "hiddenword")
+	}
+	require.NoFileExists(t, i.ledgerPath())
+}
