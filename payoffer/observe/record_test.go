@@ -128,3 +128,14 @@ func TestWhatIsRestatedIsAsItWasButForTheState(t *testing.T) {
 	before.State, before.Cause, before.EvidenceLevel = ledger.StatusSeen, "reorg", ledger.LevelChain
 	require.Equal(t, before, *Restated(row, ledger.StatusSeen, "reorg"))
 }
+
+// What the operator states of a value is not the chain's word, in no state.
+func TestAStatedValueIsNotRestated(t *testing.T) {
+	cents := int64(4200)
+	row := ledger.Receipt{USDCents: &cents, ValueBasis: ledger.BasisQuote}
+	require.Equal(t, &cents, Restated(row, ledger.StatusSeen, "reorg").USDCents)
+	require.Equal(t, ledger.BasisQuote, Restated(row, ledger.StatusSeen, "reorg").ValueBasis)
+	row.ValueBasis = ledger.BasisStated
+	require.Nil(t, Restated(row, ledger.StatusSeen, "reorg").USDCents)
+	require.Empty(t, Restated(row, ledger.StatusSeen, "reorg").ValueBasis)
+}

@@ -89,7 +89,7 @@ func TestSmallStepsOfTheOnlySourceAddUp(t *testing.T) {
 // all that were believed in the ten minutes before, and one that was refused
 // first was held for an hour, or is near the last that was believed.
 func TestNoJumpOfTheOnlySourceIsBelievedAtOnce(t *testing.T) {
-	for n := range cases.Count(t) / 10 {
+	for n := range cases.Count(t) / 50 {
 		random := rand.New(rand.NewPCG(uint64(n), 0))
 		var l lone
 		var believed, refused []sample // refused since the last that was believed

@@ -1,6 +1,7 @@
 // Package rate keeps the price of one bitcoin in US dollars: the median of
 // several public price sources, fetched in the background, so that whoever
-// needs an amount reads it without waiting and never reads an old one.
+// needs an amount reads it without waiting and never reads an old one. The same
+// sources tell what it was in a past hour.
 package rate
 
 import (

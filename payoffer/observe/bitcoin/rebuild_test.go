@@ -17,7 +17,7 @@ import (
 // then its ledger is lost.
 func TestALostLedgerIsRebuilt(t *testing.T) {
 	t.Parallel()
-	for n := range cases.Of(3, 20, 300) {
+	for n := range cases.Of(3, 10, 300) {
 		for _, account := range []string{single, zpub} {
 			rebuild(t, account, uint64(n))
 		}
