@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,7 @@ type fixture struct {
 type flakyLedger struct {
 	*ledger.Ledger
 	broken bool
+	file   string
 }
 
 var errDisk = errors.New("database or disk is full")
@@ -91,11 +93,29 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 // openLedger begins a new ledger, whose account is first watched then.
 func (f *fixture) openLedger(since int64) {
 	f.t.Helper()
-	book := ledger.NewSQLite(payoffertest.LedgerFile(f.t), f.now)
+	f.useLedger(payoffertest.LedgerFile(f.t))
+	require.NoError(f.t, f.book.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
+}
+
+// useLedger goes on with a file.
+func (f *fixture) useLedger(file string) {
+	f.t.Helper()
+	book := ledger.NewSQLite(file, f.now)
 	require.NoError(f.t, book.Open(f.t.Context()))
 	f.t.Cleanup(func() { require.NoError(f.t, book.Close()) })
-	require.NoError(f.t, book.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
-	f.book = &flakyLedger{Ledger: book}
+	f.book = &flakyLedger{Ledger: book, file: file}
+}
+
+// copyLedger is a copy of the ledger as it is now, which the observer then goes
+// on with as after a restart.
+func (f *fixture) copyLedger(options ...func(*Config)) []byte {
+	f.t.Helper()
+	require.NoError(f.t, f.book.Close())
+	copied, err := os.ReadFile(f.book.file)
+	require.NoError(f.t, err)
+	f.useLedger(f.book.file)
+	f.start(options...)
+	return copied
 }
 
 // start makes a new observer, as a restart does.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -25,9 +26,10 @@ func worth(s payoffertest.StorefrontSale) int64 {
 	return s.Price - s.RefundedCents
 }
 
-// Whatever happens at the shop, whatever notices tell or keep quiet of it, and
-// whenever the shop or the ledger fail: what counts after the next reading is
-// what the seller holds.
+// Whatever happens at the shop, whatever notices tell or keep quiet of it,
+// whenever the shop or the ledger fail, and whenever the ledger is lost or an
+// older copy of it is put back: what counts after the next reading is what the
+// seller holds.
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	for seed := range cases.Count(t) / stepsPerHistory {
@@ -37,8 +39,18 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 
 func randomHistory(t *testing.T, random *rand.Rand) {
 	f := newFixture(t)
+	begin := beginAt(f.now())
+	var copied []byte
+	copyAt, loseAt := random.IntN(stepsPerHistory), random.IntN(stepsPerHistory)
 	sales := []payoffertest.StorefrontSale{f.sell()}
-	for range stepsPerHistory {
+	for step := range stepsPerHistory {
+		if step == copyAt {
+			copied = f.copyLedger(begin)
+		}
+		if step == loseAt {
+			f.loseLedger(copied)
+			f.start(begin)
+		}
 		f.pass(time.Duration(random.IntN(3600)) * time.Second)
 		at := random.IntN(len(sales))
 		switch random.IntN(9) {
@@ -66,6 +78,18 @@ func randomHistory(t *testing.T, random *rand.Rand) {
 		}
 	}
 	f.requireModel(sales)
+}
+
+// loseLedger goes on with an older copy of the ledger, or with none.
+func (f *fixture) loseLedger(copied []byte) {
+	f.t.Helper()
+	if copied == nil {
+		f.openLedger(f.now().Unix())
+		return
+	}
+	file := payoffertest.LedgerFile(f.t)
+	require.NoError(f.t, os.WriteFile(file, copied, 0o600))
+	f.useLedger(file)
 }
 
 func (f *fixture) requireModel(sales []payoffertest.StorefrontSale) {
