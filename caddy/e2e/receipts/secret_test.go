@@ -17,7 +17,7 @@ import (
 func TestTheSecretOfAWebhookIsInNoLogOfTheShippedCaddyfile(t *testing.T) {
 	shipped := server.StartShipped(t, "TIP_JAR_PRODUCT="+product, "TIP_JAR_HOOK_SECRET="+storeSecret)
 	s := &shop{Process: shipped.Process, t: t, url: shipped.Service}
-	require.Eventually(t, func() bool { return s.status("/v1/received") == http.StatusOK }, patience, again)
+	require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
 	require.Equal(t, http.StatusOK, s.deliverSale("sale-1", storeSecret))
 	require.Equal(t, http.StatusServiceUnavailable, s.status("/v1/hook/pack/"+storeSecret), "a hook whose secret has no value")
 	require.Equal(t, http.StatusNotFound, s.status("/v1/hook/none/"+storeSecret))
@@ -65,7 +65,7 @@ func TestASecretInTheWrongOptionIsInNoOutputOfAnyCommand(t *testing.T) {
 		{"card https://checkout.example\nid SECRET", "seller a"},
 	} {
 		for secret, commands := range map[string][]string{
-			"sk_live_" + key: {"adapt", "run"}, "{env.MISPLACED}": {"validate", "pay-offer check", "run"},
+			"sk_live_" + key: {"adapt"}, "{env.MISPLACED}": {"pay-offer check", "run"},
 		} {
 			text := offered("http://localhost:8402", "off", place.card, place.store)
 			require.NoError(t, os.WriteFile(config, []byte(strings.Replace(text, "SECRET", secret, 1)), 0o600))
@@ -88,7 +88,7 @@ func TestTheDebugLogHoldsLiteralSecretsAloneAndTheWarningSaysSo(t *testing.T) {
 		s := &shop{t: t, url: "http://localhost:" + server.FreePort(t)}
 		s.Process = server.Start(t, s.url, offered(s.url, "off", "card https://checkout.example", "product p\n hook_secret "+secret),
 			"STORE_SECRET="+storeSecret)
-		require.Eventually(t, func() bool { return s.status("/v1/received") == http.StatusOK }, patience, again)
+		require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
 		s.deliverSale("sale-1", storeSecret)
 		s.Terminate()
 		s.Await(t)
