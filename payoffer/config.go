@@ -23,8 +23,8 @@ type CardConfig struct {
 
 	// The processor's API key, with which payments are read back that no
 	// webhook told of; a placeholder keeps it out of the configuration. A
-	// restricted key that reads events, checkout sessions, refunds and disputes
-	// is enough. Default: none.
+	// restricted key that reads events, checkout sessions, payment intents,
+	// charges, refunds and disputes is enough. Default: none.
 	APIKey string `json:"api_key,omitempty"`
 
 	// Whether the checkout is in the processor's test mode, whose payments

@@ -53,9 +53,13 @@ func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
 	})
 }
 
-// refundTotal reads how much of a charge had been refunded at a time.
+// refundTotal reads how much of a charge had been refunded at a time. What was
+// authorised and let go is called so too, and never came.
 func (s scope) refundTotal(f *fields, at int64, from way) (ledger.Sighting, error) {
 	id, intent, amount := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.amount("amount_refunded")
+	if string(f.members["captured"]) == "false" {
+		return s.addendum(f, "charge", intent, from)
+	}
 	return s.addendum(f, "charge", intent, from, ledger.Return{
 		ID: id, Kind: ledger.ReturnTotal, Amount: amount, Gone: amount > 0, At: at,
 	})
