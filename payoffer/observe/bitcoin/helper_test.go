@@ -63,6 +63,7 @@ type bench struct {
 	testing.TB
 	clock *clock
 	book  *ledger.Ledger
+	file  string // the book is kept there
 	rail  *offer.Bitcoin
 	rate  rate.Rate
 	// past is the price of bitcoin in past hours, in millionths of a dollar; 0 for
@@ -90,11 +91,16 @@ func newBench(t testing.TB, account string) *bench {
 // watched, in Unix seconds.
 func (b *bench) newBook(since int64) {
 	b.Helper()
-	book := ledger.NewSQLite(payoffertest.LedgerFile(b.TB), b.clock.Now)
+	b.openBook(payoffertest.LedgerFile(b.TB))
+	require.NoError(b, b.book.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
+}
+
+func (b *bench) openBook(file string) {
+	b.Helper()
+	book := ledger.NewSQLite(file, b.clock.Now)
 	require.NoError(b, book.Open(b.Context()))
 	b.Cleanup(func() { require.NoError(b, book.Close()) })
-	b.book = book
-	require.NoError(b, book.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
+	b.book, b.file = book, file
 }
 
 // observer is a new one, as after a restart.

@@ -3,6 +3,7 @@ package bitcoin
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -10,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
-// A random life is observed as it happens, by processes that come and go, and
-// then its ledger is lost.
+// A random life is observed as it happens, by processes that come and go. Then
+// its ledger is lost, or an older copy of it is put back.
 func TestALostLedgerIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for n := range cases.Of(3, 10, 300) {
@@ -32,6 +35,7 @@ func rebuild(t *testing.T, account string, seed uint64) {
 	b.round(o)
 	var names, used []string
 	var pool []standInTx
+	var copied string
 	for i := range 15 + random.IntN(30) {
 		current := o.Address()
 		if random.IntN(4) == 0 && len(used) > 0 {
@@ -39,12 +43,12 @@ func rebuild(t *testing.T, account string, seed uint64) {
 		}
 		used = append(used, current)
 		name := fmt.Sprint("p", i)
-		tx := pay(name, current, 40_000+random.Int64N(20_000))
+		tx := pay(name, current, 20_000+random.Int64N(60_000))
 		switch random.IntN(6) {
-		case 0:
+		case 0, 1: // at the price of now
+			tx.pays[1].Value = rate.Satoshis(4200, rate.Rate{MicroUSD: b.past(b.clock.Now())})
 			o.Quoted(tx.pays[1].Value, 4200)
-			tx.pays[1].Value = 46_000 + random.Int64N(5000)
-		case 1:
+		case 2:
 			tx.from = scriptOf(current) // moved within the account
 		}
 		names = append(names, name)
@@ -62,7 +66,11 @@ func rebuild(t *testing.T, account string, seed uint64) {
 			pool = nil
 		}
 		b.clock.advance(time.Duration(random.IntN(3)) * 5 * time.Minute)
-		if random.IntN(8) == 0 {
+		switch random.IntN(12) {
+		case 0:
+			copied = b.copyBook()
+			fallthrough
+		case 1:
 			o = b.observer(chain)
 			b.round(o)
 		}
@@ -75,25 +83,45 @@ func rebuild(t *testing.T, account string, seed uint64) {
 	}
 	rows, totals, address := b.rows(names...), b.totals(), o.Address()
 	require.Len(t, rows, len(names))
+	same := func() {
+		t.Helper()
+		o := b.observer(chain)
+		for range 8 {
+			b.round(o)
+		}
+		require.False(t, o.Health().Partial)
+		require.Equal(t, address, o.Address())
+		require.Equal(t, totals, b.totals(), "seed %d", seed)
+		for name, got := range b.rows(names...) {
+			want := rows[name]
+			want.ID, want.ObservedAt, want.UpdatedAt, want.Version = got.ID, got.ObservedAt, got.UpdatedAt, got.Version
+			require.JSONEq(t, string(want.Evidence), string(got.Evidence))
+			want.Evidence = got.Evidence
+			require.Equal(t, want, got, "seed %d: %s", seed, name)
+		}
+	}
 
 	b.clock.advance(100 * time.Hour)
 	chain.mineEmpty(600)
+	if copied != "" {
+		b.openBook(copied)
+		same()
+	}
 	b.newBook(b.clock.Now().Unix())
 	b.since = start.Unix()
-	o = b.observer(chain)
-	for range 8 {
-		b.round(o)
-	}
-	require.False(t, o.Health().Partial)
-	require.Equal(t, address, o.Address())
-	require.Equal(t, totals, b.totals(), "seed %d", seed)
-	for name, got := range b.rows(names...) {
-		want := rows[name]
-		want.ID, want.ObservedAt, want.UpdatedAt, want.Version = got.ID, got.ObservedAt, got.UpdatedAt, got.Version
-		require.JSONEq(t, string(want.Evidence), string(got.Evidence))
-		want.Evidence = got.Evidence
-		require.Equal(t, want, got, "seed %d: %s", seed, name)
-	}
+	same()
+}
+
+// copyBook copies the ledger's file, as a backup, and goes on.
+func (b *bench) copyBook() string {
+	b.Helper()
+	require.NoError(b, b.book.Close())
+	content, err := os.ReadFile(b.file)
+	require.NoError(b, err)
+	file := payoffertest.LedgerFile(b.TB)
+	require.NoError(b, os.WriteFile(file, content, 0o600))
+	b.openBook(b.file)
+	return file
 }
 
 // totals are the sums that are not empty.

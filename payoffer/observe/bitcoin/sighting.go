@@ -59,9 +59,10 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 }
 
 // row is the receipt of an output, if there is one. Those that are final stand in
-// final blocks only, and were not recalled.
+// final blocks only, and were not recalled; nor were those above rowsAtOnce.
 func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status) (row ledger.Receipt, recorded bool, err error) {
-	if row, recorded = r.rows[name.String()]; recorded || !s.Confirmed || s.Height > r.Height {
+	all := len(r.rows) < rowsAtOnce
+	if row, recorded = r.rows[name.String()]; recorded || all && (!s.Confirmed || s.Height > r.Height) {
 		return row, recorded, nil
 	}
 	row, recorded, err = o.config.Ledger.Receipt(ctx, o.config.OfferID, o.config.Rail.Account(), name.String())
