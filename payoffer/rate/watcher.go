@@ -21,8 +21,8 @@ const roundInterval = time.Minute
 // value of every field has a working default.
 type Config struct {
 	// Sources names the price sources: mempool, coinbase, kraken, bitstamp.
-	// Empty means all. With exactly one its word is taken; otherwise it takes
-	// two sources that agree.
+	// Empty means all. With exactly one its word is taken, that of a jump once it
+	// was held for an hour; otherwise it takes two sources that agree.
 	Sources []string
 
 	// Endpoints overrides the base URL (scheme, host, optional path prefix) of

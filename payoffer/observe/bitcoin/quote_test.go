@@ -258,6 +258,40 @@ func TestAStatedValueGivesWayToThePriceOfTheHour(t *testing.T) {
 	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
 }
 
+// A round recalls so many receipts. A thousand that wait for their value are no
+// reason to take another one for new each time.
+func TestManyPaymentsWithoutAValueHideNoOther(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	b.past = func(time.Time) int64 { return 0 }
+	o := b.observer(chain)
+	b.round(o)
+	many := standInTx{name: "many", spends: hashOf("coin") + ":0"}
+	for range rowsAtOnce {
+		many.pays = append(many.pays, output{scriptOf(single), 1000})
+	}
+	chain.mine(many)
+	chain.mineEmpty(20)
+	b.round(o)
+	tx := pay("p", single, 100_000)
+	chain.setPool(tx)
+	b.round(o)
+	seen := b.clock.Now().Unix()
+	b.round(o)
+	row, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, seen, row.OccurredAt)
+	b.past = func(time.Time) int64 { return 100_000_000_000 }
+	chain.mine(tx)
+	chain.mineEmpty(20)
+	b.round(o)
+	b.round(o)
+	rows, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10)
+	require.NoError(t, err)
+	require.Empty(t, rows)
+}
+
 func TestWorthIsRoundedDown(t *testing.T) {
 	t.Parallel()
 	// Computed with exact fractions outside of this project.

@@ -61,7 +61,7 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 // row is the receipt of an output, if there is one. Those that are final stand in
 // final blocks only, and were not recalled; nor were those above rowsAtOnce.
 func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status) (row ledger.Receipt, recorded bool, err error) {
-	all := len(r.rows) < rowsAtOnce
+	all := len(r.rows) < rowsAtOnce // of those that are not final
 	if row, recorded = r.rows[name.String()]; recorded || all && (!s.Confirmed || s.Height > r.Height) {
 		return row, recorded, nil
 	}
