@@ -197,6 +197,38 @@ func TestAdminAPIEntersAndChangesReceipts(t *testing.T) {
 	require.NotContains(t, public, "fee", "a reason is published nowhere")
 }
 
+func TestTheReportFollowsRefundsAndRedactions(t *testing.T) {
+	o := newOperated(t, books)
+	record(t) // 42 USDC
+	o.enter(`{"action":"enter","rail":"transfer","reference":"Jane Doe","amount":42}`)
+	require.Contains(t, o.get(o.service+offer.PathReceived).body, "Jane Doe")
+
+	const hash = "0xABababababababababababababababababababababababababababababababab"
+	row := o.enter(`{"action":"refund","rail":"usdc","reference":"eip155:84532:0x01:0","amount":"10.5","transaction":"` + hash + `","reason":"half"}`)
+	require.Equal(t, []string{"42", "10.5", "31.5", "USDC"}, []string{row.Paid, row.Returned, row.Left, row.Unit})
+	row = o.enter(`{"action":"refund","rail":"transfer","reference":"Jane Doe","amount":2,"reason":"fee"}`)
+	require.Equal(t, "40", row.Left)
+	row = o.enter(`{"action":"redact","rail":"transfer","reference":"Jane Doe","reason":"a name"}`)
+
+	public := o.get(o.service + offer.PathReceived).body
+	require.Contains(t, public, row.Reference)
+	feed := o.get(o.service + offer.PathReceived + "?after=0").body
+	require.Contains(t, feed, `"cause": "redacted"`)
+	for _, answer := range []string{public, feed, o.ask(http.MethodGet, desk.PathReceipts, "").body} {
+		require.NotContains(t, answer, "Jane")
+	}
+	var told struct {
+		Rails []struct {
+			Rail     string
+			Refunded struct{ AmountUSDDecimal string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(public), &told))
+	require.Equal(t, "transfer", told.Rails[2].Rail)
+	require.Equal(t, "2.00", told.Rails[2].Refunded.AmountUSDDecimal)
+	require.Contains(t, o.ask(http.MethodGet, desk.PathReceived, "").body, `"refunded_atomic":10500000`, "though the chain is not read")
+}
+
 func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 	o := newOperated(t, books)
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`)
@@ -209,24 +241,26 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		status int
 		want   string
 	}{
-		"other facts":         {post(strings.Replace(strings.Replace(entry, "42", "43", 1), "-8", "-7", 1)), 409, "correct it"},
-		"unknown reference":   {post(`{"action":"reverse","rail":"transfer","reference":"INV-9","reason":"x"}`), 404, "INV-9"},
-		"unknown rail":        {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "there are: card, usdc, transfer"},
-		"a chain":             {post(strings.Replace(entry, "transfer", "usdc", 1)), 409, "read from its chain"},
-		"no reason":           {post(`{"action":"reverse","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
-		"no action":           {post(`{"rail":"transfer","reference":"INV-8","amount":42}`), 400, "enter, correct, reverse, restore, refund, value or redact"},
-		"a reversal's amount": {post(`{"action":"reverse","rail":"transfer","reference":"INV-7","amount":1,"reason":"x"}`), 400, "takes no amount; leave it out"},
-		"a crooked amount":    {post(strings.Replace(entry, "42", "4.2e1", 1)), 400, "42.50"},
-		"a crooked date":      {post(strings.Replace(entry, `"amount"`, `"date":"20.11.","amount"`, 1)), 400, "2026-11-20"},
-		"an unknown member":   {post(strings.Replace(entry, "amount", "ammount", 1)), 400, "ammount"},
-		"two objects":         {post(entry + entry), 400, "follows"},
-		"no JSON":             {post("rail=transfer"), 400, "cannot be read"},
-		"a giant body":        {post(`{"reason":"` + strings.Repeat("x", maxAdminBody) + `"}`), 413, "larger"},
-		"a form":              {post(entry, "Content-Type", "text/plain"), 415, "application/json"},
-		"another offer":       {post(strings.Replace(entry, `"rail"`, `"offer":"x","rail"`, 1)), 404, offer.Host(o.service)},
-		"a foreign page":      {post(entry, "Origin", "https://evil.example"), 403, "origin"},
-		"another method":      {o.ask(http.MethodDelete, desk.PathReceipts, entry), 405, "GET or POST"},
-		"a posted report":     {o.ask(http.MethodPost, desk.PathReceived, entry), 405, "GET"},
+		"other facts":          {post(strings.Replace(strings.Replace(entry, "42", "43", 1), "-8", "-7", 1)), 409, "correct it"},
+		"unknown reference":    {post(`{"action":"reverse","rail":"transfer","reference":"INV-9","reason":"x"}`), 404, "INV-9"},
+		"unknown rail":         {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "there are: card, usdc, transfer"},
+		"a chain":              {post(strings.Replace(entry, "transfer", "usdc", 1)), 409, "read from its chain"},
+		"no reason":            {post(`{"action":"reverse","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
+		"no action":            {post(`{"rail":"transfer","reference":"INV-8","amount":42}`), 400, "enter, correct, reverse, restore, refund, value or redact"},
+		"a reversal's amount":  {post(`{"action":"reverse","rail":"transfer","reference":"INV-7","amount":1,"reason":"x"}`), 400, "takes no amount; leave it out"},
+		"a crooked amount":     {post(strings.Replace(entry, "42", "4.2e1", 1)), 400, "42.50"},
+		"a crooked date":       {post(strings.Replace(entry, `"amount"`, `"date":"20.11.","amount"`, 1)), 400, "2026-11-20"},
+		"an unknown member":    {post(strings.Replace(entry, "amount", "ammount", 1)), 400, "ammount"},
+		"two objects":          {post(entry + entry), 400, "follows"},
+		"no JSON":              {post("rail=transfer"), 400, "cannot be read"},
+		"a refund of too much": {post(`{"action":"refund","rail":"transfer","reference":"INV-7","amount":42.01,"reason":"x"}`), 409, "no more than 42 USD is left"},
+		"a person's address":   {post(strings.Replace(entry, "INV-8", "jane@example.org", 1)), 400, "looks like an e-mail address"},
+		"a giant body":         {post(`{"reason":"` + strings.Repeat("x", maxAdminBody) + `"}`), 413, "larger"},
+		"a form":               {post(entry, "Content-Type", "text/plain"), 415, "application/json"},
+		"another offer":        {post(strings.Replace(entry, `"rail"`, `"offer":"x","rail"`, 1)), 404, offer.Host(o.service)},
+		"a foreign page":       {post(entry, "Origin", "https://evil.example"), 403, "origin"},
+		"another method":       {o.ask(http.MethodDelete, desk.PathReceipts, entry), 405, "GET or POST"},
+		"a posted report":      {o.ask(http.MethodPost, desk.PathReceived, entry), 405, "GET"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.status, c.got.status, c.got.body)

@@ -29,6 +29,7 @@ func TestTheBooksAreKeptByEntries(t *testing.T) {
 	require.Equal(t, "manual", row.Evidence)
 	require.Equal(t, int64(4250), row.Amount)
 	require.Equal(t, "42.50", row.AmountUSD.String())
+	require.Equal(t, "face", row.ValueBasis)
 	require.Equal(t, "2026-11-20T00:00:00Z", row.OccurredAt)
 	require.Equal(t, "operator/pay.example/transfer", row.Account)
 	require.Equal(t, int64(1), enter("correct", "40", "the bank kept a fee").Revision)

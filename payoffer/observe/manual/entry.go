@@ -174,6 +174,7 @@ func (e Entry) payment(stored ledger.Receipt, cause string, now time.Time) ledge
 	}
 	s := e.sighting(stored, cause)
 	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = "USD", amount, &amount, ledger.StatusConfirmed, occurred
+	s.ValueBasis = ledger.BasisFace
 	s.Evidence = observe.Evidence(map[string]string{"enteredAt": now.UTC().Format(time.RFC3339)})
 	return s
 }
