@@ -52,7 +52,26 @@ func (d *Desk) refund(ctx context.Context, e manual.Entry) (Receipt, error) {
 	if err == nil && receipt.Version != stored.Version+1 {
 		err = refuse(Conflict, "the refund is recorded, but %q was changed elsewhere at the same moment: look at what stands, and restore it if it is too much", e.Reference)
 	}
-	return newReceipt(receipt), err
+	row := newReceipt(receipt)
+	row.Said = twice(stored, e, amount, words)
+	return row, err
+}
+
+// twice says how a refund may be the same money as another one, which nothing here
+// can tell.
+func twice(stored ledger.Receipt, e manual.Entry, amount int64, words []ledger.Return) (said []string) {
+	for _, w := range words {
+		transaction, entered := manual.EnteredRefund(w)
+		if entered && w.Gone && w.Amount == amount && (transaction == "") != (e.Transaction == "") {
+			said = append(said, "another refund of the same amount stands, of which "+
+				"one has a transaction and one has none; if they are the same money, restore, and enter the one with the transaction")
+			break
+		}
+	}
+	if provided(stored) {
+		said = append(said, "should the provider tell of this refund by itself later, restore this entry, or it counts twice")
+	}
+	return said
 }
 
 // refundable says why an amount cannot have gone back of a payment.
@@ -86,8 +105,7 @@ const day = 24 * 60 * 60
 // tellsRefunds reports whether the provider of a payment tells of its refunds by
 // itself, so that one by hand would be the same money twice.
 func (d *Desk) tellsRefunds(r ledger.Receipt) bool {
-	told := r.EvidenceLevel == ledger.LevelSigned || r.EvidenceLevel == ledger.LevelProvider
-	if !told || !slices.ContainsFunc(d.Accounts, func(a ledger.Account) bool { return a.ID == r.Account }) {
+	if !provided(r) || !slices.ContainsFunc(d.Accounts, func(a ledger.Account) bool { return a.ID == r.Account }) {
 		return false
 	}
 	rail, _ := d.Offer.Rail(r.Rail)
@@ -98,6 +116,11 @@ func (d *Desk) tellsRefunds(r ledger.Receipt) bool {
 		}
 	}
 	return false
+}
+
+// provided reports whether a payment rests on its provider's word.
+func provided(r ledger.Receipt) bool {
+	return r.EvidenceLevel == ledger.LevelSigned || r.EvidenceLevel == ledger.LevelProvider
 }
 
 // restore undoes a reversal by the operator; where there is none, it takes back
