@@ -78,12 +78,15 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 
 // announced reports whether a transition is anybody's news. Money that moved
 // within the account was paid by nobody; it is news only where it was taken for a
-// payment before.
+// payment before. Another name moves no money, and would be taken for another
+// payment.
 func announced(t ledger.Transition) bool {
-	switch t.To {
-	case ledger.StatusMoved:
+	switch {
+	case t.Cause == ledger.CauseRedacted:
+		return false
+	case t.To == ledger.StatusMoved:
 		return t.From != "" && t.From != ledger.StatusMoved && t.From != ledger.StatusDropped
-	case ledger.StatusDropped:
+	case t.To == ledger.StatusDropped:
 		return t.From != ledger.StatusMoved
 	default:
 		return true

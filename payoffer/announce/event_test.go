@@ -157,6 +157,16 @@ func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *t
 	}
 }
 
+func TestAnotherNameOfAPaymentIsNotAnotherPayment(t *testing.T) {
+	for _, status := range []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusRefunded, ledger.StatusReversed, ledger.StatusDropped} {
+		tr := transition()
+		tr.From, tr.To, tr.Cause = status, status, ledger.CauseRedacted
+		require.False(t, announced(tr))
+		tr.Cause = "corrected"
+		require.True(t, announced(tr))
+	}
+}
+
 func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
 	tr := transition()
 	require.NotContains(t, newEvent(&Config{}, tr, false).data, "backfilled")
