@@ -28,10 +28,10 @@ type Beginning struct {
 
 // Begin finds from when on money counts: from the first start on by the time of
 // day, or from since (Unix seconds, 0 for nothing) if that is earlier. What was
-// stored is only ever lowered. ahead is by how much the clock is proven to be
-// ahead, and started when this observer began, for accounts that a version
-// before kept no start of. The error is ErrNoLedger.
-func Begin(ctx context.Context, l Ledger, offer, account string, since int64, ahead time.Duration, started, now time.Time) (b Beginning, err error) {
+// stored is only ever lowered. offset is by how much the clock is proven to be
+// ahead, nil for never, and started when this observer began, for accounts that a
+// version before kept no start of. The error is ErrNoLedger.
+func Begin(ctx context.Context, l Ledger, offer, account string, since int64, offset func() time.Duration, started, now time.Time) (b Beginning, err error) {
 	stored, err := Account(ctx, l, offer, account)
 	if err != nil {
 		return b, err
@@ -40,7 +40,9 @@ func Begin(ctx context.Context, l Ledger, offer, account string, since int64, ah
 	if stored.Since > 0 {
 		b.First = min(stored.Since, now.Unix()) // a clock that was set back had been ahead
 	}
-	b.First -= int64(ahead.Seconds())
+	if offset != nil {
+		b.First -= int64(offset().Seconds())
+	}
 	if b.Origin, err = Origin(ctx, l, offer, account, b.First); err != nil {
 		return b, err
 	}

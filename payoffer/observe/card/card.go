@@ -135,11 +135,7 @@ func (o *Observer) scoped(ctx context.Context) (scope, error) {
 
 // begin finds out since when money counts. The operator may have lowered it.
 func (o *Observer) begin(ctx context.Context) error {
-	var ahead time.Duration
-	if o.config.ClockOffset != nil {
-		ahead = o.config.ClockOffset()
-	}
-	begun, err := observe.Begin(ctx, o.config.Ledger, o.money.offer, o.money.account, o.config.Since, ahead, o.started, o.config.Now())
+	begun, err := observe.Begin(ctx, o.config.Ledger, o.money.offer, o.money.account, o.config.Since, o.config.ClockOffset, o.started, o.config.Now())
 	if err != nil {
 		return err
 	}
@@ -179,6 +175,8 @@ func (o *Observer) Health() observe.Health {
 	s := o.state
 	o.mu.Unlock()
 	failure, current := o.loop.Last()
+	begun := o.begun.Load()
+	current = current && begun != nil && !begun.Back
 	h := observe.Health{Rail: o.money.rail, Source: "webhook", Partial: true, At: s.heardAt, LastError: failure}
 	if o.provider != nil {
 		h.Source, h.At = "provider", s.readAt
@@ -188,7 +186,7 @@ func (o *Observer) Health() observe.Health {
 			h.ObservedThrough = date(s.through)
 		}
 	}
-	h.Blind = h.Blind || o.begun.Load() == nil
+	h.Blind = h.Blind || begun == nil
 	if trouble := o.hook.Trouble(); h.LastError == "" || trouble == observe.ErrLedger {
 		h.LastError = trouble
 	}

@@ -66,8 +66,11 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 	if err == nil {
 		o.update(func(s *state) { s.readAt, s.through = cursor.OKAt, through })
 	} // else there is none yet: that of webhooks alone is empty
-	if err = o.reconcile(ctx, money, through, o.begun.Load().Back); err == nil {
+	begun := *o.begun.Load()
+	if err = o.reconcile(ctx, money, through, begun.Back); err == nil {
 		o.hook.LedgerAnswers()
+		begun.Back = false
+		o.begun.Store(&begun)
 	}
 	return source.Spread(interval, o.config.Random()), err
 }
