@@ -43,7 +43,12 @@ func Begin(ctx context.Context, l Ledger, offer, account string, since int64, of
 	if offset != nil {
 		b.First -= int64(offset().Seconds())
 	}
-	if b.Origin, err = Origin(ctx, l, offer, account, b.First); err != nil {
+	if stored.Origin == "" {
+		b.Origin, err = Origin(ctx, l, offer, account, b.First)
+	} else if b.Origin, err = strconv.ParseInt(stored.Origin, 10, 64); err != nil {
+		err = ErrNoLedger
+	}
+	if err != nil {
 		return b, err
 	}
 	to := min(b.Origin, cmp.Or(since, b.Origin))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -15,13 +14,11 @@ import (
 )
 
 const (
-	// interval is the time between two readings of the API.
+	// interval is the time between two rounds.
 	interval = 5 * time.Minute
 	// firstRetry is the time after which a failed one is repeated. It doubles
 	// with every failure, up to maxRetry.
 	firstRetry, maxRetry = 15 * time.Second, 10 * time.Minute
-	// forever is the wait of who has nothing left to do.
-	forever time.Duration = math.MaxInt64
 )
 
 // Times in seconds, by the processor's clock: what an answer covers does not
@@ -39,8 +36,8 @@ const (
 	retention = 29 * 24 * 3600
 )
 
-// Run notes in the ledger since when the account is watched and, with a key,
-// reads the API again and again until ctx ends. It may be called again
+// Run keeps in the ledger since when the account is watched and, with a key, reads
+// the API again and again until ctx ends. It may be called again
 // afterwards.
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
@@ -58,9 +55,8 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if o.provider == nil {
-		o.hook.LedgerAnswers()
 		o.update(func(s *state) { s.heardAt = max(s.heardAt, cursor.OKAt) })
-		return forever, nil
+		return interval, nil // for the clock, which may turn out to have been wrong
 	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)
 	if err == nil {

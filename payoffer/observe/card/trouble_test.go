@@ -126,6 +126,8 @@ func TestAFullDiskIsToldOnce(t *testing.T) {
 	require.Equal(t, observe.ErrLedger, r.Health().LastError)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "disk")
+	require.NoError(t, r.try(t))
+	require.Equal(t, observe.ErrLedger, r.Health().LastError, "that it can be read says nothing")
 	repair()
 	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
 	require.Empty(t, r.Health().LastError)

@@ -56,9 +56,9 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		if err := o.dropForged(ctx); err != nil {
 			return 0, err
 		}
+		o.hook.LedgerAnswers()
 		o.due = o.cfg.Now().Add(source.Spread(listEvery, o.cfg.Random()))
 	}
-	o.hook.LedgerAnswers()
 	return max(o.due.Sub(o.cfg.Now()), time.Second), nil
 }
 
