@@ -34,6 +34,7 @@ const (
 //   - `GET /pay_offer/received`: what was received, and how well each rail is observed.
 //   - `GET /pay_offer/receipts`: receipts, newest first, and transfers that may be refunds.
 //   - `POST /pay_offer/receipts`: enters, corrects, reverses, restores, refunds, values or redacts a receipt.
+//   - `GET /pay_offer/movements`: all money that came or went back, a JSON object a line, and the sums behind it in the last.
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
@@ -59,6 +60,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: desk.PathReceipts, Handler: byMethod{
 			http.MethodGet: listing("before", (*desk.Desk).Receipts), http.MethodPost: a.enter,
 		}},
+		{Pattern: desk.PathMovements, Handler: byMethod{http.MethodGet: a.movements}},
 		{Pattern: desk.PathIntents, Handler: byMethod{
 			http.MethodGet: listing("after", (*desk.Desk).Intents), http.MethodPost: a.resolve,
 		}},

@@ -27,21 +27,33 @@ func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err 
 		return answer, err
 	}
 	defer response.Body.Close()
+	if err := refused(response); err != nil {
+		return answer, err
+	}
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return answer, err
-	}
-	if response.StatusCode >= http.StatusBadRequest {
-		var refusal caddy.APIError
-		if json.Unmarshal(text, &refusal) != nil || refusal.Message == "" {
-			return answer, fmt.Errorf("caddy responded with error: HTTP %d: %s", response.StatusCode, text)
-		}
-		return answer, errors.New(printable(refusal.Message))
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return answer, fmt.Errorf("the admin API's answer cannot be read: %w", err)
 	}
 	return answer, nil
+}
+
+// refused returns the server's sentence where it refuses.
+func refused(response *http.Response) error {
+	if response.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var refusal caddy.APIError
+	if json.Unmarshal(text, &refusal) != nil || refusal.Message == "" {
+		return fmt.Errorf("caddy responded with error: HTTP %d: %s", response.StatusCode, text)
+	}
+	return errors.New(printable(refusal.Message))
 }
 
 // send asks as caddycmd.AdminAPIRequest does, which puts the status and the body

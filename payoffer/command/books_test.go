@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,13 +13,6 @@ import (
 func usd(amount string) *json.Number {
 	number := json.Number(amount)
 	return &number
-}
-
-// inBerlin makes the time zone of this machine another one than UTC.
-func inBerlin(t *testing.T) {
-	before := time.Local
-	time.Local = time.FixedZone("Europe/Berlin", 3600)
-	t.Cleanup(func() { time.Local = before })
 }
 
 func TestCommandRecordSendsOneEntry(t *testing.T) {

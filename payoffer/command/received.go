@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,15 +19,24 @@ import (
 )
 
 func receivedCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
-		Use:     "received [--receipts [--offer <id>] [--before <number>]] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short:   "Prints what a running server has received",
-		Example: "  caddy pay-offer received\n  caddy pay-offer received --receipts",
-	}, printReceived)
+	cmd := new(cobra.Command)
+	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>] [--monthly]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
+	cmd.Short = "Prints what a running server has received"
+	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
+	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
+		if fl.Bool("csv") {
+			return exportCSV(fl, out, cmd.ErrOrStderr())
+		}
+		if fl.String("from")+fl.String("to") != "" || fl.Bool("monthly") {
+			return errors.New("--from, --to and --monthly belong to --csv")
+		}
+		return printReceived(fl, out)
+	})
 	cmd.Flags().Bool("receipts", false, "List the receipts, newest first")
-	cmd.Flags().String("offer", "", "With --receipts: the id of the offer, if there are several")
+	cmd.Flags().String("offer", "", "With --receipts and --csv: the id of the offer, if there are several")
 	cmd.Flags().Int64("before", 0, "With --receipts: go on below this number")
 	cmd.Flags().Bool("json", false, "Print the answer of the admin API as it is")
+	exportFlags(cmd)
 	return cmd
 }
 

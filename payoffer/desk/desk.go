@@ -27,6 +27,7 @@ const (
 	PathKeys     = "/pay_offer/keys"
 
 	PathAnnouncements = "/pay_offer/announcements"
+	PathMovements     = "/pay_offer/movements"
 )
 
 // MaxPage is how many rows a page lists at most.

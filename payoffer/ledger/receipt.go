@@ -143,11 +143,12 @@ func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, lim
 	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
 }
 
+const selectHistory = selectTransitions + `t.receipt_id BETWEEN $2 AND $3 ORDER BY t.receipt_id, t.version`
+
 // History lists all transitions of an offer's receipts with an ID from first to
 // last, receipt by receipt, each from its first version on.
 func (l *Ledger) History(ctx context.Context, offer string, first, last int64) ([]Transition, error) {
-	return collect(ctx, l, scanTransition, selectTransitions+`
-		t.receipt_id BETWEEN $2 AND $3 ORDER BY t.receipt_id, t.version`, offer, first, last)
+	return collect(ctx, l, scanTransition, selectHistory, offer, first, last)
 }
 
 func scanTransition(row scanner) (t Transition, err error) {

@@ -93,7 +93,7 @@ func collect[T any](ctx context.Context, l *Ledger, scan func(scanner) (T, error
 	defer cancel()
 	all, err := query(ctx, l.db, scan, text, args...)
 	if err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", l.dialect.conceal(err))
+		return nil, l.failedReading(err)
 	}
 	return all, nil
 }

@@ -14,9 +14,10 @@ import (
 // Totals reads the sums of an offer. Its cost does not depend on the number
 // of receipts.
 func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
-	return collect(ctx, l, scanTotal, selectTotals+` AND count > 0
-		ORDER BY account, rail, currency, status, evidence_level, own, testnet`, offer)
+	return collect(ctx, l, scanTotal, selectOfferTotals, offer)
 }
+
+const selectOfferTotals = selectTotals + ` AND count > 0 ORDER BY account, rail, currency, status, evidence_level, own, testnet`
 
 // allTotals reads both tables: an instance of an earlier version knows totals
 // alone, where no other currency than an account's own may stand any more.

@@ -3,7 +3,6 @@ package book
 import (
 	"cmp"
 	"encoding/json"
-	"math/bits"
 	"reflect"
 	"strings"
 )
@@ -235,10 +234,7 @@ func (r *Receipt) derive(told Words) {
 		r.Status = r.State
 	}
 	r.RefundedCents = 0
-	if r.USDCents != nil && r.Amount > 0 {
-		// cents × refunded / amount, in 128 bits; the quotient is at most cents.
-		hi, lo := bits.Mul64(uint64(*r.USDCents), uint64(min(r.Refunded, r.Amount)))
-		cents, _ := bits.Div64(hi, lo, uint64(r.Amount))
-		r.RefundedCents = int64(cents)
+	if r.USDCents != nil {
+		r.RefundedCents = share(*r.USDCents, min(r.Refunded, r.Amount), r.Amount)
 	}
 }

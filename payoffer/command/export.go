@@ -1,0 +1,206 @@
+package command
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// exportFlags are those of received --csv.
+func exportFlags(cmd *cobra.Command) {
+	cmd.Flags().Bool("csv", false, "Print all money that came or went back as CSV (RFC 4180), the sums on standard error")
+	cmd.Flags().String("from", "", "With --csv: the first day, as in 2026-01-01, in the time zone of this machine (TZ)")
+	cmd.Flags().String("to", "", "With --csv: the last day, as in 2026-12-31")
+	cmd.Flags().Bool("monthly", false, "With --csv: one line for each month, rail and asset, of money that counts")
+	cmd.MarkFlagsMutuallyExclusive("csv", "json")
+	cmd.MarkFlagsMutuallyExclusive("csv", "receipts")
+}
+
+// span are the days of an export, both included; an empty one is no bound.
+type span struct{ from, to string }
+
+func spanOf(fl caddycmd.Flags) (s span, err error) {
+	s = span{fl.String("from"), fl.String("to")}
+	for name, day := range map[string]string{"from": s.from, "to": s.to} {
+		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
+			return s, fmt.Errorf("--%s is a day, as in 2026-01-31", name)
+		}
+	}
+	if s.from != "" && s.to != "" && s.from > s.to {
+		return s, errors.New("--from is after --to")
+	}
+	return s, nil
+}
+
+func (s span) holds(day string) bool {
+	return (s.from == "" || day >= s.from) && (s.to == "" || day <= s.to)
+}
+
+// exportCSV prints the movements of an offer, and on told what they add up to. It
+// fails where that is not what the ledger's sums say: what was printed must not be
+// used then.
+func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
+	days, err := spanOf(fl)
+	if err != nil {
+		return err
+	}
+	address, err := adminAddress(fl)
+	if err != nil {
+		return err
+	}
+	response, err := send(address, http.MethodGet, desk.PathMovements+"?"+url.Values{"offer": {fl.String("offer")}}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if err := refused(response); err != nil {
+		return err
+	}
+	table := csv.NewWriter(out)
+	table.UseCRLF = true
+	var lines lines = &single{table}
+	if fl.Bool("monthly") {
+		lines = &monthly{table, make(tallies)}
+	}
+	return export(response.Body, days, lines, told)
+}
+
+// lines take movements of the days that were asked for, with their local time.
+type lines interface {
+	header() error
+	add(desk.Movement, time.Time) error
+	end() error
+}
+
+// export reads movements to their end, and compares what all of them add up to with
+// what the end says.
+func export(from io.Reader, days span, into lines, told io.Writer) error {
+	if err := into.header(); err != nil {
+		return err
+	}
+	var all desk.MovementsEnd
+	written := make(tallies)
+	decoder := json.NewDecoder(from)
+	for {
+		var line desk.MovementLine
+		if err := decoder.Decode(&line); err != nil {
+			return fmt.Errorf("the server's answer has no end; what was printed is not complete: %w", err)
+		}
+		if line.End != nil {
+			if err := into.end(); err != nil {
+				return err
+			}
+			written.print(told)
+			return agree(all, *line.End, days, told)
+		}
+		m := *line.Movement
+		at, err := time.Parse(time.RFC3339, m.Date)
+		if err != nil {
+			return fmt.Errorf("the date of a movement cannot be read: %w", err)
+		}
+		all.Count++
+		if m.Counted && m.USDCents != nil {
+			all.ReceivedCents += *m.USDCents
+			if !m.Own {
+				all.ExternalCents += *m.USDCents
+			}
+		}
+		at = at.In(time.Local)
+		if !days.holds(at.Format(time.DateOnly)) {
+			continue
+		}
+		if err := into.add(m, at); err != nil {
+			return err
+		}
+		written.add("", m)
+	}
+}
+
+// agree says that all movements add up to what the ledger says, or fails.
+func agree(all, end desk.MovementsEnd, days span, told io.Writer) error {
+	if end.Error != "" {
+		return errors.New(printable(end.Error))
+	}
+	if all.Count != end.Count || all.ReceivedCents != end.ReceivedCents || all.ExternalCents != end.ExternalCents {
+		return fmt.Errorf("%d movements add up to %s USD received, %s of it from others; the ledger says %d, %s and %s: what was printed must not be used, please report this",
+			all.Count, dollars(all.ReceivedCents), dollars(all.ExternalCents), end.Count, dollars(end.ReceivedCents), dollars(end.ExternalCents))
+	}
+	which := "all movements"
+	if days != (span{}) {
+		which = "all movements, of whatever day,"
+	}
+	fmt.Fprintf(told, "%s add up to the ledger's sums: %s USD received, %s of it from others\n",
+		which, dollars(all.ReceivedCents), dollars(all.ExternalCents))
+	if end.Partial {
+		fmt.Fprintln(told, "some money of unknown value is not in these dollars: its usd_value is empty")
+	}
+	return nil
+}
+
+func dollars(cents int64) string { return offer.USD(cents).Decimal() }
+
+// single prints a line for each movement.
+type single struct{ table *csv.Writer }
+
+func (s *single) header() error {
+	return s.table.Write([]string{
+		"date_utc", "date_local", "time_zone", "kind", "rail", "reference", "number", "asset", "amount", "amount_atomic",
+		"usd_value", "value_basis", "status", "evidence", "own", "testnet", "counted", "transaction",
+	})
+}
+
+func (s *single) add(m desk.Movement, at time.Time) error {
+	usd := ""
+	if m.USDCents != nil {
+		usd = dollars(*m.USDCents)
+	}
+	return s.table.Write([]string{
+		cell(m.Date), at.Format(time.DateOnly), cell(zoneOf(at)), cell(string(m.Kind)), cell(m.Rail), cell(m.Reference),
+		strconv.FormatInt(m.Number, 10), cell(m.Asset), m.Amount, strconv.FormatInt(m.Atomic, 10), usd, cell(m.ValueBasis),
+		cell(m.Status), cell(m.Evidence), yesNo(m.Own), yesNo(m.Testnet), yesNo(m.Counted), cell(m.Transaction),
+	})
+}
+
+func (s *single) end() error {
+	s.table.Flush()
+	return s.table.Error()
+}
+
+// cell is a text that no spreadsheet takes for a formula
+// (https://owasp.org/www-community/attacks/CSV_Injection) and no terminal for an
+// order: many strings come from payers and providers.
+func cell(s string) string {
+	if s = printable(s); s != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", []rune(s)[0]) {
+		return "'" + s
+	}
+	return s
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// zoneOf is the name of the time zone, or its distance from UTC where the machine
+// knows its rules alone.
+func zoneOf(at time.Time) string {
+	if name := at.Location().String(); name != "Local" {
+		return name
+	}
+	return at.Format("UTC-07:00")
+}

@@ -1,0 +1,262 @@
+package command
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+)
+
+func inBerlin(t *testing.T) {
+	t.Helper()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	before := time.Local
+	time.Local = berlin
+	t.Cleanup(func() { time.Local = before })
+}
+
+// moved is a movement of a card payment in US cents, on a day of 2027 in UTC.
+func moved(kind book.MovementKind, day, reference string, cents int64) desk.Movement {
+	return desk.Movement{
+		Date: "2027-" + day + "Z", Kind: kind, Rail: "card", Reference: reference, Number: 7, Asset: "USD", Amount: units("USD", cents),
+		Atomic: cents, USDCents: &cents, ValueBasis: "face", Status: "confirmed", Evidence: "signed", Counted: true,
+	}
+}
+
+// bitcoin is 0.0007 BTC of unknown value.
+func bitcoin(day, reference string) desk.Movement {
+	return desk.Movement{
+		Date: "2027-" + day + "Z", Kind: book.MovementPayment, Rail: "btc", Reference: reference, Number: 8, Asset: "BTC", Amount: "0.0007",
+		Atomic: 70_000, Status: "confirmed", Evidence: "chain", Own: true, Counted: true, Transaction: "ab01",
+	}
+}
+
+// movements answers with movements and their end.
+func movements(t *testing.T, end desk.MovementsEnd, rows ...desk.Movement) *adminAPI {
+	t.Helper()
+	var text strings.Builder
+	for _, m := range rows {
+		require.NoError(t, json.NewEncoder(&text).Encode(desk.MovementLine{Movement: &m}))
+	}
+	if end.Count == 0 {
+		end.Count = int64(len(rows))
+	}
+	require.NoError(t, json.NewEncoder(&text).Encode(desk.MovementLine{End: &end}))
+	api := newAdminAPI(t)
+	api.answers = []string{text.String()}
+	return api
+}
+
+// exported are what the command prints, and what it tells on standard error.
+func (a *adminAPI) exported(args ...string) (out, told string, err error) {
+	a.t.Helper()
+	var printed, aside bytes.Buffer
+	command := receivedCommand()
+	command.SetOut(&printed)
+	command.SetErr(&aside)
+	command.SilenceUsage, command.SilenceErrors = true, true
+	command.SetArgs(append([]string{"--csv", "--address", a.address}, args...))
+	err = command.ExecuteContext(a.t.Context())
+	return printed.String(), aside.String(), err
+}
+
+func TestEachMovementIsALineOfCSV(t *testing.T) {
+	inBerlin(t)
+	seen := moved(book.MovementPayment, "01-31T23:30:00", "pi_2", 500)
+	seen.Counted, seen.Status = false, "seen"
+	api := movements(t, desk.MovementsEnd{ReceivedCents: 3000, ExternalCents: 3000, Partial: true},
+		moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(book.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
+		bitcoin("07-01T10:00:00", "ab01:0"), seen)
+	out, told, err := api.exported("--offer", "one")
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET /pay_offer/movements?offer=one"}, api.asked)
+	require.Equal(t, strings.ReplaceAll(`date_utc,date_local,time_zone,kind,rail,reference,number,asset,amount,amount_atomic,usd_value,value_basis,status,evidence,own,testnet,counted,transaction
+2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_1,7,USD,42,4200,42.00,face,confirmed,signed,no,no,yes,
+2027-03-05T10:00:00Z,2027-03-05,Europe/Berlin,refund,card,pi_1,7,USD,-12,-1200,-12.00,face,confirmed,signed,no,no,yes,
+2027-07-01T10:00:00Z,2027-07-01,Europe/Berlin,payment,btc,ab01:0,8,BTC,0.0007,70000,,,confirmed,chain,yes,no,yes,ab01
+2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_2,7,USD,5,500,5.00,face,seen,signed,no,no,no,
+`, "\n", "\r\n"), out)
+	require.Equal(t, `RAIL  ASSET  PAYMENTS  GROSS   WENT BACK  NET     USD
+btc   BTC    1         0.0007  0          0.0007  unknown
+card  USD    1         42      12         30      30.00
+all movements add up to the ledger's sums: 30.00 USD received, 30.00 of it from others
+some money of unknown value is not in these dollars: its usd_value is empty
+`, told)
+}
+
+// The first and the last day are in it, and days are the operator's.
+func TestDaysAreThoseOfTheOperator(t *testing.T) {
+	inBerlin(t)
+	rows := []desk.Movement{
+		moved(book.MovementPayment, "01-31T22:59:59", "january", 100), moved(book.MovementPayment, "01-31T23:00:00", "first", 100),
+		moved(book.MovementPayment, "02-28T22:59:59", "last", 100), moved(book.MovementPayment, "02-28T23:00:00", "march", 100),
+		moved(book.MovementRefund, "02-10T10:00:00", "january", -100),
+	}
+	end := desk.MovementsEnd{ReceivedCents: 300, ExternalCents: 300}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--from", "2027-02-01", "--to", "2027-02-28"}, []string{"first", "last", "january"}},
+		{[]string{"--from", "2027-03-01"}, []string{"march"}},
+		{[]string{"--to", "2027-01-31"}, []string{"january"}},
+		{[]string{"--from", "2028-01-01"}, nil},
+	} {
+		out, told, err := movements(t, end, rows...).exported(c.args...)
+		require.NoError(t, err)
+		var got []string
+		for _, row := range readCSV(t, out)[1:] {
+			got = append(got, row[5])
+		}
+		require.Equal(t, c.want, got)
+		require.Contains(t, told, "all movements, of whatever day, add up to the ledger's sums: 3.00 USD received")
+	}
+}
+
+func TestMonthsHaveOneLineForEachRailAndAsset(t *testing.T) {
+	inBerlin(t)
+	test := moved(book.MovementPayment, "02-01T10:00:00", "test", 9900)
+	test.Counted = false
+	api := movements(t, desk.MovementsEnd{ReceivedCents: 3100, ExternalCents: 3100, Partial: true},
+		moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(book.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
+		moved(book.MovementPayment, "02-10T10:00:00", "pi_2", 100), moved(book.MovementReversal, "02-11T10:00:00", "pi_2", -100),
+		moved(book.MovementPayment, "03-10T10:00:00", "pi_3", 500), moved(book.MovementDropped, "03-11T10:00:00", "pi_3", -500),
+		moved(book.MovementPayment, "03-12T10:00:00", "pi_4", 60), moved(book.MovementCorrection, "03-13T10:00:00", "pi_4", 40),
+		bitcoin("02-03T10:00:00", "ab01:0"), test)
+	out, _, err := api.exported("--monthly")
+	require.NoError(t, err)
+	require.Equal(t, strings.ReplaceAll(`month,time_zone,rail,asset,payments,gross,went_back,net,usd_value
+2027-02,Europe/Berlin,btc,BTC,1,0.0007,0,0.0007,
+2027-02,Europe/Berlin,card,USD,2,43,1,42,42.00
+2027-03,Europe/Berlin,card,USD,1,1,12,-11,-11.00
+`, "\n", "\r\n"), out)
+}
+
+// What was printed must not be used where it does not add up, or has no end.
+func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
+	payment := moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
+	for name, c := range map[string]struct {
+		end  desk.MovementsEnd
+		says string
+	}{
+		"other money":    {desk.MovementsEnd{ReceivedCents: 4300, ExternalCents: 4200}, "add up to 42.00 USD received, 42.00 of it from others; the ledger says 1, 43.00 and 42.00: what was printed must not be used"},
+		"own money":      {desk.MovementsEnd{ReceivedCents: 4200}, "must not be used"},
+		"other lines":    {desk.MovementsEnd{Count: 2, ReceivedCents: 4200, ExternalCents: 4200}, "must not be used"},
+		"server's error": {desk.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Error: "the movements do not\x1b add up"}, "the movements do not add up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, told, err := movements(t, c.end, payment).exported()
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, told, "add up to the ledger's sums")
+		})
+	}
+	cut := movements(t, desk.MovementsEnd{}, payment)
+	cut.answers[0], _, _ = strings.Cut(cut.answers[0], "\n")
+	_, told, err := cut.exported()
+	require.ErrorContains(t, err, "has no end")
+	require.Empty(t, told)
+
+	refusing := newAdminAPI(t, map[string]any{"error": "no offer has the id \"x\""})
+	refusing.status = 404
+	_, _, err = refusing.exported("--offer", "x")
+	require.EqualError(t, err, `no offer has the id "x"`)
+}
+
+func TestDaysThatAreNoneAreRefused(t *testing.T) {
+	for _, c := range [][2]string{
+		{"--from 2027-13-01", "--from is a day"}, {"--to yesterday", "--to is a day"}, {"--from 2027-02-02 --to 2027-02-01", "--from is after --to"},
+	} {
+		_, _, err := movements(t, desk.MovementsEnd{}).exported(strings.Fields(c[0])...)
+		require.ErrorContains(t, err, c[1])
+	}
+	for _, arguments := range []string{"--from 2027-01-01", "--to 2027-01-01", "--monthly"} {
+		_, err := newAdminAPI(t, printedOffers{}).run(receivedCommand(), strings.Fields(arguments)...)
+		require.ErrorContains(t, err, "belong to --csv")
+	}
+}
+
+// hostile are references as a payer or a shop may send them, and the cell that
+// becomes of each.
+var hostile = map[string]string{
+	`=HYPERLINK("https://evil.example","open")`: `'=HYPERLINK("https://evil.example","open")`,
+	"+1+cmd|' /C calc'!A0":                      "'+1+cmd|' /C calc'!A0",
+	"-2+3":                                      "'-2+3",
+	"@SUM(A1)":                                  "'@SUM(A1)",
+	"\t=1+1":                                    "'=1+1",
+	"\r=1+1":                                    "'=1+1",
+	"\x1b]0;=1+1":                               "]0;=1+1",
+	"\u202e=1":                                  "'=1",
+	"＝1+1":                                      "'＝1+1",
+	`INV, "7"`:                                  `INV, "7"`,
+	"INV\r\n8":                                  "INV8",
+	"Größe 日本":                                  "Größe 日本",
+	"":                                          "",
+}
+
+func readCSV(t *testing.T, text string) [][]string {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	require.NoError(t, err)
+	return rows
+}
+
+func exportHostile(t *testing.T) (out string, want []string) {
+	t.Helper()
+	var rows []desk.Movement
+	for reference, cell := range hostile {
+		m := moved(book.MovementPayment, "01-31T12:00:00", reference, 100)
+		m.Transaction, m.Rail, m.Asset, m.ValueBasis, m.Status, m.Evidence = reference, reference, reference, reference, reference, reference
+		rows, want = append(rows, m), append(want, cell)
+	}
+	cents := int64(100 * len(rows))
+	out, _, err := movements(t, desk.MovementsEnd{ReceivedCents: cents, ExternalCents: cents}, rows...).exported()
+	require.NoError(t, err)
+	return out, want
+}
+
+func TestNoCellIsTakenForAFormula(t *testing.T) {
+	out, want := exportHostile(t)
+	rows := readCSV(t, out)
+	require.Len(t, rows, len(want)+1)
+	for n, cell := range want {
+		for _, column := range []int{4, 5, 7, 11, 12, 13, 17} {
+			require.Equal(t, cell, rows[n+1][column], rows[0][column])
+		}
+	}
+	require.Equal(t, len(want)+1, strings.Count(out, "\r\n"), "a line a movement")
+	require.NotContains(t, strings.ReplaceAll(out, "\r\n", ""), "\n")
+}
+
+// Another reader finds the same cells.
+func TestPythonReadsTheSameCells(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		require.NotEqual(t, "1", os.Getenv("PAY_OFFER_NO_SKIP"), "python3 is not installed")
+		t.Skip("python3 is not installed")
+	}
+	out, _ := exportHostile(t)
+	reader := exec.CommandContext(t.Context(), python, "-c",
+		"import csv, io, json, sys\nprint(json.dumps(list(csv.reader(io.TextIOWrapper(sys.stdin.buffer, 'utf-8', newline=''), strict=True))))")
+	reader.Stdin = strings.NewReader(out)
+	answer, err := reader.Output()
+	require.NoError(t, err)
+	var rows [][]string
+	require.NoError(t, json.Unmarshal(answer, &rows))
+	require.Equal(t, readCSV(t, out), rows)
+}
+
+func TestAZoneWithoutANameIsToldByItsDistance(t *testing.T) {
+	at := time.Date(2027, 1, 31, 12, 0, 0, 0, time.FixedZone("Local", -9*3600-30*60))
+	require.Equal(t, "UTC-09:30", zoneOf(at))
+	require.Equal(t, "UTC", zoneOf(at.UTC()))
+}
