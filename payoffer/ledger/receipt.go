@@ -143,7 +143,12 @@ func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, lim
 	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
 }
 
-const selectHistory = selectTransitions + `t.receipt_id BETWEEN $2 AND $3 ORDER BY t.receipt_id, t.version`
+// selectHistory finds the transitions by their receipts: SQLite would walk all of the
+// offer otherwise.
+const selectHistory = `
+	SELECT ` + transitionColumns + `
+	FROM receipts r JOIN transitions t ON t.receipt_id = r.id
+	WHERE r.offer = $1 AND r.id BETWEEN $2 AND $3 ORDER BY r.id, t.version`
 
 // History lists all transitions of an offer's receipts with an ID from first to
 // last, receipt by receipt, each from its first version on.

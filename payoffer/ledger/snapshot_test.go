@@ -61,3 +61,23 @@ func TestAReaderMayLeaveASnapshotBeforeItsEnd(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotOpen)
 	})
 }
+
+// A page of the history must not cost the more, the longer the whole of it is.
+func TestSQLiteFindsAHistoryByItsReceipts(t *testing.T) {
+	l, _ := sqliteTests.ledger(t)
+	rows, err := l.db.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+selectHistory, testOffer, 1, 500)
+	require.NoError(t, err)
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		require.NoError(t, rows.Scan(&id, &parent, &unused, &step))
+		plan = append(plan, step)
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, []string{
+		"SEARCH r USING INDEX receipts_newest (offer=? AND id>? AND id<?)",
+		"SEARCH t USING INDEX sqlite_autoindex_transitions_1 (receipt_id=?)",
+	}, plan)
+}
