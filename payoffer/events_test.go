@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +27,12 @@ func (*eventHandler) CaddyModule() caddy.ModuleInfo {
 
 func (*eventHandler) Handle(_ context.Context, e caddy.Event) error { return handleEvent(e) }
 
-var _ caddyevents.Handler = (*eventHandler)(nil)
+func (*eventHandler) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
+
+var (
+	_ caddyevents.Handler   = (*eventHandler)(nil)
+	_ caddyfile.Unmarshaler = (*eventHandler)(nil)
+)
 
 // Caddy only logs that a handler failed; whoever raised the event must know.
 func TestAnEventWhoseHandlerFailsIsNotTakenForHandled(t *testing.T) {
@@ -52,5 +60,28 @@ func TestAnEventWhoseHandlerFailsIsNotTakenForHandled(t *testing.T) {
 			require.ErrorIs(t, err, fails)
 			require.NoError(t, emit("payment_seen", map[string]any{"id": "x"}), "nobody asked for it")
 		})
+	}
+}
+
+// An announcement that a handler of the configuration fails is not lost, and the
+// receiver "events" says so.
+func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
+	raised := make(chan string, 100)
+	handleEvent = func(e caddy.Event) error {
+		raised <- e.Name() + " " + e.Data["id"].(string)
+		return errors.New("the disk is full")
+	}
+	t.Cleanup(func() { handleEvent = func(caddy.Event) error { return nil } })
+	o := &operated{newInstance(t), strings.TrimPrefix(freeOrigin(t), "http://")}
+	config, err := adapt(t, strings.Replace(o.caddyfile(books), "admin off", "admin "+o.address+"\n\tevents {\n\t\ton payment_confirmed test\n\t}", 1))
+	require.NoError(t, err)
+	require.NoError(t, caddy.Load([]byte(config), true))
+	for _, reference := range []string{"INV-1", "INV-2"} {
+		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"date":"2026-11-20"}`)
+	}
+	require.Equal(t, "payment_confirmed transfer:INV-1:1", <-raised)
+	require.Eventually(t, func() bool { return onChain().Announcements()[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)
+	for len(raised) > 0 {
+		require.Equal(t, "payment_confirmed transfer:INV-1:1", <-raised, "the second waits for the first")
 	}
 }
