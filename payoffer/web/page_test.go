@@ -107,7 +107,7 @@ func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	w.health[1].Blind = true
 	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00)}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "At least 10.00 USD <small>of 42.00 USD</small>")
+	require.Contains(t, page, "<small>at least</small> 10.00 USD <small>of 42.00 USD</small>")
 	require.Contains(t, page, "At most 32.00 USD remain")
 	require.Contains(t, page, "This report is partial")
 	require.Regexp(t, `<th scope="row" class="name">usdc</th><td>unknown</td><td>not watched, money may have arrived`, page)
@@ -132,7 +132,8 @@ func TestTheReceivedPageCountsWhatIsSoldAgainAndAgain(t *testing.T) {
 	w.totals = []ledger.Total{with(confirmed("card", ledger.LevelSigned, 210_00), func(t *ledger.Total) { t.Count = 5 })}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
 	require.Contains(t, page, "210.00 USD <small>in 5 payments</small>")
-	for _, word := range []string{"goal", "remain", "progress max", "of 42.00"} {
+	require.Contains(t, page, "The price is 42.00 USD")
+	for _, word := range []string{"goal is", "remain", "<progress", "of 42.00"} {
 		require.NotContains(t, strings.SplitN(page, "<h1>", 2)[1], word)
 	}
 	w.totals[0].Count = 1
@@ -145,9 +146,13 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 		confirmed("card", ledger.LevelSigned, 42_00),
 		with(confirmed("card", ledger.LevelSigned, 0), func(t *ledger.Total) { t.Currency, t.Amount, t.UnknownUSD = "JPY", 6_500, 1 }),
 	}
+	w.totals[0].Refunded, w.totals[0].RefundedCents = 10_00, 10_00
+	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "JPY", Amount: 6_500, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `at least 2 <span class="quiet">(42.00 USD, 1 of unknown value)</span>`)
+	require.Contains(t, page, "card, a signed message, 6500 of the smallest unit of JPY: pi_1")
+	require.Contains(t, page, `at least 2 <span class="quiet">(32.00 USD)</span><span class="apart quiet">1 of unknown value</span>`)
 	require.Contains(t, page, `in JPY: 1 (6500 of its smallest unit, value unknown)`)
+	require.Contains(t, page, "refunded: 10.00 USD in part")
 }
 
 // Receipts stand in the order in which they were recorded, whose moment leads
@@ -160,7 +165,7 @@ func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testi
 	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
 	s := w.server(t)
 	page := read(t, send(t, s, "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<time datetime="2026-11-21T13:14:15Z">2026-11-21 13:14</time>`)
+	require.Contains(t, page, `<time datetime="2026-11-21T13:14:15Z"><span>2026-11-21</span> <span>13:14</span></time>`)
 	require.Contains(t, page, `Money moved <time datetime="2026-11-14T13:14:15Z">2026-11-14</time>, transfer, entered by the operator, value as the operator states it: INV-1`)
 	require.Contains(t, page, "confirmed, 10.00 refunded")
 	require.Contains(t, page, "moved within the account; nobody paid it")

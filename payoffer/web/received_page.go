@@ -99,24 +99,11 @@ func (s summary) AtLeast() bool { return s.Status == statusPartial }
 
 // Value is what the money is worth, for people.
 func (m money) Value() string {
-	switch {
-	case m.AmountUSDDecimal == nil:
+	if m.AmountUSDDecimal == nil {
 		return "value unknown"
-	case m.UnknownUSD > 0:
-		return fmt.Sprintf("%s USD, %d of unknown value", *m.AmountUSDDecimal, m.UnknownUSD)
-	default:
-		return *m.AmountUSDDecimal + " USD"
 	}
+	return *m.AmountUSDDecimal + " USD"
 }
-
-// minute is a timestamp for people, day the part of it that says the day.
-func minute(stamp string) string { return stamp[:10] + " " + stamp[11:16] }
-func day(stamp string) string    { return stamp[:10] }
-
-// Recorded and Occurred are when the movement was recorded and when the money
-// moved, for people.
-func (r receipt) Recorded() string { return minute(r.RecordedAt) }
-func (r receipt) Occurred() string { return day(r.OccurredAt) }
 
 // Basis says in plain words how the value in dollars was fixed, where they are
 // not what was paid.

@@ -100,7 +100,10 @@ func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
 	refunded.Status, reversed.Status = ledger.StatusRefunded, ledger.StatusReversed
 	manual.EvidenceLevel, asserted.EvidenceLevel = ledger.LevelManual, ledger.LevelAsserted
 	own.Own, test.Testnet = true, true
+	yen := sum("card", card, 1, 6_500, 0, 0)
+	yen.Currency, yen.UnknownUSD = "JPY", 1
 	return []ledger.Total{
+		yen,
 		sum("card", card, 2, 84_00, 84_00, 10_00),
 		sum("card", refunded, 1, 42_00, 42_00, 42_00),
 		sum("card", reversed, 1, 42_00, 42_00, 0),
@@ -126,8 +129,15 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 			Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
 		},
 		{
-			Rail: "card", ExternalID: "pi_3MtwBwLkdIwHu7ix28a3tqPa", Asset: "usd", Amount: cents, USDCents: &cents, Refunded: 10_00,
+			Rail: "card", ExternalID: "pi_3MtwBwLkdIwHu7ix28a3tqPa", Asset: "USD", Amount: cents, USDCents: &cents, Refunded: 10_00, RefundedCents: 10_00,
 			Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
+		},
+		{
+			Rail: "card", ExternalID: "pi_3MtwBwLkdIwHu7ix28a3tqPb", Asset: "JPY", Amount: 6_500, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
+		},
+		{
+			Rail: "btc", ExternalID: strings.Repeat("7c", 32) + ":0", Asset: "BTC", Amount: Live.Satoshis, USDCents: &cents, ValueBasis: ledger.BasisRate,
+			Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, Own: true,
 		},
 		{
 			Rail: "tip-jar", ExternalID: "O6qLg3aBXOQzpQn5VYRZ8w==", Asset: "USD", Amount: cents, USDCents: &cents,
@@ -141,7 +151,8 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 	page := make([]ledger.Receipt, limit)
 	for i := range page {
 		page[i] = all[i%len(all)]
-		page[i].ID, page[i].OccurredAt = int64(limit-i), Live.RateAt.Unix()-int64(i)*86_400
+		page[i].ID, page[i].ObservedAt = int64(limit-i), Live.RateAt.Unix()-int64(i)*3_600
+		page[i].OccurredAt = page[i].ObservedAt - int64(i%len(all))*86_400
 	}
 	return page, nil
 }
