@@ -196,8 +196,9 @@ type batch struct {
 	full *sql.Stmt // for as many rows as a batch has
 }
 
-// batchValues is when a batch is full.
-const batchValues = 2_000
+// batchValues is when a batch is full. The driver of SQLite looks for each value
+// among all of them, so that more would take longer.
+const batchValues = 400
 
 func (b *batch) add(ctx context.Context, row []any) (err error) {
 	b.rows.add(row)
