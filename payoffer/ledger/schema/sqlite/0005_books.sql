@@ -55,7 +55,7 @@ CREATE TABLE set_aside (
 	PRIMARY KEY (offer, sink, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Transfers that left an account for somebody who had paid there: refunds that are not booked by themselves.
+-- Transfers that left an account: refunds, perhaps, which are not booked by themselves.
 CREATE TABLE outgoing (
 	account     TEXT NOT NULL,
 	external_id TEXT NOT NULL,
