@@ -1,0 +1,354 @@
+package payoffer
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// row is what a view says of one payment; amounts are atomic units, and cents
+// what is left of the value in US cents, 0 while it is not known.
+type row struct {
+	status, evidence   string
+	amount, refunded   int64
+	cents              int64
+	own, test, counted bool
+}
+
+// money is what a view comes to, in US cents and in payments.
+type money struct{ received, external, count int64 }
+
+func (m *money) add(r row) {
+	if !r.counted {
+		return
+	}
+	m.received, m.count = m.received+r.cents, m.count+1
+	if !r.own {
+		m.external += r.cents
+	}
+}
+
+// place is where the payments of the tales go.
+type place struct {
+	account, rail string
+	chain, test   bool
+}
+
+var places = []place{
+	{"eip155:8453/usdc", "usdc", true, false}, {"eip155:84532/usdc", "usdc-84532", true, true},
+	{"plink_1", "card", false, false}, {"bank", "transfer", false, false},
+}
+
+// viewed is a ledger and everything that looks at it.
+type viewed struct {
+	t      *testing.T
+	ledger *ledger.Ledger
+	server *web.Server
+	stop   func()
+
+	mu     sync.Mutex
+	events map[string]row // by rail and reference, as announced last
+	told   chan struct{}  // is sent to after each announcement
+}
+
+// sellsNothing is a seller whose payments are not looked at here.
+type sellsNothing struct{}
+
+func (sellsNothing) Quote() *x402.Quote                             { return new(x402.Quote) }
+func (sellsNothing) Refusal(string) *x402.Quote                     { return new(x402.Quote) }
+func (sellsNothing) Accepts() []x402.Requirements                   { return nil }
+func (sellsNothing) Pay(context.Context, x402.Attempt) x402.Outcome { return x402.Outcome{} }
+
+// openViewed opens books on a new ledger, or on what a copy holds.
+func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied string) *viewed {
+	t.Helper()
+	b := &viewed{t: t, ledger: create(t), events: make(map[string]row), told: make(chan struct{}, 1)}
+	require.NoError(t, b.ledger.Open(t.Context()))
+	if copied != "" {
+		_, err := b.ledger.Restore(t.Context(), copied)
+		require.NoError(t, err)
+	}
+	for _, p := range places {
+		require.NoError(t, b.ledger.Register(t.Context(), ledger.Account{Offer: sightings.Offer, ID: p.account, Rail: p.rail, Testnet: p.test}))
+	}
+	var err error
+	b.server, err = web.New(web.Config{
+		Offer: offerViewed(t), Payments: sellsNothing{}, Receipts: b.ledger, Agent: http.NotFoundHandler(),
+		Live: func() (now offer.Live) { return now }, Health: func() []observe.Health { return nil },
+		ClockOffset: func() time.Duration { return 0 }, QRKey: func() []byte { return make([]byte, 32) },
+		ClientIP: func(*http.Request) string { return "" }, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	announcer, err := announce.New(announce.Config{OfferID: sightings.Offer, Ledger: b.ledger, Owner: "views", Emit: b.hear})
+	require.NoError(t, err)
+	require.NoError(t, announcer.Load(t.Context()))
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { announcer.Run(ctx) })
+	b.stop = func() { cancel(); work.Wait() }
+	return b
+}
+
+// onSQLite and onPostgres create a ledger each.
+
+func onSQLite(t *testing.T) *ledger.Ledger {
+	return ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now)
+}
+
+func onPostgres(t *testing.T) *ledger.Ledger {
+	l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), time.Now)
+	require.NoError(t, err)
+	return l
+}
+
+func (b *viewed) close() {
+	b.stop()
+	require.NoError(b.t, b.ledger.Close())
+}
+
+// offerViewed has a rail of every kind of evidence; its money is real.
+func offerViewed(t *testing.T) *offer.Offer {
+	t.Helper()
+	terms := offer.Terms{
+		ID: sightings.Offer, BaseURL: "https://pay.example", SiteURL: "https://www.example", Name: "Example Offer", Operator: "Example Org",
+		Description: "One fixed payment.", SourceURL: "https://code.example/offer", Account: "pay", Amount: 42_00, Updated: "2026-11-21",
+	}
+	card, err := offer.NewCard("https://checkout.example/pay", nil, terms.Amount)
+	require.NoError(t, err)
+	network, err := offer.LookupNetwork("base")
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", terms.Amount)
+	require.NoError(t, err)
+	transfer, err := offer.NewTransfer("transfer", "bank@example.org", "Example", terms.Operator, terms.Amount)
+	require.NoError(t, err)
+	o, err := offer.New(terms, card, usdc, transfer)
+	require.NoError(t, err)
+	return o
+}
+
+// get reads JSON of the service.
+func (b *viewed) get(target string, into any) {
+	b.t.Helper()
+	w := httptest.NewRecorder()
+	require.True(b.t, b.server.Serve(w, httptest.NewRequest(http.MethodGet, target, nil)))
+	require.Equal(b.t, http.StatusOK, w.Code, w.Body)
+	require.NoError(b.t, json.Unmarshal(w.Body.Bytes(), into))
+}
+
+// report is what the sums of the report say.
+func (b *viewed) report() (m money) {
+	var r struct {
+		ReceivedUSD string `json:"receivedUsdDecimal"`
+		ExternalUSD string `json:"externalUsdDecimal"`
+		Payments    int64
+		Rails       []struct {
+			Testnet   bool
+			Confirmed *struct {
+				Count            int64
+				AmountUSDDecimal string
+			}
+		}
+	}
+	b.get("/v1/received", &r)
+	return money{inCents(b.t, r.ReceivedUSD), inCents(b.t, r.ExternalUSD), r.Payments}
+}
+
+func inCents(t *testing.T, decimal string) int64 {
+	t.Helper()
+	cents, err := strconv.ParseInt(strings.Replace(decimal, ".", "", 1), 10, 64)
+	require.NoError(t, err)
+	return cents
+}
+
+// shown is a payment in the words of the report and of the feed.
+type shown struct {
+	Number                                  int64
+	Rail, ID, Receipt, Status, To, Evidence string
+	AmountAtomic, RefundedAtomic            int64   `json:",string"`
+	AmountUSD                               *string `json:"amountUsdDecimal"`
+	Own, Testnet                            bool
+}
+
+// row is what it says.
+func (s shown) row(t *testing.T) row {
+	var value *int64
+	if s.AmountUSD != nil {
+		cents := inCents(t, *s.AmountUSD)
+		value = &cents
+	}
+	return newRow(s.Status+s.To, s.Evidence, value, s.AmountAtomic, s.RefundedAtomic, s.Own, s.Testnet)
+}
+
+// newRow is a row of a view that says nothing of whether it counts.
+func newRow(status, evidence string, cents *int64, amount, refunded int64, own, test bool) row {
+	r := row{status: status, evidence: evidence, amount: amount, refunded: refunded, own: own, test: test}
+	if cents != nil {
+		if r.cents = *cents; amount > 0 {
+			r.cents -= *cents * refunded / amount
+		}
+	}
+	r.counted = status == string(ledger.StatusConfirmed) && evidence != string(ledger.LevelAsserted) && !test
+	return r
+}
+
+// rows are the receipts of the report, page by page.
+func (b *viewed) rows() map[string]row {
+	rows := make(map[string]row)
+	for next := "/v1/received?limit=100"; next != ""; {
+		var page struct {
+			Receipts []shown
+			Next     *string
+		}
+		b.get(next, &page)
+		for _, r := range page.Receipts {
+			rows[r.Rail+" "+r.ID] = r.row(b.t)
+		}
+		if next = ""; page.Next != nil {
+			next = strings.TrimPrefix(*page.Next, "https://pay.example")
+		}
+	}
+	return rows
+}
+
+// reader reads the feed and keeps what it has read.
+type reader struct {
+	at   string
+	rows map[string]row
+}
+
+func newReader() *reader { return &reader{at: "0", rows: make(map[string]row)} }
+
+// readAll goes on to the end.
+func (r *reader) readAll(b *viewed) {
+	b.t.Helper()
+	for next := "/v1/received?after=" + r.at; ; {
+		var page struct {
+			Transitions  []shown
+			Cursor, Next string
+		}
+		b.get(next, &page)
+		for _, t := range page.Transitions {
+			r.rows[t.Rail+" "+t.Receipt] = t.row(b.t)
+		}
+		r.at, next = page.Cursor, strings.TrimPrefix(page.Next, "https://pay.example")
+		if len(page.Transitions) == 0 {
+			return
+		}
+	}
+}
+
+// metrics are what is confirmed of real money.
+func (b *viewed) metrics() (m money) {
+	totals, err := b.ledger.Totals(b.t.Context(), sightings.Offer)
+	require.NoError(b.t, err)
+	gauges{}.sums(func(desc *prometheus.Desc, value float64, labels ...string) {
+		if len(labels) != 5 || labels[2] != string(ledger.StatusConfirmed) || labels[4] != "false" {
+			return
+		}
+		switch desc {
+		case gaugeReceipts:
+			m.count += int64(value)
+		case gaugeAmount:
+			m.received += int64(math.Round(value * 100))
+		}
+	}, sightings.Offer, totals)
+	return m
+}
+
+// hear takes an announcement.
+func (b *viewed) hear(_ string, data map[string]any) error {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	var e struct {
+		shown
+		ExternalID string
+		Counted    bool
+	}
+	if err := json.Unmarshal(encoded, &e); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := e.row(b.t)
+	r.counted = e.Counted // which the announcement says itself
+	b.events[e.Rail+" "+e.ExternalID] = r
+	select {
+	case b.told <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// announced are the payments as they were announced last, once all are: they are
+// announced in order, and the last of all is one that is made for this.
+func (b *viewed) announced() map[string]row {
+	const end = "the end"
+	last := sightings.Card(end, ledger.StatusSeen)
+	last.Account, last.Rail = "bank", "transfer"
+	_, err := b.ledger.Record(b.t.Context(), nil, last)
+	require.NoError(b.t, err)
+	for {
+		b.mu.Lock()
+		_, done := b.events["transfer "+end]
+		b.mu.Unlock()
+		if done {
+			break
+		}
+		<-b.told
+	}
+	delete(b.events, "transfer "+end)
+	return b.events
+}
+
+// exported is what the movements that count add up to.
+func (b *viewed) exported() (m money) {
+	books := &desk.Desk{Offer: offerViewed(b.t), Ledger: b.ledger, Logger: slog.New(slog.DiscardHandler)}
+	left := make(map[int64]row) // of each payment, by its number
+	var end *desk.MovementsEnd
+	require.NoError(b.t, books.Movements(b.t.Context(), func(line desk.MovementLine) error {
+		if end = line.End; end == nil && line.Counted {
+			r := left[line.Number]
+			r.own, r.status, r.evidence, r.counted = line.Own, line.Status, line.Evidence, line.Status == string(ledger.StatusConfirmed)
+			if line.USDCents != nil {
+				r.cents += *line.USDCents
+			}
+			left[line.Number] = r
+		}
+		return nil
+	}))
+	require.NotNil(b.t, end)
+	require.Empty(b.t, end.Error)
+	for number, r := range left {
+		if !r.counted {
+			require.Zero(b.t, r.cents, "what came and went back of %d", number)
+		}
+		m.add(r)
+	}
+	require.Equal(b.t, m.received, end.ReceivedCents)
+	require.Equal(b.t, m.external, end.ExternalCents)
+	return m
+}
