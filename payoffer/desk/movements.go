@@ -1,19 +1,21 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Movement is money that came or went back: one line of the books. Amounts are
 // negative for money that went back.
 type Movement struct {
-	Date        string            `json:"date"` // when the money of a payment moved, and when all else was recorded (RFC 3339)
+	Date        string            `json:"date"` // when the money moved, as the source dates it, and when all else was recorded (RFC 3339)
 	Kind        book.MovementKind `json:"kind"`
 	Rail        string            `json:"rail"`
 	Reference   string            `json:"reference"`
@@ -27,8 +29,8 @@ type Movement struct {
 	Evidence    string            `json:"evidence"`
 	Own         bool              `json:"own"`
 	Testnet     bool              `json:"testnet"`
-	Counted     bool              `json:"counted"` // it is money received, or what went back of it
-	Transaction string            `json:"transaction,omitempty"`
+	Counted     bool              `json:"counted"`               // it is money received, or what went back of it
+	Transaction string            `json:"transaction,omitempty"` // of a payment its hash, of what went back that or the provider's id
 }
 
 // MovementsEnd is what the ledger says of all movements, at the moment of which they
@@ -131,7 +133,7 @@ func compare(totals []ledger.Total, found map[book.Place]told) error {
 func moments(history []ledger.Transition) []book.Moment {
 	all := make([]book.Moment, len(history))
 	for i, t := range history {
-		all[i] = book.Moment{Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: t.At}
+		all[i] = book.Moment{Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: cmp.Or(t.MovedAt, t.At), Return: t.ReturnID}
 	}
 	return all
 }
@@ -148,6 +150,18 @@ func newMovement(r ledger.Receipt, m book.Movement, testCounts bool) Movement {
 		Date: moment(m.At), Kind: m.Kind, Rail: r.Rail, Reference: r.ExternalID, Number: r.ID,
 		Asset: unit.Symbol, Amount: sign + unit.Decimal(amount), Atomic: m.Amount, USDCents: m.USDCents, ValueBasis: string(r.ValueBasis),
 		Status: string(r.Status), Evidence: string(r.EvidenceLevel), Own: r.Own, Testnet: r.Testnet,
-		Counted: m.Arrived && counts.Counts(testCounts), Transaction: r.Transaction,
+		Counted: m.Arrived && counts.Counts(testCounts), Transaction: transactionOf(r, m),
 	}
+}
+
+// transactionOf is by what a movement is found at its source, or empty.
+func transactionOf(r ledger.Receipt, m book.Movement) string {
+	if m.Return == "" {
+		return r.Transaction
+	}
+	transaction, entered := manual.EnteredRefund(ledger.Return{ID: m.Return, Kind: ledger.ReturnRefund})
+	if entered || m.Return == "operator" {
+		return transaction
+	}
+	return m.Return
 }

@@ -34,11 +34,14 @@ func (o *office) movements() (rows []Movement, end MovementsEnd) {
 }
 
 // refund tells that a part of a card payment went back.
-func (o *office) refund(id string, amount int64) {
+func (o *office) refund(id string, amount int64) { o.refundOf(id, amount, 1) }
+
+// refundOf is a refund that its source dates, in Unix seconds.
+func (o *office) refundOf(id string, amount, at int64) {
 	o.t.Helper()
 	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
 		Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: id, EvidenceLevel: ledger.LevelSigned, Addendum: true,
-		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: 1}},
+		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: at}},
 	})
 	require.NoError(o.t, err)
 }
@@ -60,6 +63,13 @@ func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {
 	require.Equal(t, january[0], got[0])
 	require.Equal(t, "2027-03-05T00:00:00Z refund -12 -1200", fmt.Sprint(got[1].Date, " ", got[1].Kind, " ", got[1].Amount, " ", *got[1].USDCents))
 	require.EqualValues(t, 3000, end.ReceivedCents)
+
+	o.unix = day("2028-01-02")
+	o.sees("card", "pi_2", ledger.LevelSigned, ledger.StatusConfirmed)
+	o.unix = day("2028-02-02") // its source tells late of a refund of January
+	o.refundOf("pi_2", 700, day("2028-01-31"))
+	got, _ = o.movements()
+	require.Equal(t, "2028-01-31T00:00:00Z refund -7", fmt.Sprint(got[3].Date, " ", got[3].Kind, " ", got[3].Amount))
 }
 
 func TestWhatIsNoMoneyReceivedIsListedAndNotCounted(t *testing.T) {

@@ -96,7 +96,11 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		}
 	}
 	if !reflect.DeepEqual(old, next) {
-		if err := r.change(ctx, old, &next, s); err != nil {
+		before := known
+		if old.Version == 0 {
+			before = nil
+		}
+		if err := r.change(ctx, old, &next, s, newest(before, told)); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -123,7 +127,7 @@ func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known 
 }
 
 // change stores the row with its transition and its part of the sums.
-func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting) error {
+func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting, returned book.Word) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
 	steps := steps(old, *next)
@@ -136,13 +140,18 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	if err := r.fits(ctx, *next); err != nil {
 		return err
 	}
+	movedAt := returned.At
+	if movedAt < next.OccurredAt || movedAt > r.now {
+		movedAt = 0 // money goes back after it came, and is not told of before
+	}
 	from := old.Status
 	for i, step := range steps {
 		_, err := r.tx.exec(ctx, "storing the transition", `
-			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
+				return_id, moved_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 			next.ID, next.Offer, old.Version+int64(i)+1, from, step.Status, next.Amount, step.Refunded, next.USDCents,
-			s.Cause, s.Note, r.now, int64(rand.Uint64()))
+			s.Cause, s.Note, r.now, int64(rand.Uint64()), returned.ID, movedAt)
 		if err != nil {
 			return err
 		}
@@ -150,6 +159,16 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		from = step.Status
 	}
 	return nil
+}
+
+// newest is the latest of the words that are not known; none is the zero Word.
+func newest(known, told book.Words) (last book.Word) {
+	for id, w := range told {
+		if w != known[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
+			last = w
+		}
+	}
+	return last
 }
 
 // step is what a transition leads to.

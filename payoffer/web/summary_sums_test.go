@@ -115,7 +115,7 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 		require.NoError(t, json.Unmarshal(encode(summarize(o, totals, randomHealth(rng, rails), at)), &s))
 
 		// What counts, by the words of the definition.
-		realMoney := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Held() && !t.Testnet })
+		realMoney := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Arrived() && !t.Testnet })
 		require.Equal(t, o.Test() && !realMoney, s.TestnetMoneyCounts)
 		var received, external, test, payments, others int64
 		unknown := map[railKey]int64{}

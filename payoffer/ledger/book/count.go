@@ -86,7 +86,7 @@ func (s Sums) Change(old, next Total) Sums {
 // From the first real money on, by whatever rail, test money is apart: no sum
 // ever holds both.
 func TestCounts(totals []Total, testOffer bool) bool {
-	return testOffer && !slices.ContainsFunc(totals, func(t Total) bool { return t.Held() && !t.Testnet })
+	return testOffer && !slices.ContainsFunc(totals, func(t Total) bool { return t.Arrived() && !t.Testnet })
 }
 
 // Counted is what was received, in US cents, less what was refunded.

@@ -164,10 +164,22 @@ func TestHighestRevisionHolds(t *testing.T) {
 	require.Equal(t, r, sightings.Fold([]book.Sighting{corrected, first}), "a lower one is too late")
 	require.EqualValues(t, 2_500, sightings.Fold([]book.Sighting{corrected, entry(1, 2_500, book.StatusSeen)}).Amount, "equal ones are joined")
 	require.Equal(t, book.StatusDropped, sightings.Fold([]book.Sighting{first, undone, corrected}).Status)
-	webhook := sightings.Card("ref-1", book.StatusConfirmed)
-	webhook.Amount = 9_999
-	require.Equal(t, r, sightings.Fold([]book.Sighting{corrected, webhook}))
-	require.Equal(t, r, sightings.Fold([]book.Sighting{webhook, corrected}))
+}
+
+// TestAnEntryGivesWayToWhatProvesThePayment: two words on one payment are never
+// blended into an amount that neither of them says.
+func TestAnEntryGivesWayToWhatProvesThePayment(t *testing.T) {
+	entered := sightings.Card("pi_1", book.StatusConfirmed)
+	entered.EvidenceLevel, entered.Revision = book.LevelManual, 2
+	inYen := sightings.Card("pi_1", book.StatusConfirmed)
+	inYen.Asset, inYen.Amount, inYen.USDCents = "JPY", 6_300, nil
+	failed := sightings.Card("pi_1", book.StatusDropped)
+	failed.EvidenceLevel = book.LevelProvider
+	for _, proof := range []book.Sighting{inYen, failed} {
+		want := sightings.Fold([]book.Sighting{proof})
+		require.Equal(t, want, sightings.Fold([]book.Sighting{entered, proof}))
+		require.Equal(t, want, sightings.Fold([]book.Sighting{proof, entered}))
+	}
 }
 
 func TestViaAndOwnAreOnlyAdded(t *testing.T) {

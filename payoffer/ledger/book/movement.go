@@ -22,26 +22,31 @@ const (
 	MovementReversalUndone MovementKind = "reversal_undone"
 )
 
-// Moment is what a receipt amounted to after one of its transitions, and when that
-// was recorded, in Unix seconds.
+// Moment is what a receipt amounted to after one of its transitions. At is when the
+// money went back that it tells of, and where that is not said when it was recorded,
+// in Unix seconds.
 type Moment struct {
 	Status           Status
 	Amount, Refunded int64
 	USDCents         *int64
 	At               int64
+	// Return is the id of the return that was told of, or empty.
+	Return string
 }
 
 // Movement is money that came or went back, as a bookkeeper writes it: with a date
 // of its own, so that a refund of March does not change January.
 type Movement struct {
 	Kind MovementKind
-	// At is when the money of a payment moved, and when everything else was
-	// recorded, in Unix seconds.
+	// At is when the money of a payment moved, and otherwise the moment's, in Unix
+	// seconds.
 	At int64
 	// Amount is in atomic units. USDCents is its value in US cents; nil while
 	// unknown.
 	Amount   int64
 	USDCents *int64
+	// Return is the id of the return that moved it; empty for a payment.
+	Return string
 	// Arrived is false for the one line of a payment that never was money
 	// received: it was seen only, dropped, or moved within the account.
 	Arrived bool
@@ -56,7 +61,12 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 	cents := values(r, history)
 	for i, m := range history {
 		next := standingAfter(m, cents[i])
-		lines = append(lines, before.turn(next, m.At)...)
+		for _, line := range before.turn(next, m.At) {
+			if line.returns() {
+				line.Return = m.Return
+			}
+			lines = append(lines, line)
+		}
 		before = next
 	}
 	for i := range lines {
@@ -69,6 +79,16 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 		return []Movement{{Kind: MovementPayment, At: r.OccurredAt, Amount: r.Amount, USDCents: r.USDCents}}
 	}
 	return lines
+}
+
+// returns reports whether the movement is of what went back, or came back from there.
+func (m Movement) returns() bool {
+	switch m.Kind {
+	case MovementRefund, MovementRefundUndone, MovementReversal, MovementReversalUndone:
+		return true
+	default:
+		return false
+	}
 }
 
 // values are what the receipt was worth at each moment, nil while unknown.

@@ -180,7 +180,7 @@ func (r *Receipt) follow(s Sighting) {
 // late.
 var (
 	stateRank = map[Status]int{StatusDropped: 1, StatusConfirmed: 2}
-	levelRank = map[EvidenceLevel]int{LevelProvider: 1, LevelManual: 2}
+	levelRank = map[EvidenceLevel]int{LevelProvider: 1}
 )
 
 // join is the least upper bound of what two sources of equal trust say.

@@ -56,9 +56,8 @@ type Sighting struct {
 	// EvidenceLevel, Cause and Note; the rest is not looked at.
 	Addendum bool
 	// Revision orders an operator's entries of one receipt: the highest holds,
-	// also over what else is known with the same trust (signed, or read from
-	// the provider). Entries of one revision are joined. Other sightings leave
-	// it 0.
+	// and gives way to what a provider or a chain says. Entries of one revision
+	// are joined. Other sightings leave it 0.
 	Revision int64
 	// Note is an operator's reason (up to 4 KiB), kept with the transition and
 	// published nowhere.

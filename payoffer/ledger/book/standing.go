@@ -51,19 +51,20 @@ type trust int
 const (
 	trustNone     trust = iota
 	trustAsserted       // anybody may say it
-	trustProven         // signed, read from the provider, or entered by the operator
+	trustManual         // entered by the operator, who gives way to what proves it
+	trustProven         // signed, or read from the provider
 	trustChain          // the chain itself
 )
 
 var trusts = map[EvidenceLevel]trust{
-	LevelAsserted: trustAsserted, LevelSigned: trustProven, LevelProvider: trustProven, LevelManual: trustProven,
+	LevelAsserted: trustAsserted, LevelSigned: trustProven, LevelProvider: trustProven, LevelManual: trustManual,
 	LevelChain: trustChain,
 }
 
 func (e EvidenceLevel) trust() trust { return trusts[e] }
 
 // proven reports whether it takes more than anybody's word to get here.
-func (e EvidenceLevel) proven() bool { return e.trust() >= trustProven }
+func (e EvidenceLevel) proven() bool { return e.trust() >= trustManual }
 
 // Standing is what decides whether money counts, and for whom.
 type Standing struct {
@@ -77,6 +78,12 @@ type Standing struct {
 // Held reports whether the money arrived and that is proven, whatever it is
 // worth.
 func (s Standing) Held() bool { return s.Status == StatusConfirmed && s.EvidenceLevel.proven() }
+
+// Arrived reports whether the money arrived and that is proven, also where it went
+// back since.
+func (s Standing) Arrived() bool {
+	return (s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed) && s.EvidenceLevel.proven()
+}
 
 // Seen reports whether the money is not sure yet.
 func (s Standing) Seen() bool { return s.Status == StatusSeen || s.Asserted() }

@@ -46,8 +46,10 @@ func Reference(history []book.Sighting) (f Facts) {
 	if told := on(book.LevelChain); len(told) > 0 {
 		state = f.ofChain(told)
 	} else {
-		if told = on(book.LevelSigned, book.LevelProvider, book.LevelManual); len(told) == 0 {
-			told = on(book.LevelAsserted)
+		for _, levels := range [][]book.EvidenceLevel{{book.LevelSigned, book.LevelProvider}, {book.LevelManual}, {book.LevelAsserted}} {
+			if told = on(levels...); len(told) > 0 {
+				break
+			}
 		}
 		state = f.ofOthers(told)
 	}

@@ -14,6 +14,10 @@ ALTER TABLE receipts ADD COLUMN stated_at BIGINT NOT NULL DEFAULT 0;
 -- With seq it names a transition also after an older copy of the ledger was put back; 0 = written before this was kept.
 ALTER TABLE transitions ADD COLUMN tag BIGINT NOT NULL DEFAULT 0;
 
+-- The return that the transition tells of, '' for none, and when its money moved, as the source dates it; 0 where it does not.
+ALTER TABLE transitions ADD COLUMN return_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE transitions ADD COLUMN moved_at BIGINT NOT NULL DEFAULT 0;
+
 -- The sums of money in another currency than the account's own, which stand in totals no more.
 CREATE TABLE currency_totals (
 	offer          TEXT NOT NULL,
