@@ -140,7 +140,7 @@ func (d *Desk) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, error
 	} else if stored.EvidenceLevel != ledger.LevelAsserted || stored.Status == ledger.StatusReversed {
 		return stored, again(stored, e)
 	}
-	return d.record(ctx, e.Entered(stored, d.Now()))
+	return d.add(ctx, e.Entered(stored, d.Now()))
 }
 
 // again is an entry of a reference that has a receipt already.
@@ -191,7 +191,7 @@ func (d *Desk) correct(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 	if stored.Status != ledger.StatusReversed && !changes(stored, e) {
 		return stored, nil
 	}
-	return d.record(ctx, e.Corrected(stored, d.Now()))
+	return d.add(ctx, e.Corrected(stored, d.Now()))
 }
 
 // reverse takes a receipt out of the sums: the money is not, or no longer, the
@@ -269,18 +269,13 @@ func (d *Desk) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, 
 	return ledger.Receipt{}, false, nil
 }
 
-// record commits what is said of a payment. Of two entries that are made at
-// one time on several instances, one is told that the other one holds.
-func (d *Desk) record(ctx context.Context, s ledger.Sighting) (ledger.Receipt, error) {
-	receipt, err := d.add(ctx, s)
-	if err == nil && (receipt.Amount != s.Amount || receipt.OccurredAt != s.OccurredAt || receipt.Revision != s.Revision) {
-		err = refuse(Conflict, "%q was recorded elsewhere at the same moment; look at what stands and correct it", s.ExternalID)
-	}
-	return receipt, err
-}
-
+// add commits what is said of a payment. Of two entries that are made at one time
+// on several instances, one is told that the other one holds.
 func (d *Desk) add(ctx context.Context, s ledger.Sighting) (ledger.Receipt, error) {
 	receipts, err := d.Ledger.Record(ctx, nil, s)
+	if errors.Is(err, ledger.ErrChanged) {
+		err = refuse(Conflict, "%q was changed elsewhere at the same moment, and nothing was done; look at what stands, and say it again if it is still right", s.ExternalID)
+	}
 	if err != nil {
 		return ledger.Receipt{}, err
 	}

@@ -37,16 +37,28 @@ func (l *Ledger) NoteOutgoing(ctx context.Context, transfers ...Outgoing) error 
 // RefundedBy is the id of the return that a transaction of the operator's is.
 func RefundedBy(transaction string) string { return "transaction:" + transaction }
 
+// Sent is what the account sent in a transaction, and what of that is booked as
+// refunds, both in atomic units; 0 for what is not known.
+func (l *Ledger) Sent(ctx context.Context, offer, account, transaction string) (sent, booked int64, err error) {
+	_, _, err = first(collect(ctx, l, func(row scanner) (any, error) { return nil, row.Scan(&sent, &booked) }, `
+		SELECT coalesce((SELECT CAST(sum(amount) AS BIGINT) FROM outgoing WHERE offer = $1 AND account = $2 AND tx = $3), 0),
+			coalesce((SELECT CAST(sum(amount) AS BIGINT) FROM returns WHERE offer = $1 AND account = $2 AND return_id = $4 AND gone), 0)`,
+		offer, account, transaction, RefundedBy(transaction)))
+	return sent, booked, err
+}
+
 // RefundCandidates lists up to limit outgoing transfers to somebody who had paid
-// to the same account before, whichever of the two was read first, and that no
-// refund names yet; newest first.
+// to the same account before, whichever of the two was read first, with what of
+// their Amount no refund of the payee names yet; newest first.
 func (l *Ledger) RefundCandidates(ctx context.Context, offer string, limit int) ([]Outgoing, error) {
 	return collect(ctx, l, func(row scanner) (o Outgoing, err error) {
 		err = row.Scan(&o.Offer, &o.Account, &o.ExternalID, &o.Transaction, &o.To, &o.Asset, &o.Amount, &o.OccurredAt)
 		return o, err
 	}, `
-		SELECT offer, account, external_id, tx, payee, asset, amount, occurred_at FROM outgoing o WHERE offer = $1
-			AND EXISTS (SELECT 1 FROM receipts r WHERE r.account = o.account AND r.payer = o.payee AND r.payer <> '' AND r.occurred_at <= o.occurred_at)
-			AND NOT EXISTS (SELECT 1 FROM returns w WHERE w.account = o.account AND w.return_id = '`+RefundedBy("")+`' || o.tx AND w.gone)
-		ORDER BY noted_at DESC, external_id LIMIT $2`, offer, limit)
+		SELECT offer, account, external_id, tx, payee, asset, amount - booked, occurred_at FROM (
+			SELECT o.*, CAST(coalesce((SELECT sum(w.amount) FROM returns w JOIN receipts r ON r.id = w.receipt_id
+				WHERE w.account = o.account AND w.return_id = '`+RefundedBy("")+`' || o.tx AND w.gone AND r.payer = o.payee), 0) AS BIGINT) AS booked
+			FROM outgoing o WHERE offer = $1 AND EXISTS (SELECT 1 FROM receipts r
+				WHERE r.account = o.account AND r.payer = o.payee AND r.payer <> '' AND r.occurred_at <= o.occurred_at)) AS sent
+		WHERE amount > booked ORDER BY noted_at DESC, external_id LIMIT $2`, offer, limit)
 }

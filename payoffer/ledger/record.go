@@ -15,8 +15,8 @@ import (
 // and transitions, the sums, the joined intents, and the cursor (nil for none)
 // that covers them. It returns the rows in the order of the sightings, and
 // none for an addendum whose row is not there yet. Recording the same again
-// changes nothing. Errors: ErrSighting, errNotRegistered; nothing is stored
-// then.
+// changes nothing. Errors: ErrSighting, ErrChanged, errNotRegistered; nothing is
+// stored then.
 //
 // A sighting with an intent settles it by EvidenceChain, and one that says
 // dropped makes it unknown again. On a chain an authorization is used once:
@@ -61,6 +61,10 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 	return receipts, nil
 }
 
+// ErrChanged is returned by Record where another version of a receipt stands than
+// the one that a sighting is Upon.
+var ErrChanged = errors.New("the receipt was changed since it was looked at")
+
 // recorder is one Record.
 type recorder struct {
 	tx    *transaction
@@ -82,6 +86,9 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
+	}
+	if s.Upon != nil && *s.Upon != old.Version {
+		return Receipt{}, ErrChanged
 	}
 	next, told := book.Merge(old, known, s)
 	if s.Addendum && old.Version == 0 {

@@ -280,3 +280,27 @@ func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
 		require.Error(t, l.Register(ctx, Account{Offer: "b", ID: "fresh"}))
 	})
 }
+
+// TestAnEntryIsMadeUponWhatStandsAlone: it was decided on what the operator saw.
+func TestAnEntryIsMadeUponWhatStandsAlone(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		entry := func(version int64, s Sighting) Sighting {
+			s.EvidenceLevel, s.Upon = LevelManual, &version
+			return s
+		}
+		mustRecord(t, l, entry(0, cardSighting("INV-7", StatusConfirmed)))
+		before := dump(t, l)
+		correction := cardSighting("INV-7", StatusConfirmed)
+		correction.Revision = 1
+		for _, late := range []Sighting{
+			entry(0, cardSighting("INV-7", StatusConfirmed)), entry(2, correction), entry(1, cardSighting("INV-8", StatusConfirmed)),
+			entry(1, returned("INV-8", Return{ID: "operator", Kind: ReturnReversal, Gone: true, At: 5})),
+		} {
+			_, err := l.Record(t.Context(), nil, late)
+			require.ErrorIs(t, err, ErrChanged)
+		}
+		require.Equal(t, before, dump(t, l))
+		require.EqualValues(t, 2, mustRecord(t, l, entry(1, correction)).Version)
+	})
+}

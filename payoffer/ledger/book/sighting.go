@@ -59,6 +59,10 @@ type Sighting struct {
 	// and gives way to what a provider or a chain says. Entries of one revision
 	// are joined. Other sightings leave it 0.
 	Revision int64
+	// Upon is the version of the receipt, 0 for none, on which an operator decided
+	// to say this: it is refused where another stands by now. nil is said upon
+	// whatever stands.
+	Upon *int64
 	// Note is an operator's reason (up to 4 KiB), kept with the transition and
 	// published nowhere.
 	Note string

@@ -182,7 +182,7 @@ func (e Entry) payment(stored ledger.Receipt, cause string, now time.Time) ledge
 func (e Entry) sighting(stored ledger.Receipt, cause string) ledger.Sighting {
 	return ledger.Sighting{
 		Offer: stored.Offer, Account: stored.Account, Rail: stored.Rail, ExternalID: stored.ExternalID,
-		EvidenceLevel: ledger.LevelManual, Cause: cause, Note: e.Reason,
+		EvidenceLevel: ledger.LevelManual, Cause: cause, Note: e.Reason, Upon: &stored.Version,
 	}
 }
 
