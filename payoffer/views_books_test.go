@@ -81,10 +81,11 @@ func (sellsNothing) Refusal(string) *x402.Quote                     { return new
 func (sellsNothing) Accepts() []x402.Requirements                   { return nil }
 func (sellsNothing) Pay(context.Context, x402.Attempt) x402.Outcome { return x402.Outcome{} }
 
-// openViewed opens books on a new ledger, or on what a copy holds.
-func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied string) *viewed {
+// openViewed opens books on a new ledger, or on what a copy holds. events is what
+// the receiver of announcements has heard before.
+func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied string, events map[string]row) *viewed {
 	t.Helper()
-	b := &viewed{t: t, ledger: create(t), events: make(map[string]row), told: make(chan struct{}, 1)}
+	b := &viewed{t: t, ledger: create(t), events: events, told: make(chan struct{}, 1)}
 	require.NoError(t, b.ledger.Open(t.Context()))
 	if copied != "" {
 		_, err := b.ledger.Restore(t.Context(), copied)

@@ -92,7 +92,7 @@ func playBooks(t *testing.T, create func(*testing.T) *ledger.Ledger, rng *rand.R
 	for i := range tales {
 		tales[i] = newTale(rng, fmt.Sprint(i))
 	}
-	b := openViewed(t, create, "")
+	b := openViewed(t, create, "", make(map[string]row))
 	next := make(map[*tale]int)
 	tell := func(order []*tale) {
 		for part := range slices.Chunk(order, 1+rng.IntN(500)) {
@@ -116,7 +116,7 @@ func playBooks(t *testing.T, create func(*testing.T) *ledger.Ledger, rng *rand.R
 		tell(order[copiedAt:])
 		late.readAll(b)
 		b.close()
-		b = openViewed(t, create, copied)
+		b = openViewed(t, create, copied, b.events)
 		for _, p := range tales {
 			p.said = p.said[:p.kept:p.kept]
 		}

@@ -67,6 +67,9 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 	if t.Via != "" {
 		e.data["via"] = t.Via
 	}
+	if t.ReturnKind != "" {
+		e.data["returnKind"] = string(t.ReturnKind) // a dispute of a part is no refund
+	}
 	if t.Cause == ledger.CauseBackfilled {
 		e.data["backfilled"] = true
 	}

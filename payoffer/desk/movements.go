@@ -133,7 +133,7 @@ func compare(totals []ledger.Total, found map[book.Place]told) error {
 func moments(history []ledger.Transition) []book.Moment {
 	all := make([]book.Moment, len(history))
 	for i, t := range history {
-		all[i] = book.Moment{Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: cmp.Or(t.MovedAt, t.At), Return: t.ReturnID}
+		all[i] = book.Moment{Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: cmp.Or(t.MovedAt, t.At), Return: t.ReturnID, ReturnKind: t.ReturnKind}
 	}
 	return all
 }

@@ -95,10 +95,12 @@ type Transition struct {
 	Note string
 	// At is when it was recorded, in Unix seconds.
 	At int64
-	// ReturnID is the return that it tells of, or empty, and MovedAt when the
-	// money of that moved, as the source dates it; 0 where that is not said.
-	ReturnID string
-	MovedAt  int64
+	// ReturnID and ReturnKind are of the return that it tells of, or empty, and
+	// MovedAt is when the money of that moved, as the source dates it; 0 where
+	// that is not said.
+	ReturnID   string
+	ReturnKind ReturnKind
+	MovedAt    int64
 
 	// ReceiptID, Via, Asset, EvidenceLevel, Own, Testnet and OccurredAt are
 	// those that the receipt has when it is read.
@@ -111,7 +113,7 @@ type Transition struct {
 
 // transitionColumns are those of transitions t and receipts r.
 const transitionColumns = `t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
-	t.amount, t.refunded, t.cause, t.note, t.at, t.return_id, t.moved_at,
+	t.amount, t.refunded, t.cause, t.note, t.at, t.return_id, t.return_kind, t.moved_at,
 	r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at`
 
 const selectTransitions = `
@@ -169,7 +171,7 @@ func scanTransition(row scanner) (t Transition, err error) {
 func (t *Transition) columns() []any {
 	return []any{
 		&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
-		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At, &t.ReturnID, &t.MovedAt,
+		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At, &t.ReturnID, &t.ReturnKind, &t.MovedAt,
 		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt,
 	}
 }

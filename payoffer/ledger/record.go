@@ -155,10 +155,10 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	for i, step := range steps {
 		_, err := r.tx.exec(ctx, "storing the transition", `
 			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
-				return_id, moved_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+				return_id, return_kind, moved_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 			next.ID, next.Offer, old.Version+int64(i)+1, from, step.Status, next.Amount, step.Refunded, next.USDCents,
-			s.Cause, s.Note, r.now, int64(rand.Uint64()), returned.ID, movedAt)
+			s.Cause, s.Note, r.now, int64(rand.Uint64()), returned.ID, returned.Kind, movedAt)
 		if err != nil {
 			return err
 		}
@@ -301,7 +301,7 @@ const (
 // returns reads what is known of the returns of a payment.
 func (r *recorder) returns(ctx context.Context, account, externalID string) (known book.Words, err error) {
 	words, err := query(ctx, r.tx, scanWord, `
-		SELECT return_id, kind, amount, gone, proven, at, rank FROM returns
+		SELECT return_id, kind, amount, currency, gone, proven, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the returns: %w", err)
@@ -314,7 +314,7 @@ func (r *recorder) returns(ctx context.Context, account, externalID string) (kno
 }
 
 func scanWord(row scanner) (w book.Word, err error) {
-	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Gone, &w.Proven, &w.At, &w.Rank)
+	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Currency, &w.Gone, &w.Proven, &w.At, &w.Rank)
 	return w, err
 }
 
@@ -327,12 +327,12 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 		}
 		_, err := r.tx.exec(ctx, fmt.Sprintf("storing return %q", w.ID), `
 			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, proven, at, rank,
-				noted_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+				noted_at, currency)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 			ON CONFLICT (account, external_id, return_id) DO UPDATE SET receipt_id = excluded.receipt_id,
 				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone, proven = excluded.proven,
-				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at`,
-			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.Proven, w.At, w.Rank, r.now)
+				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at, currency = excluded.currency`,
+			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.Proven, w.At, w.Rank, r.now, w.Currency)
 		if err != nil {
 			return err
 		}

@@ -166,6 +166,22 @@ func TestHighestRevisionHolds(t *testing.T) {
 	require.Equal(t, book.StatusDropped, sightings.Fold([]book.Sighting{first, undone, corrected}).Status)
 }
 
+// TestADisputeIsOfItsCurrencyWheneverItIsTold: it may come before its payment.
+func TestADisputeIsOfItsCurrencyWheneverItIsTold(t *testing.T) {
+	paid := sightings.Card("pi_1", book.StatusConfirmed)
+	paid.Asset, paid.Amount, paid.USDCents = "EUR", 4_000, nil
+	for currency, want := range map[string]book.Status{"EUR": book.StatusConfirmed, "": book.StatusConfirmed, "USD": book.StatusReversed} {
+		taken := sightings.Returned("pi_1", book.Return{ID: "dp_1", Kind: book.ReturnReversal, Amount: 1_000, Currency: currency, Gone: true, At: 1})
+		for _, order := range [][]book.Sighting{{paid, taken}, {taken, paid}} {
+			r := sightings.Fold(order)
+			require.Equal(t, want, r.Status, currency)
+			if want == book.StatusConfirmed {
+				require.EqualValues(t, 1_000, r.Refunded)
+			}
+		}
+	}
+}
+
 // TestAnEntryGivesWayToWhatProvesThePayment: two words on one payment are never
 // blended into an amount that neither of them says.
 func TestAnEntryGivesWayToWhatProvesThePayment(t *testing.T) {

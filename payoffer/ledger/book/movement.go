@@ -14,8 +14,8 @@ const (
 	MovementPayment    MovementKind = "payment"
 	MovementCorrection MovementKind = "correction" // the payment was of another amount than was known before
 	MovementValuation  MovementKind = "valuation"  // its value in dollars was corrected, no money moved
-	MovementRefund     MovementKind = "refund"     // a part went back, or all: by a refund or by a dispute of a part
-	MovementReversal   MovementKind = "reversal"   // all that was left was taken back
+	MovementRefund     MovementKind = "refund"     // a part went back, or all
+	MovementReversal   MovementKind = "reversal"   // a part was taken back, or all: by a dispute or by the operator
 	MovementDropped    MovementKind = "dropped"    // the payment turned out to be none
 	// A refund that failed or a dispute that was won.
 	MovementRefundUndone   MovementKind = "refund_undone"
@@ -30,8 +30,10 @@ type Moment struct {
 	Amount, Refunded int64
 	USDCents         *int64
 	At               int64
-	// Return is the id of the return that was told of, or empty.
-	Return string
+	// Return is the id of the return that was told of, or empty, and ReturnKind
+	// how its money went back.
+	Return     string
+	ReturnKind ReturnKind
 }
 
 // Movement is money that came or went back, as a bookkeeper writes it: with a date
@@ -64,6 +66,9 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 		for _, line := range before.turn(next, m.At) {
 			if line.returns() {
 				line.Return = m.Return
+				if m.ReturnKind == ReturnReversal {
+					line.Kind = takenBack[line.Kind]
+				}
 			}
 			lines = append(lines, line)
 		}
@@ -79,6 +84,12 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 		return []Movement{{Kind: MovementPayment, At: r.OccurredAt, Amount: r.Amount, USDCents: r.USDCents}}
 	}
 	return lines
+}
+
+// takenBack are the kinds of what a dispute took, of a part too.
+var takenBack = map[MovementKind]MovementKind{
+	MovementRefund: MovementReversal, MovementReversal: MovementReversal,
+	MovementRefundUndone: MovementReversalUndone, MovementReversalUndone: MovementReversalUndone,
 }
 
 // returns reports whether the movement is of what went back, or came back from there.

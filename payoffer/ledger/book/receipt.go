@@ -215,7 +215,7 @@ func (r *Receipt) derive(told Words) {
 			r.State = StatusConfirmed
 		}
 	}
-	refunded, disputed := told.total(r.EvidenceLevel.proven())
+	refunded, disputed := told.total(r.EvidenceLevel.proven(), r.Asset)
 	if r.Amount > 0 {
 		refunded = min(refunded, r.Amount)
 	}

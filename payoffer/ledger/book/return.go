@@ -35,6 +35,9 @@ type Return struct {
 	// Amount is what goes back, in the payment's atomic units; 0 of a reversal is
 	// all of it.
 	Amount int64
+	// Currency is that of Amount, as in Receipt.Asset, where the source names one;
+	// empty is the payment's own. A reversal in another one takes all of it.
+	Currency string
 	// Gone says that the money is gone now: false before, and again after a
 	// refund failed or a dispute was won.
 	Gone bool
@@ -55,8 +58,8 @@ func (r Return) problem() string {
 		return "a capture takes nothing back"
 	case r.Amount < 0:
 		return "negative amount of a return"
-	case !Storable(r.ID):
-		return "a return's id is not UTF-8 or holds U+0000"
+	case !Storable(r.ID, r.Currency):
+		return "a text of a return is not UTF-8 or holds U+0000"
 	default:
 		return ""
 	}
@@ -84,7 +87,7 @@ func compareBools(a, b bool) int {
 func (w Word) compare(other Word) int {
 	return cmp.Or(
 		compareBools(w.Proven, other.Proven), cmp.Compare(w.At, other.At), cmp.Compare(w.Rank, other.Rank),
-		compareBools(w.Gone, other.Gone), cmp.Compare(w.Amount, other.Amount), strings.Compare(string(w.Kind), string(other.Kind)))
+		compareBools(w.Gone, other.Gone), cmp.Compare(w.Amount, other.Amount), strings.Compare(string(w.Kind), string(other.Kind)), strings.Compare(w.Currency, other.Currency))
 }
 
 // Words are the latest words on the returns of one payment, by their ids.
@@ -106,17 +109,21 @@ func (w Words) join(s Sighting) Words {
 	return next
 }
 
-// total is what went back and what was taken back, in atomic units. Of a proven
-// receipt it hears proven words alone.
-func (w Words) total(proven bool) (refunded, reversed int64) {
+// total is what went back and what was taken back of an asset, in atomic units. Of
+// a proven receipt it hears proven words alone.
+func (w Words) total(proven bool, asset string) (refunded, reversed int64) {
 	var kept int64
 	var stated Word
 	for _, told := range w {
 		switch {
 		case proven && !told.Proven:
 		case told.Kind == ReturnReversal:
-			if told.Gone {
-				reversed = saturatingAdd(reversed, cmp.Or(told.Amount, math.MaxInt64))
+			switch {
+			case !told.Gone:
+			case told.Amount == 0 || told.Currency != "" && told.Currency != asset:
+				reversed = math.MaxInt64
+			default:
+				reversed = saturatingAdd(reversed, told.Amount)
 			}
 		case told.Kind == ReturnTotal:
 			if told.Gone && (stated.ID == "" || told.compare(stated) > 0) {

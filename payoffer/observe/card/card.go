@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -28,12 +27,6 @@ const (
 	// short or of another kind could be guessed, or would verify nothing.
 	secretPrefix = "whsec_"
 )
-
-// Ledger is what the observer reads and writes; *ledger.Ledger is one.
-type Ledger interface {
-	observe.Ledger
-	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
-}
 
 // Config says whose money an Observer sees, and by what means.
 type Config struct {
@@ -58,7 +51,7 @@ type Config struct {
 	// nil is never. The origin is corrected by it.
 	ClockOffset func() time.Duration
 	// The rest is as package source says of all configurations.
-	Ledger    Ledger
+	Ledger    observe.Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Random    func() float64

@@ -238,9 +238,6 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	unreadable := 0
 	for _, item := range items {
 		s, err := read(item)
-		if err == nil {
-			err = o.fit(ctx, &s)
-		}
 		var none *unusable
 		switch {
 		case err == nil:
@@ -259,27 +256,4 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 		o.config.Logger.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)
 	}
 	return sightings, nil
-}
-
-// fit makes a dispute in another currency than its payment's one of the whole
-// payment. A payment that is not known yet is taken for one in dollars, as nearly
-// all are.
-func (o *Observer) fit(ctx context.Context, s *ledger.Sighting) error {
-	if !s.Addendum || s.Asset == "" {
-		return nil
-	}
-	row, found, err := o.config.Ledger.Receipt(ctx, s.Offer, s.Account, s.ExternalID)
-	if err != nil {
-		return observe.ErrNoLedger
-	}
-	if !found {
-		row.Asset = "USD"
-	}
-	if s.Asset != row.Asset {
-		for i := range s.Returns {
-			s.Returns[i].Amount = 0
-		}
-	}
-	s.Asset = ""
-	return nil
 }

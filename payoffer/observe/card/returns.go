@@ -137,7 +137,7 @@ func (d dispute) word(over bool, at int64) ledger.Return {
 		r.Gone = !over
 	}
 	if r.Gone && d.currency != "" {
-		r.Amount = cmp.Or(max(-d.net, 0), d.disputed)
+		r.Amount, r.Currency = cmp.Or(max(-d.net, 0), d.disputed), strings.ToUpper(d.currency)
 	}
 	return r
 }
@@ -168,10 +168,7 @@ func (s scope) dispute(f *fields, from way) (ledger.Sighting, error) {
 	return s.reversed(f, d, d.status == "won", d.at, from)
 }
 
-// reversed is what a dispute took. Its asset is the dispute's currency, in which
-// the amount is.
+// reversed is what a dispute took.
 func (s scope) reversed(f *fields, d dispute, over bool, at int64, from way) (ledger.Sighting, error) {
-	sighting, err := s.addendum(f, "dispute", d.intent, from, d.word(over, at))
-	sighting.Asset = strings.ToUpper(d.currency)
-	return sighting, err
+	return s.addendum(f, "dispute", d.intent, from, d.word(over, at))
 }

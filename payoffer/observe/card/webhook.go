@@ -56,9 +56,6 @@ func (o *Observer) take(ctx context.Context, body []byte) (observe.Verdict, stri
 	if errors.As(err, &none) {
 		return none.verdict, none.detail
 	}
-	if err := o.fit(ctx, &sighting); err != nil {
-		return observe.Unavailable, unavailable
-	}
 	// The cursor keeps the time of the delivery for the next start. With a key it
 	// tells how far the API was read instead.
 	var cursor *ledger.Cursor

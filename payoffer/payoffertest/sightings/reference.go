@@ -55,7 +55,7 @@ func Reference(history []book.Sighting) (f Facts) {
 	}
 	first := slices.IndexFunc(history, func(s book.Sighting) bool { return !s.Addendum })
 	f.state(history[first:]) // nobody can value what is not known
-	refunded, disputed, whole := referenceReturns(history, f.Level != book.LevelAsserted)
+	refunded, disputed, whole := referenceReturns(history, f.Level != book.LevelAsserted, f.Asset)
 	if f.Refunded = refunded; f.Amount > 0 && refunded > f.Amount {
 		f.Refunded = f.Amount
 	}
@@ -145,7 +145,7 @@ func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
 
 // referenceReturns asks of each word on a return whether a later one undoes it.
 // whole says that one takes all of the payment back.
-func referenceReturns(history []book.Sighting, proven bool) (refunded, disputed int64, whole bool) {
+func referenceReturns(history []book.Sighting, proven bool, asset string) (refunded, disputed int64, whole bool) {
 	type said struct {
 		book.Return
 		proven bool
@@ -170,8 +170,10 @@ func referenceReturns(history []book.Sighting, proven bool) (refunded, disputed 
 			return a.Gone
 		case a.Amount != b.Amount:
 			return a.Amount > b.Amount
-		default:
+		case a.Kind != b.Kind:
 			return a.Kind > b.Kind
+		default:
+			return a.Currency > b.Currency
 		}
 	}
 	held := map[string]book.Return{}
@@ -188,7 +190,7 @@ func referenceReturns(history []book.Sighting, proven bool) (refunded, disputed 
 	}
 	for _, r := range held {
 		if r.Kind == book.ReturnReversal && r.Gone {
-			disputed, whole = disputed+r.Amount, whole || r.Amount == 0
+			disputed, whole = disputed+r.Amount, whole || r.Amount == 0 || r.Currency != "" && r.Currency != asset
 		}
 		if r.Kind == book.ReturnRefund && r.Gone {
 			refunded += r.Amount

@@ -131,6 +131,7 @@ func RandomSighting(rng *rand.Rand, id string) book.Sighting {
 			ID:     []string{"re_1", "re_2", "ch_1", "dp_1"}[rng.IntN(4)],
 			Kind:   []book.ReturnKind{book.ReturnRefund, book.ReturnRefund, book.ReturnTotal, book.ReturnReversal}[rng.IntN(4)],
 			Amount: []int64{0, 50, 100, 300}[rng.IntN(4)], Gone: !pick(3), At: rng.Int64N(3), Rank: rng.IntN(2),
+			Currency: []string{"", "", "USD", "EUR"}[rng.IntN(4)],
 		})
 	}
 	s.Addendum = (len(s.Returns) > 0 || s.Stated != nil) && pick(2)

@@ -15,7 +15,11 @@ ALTER TABLE transitions ADD COLUMN tag INTEGER NOT NULL DEFAULT 0;
 
 -- The return that the transition tells of, '' for none, and when its money moved, as the source dates it; 0 where it does not.
 ALTER TABLE transitions ADD COLUMN return_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE transitions ADD COLUMN return_kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE transitions ADD COLUMN moved_at INTEGER NOT NULL DEFAULT 0;
+
+-- The currency of the amount; '' = the payment's own.
+ALTER TABLE returns ADD COLUMN currency TEXT NOT NULL DEFAULT '';
 
 -- The sums of money in another currency than the account's own, which stand in totals no more.
 CREATE TABLE currency_totals (
