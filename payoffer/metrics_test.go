@@ -21,7 +21,7 @@ func TestWebhooksAreCountedFromZero(t *testing.T) {
 		base_url SERVICE
 		card https://checkout.example/pay {
 			payment_link plink_1
-			webhook_secret whsec_test
+			webhook_secret whsec_test_0123456789abcdef
 		}
 		storefront pack https://pack.example/42 {
 			product p

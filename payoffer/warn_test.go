@@ -142,7 +142,7 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 		amount 43
 		card https://checkout.example/pay {
 			payment_link plink_1
-			webhook_secret whsec_literal-secret
+			webhook_secret whsec_literal_0123456789abcdef-secret
 			api_key {env.OFFER_TEST_UNSET}
 		}
 		usdc base 0x52908400098527886E0F7030069857D2E4169EE7 {

@@ -88,7 +88,9 @@ func (s *Server) received(r *http.Request) *response {
 			"An older copy of the ledger was put back since you got the cursor, or it is another ledger's. Read all again from "+
 				s.pageURL("after", "0", at.limit)+" on, and let that replace what you have: a payment is the same where its rail and receipt are, whatever its number.", varyAccept)
 	case err != nil:
-		s.Logger.Warn("cannot read the receipts", "error", err)
+		if r.Context().Err() == nil { // else it is only that nobody waits any more
+			s.Logger.Warn("cannot read the receipts", "error", err)
+		}
 		return s.problem(problemLedger,
 			"Nothing is lost. Ask again after the time in Retry-After.", retryAfter(ledgerRetry), varyAccept)
 	}

@@ -43,7 +43,7 @@ type summary struct {
 	Definition         string        `json:"definition" jsonschema:"What the words of the report mean."`
 	GoalUSD            offer.USD     `json:"goalUsd" jsonschema:"US dollars. The price."`
 	GoalUSDDecimal     string        `json:"goalUsdDecimal"`
-	GoalMet            *bool         `json:"goalMet" jsonschema:"Whether externalUsd has reached goalUsd; null where it has not and a rail is unknown."`
+	GoalMet            *bool         `json:"goalMet" jsonschema:"Whether externalUsd has reached goalUsd; null where it has not and a rail is unknown, or the value of some money."`
 	ReceivedUSD        offer.USD     `json:"receivedUsd" jsonschema:"US dollars. Confirmed money, less refunds: the sum of the rails."`
 	ReceivedDecimal    string        `json:"receivedUsdDecimal"`
 	Payments           int64         `json:"payments" jsonschema:"How many payments receivedUsd is of."`
@@ -123,7 +123,9 @@ func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, n
 		TestnetUSD: offer.USD(counted.Test), TestnetMoneyCounts: testCounts, Rails: []railSummary{},
 	}
 	met := s.ExternalUSD >= s.GoalUSD
-	s.GoalMet = &met
+	if s.GoalMet = &met; !met && counted.Partial {
+		s.GoalMet = nil // what is of unknown value may reach it
+	}
 	for _, key := range railKeys(o, totals) {
 		rail := summarizeRail(o, key, totals, testCounts, health, now)
 		if rail.AtLeast {

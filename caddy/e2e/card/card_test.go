@@ -25,7 +25,7 @@ import (
 // comparisons is how many generated deliveries are given to both.
 const comparisons = 20_000
 
-const secret = "whsec_test"
+const secret = "whsec_test_0123456789abcdef"
 
 // sign makes the header by the processor's library.
 func sign(body []byte, key string, at time.Time) string {
@@ -73,9 +73,9 @@ func change(rng *rand.Rand, header string, body []byte, now time.Time) (what, ne
 	case 1:
 		return "another time", fmt.Sprintf("t=%d,%s", now.Unix()-299+rng.Int64N(290), signature), body
 	case 2:
-		return "another secret", sign(body, "whsec_other", now), body
+		return "another secret", sign(body, "whsec_other_0123456789abcdef", now), body
 	case 3:
-		_, other, _ := strings.Cut(sign(body, "whsec_other", now), ",")
+		_, other, _ := strings.Cut(sign(body, "whsec_other_0123456789abcdef", now), ",")
 		return "rotation", timestamp + "," + other + "," + signature, body
 	case 4:
 		return "a scheme more", header + ",v0=" + strings.Repeat("0", 64), body

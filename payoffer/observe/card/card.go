@@ -23,9 +23,10 @@ import (
 const (
 	// defaultAPI is where the processor answers.
 	defaultAPI = "https://api.stripe.com"
-	// secretPrefix begins the signing secret of every webhook endpoint. What is
-	// short or of another kind could be guessed, or would verify nothing.
-	secretPrefix = "whsec_"
+	// secretPrefix begins the signing secret of every webhook endpoint, and
+	// secretLeast is how long the rest is at least. What is short or of another
+	// kind could be guessed, or would verify nothing.
+	secretPrefix, secretLeast = "whsec_", 16
 )
 
 // Config says whose money an Observer sees, and by what means.
@@ -82,8 +83,8 @@ func New(c Config) (*Observer, error) {
 		return nil, errors.New("the card rail cannot be observed without the id of its payment link: set payment_link")
 	case c.Secret == "" && c.APIKey == "":
 		return nil, errors.New("the card rail cannot be observed without a webhook_secret or an api_key")
-	case c.Secret != "" && !strings.HasPrefix(c.Secret, secretPrefix):
-		return nil, errors.New("the card webhook_secret is no signing secret, which starts with whsec_: copy it from the webhook endpoint at Stripe, without spaces around it")
+	case c.Secret != "" && !isSecret(c.Secret):
+		return nil, errors.New("the card webhook_secret is no signing secret, which is whsec_ and at least 16 characters: copy it from the webhook endpoint at Stripe, without spaces around it")
 	case c.TestMode && strings.Contains(c.APIKey, "_live_"):
 		return nil, errors.New("the card api_key is for live payments, and test_mode is set: use the key of the test mode")
 	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):
@@ -109,6 +110,12 @@ func New(c Config) (*Observer, error) {
 	}
 	o.provider = &provider{api, c.APIKey, source.Client{Transport: c.Transport, Timeout: callTimeout}}
 	return o, nil
+}
+
+// isSecret reports whether a text has the form of a signing secret.
+func isSecret(text string) bool {
+	rest, prefixed := strings.CutPrefix(text, secretPrefix)
+	return prefixed && len(rest) >= secretLeast && !strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // scoped is what this offer's money is, as soon as the ledger tells since when it

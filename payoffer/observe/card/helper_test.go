@@ -17,7 +17,7 @@ import (
 const (
 	testLink    = "plink_ours"
 	testAccount = "stripe/" + testLink
-	testSecret  = "whsec_current"
+	testSecret  = "whsec_current_0123456789abcdef"
 	testKey     = "rk_live_key"
 	testStart   = 1_795_250_000
 	day         = 24 * time.Hour

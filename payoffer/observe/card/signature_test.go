@@ -22,7 +22,7 @@ func TestSignatureIsTheDocumentedHMAC(t *testing.T) {
 	// printf '1795250000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_current
 	const golden = "41d0cb1389b0bde7d4dc38805eb685b4931b489ca26b7a7f361821c742e27581"
 	header := "t=1795250000,v1=" + golden
-	require.NoError(t, Verify(testSecret, header, []byte(`{"id":"evt_1"}`), time.Unix(testStart, 0)))
+	require.NoError(t, Verify("whsec_current", header, []byte(`{"id":"evt_1"}`), time.Unix(testStart, 0)))
 }
 
 func TestVerify(t *testing.T) {
@@ -165,4 +165,15 @@ func FuzzSignature(f *testing.F) {
 		fmt.Fprintf(mac, "%s.%s", timestamp, body)
 		require.Contains(t, header, hex.EncodeToString(mac.Sum(nil)))
 	})
+}
+
+func TestASigningSecretIsNoneThatCouldBeGuessed(t *testing.T) {
+	t.Parallel()
+	for secret, want := range map[string]bool{
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw": true, "whsec_0123456789abcdef": true,
+		"whsec_": false, "whsec_x": false, "whsec_0123456789abcde": false, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw": false,
+		"whsec_0123456789abcdef ": false, "whsec_0123456789abcdef\n": false, " whsec_0123456789abcdef": false,
+	} {
+		require.Equal(t, want, isSecret(secret), "%q", secret)
+	}
 }

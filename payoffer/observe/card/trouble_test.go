@@ -64,7 +64,7 @@ func TestWhatIsThrownAtTheAddressIsNoTrouble(t *testing.T) {
 	r := newRig(t, logged(&log, nil))
 	require.NoError(t, r.try(t))
 	now := r.clock.Now()
-	old := payoffertest.SignDelivery([]byte("x"), now.Add(-time.Hour), "whsec_other")
+	old := payoffertest.SignDelivery([]byte("x"), now.Add(-time.Hour), "whsec_other_0123456789abcdef")
 	for _, header := range [][]string{
 		nil, {""}, {"t=1,v1=00"}, {old}, {"v1=" + strings.Repeat("0", 64)}, {payoffertest.SignDelivery([]byte("x"), now)},
 		{payoffertest.SignDelivery([]byte("x"), now) + ",v1=short"}, {"a", "b"},

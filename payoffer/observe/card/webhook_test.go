@@ -81,7 +81,7 @@ func TestVerdicts(t *testing.T) {
 		want     observe.Verdict
 	}{
 		"genuine":                     {sign(paidEvent, testSecret), observe.Recorded},
-		"signed with both of a pair":  {sign(paidEvent, "whsec_old", testSecret), observe.Recorded},
+		"signed with both of a pair":  {sign(paidEvent, "whsec_old_0123456789abcdef", testSecret), observe.Recorded},
 		"another link":                {sign(other, testSecret), observe.Ignored},
 		"thin event":                  {sign(`{"object":"v2.core.event","id":"evt_1"}`, testSecret), observe.Malformed},
 		"not JSON":                    {sign(`paid=1`, testSecret), observe.Malformed},
@@ -92,7 +92,7 @@ func TestVerdicts(t *testing.T) {
 		"not signed":                  {delivery([]byte(paidEvent)), observe.Unverified},
 		"two headers":                 {twice, observe.Unverified},
 		"altered":                     {altered, observe.Unverified},
-		"signed with another secret":  {sign(paidEvent, "whsec_other"), observe.Unverified},
+		"signed with another secret":  {sign(paidEvent, "whsec_other_0123456789abcdef"), observe.Unverified},
 		"signed with an empty secret": {sign(paidEvent, ""), observe.Unverified},
 	} {
 		t.Run(name, func(t *testing.T) {

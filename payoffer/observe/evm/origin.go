@@ -16,6 +16,9 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if account.Since > 0 {
+		p.watchedSince = account.Since - int64(p.config.ClockOffset().Seconds())
+	}
 	origin, err := position(account.Origin)
 	if err == nil && p.config.FromBlock > 0 {
 		origin, account, err = p.configured(ctx, origin, account)

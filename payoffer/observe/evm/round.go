@@ -100,6 +100,9 @@ type pass struct {
 	// for none, and filling says that some of it is left.
 	back    int64
 	filling bool
+	// watchedSince is when the account was first watched, in Unix seconds; 0 where that
+	// is not known. What was paid before is backfilled, whenever it is read.
+	watchedSince int64
 	// through is the block up to which the logs were read.
 	through uint64
 	// decided says of the movements that were decided on whether that was sure.

@@ -196,7 +196,9 @@ func (p *pass) discover(transaction common.Hash, cause string) (sightings []ledg
 		id := p.externalID(transaction, c.ordinal)
 		if _, before := p.decided[id]; !before {
 			if s := p.decide(nil, id, transaction, c.ordinal); s != nil {
-				s.Cause = cause
+				if s.Cause = cause; s.OccurredAt < p.watchedSince {
+					s.Cause = ledger.CauseBackfilled
+				}
 				sightings = append(sightings, *s)
 			}
 		}
