@@ -206,7 +206,7 @@ func serves(t testing.TB, s *Server, target string) bool {
 	t.Helper()
 	u, err := url.Parse(target)
 	require.NoError(t, err)
-	return s.find(u) != nil
+	return s.find("GET", u) != nil
 }
 
 const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -36,12 +36,13 @@ type delivered struct {
 // empty 200 of a server that has nothing there would tell a provider that its
 // delivery was stored. A delivery is taken in the one spelling that the operator
 // gave to the provider, the secret aside, which may be written with escapes.
-func (s *Server) findHook(u *url.URL) http.Handler {
-	if !strings.Contains(u.Path, "/hook") { // whatever is decoded, cleaned or as it came
+func (s *Server) findHook(method string, u *url.URL) http.Handler {
+	posted := method == http.MethodPost
+	if !posted && !strings.Contains(u.Path, "/hook") { // whatever is decoded, cleaned or as it came
 		return nil
 	}
 	escaped := u.EscapedPath()
-	if !belowHooks(u.Path) && !belowHooks(escaped) {
+	if !belowHooks(u.Path) && !belowHooks(escaped) && !(posted && mistyped(u.Path)) {
 		return nil
 	}
 	rail, secret, ok := s.parseHook(escaped)
@@ -62,6 +63,17 @@ func (s *Server) findHook(u *url.URL) http.Handler {
 func belowHooks(p string) bool {
 	cleaned := urlpath.Clean("/" + p)
 	return cleaned == offer.PathHook || strings.HasPrefix(cleaned, offer.PathHook+"/") || strings.HasPrefix(p, offer.PathHook+"/")
+}
+
+// mistyped reports whether a path that something is posted to was meant to be that
+// of a webhook: in other letters, with backslashes, escaped twice, or with a name
+// that others have for it.
+func mistyped(p string) bool {
+	if once, err := url.PathUnescape(p); err == nil {
+		p = once
+	}
+	p = strings.ToLower(urlpath.Clean("/" + strings.ReplaceAll(p, `\`, "/")))
+	return strings.HasPrefix(p, offer.PathHook) || strings.HasPrefix(p, "/v1/webhook")
 }
 
 // parseHook splits the path of a webhook that is taken, or would be if its secret

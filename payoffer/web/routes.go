@@ -121,13 +121,13 @@ func (s *Server) index(table []route) map[string]http.Handler {
 	return handlers
 }
 
-// find is what answers at an address, or nil.
-func (s *Server) find(u *url.URL) http.Handler {
+// find is what answers a method at an address, or nil.
+func (s *Server) find(method string, u *url.URL) http.Handler {
 	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
 		return s.resources[pathImage]
 	}
 	if found := s.resources[u.Path]; found != nil {
 		return found
 	}
-	return s.findHook(u)
+	return s.findHook(method, u)
 }
