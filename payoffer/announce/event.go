@@ -57,7 +57,7 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 		"testnet":          t.Testnet,
 		"counted":          t.Standing().Counts(testCounts),
 		"cursor":           t.Bookmark().String(),
-		"occurredAt":       rfc3339(time.Unix(t.OccurredAt, 0)),
+		"occurredAt":       book.Timestamp(t.OccurredAt),
 		"recordedAt":       rfc3339(e.at),
 	}
 	if t.USDCents != nil {

@@ -92,7 +92,7 @@ func export(from io.Reader, days span, into lines, told io.Writer) error {
 		return err
 	}
 	var all desk.MovementsEnd
-	written := make(tallies)
+	undated, written := 0, make(tallies)
 	decoder := json.NewDecoder(from)
 	for {
 		var line desk.MovementLine
@@ -104,6 +104,9 @@ func export(from io.Reader, days span, into lines, told io.Writer) error {
 				return err
 			}
 			written.print(told)
+			if undated > 0 {
+				fmt.Fprintf(told, "the source of %d told no date that it can have meant; 9999-12-31 stands there, look at the source for the right one\n", undated)
+			}
 			return agree(all, *line.End, days, told)
 		}
 		m := *line.Movement
@@ -117,6 +120,9 @@ func export(from io.Reader, days span, into lines, told io.Writer) error {
 			if !m.Own {
 				all.ExternalCents += *m.USDCents
 			}
+		}
+		if strings.HasPrefix(m.Date, desk.Undated) {
+			undated++
 		}
 		at = at.In(time.Local)
 		if !days.holds(at.Format(time.DateOnly)) {

@@ -94,6 +94,18 @@ some money of unknown value is not in these dollars: its usd_value is empty
 `, told)
 }
 
+func TestADateThatIsNoneIsPointedAt(t *testing.T) {
+	inBerlin(t)
+	row := moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
+	row.Date = "9999-12-31T00:00:00Z"
+	for _, args := range [][]string{nil, {"--monthly"}} {
+		out, told, err := movements(t, desk.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200}, row).exported(args...)
+		require.NoError(t, err)
+		require.Contains(t, out, "9999-12")
+		require.Contains(t, told, "the source of 1 told no date that it can have meant")
+	}
+}
+
 // The first and the last day are in it, and days are the operator's.
 func TestDaysAreThoseOfTheOperator(t *testing.T) {
 	inBerlin(t)

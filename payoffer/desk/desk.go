@@ -14,6 +14,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -101,8 +102,8 @@ func cut[T any](rows []T, limit int, number func(T) int64) ([]T, *int64) {
 	return rows[:limit], &next
 }
 
-// moment is a time in Unix seconds as RFC 3339.
-func moment(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+// moment is a time in Unix seconds for people and programs.
+func moment(unix int64) string { return book.Timestamp(unix) }
 
 // dollars is an exact JSON number of US dollars; nil while the value is unknown.
 func dollars(cents *int64) *json.Number {

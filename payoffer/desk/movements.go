@@ -33,6 +33,10 @@ type Movement struct {
 	Transaction string            `json:"transaction,omitempty"` // of a payment its hash, of what went back that or the provider's id
 }
 
+// Undated begins the date of a movement whose source told none that it can have
+// meant.
+const Undated = "9999-"
+
 // MovementsEnd is what the ledger says of all movements, at the moment of which they
 // are. Without it they are not complete.
 type MovementsEnd struct {

@@ -229,5 +229,5 @@ func inDollars(cents *int64) (*offer.USD, *string) {
 	return &usd, &decimal
 }
 
-// timestamp writes Unix seconds as RFC 3339 does, in UTC.
-func timestamp(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+// timestamp is a time in Unix seconds for people and programs.
+func timestamp(unix int64) string { return book.Timestamp(unix) }

@@ -3,6 +3,7 @@ package card
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -43,6 +44,14 @@ type scope struct {
 	link                 string
 	test                 bool
 	origin, first        int64
+	// now is when this is said, by which no time is in the future.
+	now time.Time
+}
+
+// asOf is the scope of what is said at a time, in Unix seconds.
+func (s scope) asOf(now int64) scope {
+	s.now = time.Unix(now, 0)
+	return s
 }
 
 // cause is the cause of what happened at a time.
@@ -86,7 +95,7 @@ func (s scope) event(body []byte, from way) (ledger.Sighting, error) {
 	if e.err == nil && e.optional("object") != "event" {
 		return ledger.Sighting{}, malformed("this is no snapshot event; let the webhook endpoint send snapshot events, not thin ones")
 	}
-	kind, id, live, at := e.text("type"), e.id("id", "evt_"), e.flag("livemode"), e.amount("created")
+	kind, id, live, at := e.text("type"), e.id("id", "evt_"), e.flag("livemode"), e.time("created", s.now)
 	if e.err != nil {
 		return ledger.Sighting{}, malformed("the event cannot be read: " + e.err.Error())
 	}

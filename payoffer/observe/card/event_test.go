@@ -131,23 +131,23 @@ func TestTestModeSeesTestPaymentsAlone(t *testing.T) {
 func TestReturnEvents(t *testing.T) {
 	t.Parallel()
 	refund := func(status string) string {
-		return fmt.Sprintf(`{"id":"re_1","object":"refund","amount":1000,"payment_intent":"pi_1","status":"%s","created":5}`, status)
+		return fmt.Sprintf(`{"id":"re_1","object":"refund","amount":1000,"payment_intent":"pi_1","status":"%s","created":1000000005}`, status)
 	}
 	dispute := func(status string) string {
-		return fmt.Sprintf(`{"id":"dp_1","object":"dispute","payment_intent":"pi_1","status":"%s","created":5}`, status)
+		return fmt.Sprintf(`{"id":"dp_1","object":"dispute","payment_intent":"pi_1","status":"%s","created":1000000005}`, status)
 	}
 	type word = ledger.Return
 	refunded := func(gone bool, rank int) *word {
-		return &word{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Gone: gone, At: 5, Rank: rank}
+		return &word{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Gone: gone, At: 1_000_000_005, Rank: rank}
 	}
 	disputed := func(gone bool, rank int) *word {
-		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: gone, At: 9, Rank: rank}
+		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: gone, At: 1_000_000_009, Rank: rank}
 	}
 	disputed1000 := func(status, moved string) string {
-		return fmt.Sprintf(`{"id":"dp_1","object":"dispute","payment_intent":"pi_1","status":"%s","created":5,"amount":1000,"currency":"usd","balance_transactions":[%s]}`, status, moved)
+		return fmt.Sprintf(`{"id":"dp_1","object":"dispute","payment_intent":"pi_1","status":"%s","created":1000000005,"amount":1000,"currency":"usd","balance_transactions":[%s]}`, status, moved)
 	}
 	part := func(amount int64, rank int) *word {
-		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: amount, Currency: "USD", Gone: true, At: 9, Rank: rank}
+		return &word{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: amount, Currency: "USD", Gone: true, At: 1_000_000_009, Rank: rank}
 	}
 	tests := []struct {
 		kind, object string
@@ -160,12 +160,12 @@ func TestReturnEvents(t *testing.T) {
 		{chargeRefundUpdated, refund("succeeded"), refunded(true, 1)},
 		{refundFailed, refund("failed"), refunded(false, 2)},
 		{chargeRefunded, `{"id":"ch_1","payment_intent":"pi_1","amount_refunded":700}`,
-			&word{ID: "ch_1", Kind: ledger.ReturnTotal, Amount: 700, Gone: true, At: 9}},
+			&word{ID: "ch_1", Kind: ledger.ReturnTotal, Amount: 700, Gone: true, At: 1_000_000_009}},
 		{chargeRefunded, `{"id":"ch_1","payment_intent":"pi_1","amount_refunded":700,"captured":true}`,
-			&word{ID: "ch_1", Kind: ledger.ReturnTotal, Amount: 700, Gone: true, At: 9}},
+			&word{ID: "ch_1", Kind: ledger.ReturnTotal, Amount: 700, Gone: true, At: 1_000_000_009}},
 		{chargeRefunded, `{"id":"ch_1","payment_intent":"pi_1","amount_refunded":700,"captured":false}`, nil},
 		{chargeRefunded, `{"id":"ch_1","payment_intent":"pi_1","amount_refunded":0}`,
-			&word{ID: "ch_1", Kind: ledger.ReturnTotal, At: 9}},
+			&word{ID: "ch_1", Kind: ledger.ReturnTotal, At: 1_000_000_009}},
 		{disputeWithdrawn, dispute("needs_response"), disputed(true, rankWithdrawn)},
 		{disputeReinstated, dispute("won"), disputed(false, rankReinstated)},
 		{disputeClosed, dispute("lost"), disputed(true, rankWithdrawn)},
@@ -174,24 +174,24 @@ func TestReturnEvents(t *testing.T) {
 		{disputeCreated, dispute("needs_response"), nil},
 		{disputeUpdated, dispute("warning_under_review"), nil},
 		{chargeCaptured, `{"id":"ch_1","payment_intent":"pi_1","amount":4200,"amount_captured":4200,"amount_refunded":0}`,
-			&word{ID: "capture", Kind: ledger.ReturnCapture, At: 9}},
-		{disputeWithdrawn, disputed1000("needs_response", `{"amount":-1000,"currency":"usd","created":9}`), part(1000, rankWithdrawn)},
+			&word{ID: "capture", Kind: ledger.ReturnCapture, At: 1_000_000_009}},
+		{disputeWithdrawn, disputed1000("needs_response", `{"amount":-1000,"currency":"usd","created":1000000009}`), part(1000, rankWithdrawn)},
 		{disputeWithdrawn, disputed1000("needs_response", ``), part(1000, rankWithdrawn)},
-		{disputeWithdrawn, disputed1000("needs_response", `{"amount":-920,"currency":"eur","created":9}`), part(1000, rankWithdrawn)},
-		{disputeClosed, disputed1000("lost", `{"amount":-1000,"currency":"usd","created":9}`), part(1000, rankWithdrawn)},
-		{disputeReinstated, disputed1000("won", `{"amount":-1000,"currency":"usd","created":9},{"amount":1000,"currency":"usd","created":9}`),
+		{disputeWithdrawn, disputed1000("needs_response", `{"amount":-920,"currency":"eur","created":1000000009}`), part(1000, rankWithdrawn)},
+		{disputeClosed, disputed1000("lost", `{"amount":-1000,"currency":"usd","created":1000000009}`), part(1000, rankWithdrawn)},
+		{disputeReinstated, disputed1000("won", `{"amount":-1000,"currency":"usd","created":1000000009},{"amount":1000,"currency":"usd","created":1000000009}`),
 			disputed(false, rankReinstated)},
-		{disputeReinstated, disputed1000("won", `{"amount":-1000,"currency":"usd","created":9},{"amount":700,"currency":"usd","created":9}`),
+		{disputeReinstated, disputed1000("won", `{"amount":-1000,"currency":"usd","created":1000000009},{"amount":700,"currency":"usd","created":1000000009}`),
 			part(300, rankReinstated)},
-		{disputeReinstated, disputed1000("won", `{"amount":-920,"currency":"eur","created":9},{"amount":905,"currency":"eur","created":9}`),
+		{disputeReinstated, disputed1000("won", `{"amount":-920,"currency":"eur","created":1000000009},{"amount":905,"currency":"eur","created":1000000009}`),
 			disputed(false, rankReinstated)},
-		{disputeClosed, disputed1000("won", `{"amount":-1000,"currency":"usd","created":9}`), disputed(false, rankReinstated)},
+		{disputeClosed, disputed1000("won", `{"amount":-1000,"currency":"usd","created":1000000009}`), disputed(false, rankReinstated)},
 		{refundCreated, strings.Replace(refund("succeeded"), `"pi_1"`, "null", 1), nil},
 		{disputeClosed, strings.Replace(dispute("lost"), `"pi_1"`, "null", 1), nil},
 	}
 	for _, test := range tests {
 		t.Run(test.kind, func(t *testing.T) {
-			s, err := testScope().event(eventOf(test.kind, 9, test.object), delivered)
+			s, err := testScope().event(eventOf(test.kind, 1_000_000_009, test.object), delivered)
 			if test.want == nil {
 				requireUnusable(t, err, observe.Ignored)
 				return
@@ -204,38 +204,38 @@ func TestReturnEvents(t *testing.T) {
 		})
 	}
 	for _, object := range []string{refund("unheard_of"), strings.Replace(refund("succeeded"), "1000", "-1", 1), `{"id":7}`, `[]`} {
-		_, err := testScope().event(eventOf(refundUpdated, 9, object), delivered)
+		_, err := testScope().event(eventOf(refundUpdated, 1_000_000_009, object), delivered)
 		requireUnusable(t, err, observe.Malformed)
 	}
 	for _, object := range []string{
 		disputed1000("won", `7`), disputed1000("won", `{"amount":1}`), strings.Replace(disputed1000("lost", ""), "1000", "-1", 1),
 		strings.Replace(disputed1000("lost", ""), "usd", "US dollars", 1),
 	} {
-		_, err := testScope().event(eventOf(disputeClosed, 9, object), delivered)
+		_, err := testScope().event(eventOf(disputeClosed, 1_000_000_009, object), delivered)
 		requireUnusable(t, err, observe.Malformed)
 	}
 }
 
 func TestDisputesAsTheyStand(t *testing.T) {
 	t.Parallel()
-	taken, given := `{"amount":-4200,"created":7}`, `{"amount":4200,"created":8}`
+	taken, given := `{"amount":-4200,"created":1000000007}`, `{"amount":4200,"created":1000000008}`
 	for name, test := range map[string]struct {
 		status, moved string
 		gone          bool
 		at            int64 // 0 is ignored
 	}{
-		"taken":                    {"needs_response", taken, true, 7},
-		"lost":                     {"lost", taken, true, 7},
-		"won":                      {"won", taken + "," + given, false, 8},
-		"won, not given back yet":  {"won", taken, false, 7},
-		"lost, given back after":   {"lost", given + "," + taken, false, 8},
-		"lost without a statement": {"lost", "", true, 5},
+		"taken":                    {"needs_response", taken, true, 1_000_000_007},
+		"lost":                     {"lost", taken, true, 1_000_000_007},
+		"won":                      {"won", taken + "," + given, false, 1_000_000_008},
+		"won, not given back yet":  {"won", taken, false, 1_000_000_007},
+		"lost, given back after":   {"lost", given + "," + taken, false, 1_000_000_008},
+		"lost without a statement": {"lost", "", true, 1_000_000_005},
 		"not taken yet":            {"needs_response", "", false, 0},
 		"inquiry":                  {"warning_needs_response", "", false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := testScope().dispute(parseFields(fmt.Appendf(nil,
-				`{"id":"dp_1","payment_intent":"pi_1","status":%q,"created":5,"balance_transactions":[%s]}`, test.status, test.moved)), readBack)
+				`{"id":"dp_1","payment_intent":"pi_1","status":%q,"created":1000000005,"balance_transactions":[%s]}`, test.status, test.moved)), readBack)
 			if test.at == 0 {
 				requireUnusable(t, err, observe.Ignored)
 				return
@@ -249,10 +249,37 @@ func TestDisputesAsTheyStand(t *testing.T) {
 			require.Equal(t, []ledger.Return{{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: test.gone, At: test.at, Rank: rank}}, s.Returns)
 		})
 	}
-	for _, moved := range []string{`null`, `[7]`, `[{"amount":0.5,"created":7}]`, `[{"amount":1}]`} {
+	for _, moved := range []string{`null`, `[7]`, `[{"amount":0.5,"created":1000000007}]`, `[{"amount":1}]`} {
 		_, err := testScope().dispute(parseFields([]byte(
-			`{"id":"dp_1","payment_intent":"pi_1","status":"lost","created":5,"balance_transactions":`+moved+`}`)), readBack)
+			`{"id":"dp_1","payment_intent":"pi_1","status":"lost","created":1000000005,"balance_transactions":`+moved+`}`)), readBack)
 		requireUnusable(t, err, observe.Malformed)
+	}
+}
+
+// A time that the processor cannot have meant would stand in the books for good.
+func TestATimeThatIsNoneIsMalformed(t *testing.T) {
+	t.Parallel()
+	now := testScope().now.Unix()
+	for at, taken := range map[int64]bool{
+		now: true, now + 86400: true, now + 86401: false, 9007199254740991: false, 253402300800: false, now * 1000: false,
+		946684800: true, 946684799: false, 0: false, -1: false,
+	} {
+		for _, event := range [][]byte{
+			eventOf(chargeCaptured, at, `{"id":"ch_1","payment_intent":"pi_1","amount":1,"amount_captured":1}`),
+			eventOf(refundCreated, now, fmt.Sprintf(`{"id":"re_1","amount":1,"payment_intent":"pi_1","status":"succeeded","created":%d}`, at)),
+			eventOf(disputeWithdrawn, now, fmt.Sprintf(`{"id":"dp_1","payment_intent":"pi_1","status":"lost","created":%d}`, at)),
+			eventOf(disputeWithdrawn, now, fmt.Sprintf(`{"id":"dp_1","payment_intent":"pi_1","status":"lost","created":%d,`+
+				`"balance_transactions":[{"amount":-1,"created":%d}]}`, now, at)),
+		} {
+			for _, from := range []way{delivered, readBack} {
+				_, err := testScope().event(event, from)
+				if taken {
+					require.NoError(t, err, "%d in %s", at, event)
+				} else {
+					requireUnusable(t, err, observe.Malformed)
+				}
+			}
+		}
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 // maxNumber is the largest whole number that JSON carries everywhere.
@@ -112,14 +115,22 @@ func (f *fields) number(name string) int64 {
 	return n
 }
 
-// amount is a whole number from 0, in the currency's smallest unit; a time is
-// one in Unix seconds.
+// amount is a whole number from 0, in the currency's smallest unit.
 func (f *fields) amount(name string) int64 {
 	n := f.number(name)
 	if n < 0 {
 		f.fail(name, "is negative")
 	}
 	return n
+}
+
+// time is one that the processor can mean, in Unix seconds.
+func (f *fields) time(name string, now time.Time) int64 {
+	at := f.number(name)
+	if !observe.Plausible(at, now) {
+		f.fail(name, "is no time between 2000 and now")
+	}
+	return at
 }
 
 // currency is a code of three lower-case letters (ISO 4217).

@@ -142,5 +142,5 @@ func outcomes(t testing.TB, book *ledger.Ledger) map[string]outcome {
 
 // testScope is the money of the test's link since testStart.
 func testScope() scope {
-	return scope{offer: "shop", account: testAccount, rail: "card", link: testLink, origin: testStart}
+	return scope{offer: "shop", account: testAccount, rail: "card", link: testLink, origin: testStart, now: time.Unix(testStart, 0).Add(30 * day)}
 }

@@ -136,7 +136,7 @@ func (o *Observer) events(ctx context.Context, money scope, from int64) (at int6
 			at = p.at
 		}
 		_, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
-			return money.event(item, readBack)
+			return money.asOf(p.at).event(item, readBack)
 		})
 		return err
 	})
@@ -154,7 +154,7 @@ func (o *Observer) payments(ctx context.Context, money scope) error {
 	}
 	return o.provider.each(ctx, "/v1/checkout/sessions", query, func(p page) error {
 		paid, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
-			return o.standing(ctx, money, item)
+			return o.standing(ctx, money.asOf(p.at), item)
 		})
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (o *Observer) standing(ctx context.Context, money scope, item json.RawMessa
 	if live := f.flag("livemode"); f.err == nil && live == money.test {
 		return ledger.Sighting{}, ignored("the checkout is of the other mode, live or test")
 	}
-	created := f.amount("created")
+	created := f.time("created", money.now)
 	s, err := money.session(f, false, max(created, money.origin), "", readBack)
 	if err != nil {
 		return s, err
@@ -189,7 +189,7 @@ func (o *Observer) standing(ctx context.Context, money scope, item json.RawMessa
 	charge := parseFields(intent.members["latest_charge"]) // none is made of a payment that did not come so far
 	at := created
 	if charge.err == nil {
-		at = charge.amount("created")
+		at = charge.time("created", money.now)
 		if status == "succeeded" {
 			s.Returns = uncaptured(charge, now)
 		}
@@ -214,13 +214,13 @@ func (o *Observer) standing(ctx context.Context, money scope, item json.RawMessa
 
 // returns records the refunds and disputes of one payment.
 func (o *Observer) returns(ctx context.Context, money scope, intent string) error {
-	for path, read := range map[string]func(*fields, way) (ledger.Sighting, error){
-		"/v1/refunds":  money.refund,
-		"/v1/disputes": money.dispute,
+	for path, read := range map[string]func(scope, *fields, way) (ledger.Sighting, error){
+		"/v1/refunds":  scope.refund,
+		"/v1/disputes": scope.dispute,
 	} {
 		err := o.provider.each(ctx, path, url.Values{"payment_intent": {intent}}, func(p page) error {
 			_, err := o.record(ctx, p.items, func(item json.RawMessage) (ledger.Sighting, error) {
-				return read(parseFields(item), readBack)
+				return read(money.asOf(p.at), parseFields(item), readBack)
 			})
 			return err
 		})

@@ -43,7 +43,7 @@ func (s scope) addendum(f *fields, what, intent string, from way, returns ...led
 // refund reads a refund. The money is gone when the refund has succeeded.
 func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
-	amount, created := f.amount("amount"), f.amount("created")
+	amount, created := f.amount("amount"), f.time("created", s.now)
 	rank, known := refundRanks[status]
 	if f.err == nil && !known {
 		f.fail("status", "is unknown")
@@ -96,10 +96,10 @@ type dispute struct {
 
 // readDispute reads a dispute with its balance transactions: what was taken and
 // what was given back, in the currency of the account. Fees stand apart in them.
-func readDispute(f *fields) dispute {
+func (s scope) readDispute(f *fields) dispute {
 	d := dispute{
 		id: f.id("id", ""), intent: f.optionalID("payment_intent", "pi_"), status: f.text("status"),
-		currency: f.optional("currency"), at: f.amount("created"),
+		currency: f.optional("currency"), at: f.time("created", s.now),
 	}
 	if d.currency != "" {
 		d.currency, d.disputed = f.currency("currency"), f.amount("amount")
@@ -108,7 +108,7 @@ func readDispute(f *fields) dispute {
 	for _, raw := range f.list("balance_transactions") {
 		moved := parseFields(raw)
 		amount := moved.number("amount")
-		d.net, d.at = d.net+amount, max(d.at, moved.amount("created"))
+		d.net, d.at = d.net+amount, max(d.at, moved.time("created", s.now))
 		d.taken, d.given = d.taken || amount < 0, d.given || amount > 0
 		converted = converted || moved.optional("currency") != d.currency
 		if moved.err != nil {
@@ -148,7 +148,7 @@ func (s scope) disputeEvent(f *fields, kind string, at int64, from way) (ledger.
 	if _, told := f.members["balance_transactions"]; !told {
 		f.members["balance_transactions"] = []byte("[]")
 	}
-	d := readDispute(f)
+	d := s.readDispute(f)
 	switch {
 	case kind == disputeWithdrawn, kind == disputeClosed && d.status == "lost":
 		return s.reversed(f, d, false, at, from)
@@ -161,7 +161,7 @@ func (s scope) disputeEvent(f *fields, kind string, at int64, from way) (ledger.
 
 // dispute reads a dispute as it stands now.
 func (s scope) dispute(f *fields, from way) (ledger.Sighting, error) {
-	d := readDispute(f)
+	d := s.readDispute(f)
 	if !d.taken && !d.given && d.status != "lost" {
 		return s.addendum(f, "dispute", d.intent, from)
 	}

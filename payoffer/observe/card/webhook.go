@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -36,7 +37,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 		}
 		return observe.Unverified, err.Error()
 	}
-	verdict, detail := o.take(ctx, d.Body)
+	verdict, detail := o.take(ctx, d.Body, now)
 	o.hook.Note(verdict, detail)
 	if verdict == observe.Recorded || verdict == observe.Ignored {
 		o.update(func(s *state) { s.heardAt = now.Unix() })
@@ -45,13 +46,13 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 }
 
 // take records what a genuine delivery says.
-func (o *Observer) take(ctx context.Context, body []byte) (observe.Verdict, string) {
+func (o *Observer) take(ctx context.Context, body []byte, now time.Time) (observe.Verdict, string) {
 	const unavailable = "the ledger cannot be written now; send the event again"
 	money, err := o.scoped(ctx)
 	if err != nil {
 		return observe.Unavailable, unavailable
 	}
-	sighting, err := money.event(body, delivered)
+	sighting, err := money.asOf(now.Unix()).event(body, delivered)
 	var none *unusable
 	if errors.As(err, &none) {
 		return none.verdict, none.detail

@@ -69,12 +69,8 @@ func (e Entry) Check(now time.Time) error {
 	if e.Amount < 0 || e.Amount > maxAmount {
 		return fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", e.Amount, maxAmount)
 	}
-	switch {
-	case e.OccurredAt.IsZero():
-	case e.OccurredAt.After(now.Add(ahead)):
+	if e.OccurredAt.After(now.Add(ahead)) {
 		return fmt.Errorf("the date %s is in the future; enter money once it has arrived", day(e.OccurredAt))
-	case e.OccurredAt.Unix() <= 0:
-		return fmt.Errorf("the date %s is before 1970; look for a slip in the year", day(e.OccurredAt))
 	}
 	return nil
 }
@@ -123,10 +119,15 @@ func ParseAmount(s string) (offer.USD, error) {
 }
 
 // ParseDate reads a day (2026-11-20, the beginning of that day in the zone) or a
-// moment (RFC 3339).
+// moment (RFC 3339), from 1970 on.
 func ParseDate(s string, zone *time.Location) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, s, zone); err == nil {
+		t, err := time.ParseInLocation(layout, s, zone)
+		switch {
+		case err != nil:
+		case t.Unix() <= 0: // among them the zero time, which is that of no date
+			return t, fmt.Errorf("the date %s is before 1970; look for a slip in the year", day(t))
+		default:
 			return t, nil
 		}
 	}

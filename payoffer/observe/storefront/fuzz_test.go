@@ -9,8 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
+
+// fuzzed is the time of day of the fuzzing.
+var fuzzed = time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 
 func fuzzSale() payoffertest.StorefrontSale {
 	return payoffertest.StorefrontSale{
@@ -35,13 +39,13 @@ func FuzzParseNotice(f *testing.F) {
 		if asJSON {
 			contentType = "application/json"
 		}
-		n, err := parseNotice(contentType, body)
+		n, err := parseNotice(contentType, body, fuzzed)
 		if err != nil || n.sale == "" {
 			return
 		}
 		require.Regexp(t, saleID, n.sale)
 		require.GreaterOrEqual(t, n.price, int64(0))
-		require.Positive(t, n.at)
+		require.True(t, observe.Plausible(n.at, fuzzed))
 		read := readForm
 		if asJSON {
 			read = readObject
@@ -99,7 +103,7 @@ func FuzzReadSale(f *testing.F) {
 		`"currency_symbol":"$","amount_refundable_in_currency":"1,234.50","partially_refunded":true}`))
 	f.Add([]byte(`{"id":"a","order_id":1,"created_at":"2026-11-21T12:00:00Z","price":1,"refunded":null,"currency":"usd"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s, ok := readSale(body)
+		s, ok := readSale(body, fuzzed)
 		if !ok {
 			return
 		}

@@ -66,7 +66,7 @@ var errShadowed = errors.New("a custom field of the product bears the name of a 
 // is read may stand once, and may not be a custom field as well. What is left
 // to such a buyer are fields that the notice does not have, as "test", by which
 // the notice of the buyer's own sale is ignored; the shop's list has the sale.
-func parseNotice(contentType string, body []byte) (notice, error) {
+func parseNotice(contentType string, body []byte, now time.Time) (notice, error) {
 	if len(body) > observe.MaxDelivery {
 		return notice{}, errors.New("the body is too large")
 	}
@@ -86,7 +86,7 @@ func parseNotice(contentType string, body []byte) (notice, error) {
 	if err != nil {
 		return notice{}, err
 	}
-	return fields.notice()
+	return fields.notice(now)
 }
 
 // fieldSet gathers the fields of a notice that are read.
@@ -179,7 +179,7 @@ func members(object []byte, each func(name string, value json.RawMessage) error)
 }
 
 // notice checks the fields.
-func (f *fieldSet) notice() (n notice, err error) {
+func (f *fieldSet) notice(now time.Time) (n notice, err error) {
 	v := f.values
 	n.resource = v["resource_name"]
 	switch n.resource {
@@ -203,8 +203,8 @@ func (f *fieldSet) notice() (n notice, err error) {
 		return n, errors.New("the field price is missing or no number of cents")
 	}
 	at, err := time.Parse(time.RFC3339, v["sale_timestamp"])
-	if err != nil || at.Unix() <= 0 {
-		return n, errors.New("the field sale_timestamp is missing or no time")
+	if err != nil || !observe.Plausible(at.Unix(), now) {
+		return n, errors.New("the field sale_timestamp is missing or no time between 2000 and now")
 	}
 	n.at = at.Unix()
 	n.worthless = n.worthless || n.price == 0

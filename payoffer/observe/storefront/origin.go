@@ -23,4 +23,13 @@ func (o *Observer) begin(ctx context.Context) error {
 	return nil
 }
 
+// today is the time of day, corrected by what is known of our clock.
+func (o *Observer) today() time.Time {
+	now := o.cfg.Now()
+	if o.cfg.ClockOffset != nil {
+		now = now.Add(-o.cfg.ClockOffset())
+	}
+	return now
+}
+
 func date(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }

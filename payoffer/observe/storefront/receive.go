@@ -41,7 +41,7 @@ func (o *Observer) Admit(_ http.Header, secret string) (detail string, admitted 
 
 // take records what a notice says.
 func (o *Observer) take(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
-	n, err := parseNotice(d.Header.Get("Content-Type"), d.Body)
+	n, err := parseNotice(d.Header.Get("Content-Type"), d.Body, o.today())
 	if err != nil {
 		return observe.Malformed, err.Error()
 	}

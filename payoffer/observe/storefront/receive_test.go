@@ -2,6 +2,7 @@ package storefront
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,9 @@ func TestMalformedNoticesAreRefused(t *testing.T) {
 		"a price of 2^63":         {form, "sale_id=a&order_number=1&price=9223372036854775808&sale_timestamp=2026-11-21T12:00:00Z"},
 		"a broken price":          {form, "sale_id=a&order_number=1&price=42.00&sale_timestamp=2026-11-21T12:00:00Z"},
 		"no time":                 {form, "sale_id=a&order_number=1&price=4200"},
+		"a time to come":          {form, strings.Replace(whole, "2026-11-21", "2026-11-23", 1)},
+		"the end of time":         {form, strings.Replace(whole, "2026-11-21", "9999-12-31", 1)},
+		"a time before the shop":  {form, strings.Replace(whole, "2026", "1999", 1)},
 		"a field twice":           {form, whole + "&price=4200"},
 		"a bad escape":            {form, whole + "&x=%zz"},
 		"a long value":            {form, whole + "&seller_id=" + string(make([]byte, 300))},

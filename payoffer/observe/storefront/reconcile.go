@@ -86,7 +86,7 @@ func (o *Observer) readOne(ctx context.Context, id, order string) (found bool, e
 		return false, err
 	}
 	for _, raw := range p.Sales {
-		if s, ok := readSale(raw); ok && s.ID == id && o.ours(s) {
+		if s, ok := readSale(raw, o.today()); ok && s.ID == id && o.ours(s) {
 			return true, o.record(ctx, nil, []json.RawMessage{raw})
 		}
 	}
@@ -214,7 +214,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []js
 	var sightings []ledger.Sighting
 	unread := 0
 	for _, raw := range sales {
-		s, ok := readSale(raw)
+		s, ok := readSale(raw, o.today())
 		if !ok {
 			unread++
 			continue

@@ -83,10 +83,10 @@ type sale struct {
 }
 
 // readSale reads one sale of the list and reports whether it is one.
-func readSale(raw json.RawMessage) (s sale, ok bool) {
+func readSale(raw json.RawMessage, now time.Time) (s sale, ok bool) {
 	err := json.Unmarshal(raw, &s)
 	return s, err == nil && saleID.MatchString(s.ID) && orderNumber.MatchString(s.Order.String()) &&
-		s.CreatedAt.Unix() > 0 && s.Price >= 0 && s.Price <= maxPrice
+		observe.Plausible(s.CreatedAt.Unix(), now) && s.Price >= 0 && s.Price <= maxPrice
 }
 
 // ours reports whether a sale is money of this offer.
