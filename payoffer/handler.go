@@ -118,7 +118,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	r := newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
-		return err
+		return discreet(err)
 	}
 	h.service, err = value.(*App).acquire(s, r)
 	return err

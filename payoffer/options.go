@@ -40,7 +40,7 @@ func (b block) parse(d *caddyfile.Dispenser, what string) error {
 			return d.Errf("%s has a line that begins with what looks like %s; write the name of its option before it, on the same line", what, kind)
 		}
 		if !known {
-			return d.Errf("unrecognized option '%s' of %s; known are: %s", name, what,
+			return d.Errf("unrecognized option '%s' of %s; known are: %s", repeatable(name), what,
 				strings.Join(slices.Sorted(maps.Keys(b)), ", "))
 		}
 		if seen[name] && !o.repeats {

@@ -3,7 +3,10 @@ package payoffer
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -30,6 +33,8 @@ var (
 	// address.
 	token   = regexp.MustCompile(`^[A-Za-z0-9_+/-]{40,}=*$`)
 	address = regexp.MustCompile(`^0[xX][0-9a-fA-F]{40}$`)
+	// hostForm is a host name with a domain, or an IPv4 address, and a port.
+	hostForm = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:[0-9]{1,5})?$`)
 )
 
 // secretIn says what kind of secret a value looks like; empty is none.
@@ -65,6 +70,63 @@ func noSecret(check func(string) error) func(string) error {
 		}
 		return check(s)
 	}
+}
+
+// quote is a value as an error repeats it.
+var quote = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// hidden stands for a value that is not repeated.
+const hidden = "…"
+
+// discreet takes out of an error what it repeats of the configuration, but for
+// what is too short to be a secret, and for hosts and addresses. Most secrets have
+// no form by which they could be known.
+func discreet(err error) error {
+	if err == nil {
+		return nil
+	}
+	words := err.Error()
+	said := quote.ReplaceAllStringFunc(words, func(q string) string {
+		value, wrong := strconv.Unquote(q)
+		if wrong != nil {
+			return `"` + hidden + `"`
+		}
+		return strconv.Quote(repeatable(value))
+	})
+	if said == words {
+		return err
+	}
+	return errors.New(said)
+}
+
+// repeatable is a value as errors repeat it: of a URL scheme and host alone.
+func repeatable(value string) string {
+	if harmless(value) {
+		return value
+	}
+	if u, err := url.Parse(value); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && harmless(u.Host) {
+		return u.Scheme + "://" + u.Host + "/" + hidden
+	}
+	return hidden
+}
+
+// enough is the length from which on a word may be a secret: 64 bits in
+// hexadecimal digits.
+const enough = 16
+
+// harmless reports whether a value may be repeated: it is short, an address, or a
+// host none of whose labels may be a secret.
+func harmless(value string) bool {
+	switch {
+	case len(value) < enough || address.MatchString(value):
+		return true
+	case !hostForm.MatchString(value):
+		return false
+	}
+	host, _, _ := strings.Cut(value, ":")
+	return !slices.ContainsFunc(strings.Split(host, "."), func(label string) bool {
+		return len(label) >= enough && strings.ContainsFunc(label, unicode.IsDigit)
+	})
 }
 
 // parses is noSecret for what a parser takes.

@@ -176,6 +176,68 @@ func TestASecretInTheWrongPlaceIsRefusedAndNeverRepeated(t *testing.T) {
 	}
 }
 
+// formless are secrets that no form tells from what an option may hold.
+var formless = map[string]struct{ value, part string }{
+	"openssl rand -hex 16":     {"5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"openssl rand -hex 8":      {"5ecae7f00d5ecae7", "5ecae7f0"},
+	"upper case":               {"5ECAE7F00D5ECAE7F00D5ECAE7F00D55", "5ECAE7F0"},
+	"openssl rand -base64 16":  {"XsrnDV7K5w1eyucNXsrnDQ==", "XsrnDV7K"},
+	"key id":                   {"5ecae7f0-0d5e-4ae7-b00d-5ecae7f00d55", "0d5e-4ae7"},
+	"key in a path":            {"https://mainnet.infura.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in a query":           {"https://rpc.example/?apikey=5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in a fragment":        {"https://rpc.example/#5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in front of a host":   {"https://5ecae7f00d5ecae7f00d5ecae7f00d55@rpc.example/x", "5ecae7f0"},
+	"key in plain http":        {"http://rpc.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in a label":           {"http://5ecae7f00d5ecae7f00d5ecae7f00d55.rpc.example/x", "5ecae7f0"},
+	"key id in a label":        {"http://5ecae7f0-0d5e-4ae7-b00d-5ecae7f00d55.rpc.example/x", "0d5e-4ae7"},
+	"a phrase to restore from": {"legal winner thank year wave sausage worth useful legal winner thank yellow", "sausage"},
+	"a quoted password":        {`correct\"horse battery\" staple`, "staple"},
+}
+
+// Most secrets look like nothing. Where a value is wrong, the error says what is
+// right and repeats nothing that could be one, whatever the option.
+func TestAnErrorRepeatsNothingThatCouldBeASecret(t *testing.T) {
+	for _, place := range slices.Sorted(maps.Keys(misplacedAt)) {
+		if place == "ledger" { // a path is what its errors tell of
+			continue
+		}
+		for kind, secret := range formless {
+			line := misplacedAt[place]
+			value := strings.ReplaceAll(secret.value, `\"`, "'")
+			if !strings.Contains(line, " %s") && strings.Contains(line, "%s") && line != "%s" {
+				value = strings.ReplaceAll(value, " ", "%20")
+			}
+			t.Setenv("OFFER_TEST_MISPLACED", secret.value)
+			for _, config := range []string{offering(line, `"`+value+`"`), offering(line, secret.value), offering(line, "{env.OFFER_TEST_MISPLACED}")} {
+				adapted, _, err := adaptAny(config)
+				if err == nil {
+					err = caddy.Validate(decode(t, adapted))
+				}
+				if err != nil {
+					require.NotContains(t, err.Error(), secret.part, "%s: %s", place, kind)
+				}
+			}
+		}
+	}
+}
+
+func TestAnErrorRepeatsWhatIsHarmless(t *testing.T) {
+	for line, want := range map[string]string{
+		"amount 4,20":                     `amount: "4,20" is not an amount`,
+		"contact payer":                   `contact: "payer" is not an e-mail address`,
+		"site_url http://pay.example.org": `"pay.example.org" is plain http`,
+		"site_url http://pay.example-of-a-house.org:80": `"pay.example-of-a-house.org:80" is plain http`,
+		"usdc bass 0x1":                               `unknown network "bass"`,
+		usdcWith("from_block 0"):                      `from_block: "0" is not a block from 1 on; leave it out to begin with the first start`,
+		"site_url https://pay.example.org/shop?key=1": `"https://pay.example.org/…" is more than an origin`,
+		"colour red":                                  "unrecognized option 'colour'",
+		"account kL0paVL2SdmJSYsN":                    `account: "…" is not an account name; use lower-case letters`,
+	} {
+		_, _, err := adaptAny(offering(line+"%.0s", ""))
+		require.ErrorContains(t, err, want)
+	}
+}
+
 // What the options hold that secrets are written to is repeated by no mistake in
 // or beside them.
 func TestASecretInItsPlaceIsNeverRepeated(t *testing.T) {

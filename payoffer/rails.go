@@ -200,7 +200,7 @@ func (h *Handler) parseStorefront(d *caddyfile.Dispenser) error {
 		return err
 	}
 	if s.observed() && !named {
-		return d.Errf("storefront %s: %s", s.Name, missingProduct)
+		return d.Errf("storefront %s: %s", repeatable(s.Name), missingProduct)
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (h *Handler) resolveStorefronts(r *resolver, name string) {
 		} else if secretIn(s.Name) != "" {
 			return false // which was said, and what follows would repeat it
 		}
-		option := name + " " + s.Name
+		option := name + " " + repeatable(s.Name)
 		if r.text(option, &s.URL, checkURL); s.URL == "" {
 			return false
 		}
