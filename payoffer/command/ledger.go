@@ -48,8 +48,10 @@ func restoreCommand() *cobra.Command {
 		Short: "Copies a backup into the empty ledger of a server that does not run",
 		Long: `
 Copies a backup into the ledger of the configuration, which must be empty and
-which no server may have open. What is newer than the backup is read back from
-the sources that still tell it; readers of /v1/received that were ahead are told.`,
+which no server may have open. A file of before is put away together with its
+-wal, where the newest payments of a server that was killed are. What is newer
+than the backup is read back from the sources that still tell it; readers of
+/v1/received that were ahead are told.`,
 		Args: cobra.ExactArgs(1),
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		if err := configured.OpenAlone(ctx); err != nil {

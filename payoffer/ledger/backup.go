@@ -39,16 +39,19 @@ func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64
 	return rows, publish(unfinished, path)
 }
 
+// requireNothingAt refuses the name of a file, and that of a log, which would be
+// taken for the new file's own.
 func requireNothingAt(path string) error {
-	_, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	default:
-		return fmt.Errorf("%s is there already; a backup replaces nothing, name a new file", path)
+	for _, name := range []string{path, path + "-wal"} {
+		switch _, err := os.Lstat(name); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("%s is there already; a backup replaces nothing, name a new file", name)
+		}
 	}
+	return nil
 }
 
 // publish gives a finished file its name. Name and content are on disk then.
@@ -100,10 +103,14 @@ func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int6
 	defer os.RemoveAll(folder)
 	// Opened as a ledger, and brought to this version, is a copy.
 	opened := filepath.Join(folder, filepath.Base(path))
-	if err := duplicate(path, opened); err != nil {
+	real, err := filepath.EvalSymlinks(path) // beside which its log stands
+	if err != nil {
 		return nil, err
 	}
-	if err := duplicate(path+"-wal", opened+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := duplicate(real, opened); err != nil {
+		return nil, err
+	}
+	if err := duplicate(real+"-wal", opened+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	from := NewSQLite(opened, l.now)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -68,7 +69,7 @@ func (d *sqliteDialect) peek() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAside(path); err != nil {
+	if err := cmp.Or(requireNoOrphan(path), checkAside(path)); err != nil {
 		return nil, err
 	}
 	return openSQLite(path, slices.Concat(sqliteParams, []string{"mode=ro", "_query_only=1"})...), nil

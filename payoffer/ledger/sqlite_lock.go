@@ -71,6 +71,9 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 	if err := k.claimName(ctx, d); err != nil {
 		return nil, err
 	}
+	if err := requireNoOrphan(d.real); err != nil { // nor one of a process that is at work
+		return nil, err
+	}
 	inUse.locks = append(inUse.locks, k)
 	return k, nil
 }
@@ -103,6 +106,21 @@ func createFile(path string) error {
 		return err
 	}
 	return file.Close()
+}
+
+// requireNoOrphan refuses an empty file beside the log of a former one that was
+// put away alone: SQLite deletes the log of an empty database. A rollback journal
+// is another matter: a ledger writes one only while its file is made, and nothing
+// is in it then.
+func requireNoOrphan(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
+		return err
+	}
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s-wal is there and the file that it belongs to is not: the newest payments of that file are in it, and would be lost; "+
+		"put it away together with the file (as old.db-wal beside old.db), or put the file back", path)
 }
 
 // checkAside is singleName for a file that will be read and not locked. One that
