@@ -45,6 +45,7 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 		"offer":            t.Offer,
 		"rail":             t.Rail,
 		"externalId":       t.ExternalID,
+		"number":           t.ReceiptID,
 		"version":          t.Version,
 		"status":           string(t.To),
 		"evidence":         string(t.EvidenceLevel),
@@ -81,8 +82,8 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 
 // announced reports whether a transition is anybody's news. Money that moved
 // within the account was paid by nobody; it is news only where it was taken for a
-// payment before. Another name moves no money, and would be taken for another
-// payment.
+// payment before. Another name moves no money; what comes after has the payment's
+// number still.
 func announced(t ledger.Transition) bool {
 	switch {
 	case t.Cause == ledger.CauseRedacted:

@@ -29,7 +29,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 		"timestamp": "2027-01-15T08:01:40Z",
 		"data": {
 			"id": "usdc:eip155:8453:0xab:0:3", "seq": 12, "cursor": "12.00000000000000ff", "offer": "pay.example", "baseUrl": "https://pay.example",
-			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "version": 3, "status": "confirmed", "via": "x402",
+			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "number": 7, "version": 3, "status": "confirmed", "via": "x402",
 			"evidence": "chain", "asset": "USDC", "amountAtomic": "42500000", "refundedAtomic": "0",
 			"amountUsd": 42.50, "amountUsdDecimal": "42.50", "own": false, "testnet": false, "counted": true,
 			"occurredAt": "2027-01-15T08:00:00Z", "recordedAt": "2027-01-15T08:01:40Z"

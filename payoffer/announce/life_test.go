@@ -139,3 +139,39 @@ func TestMoneyThatMovedWithinTheAccountHoldsUpAndTellsNobody(t *testing.T) {
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))
 	require.Zero(t, a.Sinks()[0].Behind)
 }
+
+// A receiver that keeps what each payment amounts to by rail and number holds what
+// the ledger does, whatever name a payment has by now.
+func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	a := d.announcer(receiver)
+	entered := cardSighting("Jane Doe", ledger.StatusConfirmed)
+	entered.EvidenceLevel = ledger.LevelManual
+	d.record(entered)
+	a.rounds(t.Context())
+	_, err := d.book.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
+	require.NoError(t, err)
+	refunded := entered
+	refunded.ExternalID = "redacted-1"
+	refunded.Returns = []ledger.Return{{ID: "r", Kind: ledger.ReturnRefund, Amount: 1000, Gone: true, At: 10}}
+	d.record(refunded)
+	d.pay()
+	a.rounds(t.Context())
+
+	type payment struct {
+		Rail   string
+		Number int64
+	}
+	held := map[payment]int64{}
+	for _, got := range receiver.Requests() {
+		var body struct {
+			Data struct {
+				payment
+				AmountAtomic, RefundedAtomic int64 `json:",string"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(got.Body, &body))
+		held[body.Data.payment] = body.Data.AmountAtomic - body.Data.RefundedAtomic
+	}
+	require.Equal(t, map[payment]int64{{"card", 1}: 3200, {"card", 2}: 4200}, held)
+}

@@ -98,7 +98,8 @@ func receivedOperation() operation {
 	op.Description = "Without `after`: the report. Receipts come newest first, and what is not known of a rail reads null, never 0. " +
 		"With `after`: the feed. Changes come in the order in which they were recorded; a reader that keeps `cursor` together with what it did, " +
 		"and asks for `next` again and again, misses none and sees none twice. 410 tells it that an older copy of the ledger was put back, or that " +
-		"the cursor is another ledger's: read all again from 0 on."
+		"the cursor is another ledger's: read all again from 0 on, and let that replace all that was read before. Until then a payment is the same " +
+		"where rail and number are, also where its receipt has another id since."
 	op.Parameters = []object{
 		parameter("query", "before", "Receipts older than the one with this number. Not together with after.",
 			object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}),

@@ -29,7 +29,7 @@ type transition struct {
 	ID      string  `json:"id" jsonschema:"Names the change for good, as its announcements do: rail, receipt (percent-encoded) and version."`
 	Rail    string  `json:"rail"`
 	Receipt string  `json:"receipt" jsonschema:"The receipt's id."`
-	Number  int64   `json:"number" jsonschema:"The receipt's number, which stays where its id was replaced."`
+	Number  int64   `json:"number" jsonschema:"The receipt's number. A payment is the same where rail and number are, also where its id was replaced; only after a 410 numbers are given anew."`
 	Version int64   `json:"version" jsonschema:"Counts the changes of the receipt: of its status, its amount, its value, its evidence, and of whose money it is."`
 	From    *string `json:"from" jsonschema:"The status before; null for the first change of a receipt."`
 	To      string  `json:"to" jsonschema:"The status after. moved: within the account, and nobody paid it."`

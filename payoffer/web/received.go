@@ -86,7 +86,7 @@ func (s *Server) received(r *http.Request) *response {
 	case errors.Is(err, ledger.ErrBookmark):
 		return s.problem(problemCursor,
 			"An older copy of the ledger was put back since you got the cursor, or it is another ledger's. Read all again from "+
-				s.pageURL("after", "0", at.limit)+" on, and let that replace what you have: a payment is the same where its rail and receipt are, whatever its number.", varyAccept)
+				s.pageURL("after", "0", at.limit)+" on, and let that replace all that you have: numbers are given anew, so that of what you had, a payment is the same where its rail and receipt are.", varyAccept)
 	case err != nil:
 		if r.Context().Err() == nil { // else it is only that nobody waits any more
 			s.Logger.Warn("cannot read the receipts", "error", err)
