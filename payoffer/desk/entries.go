@@ -150,7 +150,7 @@ func again(stored ledger.Receipt, e manual.Entry) error {
 		return refuse(Conflict, "%q was entered and reversed; restore it, or correct it with what is right", e.Reference)
 	case stored.EvidenceLevel != ledger.LevelManual:
 		return refuse(Conflict, "%q is recorded already, with the evidence %q; there is nothing to enter", e.Reference, stored.EvidenceLevel)
-	case !changes(stored, e):
+	case e.Amount == offer.USD(stored.Amount) && sameTime(stored.OccurredAt, e.OccurredAt):
 		return nil
 	default:
 		return refuse(Conflict, "%q is entered already, with %s %s of %s; correct it if that is wrong, or give another payment a reference of its own",
@@ -158,7 +158,24 @@ func again(stored ledger.Receipt, e manual.Entry) error {
 	}
 }
 
-// changes reports whether an entry says another amount or time than stands.
+// sameTime reports whether an entry, with a time or without, is of the time that
+// stands. A day is the same wherever it began: at midnight in the zone of another
+// machine, or in UTC, where an earlier version of this program had it begin. Two
+// days that begin in one zone are two.
+func sameTime(stored int64, at time.Time) bool {
+	if at.IsZero() || at.Unix() == stored {
+		return true
+	}
+	apart := time.Unix(stored, 0).Sub(at)
+	if hour, minute, second := at.Clock(); hour+minute+second > 0 || apart%(24*time.Hour) == 0 {
+		return false
+	}
+	_, east := at.Zone()
+	begun := apart - time.Duration(east)*time.Second                                      // since midnight in UTC
+	return begun%(15*time.Minute) == 0 && -14*time.Hour <= begun && begun <= 12*time.Hour // as zones are
+}
+
+// changes reports whether a correction says another amount or time than stands.
 func changes(stored ledger.Receipt, e manual.Entry) bool {
 	return e.Amount != 0 && int64(e.Amount) != stored.Amount ||
 		!e.OccurredAt.IsZero() && e.OccurredAt.Unix() != stored.OccurredAt

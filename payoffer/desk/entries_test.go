@@ -40,6 +40,43 @@ func TestEnteringTheSameAgainChangesNothing(t *testing.T) {
 	require.Len(t, o.history(), 1)
 }
 
+// A day is told by its midnight in the zone of whoever enters it; an earlier
+// version told it in UTC.
+func TestADayEnteredAgainFromAnotherTimeZoneChangesNothing(t *testing.T) {
+	zones := []string{"Z", "+01:00", "-05:00", "+05:45", "+14:00", "-12:00"}
+	for _, zone := range zones {
+		o := newOffice(t)
+		e := ReceiptEntry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: "2026-11-20T00:00:00" + zone}
+		first, err := o.Enter(t.Context(), e)
+		require.NoError(t, err)
+		for _, again := range append(zones, "") {
+			e.Date = "2026-11-20T00:00:00" + again
+			if again == "" {
+				e.Date = ""
+			}
+			row, err := o.Enter(t.Context(), e)
+			require.NoError(t, err, "%s after %s", again, zone)
+			require.Equal(t, first, row)
+		}
+		require.Len(t, o.history(), 1)
+		for _, other := range []string{"2026-11-19T00:00:00", "2026-11-21T00:00:00", "2026-11-20T00:00:01"} {
+			e.Date = other + zone
+			_, err := o.Enter(t.Context(), e)
+			requireRefusal(t, err, Conflict, "entered already, with 42.00 USD")
+		}
+
+		e.Action, e.Reason = "correct", "booked in Paris"
+		for _, right := range []string{"2026-11-20T00:00:00+01:00", "2026-11-20T00:00:00Z"} {
+			e.Date = right
+			row, err := o.Enter(t.Context(), e)
+			require.NoError(t, err)
+			at, err := time.Parse(time.RFC3339, right)
+			require.NoError(t, err)
+			require.Equal(t, moment(at.Unix()), row.OccurredAt, "a correction is exact")
+		}
+	}
+}
+
 func TestEnteringOtherFactsUnderAReferenceIsRefused(t *testing.T) {
 	o := newOffice(t)
 	first := o.must(o.enter(t.Context(), inv7(4200, "")))
