@@ -40,7 +40,8 @@ that you entered, or with --transaction that one.
 
 --value states what a payment is worth in US dollars that no source can value.
 
---redact replaces a published reference by a random one, for good.
+--redact replaces a published reference by a random one, for good, except on a
+rail whose provider tells of payments by itself: one could come back under its id.
 
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20

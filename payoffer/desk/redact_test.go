@@ -41,7 +41,8 @@ func TestAPublishedReferenceIsRedacted(t *testing.T) {
 		require.Equal(t, "32", row.Left)
 		require.Equal(t, entered.OccurredAt, o.unix)
 		require.Contains(t, row.Said[0], "backups")
-		require.Len(t, row.Said, 1)
+		require.Contains(t, row.Said[1], "entered under that again, it would be counted twice")
+		require.Len(t, row.Said, 2)
 		require.Equal(t, "statement, "+row.Reference, row.History[0].Reason, "the reasons as they read now")
 		require.Equal(t, "redacted", row.History[2].Cause)
 		require.Equal(t, int64(3200), o.received())
@@ -61,43 +62,55 @@ func TestOnlyWhatTheOperatorOrAnUnsignedNoticeNamedIsRedacted(t *testing.T) {
 		source string
 		want   string
 	}{
-		"a card payment":                     {"card", ledger.LevelSigned, "webhook", "the name that its own source gave it"},
-		"a sale that was read":               {"pack", ledger.LevelProvider, "provider", "the name that its own source gave it"},
-		"a transfer on a chain":              {"usdc", ledger.LevelChain, "chain", "the name that its own source gave it"},
-		"an asserted sale that is read":      {"pack", ledger.LevelAsserted, "provider", "would come back under it"},
-		"an asserted sale that nobody reads": {"pack", ledger.LevelAsserted, "webhook", ""},
+		"a card payment":                   {"card", ledger.LevelSigned, "webhook", "the name that its own source gave it"},
+		"a sale that was read":             {"pack", ledger.LevelProvider, "provider", "the name that its own source gave it"},
+		"a transfer on a chain":            {"usdc", ledger.LevelChain, "chain", "the name that its own source gave it"},
+		"an asserted sale that is read":    {"pack", ledger.LevelAsserted, "provider", "could come back under its own"},
+		"an asserted sale that is told of": {"pack", ledger.LevelAsserted, "webhook", "could come back under its own"},
+		"an asserted sale of before":       {"pack", ledger.LevelAsserted, "", ""},
+		"an entry where cards are told of": {"card", ledger.LevelManual, "webhook", "could come back under its own"},
+		"an entry where cards are read":    {"card", ledger.LevelManual, "provider", "could come back under its own"},
+		"an entry where nobody tells":      {"card", ledger.LevelManual, "", ""},
+		"an entry of the operator alone":   {"transfer", ledger.LevelManual, "operator", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
 			o.sees(c.rail, "id", c.level, ledger.StatusSeen)
-			o.health = observe.Health{Rail: c.rail, Source: c.source}
+			if c.source != "" {
+				o.health = observe.Health{Rail: c.rail, Source: c.source}
+			}
 			row, err := o.Enter(t.Context(), ReceiptEntry{Action: "redact", Rail: c.rail, Reference: "id", Reason: "x"})
 			if c.want != "" {
 				requireRefusal(t, err, Conflict, c.want)
 				return
 			}
 			require.NoError(t, err)
-			require.Contains(t, row.Said[1], "do not enter it a second time")
+			require.NotEqual(t, "id", row.Reference)
 		})
 	}
 }
 
-// A confirmed sale would be counted twice if it came back under its own id.
-func TestASaleThatIsReadBackKeepsItsNameAlsoOnceEntered(t *testing.T) {
-	o := newOffice(t)
-	o.sees("pack", "sale", ledger.LevelAsserted, ledger.StatusSeen)
-	e := ReceiptEntry{Action: "enter", Rail: "pack", Reference: "sale", Amount: "42"}
-	_, err := o.Enter(t.Context(), e)
-	require.NoError(t, err)
-	o.health = observe.Health{Rail: "pack", Source: "provider"}
-	e.Action, e.Amount, e.Reason = "redact", "", "x"
-	_, err = o.Enter(t.Context(), e)
-	requireRefusal(t, err, Conflict, "would come back under it")
+// A payment would be counted twice if it came back under its own id, also where the
+// operator was the first to tell of it.
+func TestWhatAProviderMayTellOfKeepsItsNameWhoeverToldFirst(t *testing.T) {
+	for _, source := range []string{"webhook", "provider"} {
+		for _, first := range []string{"operator", "shop"} {
+			t.Run(first+", "+source, func(t *testing.T) {
+				o := newOffice(t)
+				if first == "shop" {
+					o.sees("pack", "sale", ledger.LevelAsserted, ledger.StatusSeen)
+				}
+				e := ReceiptEntry{Action: "enter", Rail: "pack", Reference: "sale", Amount: "42"}
+				_, err := o.Enter(t.Context(), e)
+				require.NoError(t, err)
+				o.health = observe.Health{Rail: "pack", Source: source}
+				e.Action, e.Amount, e.Reason = "redact", "", "x"
+				_, err = o.Enter(t.Context(), e)
+				requireRefusal(t, err, Conflict, "could come back under its own, and be counted twice")
 
-	e.Action, e.Reference, e.Amount = "enter", "INV-1", "42"
-	_, err = o.Enter(t.Context(), e)
-	require.NoError(t, err)
-	e.Action, e.Amount = "redact", ""
-	_, err = o.Enter(t.Context(), e)
-	require.NoError(t, err, "what the shop never told of does not come back")
+				o.sees("pack", "sale", ledger.LevelProvider, ledger.StatusConfirmed)
+				require.Equal(t, int64(4200), o.received())
+			})
+		}
+	}
 }

@@ -28,9 +28,6 @@ const (
 	ahead = 24 * time.Hour
 )
 
-// CauseEntered is the cause of the first transition of what nobody else told of.
-const CauseEntered = "entered"
-
 // Entry is what an operator says of one payment.
 type Entry struct {
 	// Rail is the name of the rail over which the money came.
@@ -136,7 +133,7 @@ func ParseDate(s string, zone *time.Location) (time.Time, error) {
 
 // Entered is money that arrived. Of stored, what the entry leaves open is kept.
 func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	return e.payment(stored, CauseEntered, now)
+	return e.payment(stored, "entered", now)
 }
 
 // Corrected is another amount or time in place of what stands. It undoes a
