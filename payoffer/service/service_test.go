@@ -80,7 +80,7 @@ func (h *house) settings(description string) *Settings {
 			{Rail: unread, Facilitators: []x402.FacilitatorConfig{facilitator}},
 		},
 		Rates: []string{"mempool"}, Bitcoin: Bitcoin{Esplora: []string{h.down}, Confirmations: 2},
-		Card:        Card{WebhookSecret: "whsec_x"},
+		Card:        Card{WebhookSecret: "whsec_0123456789abcdef"},
 		Storefronts: []Storefront{{Rail: shop, HookSecret: "0123456789abcdef"}},
 		Announce:    []announce.Sink{{URL: h.down}},
 		Limit:       x402.Limit{Attempts: 10, Period: time.Minute},

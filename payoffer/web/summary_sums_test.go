@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -160,7 +161,8 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 		}
 		require.Equal(t, []int64{0, 0, 0}, []int64{received, external, test})
 		require.Equal(t, atLeast, s.Status == statusPartial)
-		if met := s.External.cents(t) >= int64(o.Amount); met || !blind {
+		valued := !slices.ContainsFunc(slices.Collect(maps.Values(unknown)), func(payments int64) bool { return payments > 0 })
+		if met := s.External.cents(t) >= int64(o.Amount); met || !blind && valued {
 			require.Equal(t, &met, s.GoalMet)
 		} else {
 			require.Nil(t, s.GoalMet)
