@@ -149,10 +149,19 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	w.totals[0].Refunded, w.totals[0].RefundedCents = 10_00, 10_00
 	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "JPY", Amount: 6_500, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "card, a signed message, 6500 of the smallest unit of JPY: pi_1")
+	require.Contains(t, page, "card, a signed message, 6500 JPY: pi_1")
 	require.Contains(t, page, `at least 2 <span class="quiet">(32.00 USD)</span><span class="apart quiet">1 of unknown value</span>`)
-	require.Contains(t, page, `in JPY: 1 (6500 of its smallest unit, value unknown)`)
+	require.Contains(t, page, `in JPY: 1 (6500 JPY, value unknown)`)
 	require.Contains(t, page, "refunded: 10.00 USD in part")
+
+	for asset, want := range map[string]string{"EUR": "39.00 EUR", "KWD": "3.9 KWD", "JPY": "3900 JPY", "ISK": "39.00 ISK"} {
+		w.totals[1].Currency, w.totals[1].Amount, w.receipts[0].Asset, w.receipts[0].Amount = asset, 2*3900, asset, 3900
+		page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+		require.Contains(t, page, "card, a signed message, "+want+": pi_1")
+		w.totals[1].Amount = 3900
+		require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "in "+asset+": 1 ("+want+", value unknown)")
+		require.NotContains(t, page, "smallest unit")
+	}
 }
 
 // Receipts stand in the order in which they were recorded, whose moment leads

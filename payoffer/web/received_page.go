@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
@@ -103,6 +104,23 @@ func (m money) Value() string {
 		return "value unknown"
 	}
 	return *m.AmountUSDDecimal + " USD"
+}
+
+// Paid is the money in its own currency, for people.
+func (c currencyTally) Paid() string { return inUnit(c.Currency, c.AmountAtomic) }
+
+// Paid is the money in its own asset, for people.
+func (r receipt) Paid() string { return inUnit(r.Asset, r.AmountAtomic) }
+
+// inUnit is an amount of an asset for people, as dollars are: hundredths always
+// stand there.
+func inUnit(asset, atomic string) string {
+	unit := offer.UnitOf(asset)
+	n, _ := strconv.ParseInt(atomic, 10, 64) // it is one of ours
+	if unit.Digits == 2 {
+		return offer.USD(n).Decimal() + " " + unit.Symbol
+	}
+	return unit.Format(n)
 }
 
 // Basis says in plain words how the value in dollars was fixed, where they are
