@@ -32,6 +32,42 @@ func payOffer(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// A backup whose command is mistyped must not look like one that was made.
+func TestACommandThatIsNoneFails(t *testing.T) {
+	registered := caddycmd.Commands()["pay-offer"]
+	run := func(args ...string) (string, error) {
+		caddy, command := &cobra.Command{Use: "caddy", SilenceUsage: true, SilenceErrors: true}, &cobra.Command{Use: registered.Name}
+		registered.CobraFunc(command)
+		caddy.AddCommand(command)
+		var out bytes.Buffer
+		caddy.SetOut(&out)
+		caddy.SetArgs(append([]string{"pay-offer"}, args...))
+		err := caddy.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	const all = `for "caddy pay-offer"; there are: announcements, check, intents, ledger, qr, received, record, resolve, rotate-key, site, verify`
+	for want, args := range map[string][]string{
+		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, move, restore`: {"ledger", "bakcup", "x.db"},
+		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
+		`unknown command "recieved" ` + all: {"recieved", "--json"},
+		`unknown command "foo" ` + all:      {"foo"},
+		`unknown command "" ` + all:         {""},
+	} {
+		out, err := run(args...)
+		require.EqualError(t, err, want)
+		require.Empty(t, out)
+	}
+	for _, args := range [][]string{{}, {"ledger"}, {"--help"}, {"ledger", "--help"}} {
+		out, err := run(args...)
+		require.NoError(t, err)
+		require.Contains(t, out, "Available Commands")
+	}
+	for _, args := range [][]string{{"--colour"}, {"ledger", "backup", "x.db", "--colour"}} {
+		_, err := run(args...)
+		require.EqualError(t, err, "unknown flag: --colour")
+	}
+}
+
 // payOffer runs a command against the instance's admin API.
 func (o *operated) payOffer(args ...string) (string, error) {
 	o.t.Helper()

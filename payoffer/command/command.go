@@ -26,10 +26,38 @@ started or opened by check, qr and site; check asks upstreams for the time.
 verify needs no configuration and asks the domain that signed; ledger opens the
 database itself; the other commands ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
+			group(cmd, checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
 				intentsCommand(), resolveCommand(), announcementsCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand())
 		},
 	})
+}
+
+// group makes a command of others. It fails where it is asked for one that it does
+// not have, also with flags of that: cobra would print its help and succeed, and a
+// backup that is mistyped would look like one that was made.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(commands...)
+	unknown := func(cmd *cobra.Command, asked string) error {
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return fmt.Errorf("unknown command %.80q for %q; there are: %s", asked, cmd.CommandPath(), strings.Join(names, ", "))
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+			return unknown(cmd, cmd.Flags().Arg(0))
+		}
+		return err
+	})
+	cmd.Args = cobra.ArbitraryArgs // they are told of below
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknown(cmd, args[0])
+	}
+	return cmd
 }
 
 // runs makes a command do what run does.

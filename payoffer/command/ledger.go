@@ -16,16 +16,14 @@ import (
 )
 
 func ledgerCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "ledger",
 		Short: "Backs up, restores or moves the ledger of a configuration",
 		Long: `
 Each copies a whole ledger as it is at one moment, on SQLite or PostgreSQL, and
 compares its sums and its history with its rows before anything is kept. Run it
 as the user of the server: a ledger's files are private.`,
-	}
-	cmd.AddCommand(backupCommand(), restoreCommand(), moveCommand())
-	return cmd
+	}, backupCommand(), restoreCommand(), moveCommand())
 }
 
 func backupCommand() *cobra.Command {
