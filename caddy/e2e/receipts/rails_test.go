@@ -44,7 +44,7 @@ func TestEachRailCountsWhatItsEvidenceAllows(t *testing.T) {
 	require.EqualValues(t, 1, s.rail("transfer").Reversed.Count, "nothing is deleted")
 
 	// What was refunded or disputed is money no more.
-	refund := `{"id":"re_1","object":"refund","amount":4200,"currency":"usd","status":"succeeded","payment_intent":"pi_1","charge":"ch_1","created":1}`
+	refund := `{"id":"re_1","object":"refund","amount":4200,"currency":"usd","status":"succeeded","payment_intent":"pi_1","charge":"ch_1","created":1700000000}`
 	require.Equal(t, http.StatusOK, s.deliverCard(event("refund.created", "re_1", refund), cardSecret))
 	require.Zero(t, s.rail("card").Confirmed.Count)
 	require.EqualValues(t, 1, s.rail("card").Refunded.Count)

@@ -111,7 +111,7 @@ func (i *instance) pay(id, currency string) {
 func (i *instance) refund(id string, amount int) {
 	i.t.Helper()
 	i.deliver("refund.created", id, fmt.Sprintf(`{"id":"re_%s","object":"refund","amount":%d,"currency":"usd","status":"succeeded",
-		"payment_intent":"pi_%[1]s","charge":"ch_1","created":1}`, id, amount))
+		"payment_intent":"pi_%[1]s","charge":"ch_1","created":1700000000}`, id, amount))
 }
 
 // enter enters a bank transfer of 42 by hand.
