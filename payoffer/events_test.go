@@ -12,6 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 func init() { caddy.RegisterModule(new(eventHandler)) }
@@ -79,9 +81,9 @@ func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
 	for _, reference := range []string{"INV-1", "INV-2"} {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"date":"2026-11-20"}`)
 	}
-	require.Equal(t, "payment_confirmed transfer:INV-1:1", <-raised)
+	require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised))
 	require.Eventually(t, func() bool { return onChain().Announcements()[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)
 	for len(raised) > 0 {
-		require.Equal(t, "payment_confirmed transfer:INV-1:1", <-raised, "the second waits for the first")
+		require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised), "the second waits for the first")
 	}
 }

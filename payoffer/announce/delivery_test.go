@@ -152,7 +152,7 @@ func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 	bad.Down()
 	a := d.configured(Config{
 		Emit: func(name string, data map[string]any) error {
-			events = append(events, name+" "+data["id"].(string))
+			events = append(events, name+" "+payoffertest.Untagged(t, data["id"].(string)))
 			return nil
 		},
 		Sinks: []Sink{{URL: bad.URL()}, {URL: good.URL()}}, Transport: good.Transport(),

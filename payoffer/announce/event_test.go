@@ -28,7 +28,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 		"type": "payment_confirmed",
 		"timestamp": "2027-01-15T08:01:40Z",
 		"data": {
-			"id": "usdc:eip155:8453:0xab:0:3", "seq": 12, "cursor": "12.00000000000000ff", "offer": "pay.example", "baseUrl": "https://pay.example",
+			"id": "usdc:eip155:8453:0xab:0:3:00000000000000ff", "seq": 12, "cursor": "12.00000000000000ff", "offer": "pay.example", "baseUrl": "https://pay.example",
 			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "number": 7, "version": 3, "status": "confirmed", "via": "x402",
 			"evidence": "chain", "asset": "USDC", "amountAtomic": "42500000", "refundedAtomic": "0",
 			"amountUsd": 42.50, "amountUsdDecimal": "42.50", "own": false, "testnet": false, "counted": true,
@@ -117,6 +117,8 @@ func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 		require.True(t, json.Valid(body))
 		tr.ExternalID = other
 		require.Equal(t, one == other, e.id == newEvent(&Config{}, tr, false).id, "two movements, two ids")
+		tr.ExternalID, tr.Tag = one, 0
+		require.Equal(t, e.id, newEvent(&Config{}, tr, false).id+":00000000000000ff", "one from before tags keeps its id")
 	})
 }
 
@@ -124,7 +126,7 @@ func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
 	tr := transition()
 	tr.Rail, tr.ExternalID = "transfer", "INV.42/Ä <b>"
 	e := newEvent(&Config{}, tr, false)
-	require.Equal(t, "transfer:INV%2E42%2F%C3%84%20%3Cb%3E:3", e.id)
+	require.Equal(t, "transfer:INV%2E42%2F%C3%84%20%3Cb%3E:3:00000000000000ff", e.id)
 	body, err := e.body()
 	require.NoError(t, err)
 	require.True(t, utf8.Valid(body))

@@ -177,14 +177,14 @@ func (o *outbox) SetAside(ctx context.Context, offer, sink, owner string, seq in
 	return o.Ledger.SetAside(ctx, offer, sink, owner, seq, reason, now)
 }
 
-// ids are the ids of the announcements, by their payloads.
+// ids are the ids of the announcements without their tags, by their payloads.
 func ids(t testing.TB, got []payoffertest.Announced) []string {
 	t.Helper()
 	all := []string{}
 	for _, a := range got {
 		var payload struct{ Data struct{ ID string } }
 		require.NoError(t, json.Unmarshal(a.Body, &payload), "%s", a.Body)
-		all = append(all, payload.Data.ID)
+		all = append(all, payoffertest.Untagged(t, payload.Data.ID))
 	}
 	return all
 }

@@ -88,7 +88,7 @@ func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
 	var got []string
 	events := func(who string, meanwhile func()) func(string, map[string]any) error {
 		return func(_ string, data map[string]any) error {
-			got = append(got, who+" "+data["id"].(string))
+			got = append(got, who+" "+payoffertest.Untagged(t, data["id"].(string)))
 			meanwhile()
 			return nil
 		}

@@ -75,7 +75,7 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 		}
 		require.NoError(t, json.Unmarshal(got.Body, &payload))
 		all = append(all, fmt.Sprintf("%s %s %s refunded=%s counted=%v",
-			payload.Type, payload.Data.ID, payload.Data.Status, payload.Data.RefundedAtomic, payload.Data.Counted))
+			payload.Type, payoffertest.Untagged(t, payload.Data.ID), payload.Data.Status, payload.Data.RefundedAtomic, payload.Data.Counted))
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -123,4 +124,21 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 	second.rounds(t.Context())
 
 	require.Equal(t, []string{"card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
+}
+
+// A receiver that recognizes duplicates by their ids takes what is entered anew
+// under a reference of the history that was lost.
+func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
+	var told []string
+	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
+		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+		a := d.announcer(receiver)
+		entered := cardSighting("INV-2", ledger.StatusConfirmed)
+		entered.Amount = amount
+		d.record(entered)
+		a.rounds(t.Context())
+		require.Equal(t, []string{"card:INV-2:1"}, taken(t, receiver))
+		told = append(told, receiver.Requests()[0].Header.Get("webhook-id"))
+	}
+	require.NotEqual(t, told[0], told[1])
 }

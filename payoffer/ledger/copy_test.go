@@ -349,6 +349,8 @@ func TestRestoredLedgerTellsReadersThatWereAhead(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, next, 1)
 		require.Equal(t, lost[0].Seq, next[0].Seq, "numbers are used again")
+		lost[0].ExternalID = next[0].ExternalID
+		require.NotEqual(t, lost[0].EventID(), next[0].EventID(), "names are not")
 		_, err = restored.Feed(t.Context(), testOffer, lost[0].Bookmark(), 10)
 		require.ErrorIs(t, err, ErrBookmark)
 		taken, held, err := restored.LeaseSink(t.Context(), testOffer, "sink", "next", 1_000, 2_000)

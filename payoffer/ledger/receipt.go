@@ -79,8 +79,7 @@ type Transition struct {
 	// another one.
 	Seq, Tag int64
 	// Offer, Account, Rail and ExternalID name the receipt, and Version is
-	// the one that it reached: rail, external id and version together name
-	// the event for good.
+	// the one that it reached.
 	Offer, Account, Rail, ExternalID string
 	Version                          int64
 	// From is empty for the first transition.
@@ -121,10 +120,12 @@ const selectTransitions = `
 	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
 	WHERE t.offer = $1 AND `
 
-// EventID names the transition for good: "rail:external id:version". Every byte
-// of the external id but ASCII letters, digits, "-", "_" and ":" is
-// percent-encoded, for the id of a webhook is part of what is signed and holds
-// no full stop (Standard Webhooks 1.0.0).
+// EventID names the transition for good: "rail:external id:version:tag", the tag
+// in 16 hex digits, for after an older copy of the ledger was put back the rest is
+// used again for other facts. One from before transitions had tags is named
+// without. Every byte of the external id but ASCII letters, digits, "-", "_" and
+// ":" is percent-encoded, for the id of a webhook is part of what is signed and
+// holds no full stop (Standard Webhooks 1.0.0).
 func (t Transition) EventID() string {
 	var external strings.Builder
 	for _, b := range []byte(t.ExternalID) {
@@ -134,7 +135,11 @@ func (t Transition) EventID() string {
 			fmt.Fprintf(&external, "%%%02X", b)
 		}
 	}
-	return fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
+	id := fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
+	if t.Tag != 0 {
+		id += fmt.Sprintf(":%016x", uint64(t.Tag))
+	}
+	return id
 }
 
 // Standing is that of the receipt after the transition, on today's evidence.

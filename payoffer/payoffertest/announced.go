@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -152,4 +153,14 @@ func (r *Receiver) arrived(a Announced) AnnouncedReply {
 	r.got = append(r.got, a)
 	r.arrival.Broadcast()
 	return reply
+}
+
+var eventID = regexp.MustCompile(`^(.+:[0-9]+):[0-9a-f]{16}$`)
+
+// Untagged is the id of an event without its tag, which is random.
+func Untagged(tb testing.TB, id string) string {
+	tb.Helper()
+	parts := eventID.FindStringSubmatch(id)
+	require.NotNil(tb, parts, "%q has no tag", id)
+	return parts[1]
 }

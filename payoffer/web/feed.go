@@ -26,7 +26,7 @@ type feed struct {
 type transition struct {
 	Seq     int64   `json:"seq" jsonschema:"Grows in the order in which changes are recorded; not every number is used."`
 	Cursor  string  `json:"cursor" jsonschema:"The place after the change: its seq and a random tag."`
-	ID      string  `json:"id" jsonschema:"Names the change for good, as its announcements do: rail, receipt (percent-encoded) and version."`
+	ID      string  `json:"id" jsonschema:"Names the change for good, as its announcements do: rail, receipt (percent-encoded), version and the tag of the cursor, if that is not 0."`
 	Rail    string  `json:"rail"`
 	Receipt string  `json:"receipt" jsonschema:"The receipt's id."`
 	Number  int64   `json:"number" jsonschema:"The receipt's number. A payment is the same where rail and number are, also where its id was replaced; only after a 410 numbers are given anew."`

@@ -31,11 +31,11 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 	require.Equal(t, "application/json", res.Header.Get("Content-Type"), "the feed is for programs alone")
 	require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
 	require.JSONEq(t, `{"offer": "pay.example.org", "cursor": "8.000000000000001f", "last": 8, "next": "https://pay.example.org/v1/received?after=8.000000000000001f&limit=100", "transitions": [{
-		"seq": 3, "cursor": "3.ffffffffffffffff", "number": 9, "counted": false, "id": "transfer:inv%2E7%20%C3%A4:1", "rail": "transfer", "receipt": "inv.7 ä", "version": 1, "from": null, "to": "seen",
+		"seq": 3, "cursor": "3.ffffffffffffffff", "number": 9, "counted": false, "id": "transfer:inv%2E7%20%C3%A4:1:ffffffffffffffff", "rail": "transfer", "receipt": "inv.7 ä", "version": 1, "from": null, "to": "seen",
 		"amountAtomic": "4200", "refundedAtomic": "0", "amountUsd": null, "amountUsdDecimal": null, "asset": "USD",
 		"evidence": "manual", "own": false, "testnet": false, "occurredAt": "2026-11-21T13:13:15Z", "cause": "operator", "at": "2026-11-21T13:14:15Z"
 	}, {
-		"seq": 8, "cursor": "8.000000000000001f", "number": 7, "counted": false, "id": "usdc:eip155:8453:0xab:0:2", "rail": "usdc", "receipt": "eip155:8453:0xab:0", "version": 2, "from": "seen", "to": "confirmed",
+		"seq": 8, "cursor": "8.000000000000001f", "number": 7, "counted": false, "id": "usdc:eip155:8453:0xab:0:2:000000000000001f", "rail": "usdc", "receipt": "eip155:8453:0xab:0", "version": 2, "from": "seen", "to": "confirmed",
 		"amountAtomic": "42000000", "refundedAtomic": "1", "amountUsd": 41.50, "amountUsdDecimal": "41.50", "asset": "USDC", "via": "x402",
 		"evidence": "chain", "own": true, "testnet": true, "occurredAt": "2026-11-21T13:14:15Z", "cause": "poll", "at": "2026-11-21T13:14:15Z"
 	}]}`, read(t, res))
