@@ -15,6 +15,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 const (
@@ -24,6 +25,10 @@ const (
 	cardPatience, storefrontPatience = 10 * time.Second, 4 * time.Second
 	// hookRetry is when a provider may repeat what could not be recorded.
 	hookRetry = 60 * time.Second
+	// unheard is the verdict on a delivery for whose body there is no place. It is
+	// counted nowhere, for anybody can take the places, and what is unavailable
+	// wakes the operator.
+	unheard observe.Verdict = "unheard"
 )
 
 // delivered is the body of the answer to a delivery that was recorded.
@@ -100,7 +105,7 @@ func (s *Server) hookOf(rail, secret string) http.Handler {
 			return
 		}
 		verdict, reply := s.take(w, r, rail, secret)
-		if s.OnDelivery != nil {
+		if verdict != unheard && s.OnDelivery != nil {
 			s.OnDelivery(rail, verdict)
 		}
 		reply.ServeHTTP(w, r)
@@ -122,8 +127,16 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret strin
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
-	arrive(w, r, min(patience, s.BodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, observe.MaxDelivery))
+	end, ok := s.bodies.begin(rail, x402.ClientNetwork(s.ClientIP(r)))
+	if !ok {
+		return unheard, s.private.problem(problemNotRecorded,
+			"Too many deliveries arrive at once, and nothing was recorded. Send the delivery again.", retryAfter(hookRetry))
+	}
+	body, err := func() ([]byte, error) {
+		defer end()
+		arrive(w, r, min(patience, s.BodyTimeout))
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, observe.MaxDelivery))
+	}()
 	tooMuch := (*http.MaxBytesError)(nil)
 	switch {
 	case errors.As(err, &tooMuch):

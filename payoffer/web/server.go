@@ -61,7 +61,7 @@ type Config struct {
 	OnDelivery func(rail string, v observe.Verdict)
 	// QRKey is the 32-byte key of QR addresses, nil until it is loaded.
 	QRKey func() []byte
-	// ClientIP is the address that the rate limit counts a request by.
+	// ClientIP is the address that limits count a request by.
 	ClientIP func(r *http.Request) string
 	// BodyTimeout is how long the body of a request may take to arrive. 0 means
 	// 10 seconds.
@@ -82,6 +82,7 @@ type Server struct {
 	quote     atomic.Pointer[standingQuote]
 	security  atomic.Pointer[response]
 	live      atomic.Pointer[liveResponses]
+	bodies    openBodies
 	refresh   sync.Mutex
 }
 
@@ -99,6 +100,7 @@ func New(c Config) (*Server, error) {
 	common := commonHeaders(c.Offer.Card.URL)
 	s := &Server{
 		Config: c, private: responder{common}, responder: responder{append(slices.Clip(common), crossOrigin...)}, images: newImageCache(),
+		bodies: openBodies{open: make(map[string]int)},
 	}
 	if err := s.checkImages(); err != nil {
 		return nil, err

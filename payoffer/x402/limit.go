@@ -35,7 +35,7 @@ func NewLimiter(limit Limit) *Limiter {
 // wait takes one attempt from the client's bucket and returns 0, or returns
 // how long the client must wait.
 func (l *Limiter) wait(client string, now time.Time) time.Duration {
-	client = network(client)
+	client = ClientNetwork(client)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bucket, known := l.clients[client]
@@ -52,9 +52,9 @@ func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	return delay
 }
 
-// network is what one client holds of the address space: an IPv4 address, or
+// ClientNetwork is what one client holds of the address space: an IPv4 address, or
 // the 64 bits of an IPv6 network, within which addresses cost nothing.
-func network(client string) string {
+func ClientNetwork(client string) string {
 	address, err := netip.ParseAddr(client)
 	if err != nil || address.Unmap().Is4() {
 		return client

@@ -70,14 +70,15 @@ func current(timestamp string, now time.Time) bool {
 	return -tolerance <= away && away <= tolerance
 }
 
-// plausible reports whether a header is one as the processor makes it now,
-// whatever it was made with.
-func plausible(header string, now time.Time) bool {
-	timestamp, signatures, ok := parseSignature(header)
-	digest := func(s string) bool {
-		return len(s) == hex.EncodedLen(sha256.Size) && strings.Trim(s, "0123456789abcdef") == ""
-	}
-	return ok && current(timestamp, now) && slices.ContainsFunc(signatures, digest)
+// recent reports whether the time in a header is near enough to now.
+func recent(header string, now time.Time) bool {
+	timestamp, _, ok := parseSignature(header)
+	return ok && current(timestamp, now)
+}
+
+// digest reports whether a signature has the form of one.
+func digest(signature string) bool {
+	return len(signature) == hex.EncodedLen(sha256.Size) && strings.Trim(signature, "0123456789abcdef") == ""
 }
 
 // parseSignature splits the header; ok is false for one that is not of the

@@ -72,7 +72,7 @@ func TestWhatIsThrownAtTheAddressIsNoTrouble(t *testing.T) {
 		verdict, _ := r.Receive(t.Context(), delivery([]byte("x"), header...))
 		require.Equal(t, observe.Unverified, verdict)
 	}
-	verdict, _ := r.Receive(t.Context(), delivery(bytes.Repeat([]byte("x"), observe.MaxDelivery+1), "t=1"))
+	verdict, _ := r.Receive(t.Context(), delivery(bytes.Repeat([]byte("x"), observe.MaxDelivery+1), old))
 	require.Equal(t, observe.Malformed, verdict)
 	require.Empty(t, r.Health().LastError)
 	require.Empty(t, log.String())

@@ -4,16 +4,23 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// Admit asks for what every delivery of the processor has.
+// Admit asks for what every delivery of the processor has. The time of the
+// signature is judged with the signature: it keeps nobody out who knows the date,
+// and a wrong clock here must not pass for somebody's attempt.
 func (o *Observer) Admit(header http.Header, _ string) (detail string, admitted bool) {
-	if len(header.Values(signatureHeader)) != 1 {
+	values := header.Values(signatureHeader)
+	if len(values) != 1 {
 		return "exactly one header Stripe-Signature is needed", false
+	}
+	if _, signatures, ok := parseSignature(values[0]); !ok || !slices.ContainsFunc(signatures, digest) {
+		return "the header Stripe-Signature is not t=<Unix seconds>,v1=<64 hexadecimal digits>", false
 	}
 	return "", true
 }
@@ -32,7 +39,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	if err := Verify(o.config.Secret, header, d.Body, now); err != nil {
 		// One of the processor with another secret cannot be told from one that
 		// somebody made up, but from most that are only thrown at the address.
-		if errors.Is(err, errTimestamp) || plausible(header, now) {
+		if errors.Is(err, errTimestamp) || recent(header, now) {
 			o.hook.Note(observe.Unverified, err.Error())
 		}
 		return observe.Unverified, err.Error()

@@ -219,3 +219,31 @@ func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Sighting
 	}
 	return nil, nil
 }
+
+// Nothing of a body is read for a header that the processor does not make. The
+// time is left to Verify, which alone can tell a wrong clock.
+func TestOnlyASignatureIsAdmitted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withoutKey)
+	digits := strings.Repeat("0a", 32)
+	for header, want := range map[string]bool{
+		"t=1795250000,v1=" + digits:               true,
+		"t=1,v1=" + digits:                        true,
+		"t=1795250000,v1=short,v1=" + digits:      true,
+		"v0=1,t=1795250000,v1=" + digits:          true,
+		"x":                                       false,
+		"":                                        false,
+		"t=1795250000":                            false,
+		"v1=" + digits:                            false,
+		"t=1795250000,v1=" + digits[1:]:           false,
+		"t=1795250000,v0=" + digits:               false,
+		"t=now,v1=" + digits:                      false,
+		"t=1795250000,v1=" + digits[:62] + "0A":   false,
+		"t=1,t=2,v1=" + digits:                    false,
+		"t=1,v1=" + strings.Repeat(digits, 1<<10): false,
+	} {
+		detail, admitted := r.Admit(delivery(nil, header).Header, "")
+		require.Equal(t, want, admitted, header)
+		require.Equal(t, want, detail == "")
+	}
+}
