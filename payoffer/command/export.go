@@ -53,6 +53,9 @@ func (s span) holds(day string) bool {
 // fails where that is not what the ledger's sums say: what was printed must not be
 // used then.
 func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
+	if err := checkZone(); err != nil {
+		return err
+	}
 	days, err := spanOf(fl)
 	if err != nil {
 		return err

@@ -87,6 +87,9 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 	if body.Action == "refund" || body.Action == "value" {
 		amount = body.Action
 	}
+	if err := checkZone(); err != nil {
+		return err
+	}
 	switch {
 	case len(asked) > 1:
 		return fmt.Errorf("%s cannot be done at once; give one of them", strings.Join(asked, " and "))
