@@ -21,8 +21,8 @@ import (
 type place struct{ month, rail, asset string }
 
 // tally is what counted movements add up to: atomic units, and US cents over those
-// of known value.
-type tally struct{ payments, gross, back, cents, unknown int64 }
+// of known value. valued and unknown are how many movements there are of either.
+type tally struct{ payments, gross, back, cents, valued, unknown int64 }
 
 // tallies are the sums of movements that count.
 type tallies map[place]tally
@@ -48,6 +48,7 @@ func (t tallies) add(month string, m desk.Movement) {
 	if m.USDCents == nil {
 		sum.unknown++
 	} else {
+		sum.valued++
 		sum.cents += *m.USDCents
 	}
 	t[at] = sum
@@ -60,15 +61,16 @@ func (t tallies) sorted() []place {
 	})
 }
 
-// cells are the numbers of a sum: payments, gross, what went back, net, and the
-// net's value in US dollars, which is empty while that of a part is unknown.
+// cells are the numbers of a sum: payments, gross, what went back, net, the known
+// part of the net's value in US dollars, which is empty where no part is known, and
+// how many movements that leaves out.
 func (t tally) cells(asset string) []string {
 	usd := ""
-	if t.unknown == 0 {
+	if t.valued > 0 {
 		usd = dollars(t.cents)
 	}
 	return []string{
-		strconv.FormatInt(t.payments, 10), units(asset, t.gross), units(asset, t.back), units(asset, t.gross-t.back), usd,
+		strconv.FormatInt(t.payments, 10), units(asset, t.gross), units(asset, t.back), units(asset, t.gross-t.back), usd, strconv.FormatInt(t.unknown, 10),
 	}
 }
 
@@ -83,10 +85,10 @@ func units(asset string, atomic int64) string {
 // print prints the sums for people.
 func (t tallies) print(out io.Writer) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RAIL\tASSET\tPAYMENTS\tGROSS\tWENT BACK\tNET\tUSD")
+	fmt.Fprintln(table, "RAIL\tASSET\tPAYMENTS\tGROSS\tWENT BACK\tNET\tUSD\tUNKNOWN VALUES")
 	for _, at := range t.sorted() {
 		c := t[at].cells(at.asset)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(at.rail), printable(at.asset), c[0], c[1], c[2], c[3], cmp.Or(c[4], "unknown"))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(at.rail), printable(at.asset), c[0], c[1], c[2], c[3], cmp.Or(c[4], "unknown"), c[5])
 	}
 	_ = table.Flush() // as for every line that is told
 }
@@ -98,7 +100,7 @@ type monthly struct {
 }
 
 func (m *monthly) header() error {
-	return m.table.Write([]string{"month", "time_zone", "rail", "asset", "payments", "gross", "went_back", "net", "usd_value"})
+	return m.table.Write([]string{"month", "time_zone", "rail", "asset", "payments", "gross", "went_back", "net", "usd_value", "unknown_values"})
 }
 
 func (m *monthly) add(movement desk.Movement, at time.Time) error {

@@ -86,9 +86,9 @@ func TestEachMovementIsALineOfCSV(t *testing.T) {
 2027-07-01T10:00:00Z,2027-07-01,Europe/Berlin,payment,btc,ab01:0,8,BTC,0.0007,70000,,,confirmed,chain,yes,no,yes,ab01
 2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_2,7,USD,5,500,5.00,face,seen,signed,no,no,no,
 `, "\n", "\r\n"), out)
-	require.Equal(t, `RAIL  ASSET  PAYMENTS  GROSS   WENT BACK  NET     USD
-btc   BTC    1         0.0007  0          0.0007  unknown
-card  USD    1         42      12         30      30.00
+	require.Equal(t, `RAIL  ASSET  PAYMENTS  GROSS   WENT BACK  NET     USD      UNKNOWN VALUES
+btc   BTC    1         0.0007  0          0.0007  unknown  1
+card  USD    1         42      12         30      30.00    0
 all movements add up to the ledger's sums: 30.00 USD received, 30.00 of it from others
 some money of unknown value is not in these dollars: its usd_value is empty
 `, told)
@@ -147,11 +147,27 @@ func TestMonthsHaveOneLineForEachRailAndAsset(t *testing.T) {
 		bitcoin("02-03T10:00:00", "ab01:0"), test)
 	out, _, err := api.exported("--monthly")
 	require.NoError(t, err)
-	require.Equal(t, strings.ReplaceAll(`month,time_zone,rail,asset,payments,gross,went_back,net,usd_value
-2027-02,Europe/Berlin,btc,BTC,1,0.0007,0,0.0007,
-2027-02,Europe/Berlin,card,USD,2,43,1,42,42.00
-2027-03,Europe/Berlin,card,USD,1,1,12,-11,-11.00
+	require.Equal(t, strings.ReplaceAll(`month,time_zone,rail,asset,payments,gross,went_back,net,usd_value,unknown_values
+2027-02,Europe/Berlin,btc,BTC,1,0.0007,0,0.0007,,1
+2027-02,Europe/Berlin,card,USD,2,43,1,42,42.00,0
+2027-03,Europe/Berlin,card,USD,1,1,12,-11,-11.00,0
 `, "\n", "\r\n"), out)
+}
+
+// Dollars that are known are in the months whatever else is unknown.
+func TestMonthsHoldWhatIsKnownOfTheDollars(t *testing.T) {
+	inBerlin(t)
+	yen := func(reference string, cents *int64) desk.Movement {
+		m := moved(book.MovementPayment, "02-03T10:00:00", reference, 6300)
+		m.Asset, m.USDCents = "JPY", cents
+		return m
+	}
+	stated := int64(4200)
+	rows := []desk.Movement{yen("pi_1", &stated), yen("pi_2", nil), yen("pi_3", nil)}
+	out, told, err := movements(t, desk.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Partial: true}, rows...).exported("--monthly")
+	require.NoError(t, err)
+	require.Equal(t, []string{"2027-02", "Europe/Berlin", "card", "JPY", "3", "18900", "0", "18900", "42.00", "2"}, readCSV(t, out)[1])
+	require.Regexp(t, `(?m)^card +JPY +3 +18900 +0 +18900 +42.00 +2$`, told)
 }
 
 // What was printed must not be used where it does not add up, or has no end.
