@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -39,7 +40,7 @@ type action struct {
 
 // actions are all of them.
 var actions = []action{
-	{"enter", true, true, false, answered((*Desk).enter)},
+	{"enter", true, true, false, (*Desk).entered},
 	{"correct", true, true, false, answered((*Desk).correct)},
 	{"reverse", false, false, false, answered((*Desk).reverse)},
 	{"restore", false, false, true, answered((*Desk).restore)},
@@ -110,6 +111,20 @@ func (r ReceiptEntry) entry(a action) (manual.Entry, error) {
 		entry.OccurredAt, err = manual.ParseDate(r.Date, time.UTC)
 	}
 	return entry, err
+}
+
+// entered is enter, and warns of what a provider tells of by itself.
+func (d *Desk) entered(ctx context.Context, e manual.Entry) (Receipt, error) {
+	receipt, err := d.enter(ctx, e)
+	row := newReceipt(receipt)
+	told := func(h observe.Health) bool {
+		return h.Rail == e.Rail && (h.Source == "webhook" || h.Source == "provider")
+	}
+	if receipt.Version == 1 && slices.ContainsFunc(d.Health(), told) { // and of no sale that a shop told of before
+		row.Said = []string{"the provider tells of the payments of the rail " + e.Rail +
+			" under their own ids: if this is one of them and its id another, it counts twice; reverse this entry then"}
+	}
+	return row, err
 }
 
 // enter records money that arrived: new, or a sale of which a shop only

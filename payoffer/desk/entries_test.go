@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 )
 
@@ -139,4 +140,41 @@ func TestBetterEvidenceIsNeitherEnteredNorCorrected(t *testing.T) {
 	_, err := o.correct(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-2", Amount: 4200, Reason: "x"})
 	requireRefusal(t, err, Conflict, "enter it")
 	require.Equal(t, before, o.history())
+}
+
+// What a provider tells of counts under the id that it has there, beside an entry
+// of the same money under another.
+func TestAnEntryOfWhatAProviderTellsOfIsWarnedOf(t *testing.T) {
+	enter := func(t *testing.T, o *office, rail, reference string) Receipt {
+		row, err := o.Enter(t.Context(), ReceiptEntry{Action: "enter", Rail: rail, Reference: reference, Amount: "42", Date: "2026-11-20T10:00:00Z"})
+		require.NoError(t, err)
+		return row
+	}
+	for source, warned := range map[string]bool{"webhook": true, "provider": true, "": false} {
+		for _, rail := range []string{"card", "pack", "transfer"} {
+			t.Run(source+" "+rail, func(t *testing.T) {
+				o := newOffice(t)
+				if source != "" && rail != "transfer" {
+					o.health = observe.Health{Rail: rail, Source: source}
+				} else {
+					o.health = observe.Health{Rail: "transfer", Source: "operator"}
+				}
+				for range 2 {
+					row := enter(t, o, rail, "INV-9")
+					if !warned || rail == "transfer" {
+						require.Empty(t, row.Said)
+						continue
+					}
+					require.Len(t, row.Said, 1)
+					require.Contains(t, row.Said[0], "it counts twice")
+				}
+			})
+		}
+	}
+	t.Run("a sale that the shop told of", func(t *testing.T) {
+		o := newOffice(t)
+		o.health = observe.Health{Rail: "pack", Source: "webhook"}
+		o.sees("pack", "sale-1", ledger.LevelAsserted, ledger.StatusConfirmed)
+		require.Empty(t, enter(t, o, "pack", "sale-1").Said)
+	})
 }
