@@ -34,7 +34,7 @@ http://localhost:{PORT} {
 		base_url http://localhost:{PORT}
 		card https://checkout.example/pay {
 			payment_link plink_1
-			webhook_secret whsec_x
+			webhook_secret whsec_0123456789abcdef
 		}
 		storefront tip-jar https://tip-jar.example/42 {
 			product p
