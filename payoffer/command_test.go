@@ -74,15 +74,11 @@ func (o *operated) payOffer(args ...string) (string, error) {
 	return payOffer(o.t, append(args, "--address", o.address)...)
 }
 
-// inUTC makes the time zone of this machine UTC.
-func inUTC(t *testing.T) {
-	before := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = before })
-}
+// The commands print days in the time zone of the machine: it is UTC here, and set
+// before any server reads the time.
+func init() { time.Local = time.UTC }
 
 func TestCommandRecordKeepsTheBooks(t *testing.T) {
-	inUTC(t)
 	o := newOperated(t, books)
 	for _, c := range []struct{ args, want string }{
 		{"--amount 42 --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
@@ -129,7 +125,6 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 }
 
 func TestCommandReceivedListsReceipts(t *testing.T) {
-	inUTC(t)
 	o := newOperated(t, books)
 	for _, reference := range []string{"INV-7", "INV-8"} {
 		_, err := o.payOffer("record", "--rail", "transfer", "--reference", reference, "--amount", "42", "--date", "2026-11-20", "--reason", "statement")
