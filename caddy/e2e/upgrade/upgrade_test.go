@@ -60,14 +60,16 @@ func start(t testing.TB, binary, dsn, storage string) *instance {
 	}
 }
 `, i.admin, storage, dsn, i.url), "CARD_SECRET="+secret)
-	require.Eventually(t, func() bool {
-		answer, err := http.Get(i.url + "/v1/received")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	}, patience, again)
+	for _, url := range []string{i.url + "/v1/received", "http://" + i.admin + "/pay_offer/received"} { // one is there before the other
+		require.Eventually(t, func() bool {
+			answer, err := http.Get(url)
+			if err != nil {
+				return false
+			}
+			answer.Body.Close()
+			return answer.StatusCode == http.StatusOK
+		}, patience, again)
+	}
 	return i
 }
 
