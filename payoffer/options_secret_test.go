@@ -147,13 +147,15 @@ func TestEveryOptionIsKnownToTheTableOfSecrets(t *testing.T) {
 // placeholder became, and no error repeats it.
 func TestASecretInTheWrongPlaceIsRefusedAndNeverRepeated(t *testing.T) {
 	for _, place := range slices.Sorted(maps.Keys(misplacedAt)) {
+		line := misplacedAt[place]
+		within := strings.ContainsAny(line, "/=") && !strings.Contains(line, " %s")
 		for kind, secret := range secrets {
+			if within && slices.Contains(alone, kind) {
+				continue // known only where it stands for itself
+			}
 			t.Run(place+"/"+kind, func(t *testing.T) {
-				line, value := misplacedAt[place], secret.value
-				if strings.ContainsAny(line, "/=") && !strings.Contains(line, " %s") {
-					if slices.Contains(alone, kind) {
-						t.Skip("known only where it stands for itself")
-					}
+				value := secret.value
+				if within {
 					value = strings.ReplaceAll(value, "\n", "")
 				}
 				_, _, err := adaptAny(offering(line, `"`+value+`"`))
