@@ -151,19 +151,23 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	if movedAt < next.OccurredAt || movedAt > r.now {
 		movedAt = 0 // money goes back after it came, and is not told of before
 	}
-	from := old.Status
+	before := step{old.Status, old.Refunded}
 	for i, step := range steps {
+		told, at := returned, movedAt
+		if step.Refunded == before.Refunded && (step.Status == StatusReversed) == (before.Status == StatusReversed) {
+			told, at = book.Word{}, 0 // it moved no money here
+		}
 		_, err := r.tx.exec(ctx, "storing the transition", `
 			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
 				return_id, return_kind, moved_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-			next.ID, next.Offer, old.Version+int64(i)+1, from, step.Status, next.Amount, step.Refunded, next.USDCents,
-			s.Cause, s.Note, r.now, int64(rand.Uint64()), returned.ID, returned.Kind, movedAt)
+			next.ID, next.Offer, old.Version+int64(i)+1, before.Status, step.Status, next.Amount, step.Refunded, next.USDCents,
+			s.Cause, s.Note, r.now, int64(rand.Uint64()), told.ID, told.Kind, at)
 		if err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.TransactionTransition)
-		from = step.Status
+		before = step
 	}
 	return nil
 }

@@ -221,3 +221,25 @@ func TestAssertedListsWhatIsStillUnproven(t *testing.T) {
 		require.Empty(t, none)
 	})
 }
+
+// TestATransitionNamesTheReturnThatItIsOf: what was paid is of none, though its
+// return is told with it.
+func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		paid := cardSighting("pi_1", StatusConfirmed)
+		paid.Returns = []Return{{ID: "dp_1", Kind: ReturnReversal, Amount: 1_000, Gone: true, At: 950}}
+		mustRecord(t, l, paid)
+		pending := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 500, At: 960})
+		pending.Note = "nothing moved"
+		mustRecord(t, l, pending)
+		mustRecord(t, l, returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 500, Gone: true, At: 970}))
+		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		var told []string
+		for _, tr := range transitions {
+			told = append(told, fmt.Sprint(tr.Refunded, " ", tr.ReturnID, " ", tr.ReturnKind, " ", tr.MovedAt))
+		}
+		require.Equal(t, []string{"0   0", "1000 dp_1 reversal 950", "1500 re_1 refund 970"}, told)
+	})
+}
