@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,9 +51,13 @@ func TestCommandAnnouncementsShowsSendsAndForgetsWhatIsSetAside(t *testing.T) {
 	const gauge = "caddy_pay_offer_announcements_set_aside"
 	require.InDelta(t, 2, metric(t, gauge), 0)
 
-	out, err := o.payOffer("announcements")
+	var out string
+	var err error
+	require.Eventually(t, func() bool { // Caddy's events are told beside the receiver
+		out, err = o.payOffer("announcements")
+		return err != nil || regexp.MustCompile(`(?m)^`+offer.Host(o.service)+` +events +0 +-$`).MatchString(out)
+	}, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^`+offer.Host(o.service)+` +events +0 +-$`, out)
 	require.Regexp(t, `(?m)^`+offer.Host(o.service)+` +`+receiver.Host()+` +0 +-$`, out)
 	require.Regexp(t, `(?m)^`+seqs[0]+` +`+receiver.Host()+` +transfer:INV-1:1:[0-9a-f]{16} +payment_confirmed +2026-11-20T12:00:00Z +refused 422$`, out)
 	require.NotContains(t, out, "secret-path")
