@@ -3,7 +3,6 @@ package payoffer
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
@@ -47,10 +47,7 @@ func newInstance(t *testing.T) *instance {
 
 func freeOrigin(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return "http://" + listener.Addr().String()
+	return "http://127.0.0.1:" + payoffertest.FreePort(t)
 }
 
 func (i *instance) ledgerPath() string { return filepath.Join(i.folder, "data", "ledger.db") }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // The access log is what a body stands behind first in production.
@@ -51,7 +52,7 @@ http://localhost:{PORT} {
 // A body of which one byte arrives holds no connection for longer than the server waits: at every address that takes one,
 // over both protocols, through all that Caddy puts around requests and answers.
 func TestNobodyHoldsAConnectionByASlowBody(t *testing.T) {
-	port := server.FreePort(t)
+	port := payoffertest.FreePort(t)
 	base := "http://localhost:" + port
 	server.Start(t, base, strings.NewReplacer("{DIR}", t.TempDir(), "{PORT}", port, "{SECRET}", shopSecret).Replace(slowCaddyfile))
 	var all sync.WaitGroup

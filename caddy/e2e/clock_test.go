@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // clockCaddyfile is an offer with two facilitators on two hosts.
@@ -49,7 +50,7 @@ func TestAWrongClockIsToldByTheServerAndByItsCheck(t *testing.T) {
 			}))
 			defer facilitator.Close()
 			_, facilitatorPort, _ := strings.Cut(strings.TrimPrefix(facilitator.URL, "http://"), ":")
-			folder, port, admin := t.TempDir(), server.FreePort(t), server.FreePort(t)
+			folder, port, admin := t.TempDir(), payoffertest.FreePort(t), payoffertest.FreePort(t)
 			caddyfile := strings.NewReplacer("{DIR}", folder, "{PORT}", port, "{ADMIN}", admin, "{FACILITATOR}", facilitatorPort).Replace(clockCaddyfile)
 			config := filepath.Join(folder, "Caddyfile")
 			require.NoError(t, os.WriteFile(config, []byte(caddyfile), 0o600))

@@ -81,7 +81,7 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 			logged = append(logged, entry.Status)
 		}
 	}
-	require.Equal(t, []int{200, 200, 402, 402}, logged)
+	require.ElementsMatch(t, []int{200, 200, 402, 402}, logged) // each is logged after its client has the answer
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
 	}

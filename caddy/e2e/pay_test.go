@@ -15,6 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // received is the part of GET /v1/received that a payee looks at first.
@@ -30,7 +31,7 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 	c := chain.Start(t)
 	facilitator := node.StartFacilitator(t, c.URL, c.Facilitator)
 	payee := newAddress(t)
-	port := server.FreePort(t)
+	port := payoffertest.FreePort(t)
 	base := "http://localhost:" + port
 	server.Start(t, base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", c.URL,

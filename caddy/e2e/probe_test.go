@@ -17,6 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // The server finds out how a facilitator is by a payment of nobody. The official one has to read the chain for it and
@@ -38,7 +39,7 @@ func TestTheOfficialFacilitatorRefusesAProbeForWantOfMoney(t *testing.T) {
 	}
 	between := httptest.NewServer(proxy)
 	t.Cleanup(between.Close)
-	port := server.FreePort(t)
+	port := payoffertest.FreePort(t)
 	base := "http://localhost:" + port
 	server.Start(t, base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", between.URL, "{RPC}", c.URL,

@@ -14,6 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // suite is a version of the MCP conformance suite as it is called.
@@ -83,7 +84,7 @@ http://:{PORT} {
 func startBinary(t *testing.T) string {
 	t.Helper()
 	lab.RequireNode(t)
-	port := server.FreePort(t)
+	port := payoffertest.FreePort(t)
 	base := "http://localhost:" + port
 	server.Start(t, base, strings.NewReplacer("{DIR}", t.TempDir(), "{PORT}", port).Replace(reachableCaddyfile))
 	return base + "/mcp"

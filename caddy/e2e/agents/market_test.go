@@ -21,6 +21,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // price is the amount of the offer in atomic units of USDC.
@@ -46,7 +47,7 @@ func openMarket(t *testing.T) *market {
 	require.NoError(t, err)
 	m.payee = chain.Address(key)
 	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
-	port := server.FreePort(t)
+	port := payoffertest.FreePort(t)
 	m.base = "http://localhost:" + port
 	server.Start(t, m.base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", m.payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", m.chain.URL,

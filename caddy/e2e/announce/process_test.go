@@ -25,7 +25,7 @@ type shop struct {
 
 func openShop(t *testing.T, receiver *payoffertest.Receiver) *shop {
 	t.Helper()
-	s := &shop{T: t, url: "http://localhost:" + server.FreePort(t), admin: "localhost:" + server.FreePort(t)}
+	s := &shop{T: t, url: "http://localhost:" + payoffertest.FreePort(t), admin: "localhost:" + payoffertest.FreePort(t)}
 	s.caddyfile = fmt.Sprintf(`{
 	admin %s
 	persist_config off

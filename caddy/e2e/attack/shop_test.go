@@ -13,6 +13,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // rail is where a shop takes payments.
@@ -68,7 +69,7 @@ const (
 // openShop starts the server.
 func openShop(m *market, payee common.Address, limit string, rails ...rail) *shop {
 	m.Helper()
-	port := server.FreePort(m)
+	port := payoffertest.FreePort(m)
 	s := &shop{market: m, payee: payee, url: "http://localhost:" + port, path: filepath.Join(m.TempDir(), "ledger.db")}
 	var text strings.Builder
 	for _, r := range rails {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // startDeadline is far more than a start takes on a busy machine.
@@ -42,7 +42,7 @@ func binary(t testing.TB) string {
 // start runs the program until the test ends.
 func (n *Node) start(t testing.TB) {
 	t.Helper()
-	folder, port := t.TempDir(), server.FreePort(t)
+	folder, port := t.TempDir(), payoffertest.FreePort(t)
 	var log bytes.Buffer
 	command := exec.Command(binary(t), "--regtest", "--datadir="+folder, "--logdir="+folder, "--configfile="+os.DevNull,
 		"--rpcuser="+user, "--rpcpass="+password, "--rpclisten=127.0.0.1:"+port, "--notls", "--nodnsseed", "--nolisten",

@@ -30,7 +30,7 @@ func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 	defer s.client.CloseIdleConnections()
 	var urls []string
 	for range instances {
-		port := server.FreePort(t)
+		port := payoffertest.FreePort(t)
 		s.url = "http://localhost:" + port
 		server.Start(t, s.url, m.caddyfile(port, s.payee, fmt.Sprintf("postgres %q", dsn)))
 		require.Eventually(t, s.recovered, patience, again, "the ledger is not open")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // offerID is the offer's name in the ledger.
@@ -66,7 +67,7 @@ type shop struct {
 
 func openShop(t *testing.T, m *market) *shop {
 	t.Helper()
-	port := server.FreePort(t)
+	port := payoffertest.FreePort(t)
 	s := &shop{
 		market: m, payee: newAddress(t), url: "http://localhost:" + port,
 		ledger: filepath.Join(t.TempDir(), "ledger.db"), client: &http.Client{Timeout: time.Minute},

@@ -90,9 +90,9 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 	config, ports := head, map[string]bool{}
 	var purchases []node.Purchase
 	for _, s := range stalls {
-		port := server.FreePort(t)
+		port := payoffertest.FreePort(t)
 		for ports[port] {
-			port = server.FreePort(t)
+			port = payoffertest.FreePort(t)
 		}
 		ports[port] = true
 		s.url = "http://localhost:" + port

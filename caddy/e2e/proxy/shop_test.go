@@ -25,6 +25,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // price is the amount of the offer in atomic units of USDC.
@@ -85,7 +86,7 @@ func openShop(t *testing.T, chains int, facilitator, rpc string) *shop {
 	t.Helper()
 	key, err := crypto.GenerateKey()
 	require.NoError(t, err)
-	proxy, port := server.FreePort(t), server.FreePort(t)
+	proxy, port := payoffertest.FreePort(t), payoffertest.FreePort(t)
 	s := &shop{T: t, payee: chain.Address(key), base: "http://localhost:" + proxy, direct: "localhost:" + port, folder: t.TempDir()}
 	more := ""
 	if chains == 2 {

@@ -13,12 +13,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // openChainShop starts the binary with an offer on test networks: rails are options of pay_offer.
 func openChainShop(t *testing.T, rails string) *shop {
 	t.Helper()
-	s := &shop{t: t, url: "http://localhost:" + server.FreePort(t)}
+	s := &shop{t: t, url: "http://localhost:" + payoffertest.FreePort(t)}
 	s.Process = server.Start(t, s.url, fmt.Sprintf(`{
 	admin off
 	persist_config off

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // The address of a storefront's webhook ends in its secret; the shipped Caddyfile keeps it out of the log.
@@ -85,7 +86,7 @@ func TestASecretInTheWrongOptionIsInNoOutputOfAnyCommand(t *testing.T) {
 // a placeholder stands for is not.
 func TestTheDebugLogHoldsLiteralSecretsAloneAndTheWarningSaysSo(t *testing.T) {
 	for secret, literal := range map[string]bool{storeSecret: true, "{env.STORE_SECRET}": false} {
-		s := &shop{t: t, url: "http://localhost:" + server.FreePort(t)}
+		s := &shop{t: t, url: "http://localhost:" + payoffertest.FreePort(t)}
 		s.Process = server.Start(t, s.url, offered(s.url, "off", "card https://checkout.example", "product p\n hook_secret "+secret),
 			"STORE_SECRET="+storeSecret)
 		require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)

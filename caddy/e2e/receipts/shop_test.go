@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 const (
@@ -38,7 +39,7 @@ type shop struct {
 // openShop starts the binary. ledger is the option of the global block.
 func openShop(t testing.TB, ledger string) *shop {
 	t.Helper()
-	s := &shop{t: t, url: "http://localhost:" + server.FreePort(t), admin: "localhost:" + server.FreePort(t)}
+	s := &shop{t: t, url: "http://localhost:" + payoffertest.FreePort(t), admin: "localhost:" + payoffertest.FreePort(t)}
 	s.Process = server.Start(t, s.url, fmt.Sprintf(`{
 	admin %s
 	persist_config off

@@ -119,7 +119,7 @@ type shop struct {
 // global block, if any.
 func openShop(t *testing.T, log string) *shop {
 	t.Helper()
-	port, troubled, admin := server.FreePort(t), server.FreePort(t), server.FreePort(t)
+	port, troubled, admin := payoffertest.FreePort(t), payoffertest.FreePort(t), payoffertest.FreePort(t)
 	s := &shop{
 		T: t, url: "http://localhost:" + port, troubled: "http://localhost:" + troubled, admin: "http://127.0.0.1:" + admin,
 		dir: t.TempDir(), chain: chain.Start(t), payee: newAddress(t),
@@ -129,7 +129,7 @@ func openShop(t *testing.T, log string) *shop {
 	s.facilitator.OnBroadcast(s.broadcast)
 	s.broken.Script(payoffertest.CallSupported, payoffertest.FacilitatorReply{Status: http.StatusInternalServerError})
 	s.values = []string{
-		"{ADMIN}", admin, "{DIR}", s.dir, "{PORT}", port, "{TROUBLED}", troubled, "{CLOSED}", server.FreePort(t),
+		"{ADMIN}", admin, "{DIR}", s.dir, "{PORT}", port, "{TROUBLED}", troubled, "{CLOSED}", payoffertest.FreePort(t),
 		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
 		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", esplora.Start(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params),
 		"{RECEIVER}", s.receiver.URL(),

@@ -3,12 +3,10 @@ package server
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -115,15 +113,6 @@ func waitUntilItAnswers(t testing.TB, url string, ended chan error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// FreePort returns a TCP port of the loopback interface that nobody listens on.
-func FreePort(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // The command as it is released, and with the points at which a test can crash it.

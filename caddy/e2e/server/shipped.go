@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // Shipped is a running server with the shipped Caddyfile, and the addresses of its two hosts.
@@ -26,7 +27,7 @@ func StartShipped(t testing.TB, env ...string) Shipped {
 	free := map[string]string{}
 	for _, port := range []string{"8401", "8402", "8403"} {
 		require.Contains(t, caddyfile, ":"+port)
-		free[port] = FreePort(t)
+		free[port] = payoffertest.FreePort(t)
 		caddyfile = strings.ReplaceAll(caddyfile, ":"+port, ":"+free[port])
 	}
 	service := "http://localhost:" + free["8402"]

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // caddyfile is an offer on one test network. Nothing else is configured for signing.
@@ -55,8 +56,8 @@ type shop struct {
 // openShop starts a server whose payments a facilitator settles on a chain.
 func openShop(t *testing.T, facilitator, rpc string) *shop {
 	t.Helper()
-	port := server.FreePort(t)
-	s := &shop{t, "http://localhost:" + port, "127.0.0.1:" + server.FreePort(t)}
+	port := payoffertest.FreePort(t)
+	s := &shop{t, "http://localhost:" + port, "127.0.0.1:" + payoffertest.FreePort(t)}
 	server.Start(t, s.base, strings.NewReplacer(
 		"{ADMIN}", s.admin, "{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee, "{FACILITATOR}", facilitator, "{RPC}", rpc,
 	).Replace(caddyfile))

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // What the operator of the shop wrote.
@@ -111,7 +112,7 @@ type shop struct {
 
 func openShop(t *testing.T, rails string) *shop {
 	t.Helper()
-	service, site := server.FreePort(t), server.FreePort(t)
+	service, site := payoffertest.FreePort(t), payoffertest.FreePort(t)
 	certificate, authority := newCertificate(t)
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(authority))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
@@ -38,7 +39,7 @@ type instance struct {
 // start runs a version of the server on the ledger and the storage that all have in common.
 func start(t testing.TB, binary, dsn, storage string) *instance {
 	t.Helper()
-	i := &instance{t: t, url: "http://localhost:" + server.FreePort(t), admin: "localhost:" + server.FreePort(t)}
+	i := &instance{t: t, url: "http://localhost:" + payoffertest.FreePort(t), admin: "localhost:" + payoffertest.FreePort(t)}
 	i.Process = server.StartBinary(t, binary, i.url, fmt.Sprintf(`{
 	admin %s
 	persist_config off
