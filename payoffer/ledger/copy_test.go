@@ -58,7 +58,7 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	named.PaymentID, named.USDCents, named.Answer = "pid", nil, nil
 	require.NoError(t, l.InsertIntent(t.Context(), named))
 	require.NoError(t, l.NoteQuote(t.Context(), testOffer, 7, 4200, 1_000))
-	require.NoError(t, l.RememberKeys(t.Context(), "did:web:shop", "k1"))
+	require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
 	_, _, err := l.LeaseSink(t.Context(), testOffer, "sink", "me", 0, 1<<40)
 	require.NoError(t, err)
 	yen := cardSighting("pi_yen", StatusConfirmed)

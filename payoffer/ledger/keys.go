@@ -2,39 +2,68 @@ package ledger
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
 )
 
-// ErrKeys is returned by RememberKeys where the ledger remembers a key that is
+// KeysError is returned by RememberKeys where the ledger remembers a key that is
 // not among those given.
-var ErrKeys = errors.New("another instance of this ledger has other keys")
+type KeysError struct {
+	Name string // what the keys go by
+}
 
-// RememberKeys keeps the ids of all keys that go by a name, which instances share:
-// keys are added and never taken away. Where the ledger remembers one that is not
-// among them they come from another storage than those of the other instances:
-// ErrKeys, and nothing is kept.
-func (l *Ledger) RememberKeys(ctx context.Context, name string, ids ...string) error {
+func (e *KeysError) Error() string { return "the ledger was used with other keys of " + e.Name }
+
+// RememberKeys keeps the ids of all keys that instances share, by the names that
+// they go by: keys are added, and only ForgetKeys takes them away. Where the ledger
+// remembers one of a name that is not among them they come from another storage than
+// those of the other instances: a KeysError, and nothing is kept.
+func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) error {
 	return l.transact(ctx, func(tx *transaction) error {
 		if err := l.dialect.orderHistory(ctx, tx.Tx); err != nil { // two that start at once
 			return err
 		}
-		known, err := query(ctx, tx, scanValue[string], `SELECT id FROM instance_keys WHERE name = $1`, name)
+		known, err := query(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
 		if err != nil {
 			return err
 		}
-		for _, id := range known {
-			if !slices.Contains(ids, id) {
-				return ErrKeys
+		remembered := make(map[storedKey]bool)
+		for _, key := range known {
+			remembered[key] = true
+			if ids, asked := keys[key.name]; asked && !slices.Contains(ids, key.id) {
+				return &KeysError{key.name}
 			}
 		}
-		for _, id := range ids {
-			_, err := tx.exec(ctx, "remembering the id of a key", `
-				INSERT INTO instance_keys (name, id, noted_at) VALUES ($1, $2, $3) ON CONFLICT (name, id) DO NOTHING`, name, id, l.now().Unix())
-			if err != nil {
-				return err
+		for _, name := range slices.Sorted(maps.Keys(keys)) {
+			for _, id := range keys[name] {
+				if remembered[storedKey{name, id}] {
+					continue
+				}
+				if _, err := tx.exec(ctx, "remembering the id of a key", `
+					INSERT INTO instance_keys (name, id, noted_at) VALUES ($1, $2, $3)`, name, id, l.now().Unix()); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
+}
+
+// ForgetKeys takes away the ids of all keys, which were lost for good, and returns
+// what they went by, each name once.
+func (l *Ledger) ForgetKeys(ctx context.Context) (names []string, err error) {
+	err = l.transact(ctx, func(tx *transaction) error {
+		names, err = query(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
+		return err
+	})
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// storedKey is a key's id under the name that it goes by.
+type storedKey struct{ name, id string }
+
+func scanKey(row scanner) (key storedKey, err error) {
+	err = row.Scan(&key.name, &key.id)
+	return key, err
 }

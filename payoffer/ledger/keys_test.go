@@ -7,15 +7,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// namedKeys are the ids of keys that go by one name.
+func namedKeys(name string, ids ...string) map[string][]string { return map[string][]string{name: ids} }
+
 func TestKeysOfAnotherStorageAreRefused(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		require.NoError(t, l.RememberKeys(t.Context(), "did:web:shop", "k1"))
-		require.NoError(t, l.RememberKeys(t.Context(), "did:web:shop", "k1", "k2"), "rotated")
-		require.ErrorIs(t, l.RememberKeys(t.Context(), "did:web:shop", "k1"), ErrKeys)
-		require.ErrorIs(t, l.RememberKeys(t.Context(), "did:web:shop", "other"), ErrKeys)
-		require.NoError(t, l.RememberKeys(t.Context(), "did:web:other", "other"))
-		require.NoError(t, l.RememberKeys(t.Context(), "did:web:shop", "k2", "k1"), "nothing was kept of what was refused")
+		requireRefused := func(keys map[string][]string) {
+			t.Helper()
+			var refused *KeysError
+			require.ErrorAs(t, l.RememberKeys(t.Context(), keys), &refused)
+			require.Equal(t, "did:web:shop", refused.Name)
+		}
+		require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
+		require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1", "k2")), "rotated")
+		requireRefused(namedKeys("did:web:shop", "k1"))
+		requireRefused(namedKeys("did:web:shop", "other"))
+		requireRefused(map[string][]string{"a": {"1"}, "did:web:shop": {"k2"}, "qr": {"1"}})
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"a": {"2"}, "qr": {"2"}}), "nothing was kept of what was refused")
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"a": {"2"}, "qr": {"2"}, "did:web:shop": {"k2", "k1"}}))
+	})
+}
+
+func TestForgottenKeysMayBeOthers(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		none, err := l.ForgetKeys(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, none)
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"qr": {"1"}, "did:web:shop": {"k1", "k2"}}))
+		names, err := l.ForgetKeys(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"did:web:shop", "qr"}, names)
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"qr": {"2"}, "did:web:shop": {"k3"}}))
 	})
 }
 
@@ -25,13 +49,13 @@ func TestOfTwoStoragesThatStartAtOnceOneIsRefused(t *testing.T) {
 		var starts sync.WaitGroup
 		errs := make([]error, 4)
 		for i := range errs {
-			starts.Go(func() { errs[i] = l.RememberKeys(t.Context(), "did:web:shop", string(rune('a'+i))) })
+			starts.Go(func() { errs[i] = l.RememberKeys(t.Context(), namedKeys("did:web:shop", string(rune('a'+i)))) })
 		}
 		starts.Wait()
 		refused := 0
 		for _, err := range errs {
 			if err != nil {
-				require.ErrorIs(t, err, ErrKeys)
+				require.ErrorAs(t, err, new(*KeysError))
 				refused++
 			}
 		}
