@@ -69,7 +69,15 @@ func (k *Keys) Sign(payload any) string {
 
 // Published are the keys that the DID document lists, none until they are
 // loaded.
-func (k *Keys) Published() []Key { return slices.Clone(k.keys()) }
+func (k *Keys) Published() []Key { return k.keys().published() }
+
+// IDs are the ids of all keys that the domain ever had, none until they are loaded.
+func (k *Keys) IDs() (ids []string) {
+	for _, key := range k.keys() {
+		ids = append(ids, key.ID)
+	}
+	return ids
+}
 
 // keys are those in use, nil until they are loaded.
 func (k *Keys) keys() ring {
@@ -90,14 +98,10 @@ func (k *Keys) Load(ctx context.Context) error {
 	}
 	if text == nil {
 		return k.change(ctx, func(before ring) ring {
-			switch inUse := k.keys(); {
-			case before != nil:
-				return before // another instance was quicker
-			case inUse != nil:
-				return inUse // the storage lost them; what they signed must stay verifiable
-			default:
+			if before == nil {
 				return ring{newKey(k.Now())}
 			}
+			return before // another instance was quicker, or the storage lost them
 		})
 	}
 	loaded, err := k.parse(text)
@@ -115,7 +119,7 @@ func (k *Keys) parse(text []byte) (ring, error) {
 	keys, err := parseRing(text)
 	if err != nil {
 		return nil, fmt.Errorf("the signing keys in Caddy's storage (%s) cannot be used: %w; restore the file, "+
-			"or delete it: a new key is made, and what the old ones signed cannot be checked any more", k.Path, err)
+			"or delete it and run 'caddy pay-offer ledger forget-keys': a new key is made, and what the old ones signed cannot be checked any more", k.Path, err)
 	}
 	return keys, nil
 }
@@ -127,7 +131,7 @@ func (k *Keys) Rotate(ctx context.Context, revoke bool) (next Key, err error) {
 	k.loading.Lock()
 	err = k.change(ctx, func(before ring) ring {
 		if before == nil || revoke {
-			return ring{newKey(k.Now())}
+			return before.revoked(k.Now())
 		}
 		return before.rotated(k.Now(), k.Now().Add(keyLead))
 	})
@@ -140,14 +144,18 @@ func (k *Keys) Rotate(ctx context.Context, revoke bool) (next Key, err error) {
 	return keys[len(keys)-1], nil
 }
 
-// change replaces the stored keys while no other instance does. It is given nil
-// where none are stored.
+// change replaces the stored keys while no other instance does. It is given those
+// in use where the storage has lost them, for what they signed must stay verifiable,
+// and nil where there are none at all.
 func (k *Keys) change(ctx context.Context, next func(before ring) ring) error {
 	var after ring
 	err := k.stored.change(ctx, func(text []byte) ([]byte, error) {
 		before, err := k.parse(text)
 		if err != nil {
 			return nil, err
+		}
+		if before == nil {
+			before = k.keys()
 		}
 		after = next(before)
 		return after.encode(), nil
@@ -159,14 +167,9 @@ func (k *Keys) change(ctx context.Context, next func(before ring) ring) error {
 }
 
 // state is what the published documents and quotes follow from: the ids of the
-// key that signs and of all that are published.
+// key that signs and of all.
 func (k *Keys) state() []string {
-	keys := k.keys()
-	ids := []string{keys.current(k.Now()).ID}
-	for _, key := range keys {
-		ids = append(ids, key.ID)
-	}
-	return ids
+	return append([]string{k.keys().current(k.Now()).ID}, k.IDs()...)
 }
 
 // Run keeps up with the stored keys until ctx ends. A storage that cannot be

@@ -17,7 +17,7 @@ type Key struct {
 	// ID is the fragment of the key's id: its thumbprint (RFC 7638), so that
 	// no other key ever has it, even when all keys were lost and made anew.
 	ID     string
-	Public ed25519.PublicKey // others check signatures with it
+	Public ed25519.PublicKey // others check signatures with it; nil for a withdrawn key
 	From   time.Time         // when it begins to sign
 
 	private ed25519.PrivateKey // nil for a former key
@@ -39,9 +39,16 @@ func thumbprint(key ed25519.PublicKey) string {
 	return encode(sum[:])
 }
 
-// ring is the keys of one domain, oldest first. The domain publishes all, so
-// that what they signed can be checked. It does not change.
+// ring is the keys of one domain, oldest first. The domain publishes all that are
+// not withdrawn, so that what they signed can be checked. Of those only the ids are
+// kept, by which a ring that was revoked is told from one of another domain or from
+// an older copy. It does not change.
 type ring []Key
+
+// published are the keys that are not withdrawn.
+func (r ring) published() []Key {
+	return slices.DeleteFunc(slices.Clone(r), func(key Key) bool { return key.Public == nil })
+}
 
 // current is the key that signs: the newest whose time has come.
 func (r ring) current(now time.Time) Key {
@@ -67,6 +74,15 @@ func (r ring) rotated(now, from time.Time) ring {
 	return append(keys, newKey(from))
 }
 
+// revoked is the ring with all keys withdrawn but a new one, which signs at once.
+func (r ring) revoked(now time.Time) ring {
+	var keys ring
+	for _, key := range r {
+		keys = append(keys, Key{ID: key.ID})
+	}
+	return append(keys, newKey(now))
+}
+
 // jwk is a key as JSON (RFC 7517, RFC 8037 section 2). nbf is a member of ours:
 // the Unix second from which the key signs.
 type jwk struct {
@@ -78,15 +94,21 @@ type jwk struct {
 	From    int64  `json:"nbf,omitempty"`
 }
 
-// jwkSet is a JWK Set (RFC 7517 section 5).
+// jwkSet is a JWK Set (RFC 7517 section 5). withdrawn is a member of ours: the ids
+// of keys that are not published any more.
 type jwkSet struct {
-	Keys []jwk `json:"keys"`
+	Keys      []jwk    `json:"keys"`
+	Withdrawn []string `json:"withdrawn,omitempty"`
 }
 
 // encode is the ring as a JWK Set with the private keys: it is secret.
 func (r ring) encode() []byte {
 	var set jwkSet
 	for _, key := range r {
+		if key.Public == nil {
+			set.Withdrawn = append(set.Withdrawn, key.ID)
+			continue
+		}
 		encoded := jwk{Type: "OKP", Curve: "Ed25519", ID: key.ID, X: encode(key.Public), From: key.From.Unix()}
 		if key.private != nil {
 			encoded.Private = encode(key.private.Seed())
@@ -107,6 +129,9 @@ func parseRing(text []byte) (ring, error) {
 		return nil, errors.New("it is not a JWK Set")
 	}
 	var r ring
+	for _, id := range set.Withdrawn {
+		r = append(r, Key{ID: id})
+	}
 	for n, encoded := range set.Keys {
 		key, err := encoded.key()
 		if err != nil {

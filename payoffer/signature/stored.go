@@ -2,7 +2,10 @@ package signature
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -101,10 +104,22 @@ func (s *Secret) Load(ctx context.Context) error {
 		return err
 	}
 	if len(value) != secretSize {
-		return fmt.Errorf("%s in Caddy's storage (%s) has %d bytes, not %d; delete it, and a new one is made", s.what, s.path, len(value), secretSize)
+		return fmt.Errorf("%s in Caddy's storage (%s) has %d bytes, not %d; restore it, "+
+			"or delete it and run 'caddy pay-offer ledger forget-keys': a new one is made", s.what, s.path, len(value), secretSize)
 	}
 	s.value.Store(&value)
 	return nil
+}
+
+// ID tells the secret from others and nothing of what it is; empty until it is
+// loaded. No address has a MAC over this text, which names no rail.
+func (s *Secret) ID() string {
+	if s.Bytes() == nil {
+		return ""
+	}
+	mac := hmac.New(sha256.New, s.Bytes())
+	mac.Write([]byte("the id of this key"))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // Bytes are the secret, nil until it is loaded.

@@ -39,7 +39,7 @@ func TestDamagedSecretIsReportedAndNotReplaced(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	require.NoError(t, storage.Store(t.Context(), "pay_offer/qr.key", []byte("short")))
 	require.EqualError(t, secretIn(storage).Load(t.Context()),
-		"the key of QR addresses in Caddy's storage (pay_offer/qr.key) has 5 bytes, not 32; delete it, and a new one is made")
+		"the key of QR addresses in Caddy's storage (pay_offer/qr.key) has 5 bytes, not 32; restore it, or delete it and run 'caddy pay-offer ledger forget-keys': a new one is made")
 }
 
 func TestSecretThatIsLoadedStaysWhileTheStorageIsAway(t *testing.T) {
