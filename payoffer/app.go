@@ -212,7 +212,7 @@ func (app *App) open(services []*service.Service) error {
 			return err
 		}
 	}
-	return nil
+	return app.share.RememberKeys(ctx, services...)
 }
 
 // Stop does nothing: what the next configuration does not go on with ends when

@@ -47,8 +47,8 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 	}
 	const all = `for "caddy pay-offer"; there are: announcements, check, intents, ledger, qr, received, record, resolve, rotate-key, site, verify`
 	for want, args := range map[string][]string{
-		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, move, restore`: {"ledger", "bakcup", "x.db"},
-		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
+		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
+		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
 		`unknown command "recieved" ` + all: {"recieved", "--json"},
 		`unknown command "foo" ` + all:      {"foo"},
 		`unknown command "" ` + all:         {""},

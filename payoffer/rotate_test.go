@@ -50,10 +50,10 @@ func TestCommandRotateKeyKeepsWhatWasSignedVerifiable(t *testing.T) {
 }
 
 // keys are those that the DID document lists.
-func (o *operated) keys() (ids []string) {
-	o.t.Helper()
+func (i *instance) keys() (ids []string) {
+	i.t.Helper()
 	var did struct{ VerificationMethod []struct{ ID string } }
-	require.NoError(o.t, json.Unmarshal([]byte(o.get(o.service+offer.PathDID).body), &did))
+	require.NoError(i.t, json.Unmarshal([]byte(i.get(i.service+offer.PathDID).body), &did))
 	for _, method := range did.VerificationMethod {
 		ids = append(ids, method.ID)
 	}

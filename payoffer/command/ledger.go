@@ -18,12 +18,12 @@ import (
 func ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Backs up, restores or moves the ledger of a configuration",
+		Short: "Backs up, restores or moves the ledger of a configuration, or lets it forget lost keys",
 		Long: `
-Each copies a whole ledger as it is at one moment, on SQLite or PostgreSQL, and
-compares its sums and its history with its rows before anything is kept. Run it
-as the user of the server: a ledger's files are private.`,
-	}, backupCommand(), restoreCommand(), moveCommand())
+backup, restore and move copy a whole ledger as it is at one moment, on SQLite or
+PostgreSQL, and compare its sums and its history with its rows before anything is
+kept. Run each as the user of the server: a ledger's files are private.`,
+	}, backupCommand(), restoreCommand(), moveCommand(), forgetKeysCommand())
 }
 
 func backupCommand() *cobra.Command {
@@ -105,6 +105,39 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 The ledger of before is left as it is: start no server with it any more.
 `, printable(line))
 	return err
+}
+
+func forgetKeysCommand() *cobra.Command {
+	return configured(&cobra.Command{
+		Use:   "forget-keys [--config <path>] [--adapter <name>]",
+		Short: "Lets the ledger of a server that does not run forget the keys of a storage that is lost for good",
+		Long: `
+A ledger remembers which keys its instances have in Caddy's storage, and one that
+has others does not start. Where that storage is shared with this one, or is
+brought back, nothing is to be done here.
+
+Where it is lost for good, this lets the ledger of the configuration forget the
+keys, and the next start makes new ones or takes those that it finds. Receipts
+that were signed with the lost keys cannot be verified any more, and addresses of
+QR images that were given out are not found. What was received stays as it is. No
+server may have the ledger open: one that still runs has the keys.`,
+		Args: cobra.NoArgs,
+	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
+		if err := configured.OpenAlone(ctx); err != nil {
+			return err
+		}
+		names, err := configured.ForgetKeys(ctx)
+		if err = errors.Join(err, configured.Close()); err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			_, err = fmt.Fprintln(out, "the ledger remembers no keys; nothing was changed")
+			return err
+		}
+		_, err = fmt.Fprintf(out, "the ledger has forgotten the keys of %s: what was signed with keys that are lost cannot be verified any more\n",
+			printable(strings.Join(names, ", ")))
+		return err
+	}))
 }
 
 // withLedger makes run get the ledger of the configuration, which is not open.

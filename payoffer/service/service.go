@@ -168,12 +168,6 @@ func (svc *Service) published() []document.VerificationKey {
 	return keys
 }
 
-// rotate makes a new signing key.
-func (svc *Service) rotate(ctx context.Context, revoke bool) (keyID string, from time.Time, err error) {
-	next, err := svc.keys.Rotate(ctx, revoke)
-	return svc.keys.DID + "#" + next.ID, next.From, err
-}
-
 // live never blocks and does no I/O.
 func (svc *Service) live() (now offer.Live) {
 	if svc.rates == nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -30,22 +29,23 @@ func openShop(t *testing.T, receiver *payoffertest.Receiver) *shop {
 	admin %s
 	persist_config off
 	default_bind 127.0.0.1
+	storage file_system %[4]s/storage
 	pay_offer {
-		ledger sqlite %s
+		ledger sqlite %[4]s/ledger.db
 	}
 }
-%s {
+%[2]s {
 	pay_offer {
-		base_url %[3]s
+		base_url %[2]s
 		id       pay.example
 		card     https://checkout.example/pay
 		bank_transfer transfer pay@example.com
-		announce %s {
+		announce %[3]s {
 			secret {env.ANNOUNCE_SECRET}
 		}
 	}
 }
-`, s.admin, filepath.Join(t.TempDir(), "ledger.db"), s.url, receiver.URL())
+`, s.admin, s.url, receiver.URL(), t.TempDir())
 	return s
 }
 

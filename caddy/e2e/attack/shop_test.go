@@ -43,6 +43,7 @@ const caddyfile = `{
 	servers {
 		trusted_proxies static 127.0.0.1
 	}
+	storage file_system {LEDGER}-storage
 	pay_offer {
 		ledger sqlite {LEDGER}
 	}

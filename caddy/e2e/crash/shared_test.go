@@ -24,7 +24,7 @@ const (
 
 func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 	t.Parallel()
-	dsn := postgres.Start(t).DSN(t)
+	dsn, storage := postgres.Start(t).DSN(t), t.TempDir()
 	m := openMarket(t, 1)
 	s := &shop{market: m, payee: newAddress(t), client: &http.Client{Timeout: time.Minute}}
 	defer s.client.CloseIdleConnections()
@@ -32,7 +32,7 @@ func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 	for range instances {
 		port := payoffertest.FreePort(t)
 		s.url = "http://localhost:" + port
-		server.Start(t, s.url, m.caddyfile(port, s.payee, fmt.Sprintf("postgres %q", dsn)))
+		server.Start(t, s.url, m.caddyfile(port, s.payee, fmt.Sprintf("postgres %q", dsn), storage))
 		require.Eventually(t, s.recovered, patience, again, "the ledger is not open")
 		urls = append(urls, s.url)
 	}

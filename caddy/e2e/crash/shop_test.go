@@ -26,6 +26,7 @@ const template = `{
 	admin off
 	persist_config off
 	default_bind 127.0.0.1
+	storage file_system {STORAGE}
 	pay_offer {
 		ledger {LEDGER}
 	}
@@ -73,14 +74,14 @@ func openShop(t *testing.T, m *market) *shop {
 		ledger: filepath.Join(t.TempDir(), "ledger.db"), client: &http.Client{Timeout: time.Minute},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
-	s.Victim = server.NewVictim(t, s.url, m.caddyfile(port, s.payee, "sqlite "+s.ledger))
+	s.Victim = server.NewVictim(t, s.url, m.caddyfile(port, s.payee, "sqlite "+s.ledger, t.TempDir()))
 	return s
 }
 
-// caddyfile is an offer on a port of loopback that is paid to payee.
-func (m *market) caddyfile(port string, payee common.Address, ledger string) string {
+// caddyfile is an offer on a port of loopback that is paid to payee. Servers of one ledger share a storage.
+func (m *market) caddyfile(port string, payee common.Address, ledger, storage string) string {
 	return strings.NewReplacer(
-		"{LEDGER}", ledger, "{PORT}", port, "{PAYEE}", payee.Hex(),
+		"{LEDGER}", ledger, "{STORAGE}", storage, "{PORT}", port, "{PAYEE}", payee.Hex(),
 		"{FACILITATOR}", m.facilitator.URL(), "{RPC}", m.chain.URL,
 	).Replace(template)
 }

@@ -38,6 +38,7 @@ const caddyfile = `{
 	admin off
 	persist_config off
 	default_bind 127.0.0.1
+	storage file_system {DIR}/storage
 	pay_offer {
 		ledger sqlite {DIR}/ledger.db
 	}

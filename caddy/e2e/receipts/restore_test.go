@@ -36,8 +36,10 @@ func after(cursor string) string { return "after=" + cursor }
 // An older copy of the ledger's file is put back while the server is stopped. Whatever a reader of the feed kept, it is
 // told, before and after numbers are used again; one that has only read what the copy has goes on.
 func TestEveryReaderOfTheFeedIsToldOfARestore(t *testing.T) {
-	ledger := filepath.Join(t.TempDir(), "ledger.db")
-	open := func() *shop { return openShop(t, "sqlite "+strconv.Quote(ledger)) }
+	ledger, storage := filepath.Join(t.TempDir(), "ledger.db"), t.TempDir()
+	open := func() *shop {
+		return openShop(t, "sqlite "+strconv.Quote(ledger), "storage file_system "+strconv.Quote(storage))
+	}
 	stop := func(s *shop) {
 		s.Terminate()
 		s.Await(t)

@@ -36,21 +36,22 @@ type shop struct {
 	url, admin string
 }
 
-// openShop starts the binary. ledger is the option of the global block.
-func openShop(t testing.TB, ledger string) *shop {
+// openShop starts the binary with a ledger, as the option names it, and further global options, of which each is a line.
+func openShop(t testing.TB, ledger string, global ...string) *shop {
 	t.Helper()
 	s := &shop{t: t, url: "http://localhost:" + payoffertest.FreePort(t), admin: "localhost:" + payoffertest.FreePort(t)}
 	s.Process = server.Start(t, s.url, fmt.Sprintf(`{
 	admin %s
 	persist_config off
 	default_bind 127.0.0.1
+	%s
 	pay_offer {
 		ledger %s
 	}
 }
 %s {
 	pay_offer {
-		base_url %[3]s
+		base_url %[4]s
 		id receipts
 		card https://checkout.example/pay {
 			payment_link plink_1
@@ -63,7 +64,7 @@ func openShop(t testing.TB, ledger string) *shop {
 		}
 	}
 }
-`, s.admin, ledger, s.url, product), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)
+`, s.admin, strings.Join(global, "\n\t"), ledger, s.url, product), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)
 	// The key of QR addresses is the last that a start reads.
 	require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
 	require.Equal(t, http.StatusOK, s.status("/v1/received"))

@@ -43,6 +43,7 @@ const caddyfile = `{
 	admin 127.0.0.1:{ADMIN}
 	persist_config off
 	default_bind 127.0.0.1
+	storage file_system {LEDGER}-storage
 	pay_offer {
 		ledger sqlite {LEDGER}
 	}

@@ -1,0 +1,161 @@
+package payoffer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+// eachLedger runs a test with an instance on each database.
+func eachLedger(t *testing.T, test func(t *testing.T, k *keyed)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newKeyed(t, "")) })
+	t.Run("postgres", func(t *testing.T) {
+		t.Setenv("OFFER_TEST_DSN", postgres.Shared(t).DSN(t))
+		test(t, newKeyed(t, "postgres {env.OFFER_TEST_DSN}"))
+	})
+}
+
+// keyed is an instance that changes between storages.
+type keyed struct {
+	*instance
+	ledger string // as in the Caddyfile; empty for the instance's own
+}
+
+func newKeyed(t *testing.T, ledger string) *keyed {
+	t.Helper()
+	return &keyed{newInstance(t), ledger}
+}
+
+// on loads the smallest offer with a storage of the instance's folder.
+func (k *keyed) on(storage string) error { return k.offerOn(storage, smallest) }
+
+func (k *keyed) offerOn(storage, sites string) error {
+	text := k.caddyfile(sites)
+	if k.ledger != "" {
+		text = strings.Replace(text, "sqlite "+k.ledgerPath(), k.ledger, 1)
+	}
+	config, err := adapt(k.t, strings.Replace(text, k.storage("storage"), k.storage(storage), 1))
+	require.NoError(k.t, err)
+	return caddy.Load([]byte(config), true)
+}
+
+func (k *keyed) storage(name string) string { return filepath.Join(k.folder, name) }
+
+// stop ends the instance, and everything that would outlive its configuration.
+func (k *keyed) stop() {
+	k.t.Helper()
+	require.NoError(k.t, caddy.Stop())
+	require.NoError(k.t, outliving.Wait(k.t.Context()))
+}
+
+// requireRefused requires the sentence for other keys.
+func (k *keyed) requireRefused(err error, keys string) {
+	k.t.Helper()
+	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has here: all instances of a ledger share one storage. ")
+	require.ErrorContains(k.t, err, "run 'caddy pay-offer ledger forget-keys'")
+}
+
+// signing are the words for signing keys of the instance's domain.
+func (k *keyed) signing() string {
+	return "other signing keys of did:web:" + strings.ReplaceAll(strings.TrimPrefix(k.service, "http://"), ":", "%3A")
+}
+
+func TestAnInstanceWithTheKeysOfAnotherStorageDoesNotStart(t *testing.T) {
+	eachLedger(t, func(t *testing.T, k *keyed) {
+		require.NoError(t, k.on("storage"))
+		keys := k.keys()
+		k.requireRefused(k.on("other"), k.signing())
+		k.untilReceived()
+		require.Equal(t, keys, k.keys(), "the configuration of before goes on")
+		k.stop()
+		k.requireRefused(k.on("other"), k.signing())
+		k.requireRefused(k.on("other"), k.signing())
+		require.NoError(t, k.on("storage"))
+		require.Equal(t, keys, k.keys())
+
+		// Another domain has other keys, but its QR addresses are those of the same ledger.
+		elsewhere := strings.ReplaceAll(smallest, "base_url SERVICE", "base_url OTHER")
+		elsewhere = strings.Replace(elsewhere, "card ", "id "+strings.TrimPrefix(k.service, "http://")+"\n\t\tcard ", 1)
+		k.requireRefused(k.offerOn("third", elsewhere), "another key of QR addresses")
+		require.NoError(t, k.offerOn("storage", elsewhere))
+		require.NoError(t, k.on("storage"), "and back")
+		require.Equal(t, keys, k.keys())
+	})
+}
+
+func TestLostKeysAreForgottenKnowingly(t *testing.T) {
+	eachLedger(t, func(t *testing.T, k *keyed) {
+		require.NoError(t, k.on("storage"))
+		keys := k.keys()
+		_, err := k.ledgerCommand(k.ledger, "forget-keys")
+		require.Error(t, err, "it runs, and has the keys")
+		k.stop()
+		require.NoError(t, os.RemoveAll(k.storage("storage")))
+		k.requireRefused(k.on("storage"), k.signing())
+		k.stop()
+		out, err := k.ledgerCommand(k.ledger, "forget-keys")
+		require.NoError(t, err)
+		did, _, _ := strings.Cut(keys[0], "#")
+		require.Equal(t, "the ledger has forgotten the keys of "+did+", qr: what was signed with keys that are lost cannot be verified any more\n", out)
+		out, err = k.ledgerCommand(k.ledger, "forget-keys")
+		require.NoError(t, err)
+		require.Equal(t, "the ledger remembers no keys; nothing was changed\n", out)
+		require.NoError(t, k.on("storage"))
+		require.NotEqual(t, keys, k.keys())
+		k.requireRefused(k.on("other"), k.signing())
+	})
+}
+
+// copied copies the storage as it is now.
+func (k *keyed) copied(to string) {
+	k.t.Helper()
+	require.NoError(k.t, os.CopyFS(k.storage(to), os.DirFS(k.storage("storage"))))
+}
+
+func TestACopyOfTheStorageFromBeforeARotationIsRefused(t *testing.T) {
+	for name, revoke := range map[string]bool{"rotated": false, "revoked": true} {
+		t.Run(name, func(t *testing.T) {
+			eachLedger(t, func(t *testing.T, k *keyed) {
+				require.NoError(t, k.on("storage"))
+				k.copied("before")
+				_, _, err := activeApp().running()[0].Desk.Rotate(t.Context(), revoke)
+				require.NoError(t, err)
+				keys := k.keys()
+				k.copied("after")
+				k.stop()
+				k.requireRefused(k.on("before"), k.signing())
+				for _, storage := range []string{"storage", "after"} {
+					require.NoError(t, k.on(storage))
+					require.Equal(t, keys, k.keys())
+				}
+			})
+		})
+	}
+}
+
+// What ends between the storage and the ledger is made good by the next start.
+func TestAKeyThatTheLedgerDoesNotRememberYetIsTakenAtTheNextStart(t *testing.T) {
+	eachLedger(t, func(t *testing.T, k *keyed) {
+		require.NoError(t, k.on("storage"))
+		svc := activeApp().running()[0]
+		require.NoError(t, svc.Desk.Ledger.Close())
+		_, _, err := svc.Desk.Rotate(t.Context(), true)
+		require.NoError(t, err, "a stolen key is withdrawn while the ledger is away, too")
+		keys := k.keys()
+		require.Len(t, keys, 1)
+		k.copied("after")
+		k.stop()
+		require.NoError(t, k.on("storage"))
+		require.Equal(t, keys, k.keys())
+		require.NoError(t, os.RemoveAll(k.storage("storage")))
+		k.stop()
+		k.requireRefused(k.on("storage"), k.signing())
+		require.NoError(t, k.on("after"))
+	})
+}
