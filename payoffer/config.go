@@ -92,7 +92,8 @@ type BitcoinConfig struct {
 	Esplora []string `json:"esplora,omitempty"`
 
 	// The price sources whose median is the rate: mempool, coinbase, kraken,
-	// bitstamp. Default: all of them.
+	// bitstamp. Of four three must agree, of two or three two. Default: all of
+	// them.
 	Rates []string `json:"rates,omitempty"`
 
 	// The number of blocks after which a payment counts, at most 100.

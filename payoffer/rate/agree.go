@@ -6,11 +6,14 @@ import (
 )
 
 const (
-	maxOutlierPercent = 2  // distance of a usable price from the median of all
-	maxSpreadPercent  = 1  // between the lowest and the highest agreeing price
-	maxJumpPercent    = 20 // change from the last good rate that two sources may claim
-	jumpQuorum        = 3  // agreeing sources that may claim any change
+	maxOutlierPercent = 2 // distance of a usable price from the median of all
+	maxSpreadPercent  = 1 // between the lowest and the highest agreeing price
 )
+
+// quorum is how many sources must agree of those that are set: all but one, but
+// two of two, and the only one. Two of four that lie together make none, whoever
+// else is silent: a third is within maxSpreadPercent of them, and it is honest.
+func quorum(set int) int { return min(set, max(2, set-1)) }
 
 // quote is what one source answered.
 type quote struct {
@@ -27,15 +30,15 @@ type agreement struct {
 
 // agree finds the largest group of quotes that are near the median of all and
 // near to each other, and takes the median of that group. Of groups of the same
-// size the cheapest wins, so that the payee does not get less. One quote is
-// enough only if lone is set; otherwise it takes two.
-func agree(quotes []quote, lone bool) agreement {
+// size the cheapest wins, so that the payee does not get less. A group of less
+// than quorum is none.
+func agree(quotes []quote, quorum int) agreement {
 	sorted := slices.SortedFunc(slices.Values(quotes), func(a, b quote) int {
 		return cmp.Compare(a.microUSD, b.microUSD)
 	})
 	near, outliers := split(sorted)
 	group := largestGroup(near)
-	if len(group) == 0 || len(group) == 1 && !lone {
+	if len(group) < quorum {
 		return agreement{}
 	}
 	return agreement{microUSD: median(group), sources: names(group), outliers: names(outliers)}

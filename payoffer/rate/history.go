@@ -98,7 +98,7 @@ func (w *Watcher) askFor(ctx context.Context, begin time.Time) (Rate, bool) {
 			quotes = append(quotes, quote{source: a.feed.name, microUSD: a.microUSD})
 		}
 	}
-	agreed := agree(quotes, len(w.feeds) == 1)
+	agreed := agree(quotes, quorum(len(w.feeds)))
 	// It is the word of one of those who agree, of the same one each time, and
 	// not their median: that is another when another of them does not answer.
 	// The exchanges come before mempool, which averages them later.

@@ -62,22 +62,21 @@ func (w *Watcher) settle(answers []answer, start time.Time) {
 			quotes = append(quotes, quote{source: a.feed.name, microUSD: a.microUSD})
 		}
 	}
-	agreed := agree(quotes, len(w.feeds) == 1)
+	set := len(w.feeds)
+	agreed := agree(quotes, quorum(set))
 	for _, a := range answers {
 		a.feed.note(verdict(a, agreed), start, w.log)
 	}
 	switch {
 	case agreed.microUSD == 0:
-		if len(quotes) > 0 { // the network is there, and one answer is worth nothing without another
+		if len(quotes) > 0 { // the network is there, and one answer is worth nothing without others
 			for _, f := range w.feeds {
 				f.due = time.Time{}
 			}
 		}
-		w.refuse(len(quotes) > 1, "bitcoin price sources disagree")
-	case len(w.feeds) == 1 && !w.lone.believes(agreed.microUSD, start):
-		w.refuse(true, "bitcoin price jumped by more than a fifth; it is not believed until its only source has held it for an hour")
-	case len(w.feeds) > 1 && w.jumps(agreed, start):
-		w.refuse(true, "bitcoin price jumped by more than a fifth and too few sources agree on it")
+		w.refuse(len(quotes) >= quorum(set), "bitcoin price sources disagree")
+	case !w.memory.believes(agreed.microUSD, len(agreed.sources), set, start):
+		w.refuse(true, "bitcoin price jumped by more than a fifth; it is not believed until every price source agrees on it, or until three or all that are set have held it for an hour; name one that is gone no longer in rates")
 	default:
 		w.refusing = false
 		w.current.Store(&Rate{MicroUSD: agreed.microUSD, At: start, Sources: agreed.sources})
@@ -98,16 +97,8 @@ func verdict(a answer, agreed agreement) reason {
 	return ""
 }
 
-// jumps reports whether the agreed price is too far from a rate that is still
-// good to be believed on the word of so few sources.
-func (w *Watcher) jumps(agreed agreement, now time.Time) bool {
-	last := w.current.Load()
-	return last != nil && last.fresh(now) && len(agreed.sources) < jumpQuorum &&
-		differs(last.MicroUSD, agreed.microUSD, maxJumpPercent)
-}
-
-// refuse logs, once while it lasts, why answers made no rate. If fewer than
-// two sources answered there is nothing to say: each was logged already.
+// refuse logs, once while it lasts, why answers made no rate. If too few sources
+// answered there is nothing to say: the others were logged already.
 func (w *Watcher) refuse(worthLogging bool, why string) {
 	if worthLogging && !w.refusing {
 		w.log.Warn(why)

@@ -21,8 +21,8 @@ const roundInterval = time.Minute
 // value of every field has a working default.
 type Config struct {
 	// Sources names the price sources: mempool, coinbase, kraken, bitstamp.
-	// Empty means all. With exactly one its word is taken, that of a jump once it
-	// was held for an hour; otherwise it takes two sources that agree.
+	// Empty means all. Of four three must agree, of two or three two; the word of
+	// exactly one is taken. Of a jump it takes more: see memory.
 	Sources []string
 
 	// Endpoints overrides the base URL (scheme, host, optional path prefix) of
@@ -55,7 +55,7 @@ type Watcher struct {
 	feeds     []*feed
 	announced Rate // what was told last; zero is no rate
 	refusing  bool // a disagreement or jump was logged and lasts
-	lone      lone // of the only source
+	memory    memory
 }
 
 // New checks the configuration and returns a Watcher that has no rate yet. It
