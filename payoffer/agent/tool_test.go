@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
@@ -65,6 +66,31 @@ func TestToolFollowsTheRate(t *testing.T) {
 
 	live.Satoshis = 46000
 	require.Equal(t, "46000", btc()["amountAtomic"])
+
+	live.RateAt = time.Unix(1763724000, 0)
+	require.Equal(t, "2025-11-21T12:05:00Z", btc()["validUntil"])
+}
+
+// What cannot be paid is said to every agent, in the words of the invoice.
+func TestAgentsAreToldWhyBitcoinIsNotAvailable(t *testing.T) {
+	for reason, live := range map[string]offer.Live{
+		"no current BTC/USD rate":              {},
+		"the amount is 42 satoshis":            {Satoshis: 42, RateAt: time.Unix(1763724000, 0)},
+		"more than all bitcoin that can exist": {RateAt: time.Unix(1763724000, 0)},
+	} {
+		c := config(t, public)
+		c.Live = func() offer.Live { return live }
+		e := newEndpoint(t, c)
+		for _, body := range []string{
+			js03, js10,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"}}`,
+			`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"https://pay.example.org/v1/invoice"}}`,
+		} {
+			result := string(decode(t, post(t, e, body)).Result)
+			require.Contains(t, result, reason, body)
+			require.NotContains(t, result, "bitcoin:", body)
+		}
+	}
 }
 
 func TestToolResultFollowsItsSchema(t *testing.T) {

@@ -32,11 +32,17 @@ func Invoice(o *offer.Offer, live offer.Live) Document {
 		for i, m := range r.Methods(o, live) {
 			method := invoiceMethod{Method: m}
 			if i == 0 {
-				method.URIList = o.URL(offer.URIPath(r.Name()))
-				method.QR = o.URL(offer.PNGPath(r.Name()))
+				method = firstMethod(o, m)
 			}
 			out.Methods = append(out.Methods, method)
 		}
 	}
 	return JSON(typeJSON, out)
+}
+
+// Method is the first method of a rail, as the invoice lists it.
+func Method(o *offer.Offer, m offer.Method) Document { return JSON(typeJSON, firstMethod(o, m)) }
+
+func firstMethod(o *offer.Offer, m offer.Method) invoiceMethod {
+	return invoiceMethod{Method: m, URIList: o.URL(offer.URIPath(m.Rail)), QR: o.URL(offer.PNGPath(m.Rail))}
 }

@@ -120,7 +120,7 @@ func railOperations(o *offer.Offer) []operation {
 	// Rail names hold no underscore, so no two ids meet.
 	id := func(prefix string, r offer.Rail) string { return prefix + strings.ReplaceAll(r.Name(), "-", "_") }
 	for _, r := range o.Rails {
-		m, list := fixed(o, r), answers(ok("One URI.", media(typeURIList, text)))
+		m, list := fixed(o, r), answers(ok("One URI, or its terms.", media(typeURIList, text), media(typeJSON, ref("Method"))))
 		if m.Link() == "" {
 			list = append(list, later)
 		}

@@ -52,7 +52,7 @@ func makeFacets() map[string]jsonschema.Schema {
 	}
 	each("url uri uriList qr invoice resource resources receiptUrl next href anchor homepage repository documentationUrl subject aliases "+
 		"alsoKnownAs serviceEndpoint wellKnown", jsonschema.Schema{Format: "uri"})
-	each("at observedAt occurredAt recordedAt", jsonschema.Schema{Format: "date-time"})
+	each("at observedAt occurredAt recordedAt validUntil", jsonschema.Schema{Format: "date-time"})
 	each("count payments externalPayments unknownUsd lagSeconds", jsonschema.Schema{Minimum: jsonschema.Ptr(0.0)})
 	each("amountAtomic refundedAtomic maxAmountRequired PaymentRequirements.amount",
 		jsonschema.Schema{Description: "An integer in the asset's smallest units."})

@@ -7,14 +7,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/btcsuite/btcd/address/v2"
 	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 )
 
-// railBitcoin is the name of the Bitcoin rail.
-const railBitcoin = "btc"
+const (
+	// railBitcoin is the name of the Bitcoin rail.
+	railBitcoin = "btc"
+
+	// quoteHolds is for how long after its rate was observed an amount is said to
+	// be honoured. The observer of payments honours it for an hour after it was
+	// last published; but the ledger, which alone is left when the process ends,
+	// learns only every ten minutes that it still is.
+	quoteHolds = 45 * time.Minute
+)
 
 // bitcoinNetwork is a Bitcoin network: its parameters, its CAIP-2 id
 // (bip122:<first 32 digits of the genesis hash>) and its name for people.
@@ -188,7 +197,8 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 }
 
 // Methods is the BIP-21 payment, or one that is not available while there is
-// no rate: an amount is never guessed and never left out.
+// no rate, or no amount that can be sent: an amount is never guessed and never
+// left out.
 func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m := Method{
 		Rail: railBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
@@ -198,22 +208,54 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	if b.Extended() {
 		payTo = live.Address
 	}
-	switch {
-	case payTo == "":
-		m.Reason = "the current address is not known yet; try again in a minute"
-	case live.Satoshis <= 0:
-		m.Reason = "no current BTC/USD rate; try again in a minute"
-	default:
-		coins := FormatDecimal(live.Satoshis, 8)
-		m.Available, m.PayTo = true, payTo
-		m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
-		m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)
-		m.Facts = []Fact{
-			{Label: "Send", Value: coins + " BTC", Copy: true},
-			{Label: "Worth", Value: b.amount.String() + " USD at " + live.RateAt.UTC().Format("15:04 UTC")},
-			{Label: "Network", Value: b.network.title},
-			{Label: "To address", Value: payTo, Copy: true},
-		}
+	if m.Reason = b.unavailable(payTo, live); m.Reason != "" {
+		return []Method{m}
+	}
+	coins, until := FormatDecimal(live.Satoshis, 8), live.RateAt.Add(quoteHolds).UTC()
+	m.Available, m.PayTo, m.ValidUntil = true, payTo, until.Format(time.RFC3339)
+	m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
+	m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)
+	m.Facts = []Fact{
+		{Label: "Send", Value: coins + " BTC", Copy: true},
+		{Label: "Worth", Value: b.amount.String() + " USD at " + live.RateAt.UTC().Format("15:04 UTC")},
+		{Label: "Price holds", Value: "until " + until.Format("15:04 UTC")},
+		{Label: "Network", Value: b.network.title},
+		{Label: "To address", Value: payTo, Copy: true},
 	}
 	return []Method{m}
+}
+
+// unavailable is why nothing can be paid to an address now, empty if something can.
+func (b *Bitcoin) unavailable(payTo string, live Live) string {
+	if payTo == "" {
+		return "the current address is not known yet; try again in a minute"
+	}
+	least := b.dustLimit(payTo)
+	switch {
+	case live.Satoshis <= 0 && live.RateAt.IsZero():
+		return "no current BTC/USD rate; try again in a minute"
+	case live.Satoshis <= 0:
+		return "at the current BTC/USD rate the amount is more than all bitcoin that can exist"
+	case live.Satoshis < least:
+		return fmt.Sprintf("at the current BTC/USD rate the amount is %d satoshis, and wallets send no less than %d to such an address", live.Satoshis, least)
+	}
+	return ""
+}
+
+// dustLimit is the least number of satoshis that a node relays to an address: what
+// is below costs more to spend than it is worth, and wallets refuse to send it
+// (Bitcoin Core, GetDustThreshold at the default dust relay fee of 3 satoshis a
+// virtual byte).
+func (b *Bitcoin) dustLimit(payTo string) int64 {
+	decoded, _ := address.DecodeAddress(payTo, b.network.params) // it is one of ours
+	switch decoded.(type) {
+	case *address.AddressPubKeyHash:
+		return 546
+	case *address.AddressScriptHash:
+		return 540
+	case *address.AddressWitnessPubKeyHash:
+		return 294
+	default: // *address.AddressWitnessScriptHash, *address.AddressTaproot
+		return 330
+	}
 }

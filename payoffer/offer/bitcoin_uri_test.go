@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,13 +59,14 @@ func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
 		require.Equal(t, account, address)
 		require.Equal(t, account, m.PayTo)
 		require.Equal(t, map[string]string{"amount": "0.00042001", "label": label}, params)
+		require.Equal(t, "1970-01-01T00:45:00Z", m.ValidUntil)
 	}
 }
 
 func TestBitcoinAmountHasNoExponent(t *testing.T) {
 	b, err := NewBitcoin(zpub, "Example", 4200)
 	require.NoError(t, err)
-	for _, satoshis := range []int64{1, 99, 42_001, 100_000_000, 2_100_000_000_000_000} {
+	for _, satoshis := range []int64{294, 999, 42_001, 100_000_000, 2_100_000_000_000_000} {
 		const current = "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"
 		address, params := parseBIP21(t, b.Methods(nil, Live{Satoshis: satoshis, Address: current})[0].URI)
 		require.Equal(t, current, address)
@@ -83,5 +85,36 @@ func TestBitcoinWithoutRateIsNotAvailable(t *testing.T) {
 		require.Empty(t, m.AmountAtomic)
 		require.Empty(t, m.PayTo)
 		require.Empty(t, m.Facts)
+	}
+}
+
+// Bitcoin Core's dust limits by the kind of address, in satoshis.
+func TestAnAmountThatCannotBeSentIsNotAvailable(t *testing.T) {
+	at := time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
+	for account, dust := range map[string]int64{
+		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa":                             546, // P2PKH
+		"37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf":                             540, // P2SH
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":                     294, // P2WPKH
+		"bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3": 330, // P2WSH
+		"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7": 330,
+		"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0": 330, // P2TR
+		zpub: 294,
+	} {
+		b, err := NewBitcoin(account, "Example", 4200)
+		require.NoError(t, err)
+		for satoshis, reason := range map[int64]string{
+			dust: "", dust + 1: "", 2_100_000_000_000_000: "",
+			dust - 1: fmt.Sprintf("the amount is %d satoshis, and wallets send no less than %d", dust-1, dust),
+			1:        "wallets send no less",
+			0:        "more than all bitcoin that can exist", // what package rate says of such an amount
+		} {
+			m := b.Methods(nil, Live{Satoshis: satoshis, RateAt: at, Address: currentAddress})[0]
+			require.Equal(t, reason == "", m.Available, "%d to %s", satoshis, account)
+			require.Contains(t, m.Reason, reason)
+			require.NotContains(t, m.Reason, "no current", "there is a rate")
+			if !m.Available {
+				require.Equal(t, []any{"", "", "", "", []Fact(nil)}, []any{m.Link(), m.AmountAtomic, m.PayTo, m.ValidUntil, m.Facts})
+			}
+		}
 	}
 }

@@ -22,8 +22,8 @@ type Rail interface {
 
 // Live is what may change while the configuration stays the same.
 type Live struct {
-	Satoshis int64     // the price at the current rate; 0 without one
-	RateAt   time.Time // when that rate was observed
+	Satoshis int64     // the price at the current rate; 0 without one, or if no such amount can exist
+	RateAt   time.Time // when that rate was observed; zero without one
 	// Address is the one that a rail with an extended public key publishes now;
 	// empty while it is not known.
 	Address string
@@ -43,8 +43,11 @@ type Method struct {
 	Asset        string `json:"asset,omitempty" jsonschema:"The token contract or the currency."`
 	Symbol       string `json:"symbol,omitempty"`
 	AmountAtomic string `json:"amountAtomic,omitempty"`
-	PayTo        string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
-	Memo         string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
+	// ValidUntil is, by RFC 3339 in UTC, until when the amount is honoured that
+	// follows a rate; empty for any other.
+	ValidUntil string `json:"validUntil,omitempty" jsonschema:"Until when an amount that follows a rate is honoured; read it again before."`
+	PayTo      string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
+	Memo       string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
 	// Available is false while the rail cannot quote; Reason says why.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty" jsonschema:"Why the method is not available."`

@@ -107,11 +107,13 @@ func (w *Watcher) refuse(worthLogging bool, why string) {
 }
 
 // announce tells the listeners if the current rate is another than the one that was
-// announced last. A confirmed rate is the same: only its age changed.
+// announced last. A confirmed rate is the same, only younger; that is told when it is
+// younger by tellEvery, for amounts are quoted with the time until which they hold.
 func (w *Watcher) announce() {
 	before := w.announced
 	now, available := w.Current()
-	if before.MicroUSD == now.MicroUSD && slices.Equal(before.Sources, now.Sources) {
+	same := before.MicroUSD == now.MicroUSD && slices.Equal(before.Sources, now.Sources)
+	if same && now.At.Sub(before.At).Abs() < tellEvery {
 		return
 	}
 	w.announced = now

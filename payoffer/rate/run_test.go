@@ -94,3 +94,48 @@ func TestAHangingSourceIsGivenUpAfterThreeSeconds(t *testing.T) {
 		}
 	})
 }
+
+// A price that stays the same for hours is told every ten minutes, so that nothing
+// that was rendered from it is ever older than twenty while it may be used.
+func TestAPriceThatStaysTheSameIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dead atomic.Bool
+		w, err := New(Config{
+			Sources: []string{"coinbase"},
+			Random:  func() float64 { return 0 },
+			Transport: transport(func(*http.Request) (*http.Response, error) {
+				if dead.Load() {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return coinbaseAnswer(), nil
+			}),
+		})
+		require.NoError(t, err)
+		var told []Rate
+		w.Listen(func() {
+			rate, _ := w.Current()
+			told = append(told, rate)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			w.Run(ctx)
+			close(ended)
+		}()
+		for minute := range 210 {
+			synctest.Wait()
+			dead.Store(minute >= 188)
+			if _, usable := w.Current(); usable {
+				require.LessOrEqual(t, time.Since(told[len(told)-1].At), maxAge+tellEvery, minute)
+			}
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		<-ended
+		require.Len(t, told, 20, "at the start, each ten minutes, and when it expired")
+		require.Zero(t, told[19])
+		for i, rate := range told[:19] {
+			require.Equal(t, told[0].At.Add(time.Duration(i)*tellEvery), rate.At)
+		}
+	})
+}

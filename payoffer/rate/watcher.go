@@ -14,8 +14,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// roundInterval is the time between two rounds of asking the sources.
-const roundInterval = time.Minute
+const (
+	// roundInterval is the time between two rounds of asking the sources.
+	roundInterval = time.Minute
+	// tellEvery is how often listeners are told of a rate that stays the same.
+	tellEvery = 10 * time.Minute
+)
 
 // Config says which sources a Watcher asks and what it does so with. The zero
 // value of every field has a working default.
@@ -38,8 +42,8 @@ type Config struct {
 
 // Watcher keeps the current rate. Its methods may be used concurrently. Who
 // listens is told after the price or its sources changed, after a rate expired,
-// and after one came back; not after a round that only confirmed the rate. A
-// listener may call Current but not Refresh.
+// and after one came back; after a round that only confirmed the rate not before
+// tellEvery. A listener may call Current but not Refresh.
 type Watcher struct {
 	source.Listeners
 	client source.Client

@@ -93,8 +93,8 @@ func (svc *Service) listen() {
 // refresh publishes what has changed: the rate, or the address of an extended
 // key.
 func (svc *Service) refresh() {
-	if satoshis := svc.live().Satoshis; svc.bitcoin != nil && satoshis > 0 {
-		svc.bitcoin.Quoted(satoshis, int64(svc.Offer.Amount))
+	if now := svc.live(); svc.bitcoin != nil && svc.Offer.Bitcoin().Methods(svc.Offer, now)[0].Available {
+		svc.bitcoin.Quoted(now.Satoshis, int64(svc.Offer.Amount))
 	}
 	svc.Server.Refresh()
 }

@@ -19,8 +19,8 @@ type liveResponses struct {
 	did *response
 	// transfer is the bank-transfer page, nil without the rail.
 	transfer *response
-	// uri and png are by rail.
-	uri, png map[string]*response
+	// uri, terms and png are by rail; terms are the URI for who asks for JSON.
+	uri, terms, png map[string]*response
 }
 
 func (s *Server) renderLive() *liveResponses {
@@ -34,12 +34,13 @@ func (s *Server) renderLive() *liveResponses {
 		did:     s.document(document.DID(o, keys...)),
 		invoice: s.render(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
 		page:    s.page(cacheLive, page, varyAccept),
-		uri:     make(map[string]*response), png: make(map[string]*response),
+		uri:     make(map[string]*response), terms: make(map[string]*response), png: make(map[string]*response),
 	}
 	var links []string
 	for _, rail := range o.Rails {
 		methods := rail.Methods(o, now)
-		live.uri[rail.Name()], live.png[rail.Name()] = s.railResponses(methods[0], key)
+		name := rail.Name()
+		live.uri[name], live.terms[name], live.png[name] = s.railResponses(methods[0], key)
 		for _, m := range methods {
 			if m.Available {
 				links = append(links, m.Link())
@@ -54,20 +55,21 @@ func (s *Server) renderLive() *liveResponses {
 	return live
 }
 
-// railResponses are <rail>.uri and <rail>.png of a method. Without a price there
-// is neither, for an amount is never guessed.
-func (s *Server) railResponses(m offer.Method, key []byte) (uri, png *response) {
+// railResponses are <rail>.uri, for who asks for JSON too, and <rail>.png of a
+// method. Without a price there is none of them, for an amount is never guessed.
+func (s *Server) railResponses(m offer.Method, key []byte) (uri, terms, png *response) {
 	if !m.Available {
 		no := s.problem(problemNoRate,
 			sentence(m.Reason)+" Every other rail stands at "+s.Offer.URL(offer.PathInvoice)+".", retryAfter(noRateRetry))
-		return no, no
+		return no, no, no
 	}
-	list := document.URIList(m.Link())
-	uri = s.render(http.StatusOK, list.Type, cacheLive, list.Body)
+	list, method := document.URIList(m.Link()), document.Method(s.Offer, m)
+	uri = s.render(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
+	terms = s.render(http.StatusOK, method.Type, cacheLive, method.Body, varyAccept)
 	if key == nil {
-		return uri, s.notStarted()
+		return uri, terms, s.notStarted()
 	}
-	return uri, s.redirect(qrPath(key, m.Rail, m.Link()))
+	return uri, terms, s.redirect(qrPath(key, m.Rail, m.Link()))
 }
 
 // shown serves one of the live responses.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,21 +41,85 @@ func TestTheListHoldsEveryURIOfTheInvoice(t *testing.T) {
 	require.Equal(t, strings.Join(links, "\r\n")+"\r\n", list)
 }
 
-func TestBitcoinWithoutARateQuotesNothing(t *testing.T) {
+// Every path that shows a rail shows its method of the invoice, with JSON for who
+// asks for it.
+func TestEveryURISaysItsTermsInJSON(t *testing.T) {
 	w := newWorld(t)
-	w.live = offer.Live{}
 	s := w.server(t)
-	for _, path := range []string{"/v1/pay/btc.uri", "/v1/pay/btc.png"} {
-		res := send(t, s, "GET", path, "")
-		require.Equal(t, 503, res.StatusCode, path)
-		require.Equal(t, "60", res.Header.Get("Retry-After"))
-		require.Equal(t, "urn:pay-offer:problem:no-rate", readJSON(t, res)["type"])
+	found := 0
+	for _, m := range readJSON(t, send(t, s, "GET", "/v1/invoice", ""))["methods"].([]any) {
+		method := m.(map[string]any)
+		if method["uriList"] == nil {
+			continue // the rail's second
+		}
+		path := offer.URIPath(method["rail"].(string))
+		require.Equal(t, method["uriList"], w.offer.URL(path))
+		terms := send(t, s, "GET", path, "", "Accept", "application/json")
+		require.Equal(t, "Accept", terms.Header.Get("Vary"))
+		require.Equal(t, "application/json", terms.Header.Get("Content-Type"))
+		require.Equal(t, method, readJSON(t, terms), path)
+		for _, accept := range []string{"", "*/*", browser, "text/uri-list", "text/uri-list, application/json;q=0.5"} {
+			require.Equal(t, "text/uri-list", send(t, s, "GET", path, "", "Accept", accept).Header.Get("Content-Type"), accept)
+		}
+		found++
 	}
-	require.NotContains(t, read(t, send(t, s, "GET", "/v1/invoice", "", "Accept", "text/uri-list")), "bitcoin:")
+	require.Equal(t, len(w.offer.Rails), found)
+}
+
+// An amount in bitcoin holds for three quarters of an hour from its rate on.
+func TestAQuoteSaysUntilWhenItHolds(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	until := w.live.RateAt.Add(45 * time.Minute).UTC()
+	terms := readJSON(t, send(t, s, "GET", "/v1/pay/btc.uri", "", "Accept", "application/json"))
+	require.Equal(t, until.Format(time.RFC3339), terms["validUntil"])
 	page := read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser))
-	require.Contains(t, page, "Not available now")
-	require.NotContains(t, page, "bitcoin:")
-	require.Equal(t, 200, send(t, s, "GET", "/v1/pay/usdc.uri", "").StatusCode)
+	require.Contains(t, page, "until "+until.Format("15:04")+" UTC")
+
+	w.live.RateAt = w.live.RateAt.Add(10 * time.Minute)
+	s.Refresh()
+	for _, m := range readJSON(t, send(t, s, "GET", "/v1/invoice", ""))["methods"].([]any) {
+		if m := m.(map[string]any); m["rail"] == "btc" {
+			require.Equal(t, until.Add(10*time.Minute).Format(time.RFC3339), m["validUntil"], "the same amount, later")
+		} else {
+			require.NotContains(t, m, "validUntil", "what does not change holds")
+		}
+	}
+}
+
+func TestBitcoinThatCannotBePaidIsQuotedNowhere(t *testing.T) {
+	for reason, live := range map[string]offer.Live{
+		"no current BTC/USD rate":              {},
+		"the amount is 42 satoshis":            {Satoshis: 42, RateAt: at},
+		"more than all bitcoin that can exist": {RateAt: at},
+	} {
+		w := newWorld(t)
+		w.live = live
+		s := w.server(t)
+		for _, accept := range []string{"*/*", "application/json", browser} {
+			for _, path := range []string{"/v1/pay/btc.uri", "/v1/pay/btc.png"} {
+				res := send(t, s, "GET", path, "", "Accept", accept)
+				require.Equal(t, 503, res.StatusCode, path)
+				require.Equal(t, "60", res.Header.Get("Retry-After"))
+				if accept == browser {
+					require.Contains(t, strings.ToLower(read(t, res)), strings.ToLower(reason))
+					continue
+				}
+				problem := readJSON(t, res)
+				require.Equal(t, "urn:pay-offer:problem:no-rate", problem["type"])
+				require.Contains(t, strings.ToLower(problem["detail"].(string)), strings.ToLower(reason))
+			}
+		}
+		require.NotContains(t, read(t, send(t, s, "GET", "/v1/invoice", "", "Accept", "text/uri-list")), "bitcoin:")
+		for path, accept := range map[string]string{"/v1/pay": browser, "/v1/invoice": "*/*"} {
+			shown := read(t, send(t, s, "GET", path, "", "Accept", accept))
+			require.Contains(t, shown, reason)
+			require.NotContains(t, shown, "bitcoin:")
+			require.NotContains(t, shown, "validUntil")
+		}
+		require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "Not available now")
+		require.Equal(t, 200, send(t, s, "GET", "/v1/pay/usdc.uri", "").StatusCode)
+	}
 }
 
 func TestEveryQRRedirectLeadsToItsImage(t *testing.T) {

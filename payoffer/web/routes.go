@@ -73,7 +73,9 @@ func (s *Server) table() []route {
 	for _, rail := range o.Rails {
 		name := rail.Name()
 		routes = append(routes,
-			route{get, offer.URIPath(name), s.shown(func(l *liveResponses) *response { return l.uri[name] })},
+			route{get, offer.URIPath(name), negotiate(
+				variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.uri[name] })},
+				variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.terms[name] })})},
 			route{get, offer.PNGPath(name), s.shown(func(l *liveResponses) *response { return l.png[name] })})
 	}
 	if transfer := o.Transfer(); transfer != nil {
