@@ -1,6 +1,7 @@
 package payoffer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
 
 func init() {
@@ -144,6 +147,21 @@ func desks() []*desk.Desk {
 
 var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration")
 
+// starting says that a configuration with offers is still being started; nil where
+// none is. Caddy shows no other configuration than the one that runs.
+func starting() error {
+	opening := pool.Attached[*ledger.Ledger](outliving)
+	for _, book := range opening {
+		if holders := book.Waits(); holders != "" {
+			return refusal(http.StatusServiceUnavailable, "the offers are being started: the ledger opens when others let go of it, now held by %s", holders)
+		}
+	}
+	if len(opening) > 0 {
+		return refusal(http.StatusServiceUnavailable, "the offers are being started: the ledger is being opened; try again")
+	}
+	return nil
+}
+
 // namedDesk finds the desk of an offer; the name may be left out where there is
 // one offer alone.
 func namedDesk(id string) (*desk.Desk, error) {
@@ -157,7 +175,7 @@ func namedDesk(id string) (*desk.Desk, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, errNoOffer
+		return nil, cmp.Or(starting(), errNoOffer)
 	case id == "":
 		return nil, refusal(http.StatusBadRequest, "several offers are running; name one: %s", strings.Join(names, ", "))
 	default:
@@ -198,8 +216,11 @@ func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, fr
 // every answers for every offer, in the order of their ids.
 func every[T any](tell func(*desk.Desk, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		offers := []T{}
-		for _, d := range desks() {
+		offers, all := []T{}, desks()
+		if err := starting(); len(all) == 0 && err != nil {
+			return err
+		}
+		for _, d := range all {
 			one, err := tell(d, r.Context())
 			if err != nil {
 				return answerJSON(w, nil, err)
@@ -230,7 +251,7 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
-	resolved, err := desk.Intent{}, errNoOffer
+	resolved, err := desk.Intent{}, cmp.Or(starting(), errNoOffer)
 	for _, d := range desks() {
 		resolved, err = d.Resolve(r.Context(), body)
 		if refused := (*desk.Error)(nil); !errors.As(err, &refused) || refused.Kind != desk.Unknown {

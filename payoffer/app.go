@@ -35,8 +35,10 @@ func init() {
 }
 
 const (
-	// openTimeout is how long opening the ledger may take.
+	// openTimeout is how long making the offers ready may take once the ledger is open.
 	openTimeout = 30 * time.Second
+	// exitLook is how often a start that waits looks whether the process is to end.
+	exitLook = 200 * time.Millisecond
 	// exitTimeout is how long the process waits at its end for everything but
 	// settlements under way, which have as long as their leases.
 	exitTimeout = 30 * time.Second
@@ -189,11 +191,11 @@ func (app *App) Start() error {
 // open makes the ledger and the offers ready.
 func (app *App) open(services []*service.Service) error {
 	started := time.Now().Unix()
-	ctx, cancel := context.WithTimeout(app.ctx, openTimeout)
-	defer cancel()
-	if err := app.share.Ledger.Open(ctx); err != nil {
+	if err := app.openLedger(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(app.ctx, openTimeout)
+	defer cancel()
 	var accounts []ledger.Account
 	for _, svc := range services {
 		for _, account := range svc.Accounts() {
@@ -213,6 +215,26 @@ func (app *App) open(services []*service.Service) error {
 		}
 	}
 	return app.share.RememberKeys(ctx, services...)
+}
+
+// openLedger takes as long as a change of the schema has to wait for others, but
+// no longer than the process: Caddy ends it when the start under way has returned.
+func (app *App) openLedger() error {
+	ctx, cancel := context.WithCancel(app.ctx)
+	defer cancel()
+	go func() {
+		look := time.NewTicker(exitLook)
+		defer look.Stop()
+		for !caddy.Exiting() {
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return app.share.Ledger.Open(ctx)
 }
 
 // Stop does nothing: what the next configuration does not go on with ends when

@@ -73,7 +73,11 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return database.handle()
+	handle, err := database.handle()
+	if err == nil {
+		handle.Logger = app.ctx.Slogger()
+	}
+	return handle, err
 }
 
 // check finds what is wrong whatever the placeholders hold.

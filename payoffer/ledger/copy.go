@@ -13,9 +13,12 @@ import (
 // nothing, and returns the number of rows by table. Both are open. Numbers and
 // tags stay as they are, so that every reader of the history finds its place;
 // leases end. All of it is committed at once, after Check agreed; memory does not
-// grow with the rows.
+// grow with the rows. A newer ledger, of which some would be left out, is refused.
 func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err error) {
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
+		if err := requireCurrent(ctx, from.dialect, source); err != nil {
+			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
+		}
 		rows, err = to.fill(ctx, source)
 		return err
 	})
@@ -23,17 +26,19 @@ func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err err
 }
 
 // snapshot reads the ledger as it is at one moment. One that is not open is read
-// beside whoever has it open, if its schema is the one that this program knows.
+// beside whoever has it open.
 func (l *Ledger) snapshot(ctx context.Context, look func(*sql.Tx) error) (err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	defer func() { err = l.dialect.conceal(err) }()
 	db := l.db
 	if db == nil {
-		if db, err = l.peek(ctx); err != nil {
+		read, err := l.dialect.peek()
+		if err != nil {
 			return fmt.Errorf("reading the ledger %s: %w", l.dialect.name(), err)
 		}
-		defer func() { _ = db.close() }()
+		defer read.Close()
+		db = &database{read: read}
 	}
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -55,7 +60,7 @@ func (l *Ledger) fill(ctx context.Context, source *sql.Tx) (rows map[string]int6
 	if err != nil {
 		return nil, err
 	}
-	tx, err := l.db.write.BeginTx(ctx, nil)
+	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +116,7 @@ func schemaTables(ctx context.Context) (tables []table, err error) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1) // each has a memory of its own
-	if err := migrate(ctx, new(sqliteDialect), db); err != nil {
+	if _, err := migrate(ctx, new(sqliteDialect), db, nil); err != nil {
 		return nil, err
 	}
 	all, err := query(ctx, db, scanTable, `

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"fmt"
 	"io"
 	"io/fs"
 )
@@ -33,12 +32,21 @@ type dialect interface {
 	// check refuses a database whose commits would not be durable.
 	check(ctx context.Context, write, read *sql.DB) error
 
+	// begin begins a transaction of a program that knows the schema of a version.
+	// Error: errNewerSchema where such a program may not write any more, which
+	// stays so until the transaction ends.
+	begin(ctx context.Context, write *sql.DB, known int) (*sql.Tx, error)
+
 	// migrations holds the numbered schema files.
 	migrations() fs.FS
-	// version keeps other processes from migrating until the transaction ends
-	// and reads the number of the last migration. setVersion stores it in the
-	// transaction of that migration.
-	version(ctx context.Context, tx *sql.Tx) (int, error)
+	// alter runs apply in a transaction that keeps other processes from migrating,
+	// and again for as long as somebody else holds what it needs, whom it tells of:
+	// nobody when it waits no more.
+	alter(ctx context.Context, write *sql.DB, apply func(*sql.Tx) error, tell func(holders string)) error
+	// version reads the number of the last migration, and the oldest that a
+	// program must know to write. setVersion stores the former in the transaction
+	// of that migration.
+	version(ctx context.Context, tx *sql.Tx) (version, oldest int, err error)
 	setVersion(ctx context.Context, tx *sql.Tx, version int) error
 	// voidLeases ends the leases of processes that are certainly gone.
 	voidLeases(ctx context.Context, write *sql.DB) error
@@ -76,69 +84,4 @@ func schemaOf(name string) fs.FS {
 		panic(err) // a constant, valid path
 	}
 	return sub
-}
-
-// migrate applies the schema files that the database has not seen, in order
-// of their names, each in one transaction. File n brings version n.
-func migrate(ctx context.Context, d dialect, db *sql.DB) error {
-	files, err := fs.Glob(d.migrations(), "*.sql")
-	if err != nil {
-		return err
-	}
-	for done := false; !done; {
-		if done, err = migrateOne(ctx, d, db, files); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// migrateOne reads the version inside the transaction that raises it, so that
-// two processes cannot apply the same file.
-func migrateOne(ctx context.Context, d dialect, db *sql.DB, files []string) (done bool, err error) {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = tx.Rollback() }()
-	version, err := d.version(ctx, tx)
-	if err != nil {
-		return false, err
-	}
-	switch {
-	case version > len(files):
-		return false, fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program or restore an older copy",
-			errNewerSchema, version, len(files))
-	case version == len(files):
-		return true, nil
-	}
-	script, err := fs.ReadFile(d.migrations(), files[version])
-	if err != nil {
-		return false, err
-	}
-	if _, err := tx.ExecContext(ctx, string(script)); err != nil {
-		return false, fmt.Errorf("applying %s: %w", files[version], err)
-	}
-	if err := d.setVersion(ctx, tx, version+1); err != nil {
-		return false, err
-	}
-	return false, tx.Commit()
-}
-
-// requireCurrent refuses a database on which migrate would do anything.
-func requireCurrent(ctx context.Context, d dialect, db *sql.DB) error {
-	files, err := fs.Glob(d.migrations(), "*.sql")
-	if err != nil {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	version, err := d.version(ctx, tx)
-	if err == nil && version != len(files) {
-		err = fmt.Errorf("its schema is version %d and this program knows %d; use the program that opened it last", version, len(files))
-	}
-	return err
 }

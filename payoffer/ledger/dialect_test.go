@@ -90,12 +90,13 @@ func (d testDialect) schemaVersion(t testing.TB, l *Ledger) (version int) {
 	return version
 }
 
-func (d testDialect) setSchemaVersion(t testing.TB, l *Ledger, version string) {
+// makeNewer makes the schema one that only later programs may write.
+func (d testDialect) makeNewer(t testing.TB, l *Ledger) {
 	t.Helper()
-	statement := "UPDATE pay_offer_schema SET version = "
+	statement := "LOCK TABLE pay_offer_schema; UPDATE pay_offer_schema SET version = 99, oldest = 98"
 	if d.name == sqliteTests.name {
-		statement = "PRAGMA user_version = "
+		statement = "PRAGMA user_version = 99"
 	}
-	_, err := l.db.write.Exec(statement + version)
+	_, err := l.db.write.Exec(statement)
 	require.NoError(t, err)
 }

@@ -5,13 +5,16 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,8 +24,8 @@ var (
 	// errInUse is returned by Open when another process or handle has the
 	// ledger open.
 	errInUse = errors.New("the ledger is in use by another process")
-	// errNewerSchema is returned by Open for a ledger written by a later
-	// version of this program.
+	// errNewerSchema is returned by Open, and by every change, for a ledger that a
+	// later version of this program has changed so that this one may not write it.
 	errNewerSchema = errors.New("the ledger was written by a newer version")
 )
 
@@ -32,8 +35,13 @@ var (
 // connection to PostgreSQL broke or the context ended during the commit, the
 // outcome is unknown. Every change may be repeated.
 type Ledger struct {
+	// Logger is told what a change of the schema waits for; nil for nobody.
+	Logger *slog.Logger
+
 	dialect dialect
 	now     func() time.Time
+	// waits is what Open waits for.
+	waits atomic.Value
 
 	// opening serializes Open and Close; mu is held only for as long as an
 	// operation runs, so that nothing waits for a migration.
@@ -52,12 +60,15 @@ type database struct {
 	parts       []io.Closer // both, and before them what acquire gave
 	// writes and reads are the prepared statements of both.
 	writes, reads *prepared
+	// known is the number of the last migration that this program has.
+	known int
 }
 
 // Open creates or migrates the database and checks that its commits are
 // durable. It is idempotent: an open ledger stays as it is. Leases of an
-// earlier process end where no other process can be at work, on SQLite.
-// Errors: errInUse, errNewerSchema, or what the database says.
+// earlier process end where no other process can be at work, on SQLite. A
+// change of the schema waits for as long as others hold what it needs, until ctx
+// ends: Waits says for whom. Errors: errInUse, errNewerSchema, or what the database says.
 func (l *Ledger) Open(ctx context.Context) error {
 	select {
 	case l.opening <- struct{}{}:
@@ -69,13 +80,32 @@ func (l *Ledger) Open(ctx context.Context) error {
 		return nil
 	}
 	db := new(database)
-	if err := db.open(ctx, l.dialect); err != nil {
+	if err := db.open(ctx, l.dialect, l.notice); err != nil {
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), l.dialect.conceal(errors.Join(err, db.close())))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.db = db
 	return nil
+}
+
+// Waits says who holds what a change of the schema waits for; empty while none waits.
+func (l *Ledger) Waits() string {
+	holders, _ := l.waits.Load().(string)
+	return holders
+}
+
+// notice keeps and logs who holds what a change of the schema waits for: nobody
+// when it waits no more.
+func (l *Ledger) notice(holders string) {
+	before, logger := l.waits.Swap(holders), cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
+	switch {
+	case holders != "":
+		logger.Warn("the ledger opens when others let go of it: a change of its schema is tried again until then, while instances of the version before go on",
+			"holders", holders)
+	case before != nil && before != "":
+		logger.Info("the change of the ledger's schema waits no more")
+	}
 }
 
 // OpenAlone is Open, which also fails where another process has a ledger on
@@ -103,8 +133,10 @@ func (l *Ledger) Close() error {
 	return l.dialect.conceal(db.close())
 }
 
-func (db *database) open(ctx context.Context, d dialect) error {
-	lock, err := d.acquire(ctx)
+func (db *database) open(ctx context.Context, d dialect, tell func(holders string)) error {
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lock, err := d.acquire(soon)
 	if err != nil {
 		return err
 	}
@@ -113,26 +145,13 @@ func (db *database) open(ctx context.Context, d dialect) error {
 	if d.prepares() {
 		db.writes, db.reads = &prepared{db: db.write}, &prepared{db: db.read}
 	}
-	if err = d.check(ctx, db.write, db.read); err != nil {
+	if err = d.check(soon, db.write, db.read); err != nil {
 		return err
 	}
-	if err = migrate(ctx, d, db.write); err != nil {
+	if db.known, err = migrate(ctx, d, db.write, tell); err != nil {
 		return err
 	}
 	return d.voidLeases(ctx, db.write)
-}
-
-// peek opens the ledger to be read beside whoever has it open. Nothing is
-// created, migrated or written.
-func (l *Ledger) peek(ctx context.Context) (*database, error) {
-	read, err := l.dialect.peek()
-	if err != nil {
-		return nil, err
-	}
-	if err := requireCurrent(ctx, l.dialect, read); err != nil {
-		return nil, errors.Join(err, read.Close())
-	}
-	return &database{read: read, parts: []io.Closer{read}}, nil
 }
 
 // close releases the lock last: whoever takes it finds the database closed.

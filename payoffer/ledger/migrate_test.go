@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"database/sql"
 	"io/fs"
 	"testing"
 	"testing/fstest"
@@ -28,13 +29,20 @@ func (d testDialect) earlier(t *testing.T, migrations int, rows string) (where s
 	lock, err := l.dialect.acquire(t.Context())
 	require.NoError(t, err)
 	write, read := l.dialect.connect()
-	require.NoError(t, migrate(t.Context(), withMigrations{l.dialect, files}, write))
+	require.NoError(t, migrateAll(t, withMigrations{l.dialect, files}, write))
 	_, err = write.Exec(rows)
 	require.NoError(t, err)
 	require.NoError(t, read.Close())
 	require.NoError(t, write.Close())
 	require.NoError(t, lock.Close())
 	return where
+}
+
+// migrateAll migrates, and nobody is in the way.
+func migrateAll(t *testing.T, d dialect, db *sql.DB) error {
+	t.Helper()
+	_, err := migrate(t.Context(), d, db, func(holders string) { require.Empty(t, holders) })
+	return err
 }
 
 // firstVersion is what a ledger of the first version may hold: a transfer, a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -32,6 +31,8 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	duplicateTable       = "42P07"
+	divisionByZero       = "22012"
+	lockNotAvailable     = "55P03"
 )
 
 // NewPostgres returns an unopened ledger in a PostgreSQL database that several
@@ -52,16 +53,19 @@ func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 	if err != nil {
 		return nil, errors.New("the PostgreSQL DSN cannot be read; write it as postgres://user:password@host:5432/database?sslmode=verify-full")
 	}
-	return newLedger(&postgresDialect{config: config}, now), nil
+	return newLedger(&postgresDialect{config: config, locking: usualLocking}, now), nil
 }
 
 type postgresDialect struct {
 	config *pgx.ConnConfig
 	// single says that no other process may have the ledger open.
-	single bool
+	single  bool
+	locking locking
 }
 
-func (d *postgresDialect) alone() dialect { return &postgresDialect{config: d.config, single: true} }
+func (d *postgresDialect) alone() dialect {
+	return &postgresDialect{config: d.config, single: true, locking: d.locking}
+}
 
 func (d *postgresDialect) name() string { return "on PostgreSQL" }
 
@@ -99,30 +103,6 @@ func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error 
 
 // prepares: pgx keeps the statements of each connection prepared itself.
 func (d *postgresDialect) prepares() bool { return false }
-
-func (d *postgresDialect) migrations() fs.FS { return schemaOf("postgres") }
-
-func (d *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
-	_, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, hashtext(current_schema()))`)
-	if err != nil {
-		return 0, fmt.Errorf("waiting for the migrations of other instances: %w", err)
-	}
-	// Not to_regclass, which may answer from a cache older than the lock.
-	var exists bool
-	err = tx.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'pay_offer_schema')`).
-		Scan(&exists)
-	if err != nil || !exists {
-		return 0, err
-	}
-	err = tx.QueryRowContext(ctx, `SELECT version FROM pay_offer_schema`).Scan(&version)
-	return version, err
-}
-
-func (d *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
-	_, err := tx.ExecContext(ctx, `UPDATE pay_offer_schema SET version = $1`, version)
-	return err
-}
 
 // voidLeases ends none: other instances may be at work.
 func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }

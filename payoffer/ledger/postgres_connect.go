@@ -29,7 +29,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var unfit *sessionError
 	switch {
 	case err == nil:
-		return conn, nil
+		return guarded{conn.(*stdlib.Conn)}, nil
 	case errors.As(err, &unfit):
 		return nil, unfit
 	case ctx.Err() != nil:

@@ -126,14 +126,25 @@ func (d *sqliteDialect) blame(err error) error {
 	return err
 }
 
-func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
+// begin checks nothing: no other process migrates a file that this one has open.
+func (d *sqliteDialect) begin(ctx context.Context, write *sql.DB, _ int) (*sql.Tx, error) {
+	return write.BeginTx(ctx, nil)
+}
+
+// alter waits for nobody: others do not have the file open.
+func (d *sqliteDialect) alter(ctx context.Context, write *sql.DB, apply func(*sql.Tx) error, _ func(string)) error {
+	return inTransaction(ctx, write, apply)
+}
+
+// version: the newest program alone may write, since one process at a time does.
+func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version, oldest int, err error) {
 	var tables int
 	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
 		Scan(&version, &tables)
 	if err == nil && version == 0 && tables > 0 {
 		err = errors.New("the file is a database of another program; name another path")
 	}
-	return version, err
+	return version, version, err
 }
 
 func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {

@@ -64,7 +64,7 @@ func pause(ctx context.Context, attempt int) error {
 
 func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) error {
 	failpoint.Hit(failpoint.TransactionBefore)
-	tx, err := l.db.write.BeginTx(ctx, nil)
+	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
 	if err != nil {
 		return fmt.Errorf("beginning a ledger transaction: %w", err)
 	}

@@ -89,6 +89,19 @@ func (p *Pool[H]) Len() int {
 	return len(p.entries)
 }
 
+// Attached are the members of a type that a configuration which has begun to start
+// uses, until it is cleaned up.
+func Attached[T, H any](p *Pool[H]) (members []T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		if member, is := e.member.(T); is && len(e.hosts.started) > 0 {
+			members = append(members, member)
+		}
+	}
+	return members
+}
+
 // Hosts are those who use one member. The newest that has started is the
 // current one; before any has, the one that the member was made for.
 type Hosts[H any] struct {

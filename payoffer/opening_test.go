@@ -1,0 +1,94 @@
+package payoffer
+
+import (
+	"database/sql"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+// blockedLedger is a new PostgreSQL ledger whose migrations another session holds up until it is released.
+func blockedLedger(t *testing.T) (dsn string, release func()) {
+	t.Helper()
+	dsn = postgres.Shared(t).DSN(t)
+	db, err := sql.Open("pgx", dsn+"&application_name=psql")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec(`SELECT pg_advisory_lock(1885435247, hashtext(current_schema()))`)
+	require.NoError(t, err)
+	return dsn, func() { require.NoError(t, db.Close()) }
+}
+
+// loadOn loads sites on a PostgreSQL ledger in the background, with an admin API at the address.
+func (i *instance) loadOn(dsn, address, sites string) (loaded chan error) {
+	i.t.Helper()
+	caddyfile := strings.NewReplacer("admin off", "admin "+address, "sqlite "+i.ledgerPath(), "postgres "+dsn).Replace(i.caddyfile(sites))
+	config, err := adapt(i.t, caddyfile)
+	require.NoError(i.t, err)
+	loaded = make(chan error, 1)
+	go func() { loaded <- caddy.Load([]byte(config), true) }()
+	return loaded
+}
+
+func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
+	i := newInstance(t)
+	dsn, release := blockedLedger(t)
+	o := &operated{i, strings.TrimPrefix(freeOrigin(t), "http://")}
+	loaded := i.loadOn(dsn, o.address, books)
+	for {
+		_, err := i.try(http.MethodGet, "http://"+o.address+desk.PathReceived)
+		if err == nil {
+			break
+		}
+		runtime.Gosched() // until the admin API listens
+	}
+	require.Nil(t, activeApp())
+	requests := map[string][]string{
+		http.MethodGet:  {desk.PathReceived, desk.PathReceipts, desk.PathMovements, desk.PathIntents, desk.PathClaims, desk.PathAnnouncements},
+		http.MethodPost: {desk.PathReceipts, desk.PathIntents, desk.PathAnnouncements, desk.PathKeys},
+	}
+	for method, paths := range requests {
+		for _, path := range paths {
+			for { // no answer is another one, before and after somebody is known to be in the way
+				got := o.ask(method, path, "{}")
+				require.Equal(t, http.StatusServiceUnavailable, got.status, path)
+				require.Contains(t, got.body, "the offers are being started: the ledger ", path)
+				if strings.Contains(got.body, `now held by process `) {
+					require.Contains(t, got.body, `of the application \"psql\", SELECT, idle`)
+					break
+				}
+			}
+		}
+	}
+	require.Empty(t, loaded)
+
+	release()
+	require.NoError(t, <-loaded)
+	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+	require.Contains(t, i.log(), "a change of its schema is tried again")
+}
+
+func TestWhileAReloadOpensAnotherLedgerTheOffersOfBeforeAnswer(t *testing.T) {
+	o := newOperated(t, books)
+	dsn, release := blockedLedger(t)
+	loaded := o.loadOn(dsn, o.address, strings.Replace(books, "checkout.example", "other.example", 1))
+	for !strings.Contains(o.log(), "a change of its schema is tried again") {
+		require.Equal(t, http.StatusPaymentRequired, o.get(o.service+"/v1/quote").status)
+	}
+	listed := o.ask(http.MethodGet, desk.PathReceived, "")
+	require.Equal(t, http.StatusOK, listed.status)
+	require.Contains(t, listed.body, `"status":"partial"`)
+	require.Empty(t, loaded)
+
+	release()
+	require.NoError(t, <-loaded)
+	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+}
