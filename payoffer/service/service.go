@@ -99,9 +99,11 @@ func (svc *Service) refresh() {
 	svc.Server.Refresh()
 }
 
-// publish publishes the keys that sign, and what they signed.
+// publish publishes the keys that sign, what they signed, and documents that
+// expire.
 func (svc *Service) publish() {
 	svc.payments.Refresh()
+	svc.Server.Renew(time.Now())
 	svc.refresh()
 }
 
@@ -216,7 +218,6 @@ func (svc *Service) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { svc.payments.run(ctx) })
 	work.Go(func() { svc.announcer.Run(ctx) })
-	work.Go(func() { svc.renew(ctx) })
 	work.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
 	defer cancel()
@@ -227,20 +228,6 @@ func (svc *Service) Run(ctx context.Context) {
 
 // Patience is how long Run may wait for settlements under way.
 func (svc *Service) Patience() time.Duration { return svc.payments.Patience() }
-
-// renew renders documents that expire again, once a day.
-func (svc *Service) renew(ctx context.Context) {
-	ticker := time.NewTicker(24 * time.Hour)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			svc.Server.Renew(now)
-		}
-	}
-}
 
 // Close ends the listening.
 func (svc *Service) Close() error {

@@ -21,7 +21,8 @@ const (
 	// instance publishes it and no copy of the DID document without it is
 	// kept any more, which may be five minutes old.
 	keyLead = 10 * time.Minute
-	// renewEvery is how often offers are signed again, which hold for two days.
+	// renewEvery is how often offers are signed again, which hold for two days, and
+	// documents that expire rendered: when a day begins (UTC), on all instances alike.
 	renewEvery = 24 * time.Hour
 )
 
@@ -36,7 +37,7 @@ type KeysConfig struct {
 
 // Keys sign for one domain. The first key is made when the first instance
 // starts. They are safe for concurrent use. Who listens is told when others are
-// to be published or sign, and once a day.
+// to be published or sign, and when a day begins (UTC).
 type Keys struct {
 	KeysConfig
 	source.Listeners
@@ -177,7 +178,8 @@ func (k *Keys) state() []string {
 func (k *Keys) Run(ctx context.Context) {
 	ticker := time.NewTicker(keysEvery)
 	defer ticker.Stop()
-	published, signed, failing := k.state(), k.Now(), false
+	today := func() time.Time { return k.Now().Truncate(renewEvery) }
+	published, signed, failing := k.state(), today(), false
 	for {
 		select {
 		case <-ctx.Done():
@@ -189,8 +191,8 @@ func (k *Keys) Run(ctx context.Context) {
 			k.Logger.Warn("the signing keys cannot be read; those that are known stay in use", "error", err.Error())
 		}
 		failing = err != nil
-		if state := k.state(); !slices.Equal(state, published) || k.Now().Sub(signed) >= renewEvery {
-			published, signed = state, k.Now()
+		if state := k.state(); !slices.Equal(state, published) || !today().Equal(signed) {
+			published, signed = state, today()
 			k.Tell()
 		}
 	}

@@ -173,3 +173,50 @@ func TestKeysInUseAreWrittenBackToAStorageThatLostThem(t *testing.T) {
 	require.Equal(t, before, k.state())
 	require.Equal(t, before, loaded(t, keysOf(storage)).state(), "for the next start, too")
 }
+
+// What follows from the date is then the same on all instances, whenever they started.
+func TestOffersAreSignedAgainWhenADayBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(renewEvery - keysEvery/2)
+		k := loaded(t, keysIn(t, t.TempDir()))
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		var told []time.Time
+		k.Listen(func() { told = append(told, time.Now().Truncate(keysEvery)) })
+		work.Go(func() { k.Run(ctx) })
+		time.Sleep(2 * renewEvery)
+		cancel()
+		work.Wait()
+		day := time.Now().Truncate(renewEvery)
+		require.Equal(t, []time.Time{day.Add(-renewEvery), day}, told)
+	})
+}
+
+func TestARotationKeepsTheKeysOfAStorageThatLostThem(t *testing.T) {
+	storage := &certmagic.FileStorage{Path: t.TempDir()}
+	k := loaded(t, keysOf(storage))
+	before := k.IDs()
+	require.NoError(t, storage.Delete(t.Context(), k.Path))
+	next, err := k.Rotate(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, append(before, next.ID), loaded(t, keysOf(storage)).IDs())
+	require.Len(t, k.Published(), 2)
+}
+
+func TestWithdrawnKeysAreKnownByTheirIDsAlone(t *testing.T) {
+	storage := &certmagic.FileStorage{Path: t.TempDir()}
+	k := loaded(t, keysOf(storage))
+	first := k.Published()[0]
+	second, err := k.Rotate(t.Context(), true)
+	require.NoError(t, err)
+	_, err = k.Rotate(t.Context(), false)
+	require.NoError(t, err)
+	other := loaded(t, keysOf(storage))
+	require.Equal(t, k.IDs(), other.IDs())
+	require.Equal(t, []string{first.ID, second.ID}, other.IDs()[:2])
+	require.Len(t, other.Published(), 2)
+	require.Nil(t, publicBy(other, other.DID+"#"+first.ID))
+	stored, err := storage.Load(t.Context(), k.Path)
+	require.NoError(t, err)
+	require.NotContains(t, string(stored), encode(first.Public))
+}

@@ -33,6 +33,9 @@ func TestSecretIsMadeOnceForAllInstances(t *testing.T) {
 	other := secretIn(&certmagic.FileStorage{Path: t.TempDir()})
 	require.NoError(t, other.Load(t.Context()))
 	require.NotEqual(t, secrets[0].Bytes(), other.Bytes())
+	require.Empty(t, secretIn(storage).ID(), "nothing is loaded yet")
+	require.Equal(t, secrets[0].ID(), secrets[1].ID())
+	require.NotEqual(t, secrets[0].ID(), other.ID())
 }
 
 func TestDamagedSecretIsReportedAndNotReplaced(t *testing.T) {

@@ -132,7 +132,7 @@ func (s *Server) Refresh() {
 	s.live.Store(s.renderLive())
 }
 
-// Renew renders again what carries a date of expiry: call it once a day.
+// Renew renders again what carries a date of expiry: call it when a day begins (UTC).
 func (s *Server) Renew(now time.Time) {
 	s.security.Store(s.document(document.Security(s.Offer, now)))
 }

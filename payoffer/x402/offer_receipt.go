@@ -26,9 +26,10 @@ const formatJWS = "jws"
 // artifactVersion is the version of the payloads.
 const artifactVersion = 1
 
-// offerValidity is how long a signed offer holds. It must be signed again
-// before, see Refresh.
-const offerValidity = 48 * time.Hour
+// offerValidity is how long a signed offer holds from the beginning of the day
+// (UTC) on which it is signed, so that all instances sign the same. It must be
+// signed again every day, see Refresh.
+const offerValidity = 72 * time.Hour
 
 // Signer signs statements of the service.
 type Signer interface {
@@ -92,7 +93,7 @@ type extension struct {
 }
 
 // Refresh signs the standing quote again: call it when the signer has got
-// another key, and once a day.
+// another key, and when a day begins (UTC).
 func (s *Service) Refresh() {
 	// One at a time, so that an older key never replaces a newer one.
 	s.refreshing.Lock()
@@ -108,7 +109,7 @@ func (s *Service) Refresh() {
 // signedOffers are the accepts in their order, or nothing while there is no key.
 func (s *Service) signedOffers() []artifact {
 	var offers []artifact
-	until := s.Now().Add(offerValidity).Unix()
+	until := s.Now().Truncate(24 * time.Hour).Add(offerValidity).Unix()
 	for n, accepted := range s.Accepts() {
 		signed := s.Signer.Sign(OfferPayload{
 			Version: artifactVersion, ResourceURL: s.resource().URL, Scheme: accepted.Scheme, Network: accepted.Network,
