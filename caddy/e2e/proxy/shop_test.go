@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -97,7 +97,7 @@ func openShop(t *testing.T, chains int, facilitator, rpc string) *shop {
 		"{DIR}", s.folder, "{PORT}", port, "{BASE}", longestBase, "{NAME}", longestName, "{CARD}", longCard,
 		"{PAYEE}", s.payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", rpc,
 	).Replace(strings.Replace(caddyfile, "{MORE}", more, 1))
-	startNginx(t, proxy, port)
+	lab.StartNginx(t, proxy, port)
 	s.start()
 	return s
 }
@@ -185,5 +185,3 @@ func (s *shop) payment() payment {
 
 // ledger is the file of the server's ledger.
 func (s *shop) ledger() string { return filepath.Join(s.folder, "ledger.db") }
-
-func writeFile(name, text string) error { return os.WriteFile(name, []byte(text), 0o600) }

@@ -19,6 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -134,7 +135,7 @@ func openShop(t *testing.T, log string) *shop {
 		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", esplora.Start(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params),
 		"{RECEIVER}", s.receiver.URL(),
 	}
-	s.process = server.Start(t, s.url, s.config("First words.", log), append(startPrices(t),
+	s.process = server.Start(t, s.url, s.config("First words.", log), append(prices.Start(t),
 		"CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "ANNOUNCE_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")...)
 	s.awaitHealth()
 	return s

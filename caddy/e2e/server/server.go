@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -41,15 +42,8 @@ func Start(t testing.TB, url, caddyfile string, env ...string) *Process {
 // StartBinary is Start of another binary than that of this version.
 func StartBinary(t testing.TB, binary, url, caddyfile string, env ...string) *Process {
 	t.Helper()
-	home := t.TempDir()
-	config := filepath.Join(home, "Caddyfile")
-	require.NoError(t, os.WriteFile(config, []byte(caddyfile), 0o600))
-
 	p := &Process{ended: make(chan error, 1)}
-	command := exec.Command(binary, "run", "--config", config, "--adapter", "caddyfile")
-	command.Dir = home
-	command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+home,
-		"XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+	command := run(t, binary, caddyfile, env)
 	command.Stdout, command.Stderr = &p.log, &p.log
 	require.NoError(t, command.Start())
 	p.process = command.Process
@@ -64,6 +58,32 @@ func StartBinary(t testing.TB, binary, url, caddyfile string, env ...string) *Pr
 	})
 	waitUntilItAnswers(t, url, p.ended)
 	return p
+}
+
+// Refused runs a server that must end by itself, with an error, and returns its log.
+func Refused(t testing.TB, caddyfile string, env ...string) string {
+	t.Helper()
+	command := run(t, Released(t), caddyfile, env)
+	timer := time.AfterFunc(startDeadline, func() { _ = command.Process.Kill() })
+	defer timer.Stop()
+	log, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.True(t, exit.Exited(), "the server goes on:\n%s", log)
+	return string(log)
+}
+
+// run is the command of a server with a home of its own.
+func run(t testing.TB, binary, caddyfile string, env []string) *exec.Cmd {
+	t.Helper()
+	home := t.TempDir()
+	config := filepath.Join(home, "Caddyfile")
+	require.NoError(t, os.WriteFile(config, []byte(caddyfile), 0o600))
+	command := exec.Command(binary, "run", "--config", config, "--adapter", "caddyfile")
+	command.Dir = home
+	command.Env = append(slices.Clone(env), "PATH="+os.Getenv("PATH"), "HOME="+home,
+		"XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+	return command
 }
 
 // Pid is the process's id.

@@ -1,4 +1,5 @@
-package reload
+// Package prices gives a server under test a price of Bitcoin without a network.
+package prices
 
 import (
 	"crypto/ecdsa"
@@ -27,9 +28,9 @@ import (
 // priceHost is where the price source "mempool" is asked.
 const priceHost = "mempool.space"
 
-// startPrices gives the server a price of Bitcoin: the variables that it returns name a proxy that leads to a stand-in, and
+// Start gives the server a price of Bitcoin: the variables that it returns name a proxy that leads to a stand-in, and
 // the authority of the stand-in's certificate.
-func startPrices(t testing.TB) (env []string) {
+func Start(t testing.TB) (env []string) {
 	t.Helper()
 	prices, err := url.Parse(payoffertest.NewPrices(t, time.Now).Endpoints()["mempool"])
 	require.NoError(t, err)

@@ -1,0 +1,162 @@
+// Package instances tests several servers of one offer on one PostgreSQL database and one storage, behind nginx: whoever
+// asks cannot tell which of them answers.
+package instances
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// timely is all of a body that follows from when it was made, in the first group of each pattern: how far each instance has
+// read what it observes by itself, and when it asked for the price of Bitcoin.
+var timely = []*regexp.Regexp{
+	regexp.MustCompile(`"observedAt": ?"([^"]*)"`),
+	regexp.MustCompile(`"lagSeconds": ?(\d+)`),
+	regexp.MustCompile(`"observedThrough": ?"([^"]*)"`),
+	regexp.MustCompile(`"validUntil": ?"([^"]*)"`),
+	regexp.MustCompile(`(?:at|until) (\d\d:\d\d) UTC`),
+}
+
+// masked is a body without what is about time.
+func masked(body string) string {
+	for _, pattern := range timely {
+		body = pattern.ReplaceAllStringFunc(body, func(found string) string {
+			at := pattern.FindStringSubmatchIndex(found)
+			return found[:at[2]] + "#" + found[at[3]:]
+		})
+	}
+	return body
+}
+
+func aboutTime(a answer) bool { return masked(a.body) != a.body }
+
+// timeless is an answer without what is about time, and without the headers that nginx writes in its own name. The length
+// and the validator of a body that is about time are, too, also where they alone are asked for.
+func timeless(a answer, aboutTime bool) answer {
+	header := a.header.Clone()
+	for _, name := range []string{"Date", "Server", "Connection"} {
+		header.Del(name)
+	}
+	if aboutTime {
+		header.Del("ETag")
+		header.Del("Content-Length")
+	}
+	return answer{a.status, header, masked(a.body)}
+}
+
+// difference says where two answers differ; empty is nowhere.
+func difference(a, b answer) string {
+	if a.status != b.status || !reflect.DeepEqual(a.header, b.header) {
+		return fmt.Sprintf("%d %v\n\t%d %v", a.status, a.header, b.status, b.header)
+	}
+	for n := range min(len(a.body), len(b.body)) {
+		if a.body[n] != b.body[n] {
+			from := max(0, n-80)
+			return fmt.Sprintf("…%.160s…\n\t…%.160s…", a.body[from:], b.body[from:])
+		}
+	}
+	if a.body != b.body {
+		return fmt.Sprintf("%d bytes\n\t%d bytes", len(a.body), len(b.body))
+	}
+	return ""
+}
+
+func TestWhoeverAsksCannotTellWhichInstanceAnswers(t *testing.T) {
+	s := openShop(t, 2)
+	first, second := s.instances[0], s.instances[1]
+	paid, bought := s.payment(), []request{delivery("1"), notice("sale-1")}
+	require.Equal(t, http.StatusOK, s.do(first.url, paid).status)
+	for n, r := range bought {
+		require.Equal(t, http.StatusOK, s.do(s.instances[n].url, r).status)
+	}
+	out, err := s.run("", "record", "--address", second.admin, "--rail", "transfer", "--reference", "INV-1", "--amount", "42")
+	require.NoError(t, err, out)
+	s.await("the payment is read from the chain", func() bool { return s.confirmed("usdc") == 1 })
+
+	all := s.requests(append(bought, paid)...)
+	require.Greater(t, len(all), 400, "the description names fewer paths than are known")
+	compared, timelyPaths := 0, make(map[string]bool)
+	compare := func(r request) answer {
+		a := s.do(first.url, r)
+		timelyPaths[r.path] = timelyPaths[r.path] || aboutTime(a)
+		for _, origin := range []string{second.url, s.base, s.base} { // nginx asks them in turn
+			got := s.do(origin, r)
+			if d := difference(timeless(a, timelyPaths[r.path]), timeless(got, timelyPaths[r.path])); d != "" {
+				t.Errorf("%s\n\t%s", r, d)
+			}
+		}
+		require.Less(t, a.status, 500, "%s: %s", r, a.body)
+		compared++
+		return a
+	}
+	for _, r := range all {
+		a := compare(r)
+		if tag := a.header.Get("ETag"); tag != "" && r.header != nil && a.status == http.StatusOK && !aboutTime(a) {
+			r.header = r.header.Clone()
+			r.header.Set("If-None-Match", tag)
+			require.Equal(t, http.StatusNotModified, compare(r).status, r)
+		}
+	}
+	t.Logf("%d requests were answered alike by both instances", compared)
+}
+
+// TestWhatOneInstanceSignsAnotherStandsFor: receipts, offers and QR addresses, also after a rotation.
+func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
+	s := openShop(t, 2)
+	receipt := s.do(s.instances[0].url, s.payment())
+	require.Equal(t, http.StatusOK, receipt.status, receipt.body)
+	signed := []string{receipt.header.Get("PAYMENT-RESPONSE")}
+	require.NotEmpty(t, signed[0])
+	genuine := func() {
+		t.Helper()
+		for _, i := range s.instances {
+			signed = append(signed, s.do(i.url, request{path: "/v1/quote"}).body)
+		}
+		for range 3 { // nginx asks the instances in turn
+			for _, text := range signed {
+				out, err := s.run(text, "verify", "-")
+				require.NoError(t, err, out)
+				require.Contains(t, out, "VALID")
+			}
+		}
+	}
+	genuine()
+	keys := func(i *instance) int {
+		return strings.Count(s.do(i.url, request{path: "/.well-known/did.json"}).body, `"publicKeyJwk"`)
+	}
+	out, err := s.run("", "rotate-key", "--address", s.instances[1].admin)
+	require.NoError(t, err, out)
+	require.Equal(t, 2, keys(s.instances[1]))
+
+	// One that starts now has the new key at once; the others look for it every minute.
+	third := s.open("instance 3", payoffertest.FreePort(t))
+	require.Equal(t, 2, keys(third))
+	require.Equal(t, s.do(s.instances[1].url, request{path: "/.well-known/did.json"}).body, s.do(third.url, request{path: "/.well-known/did.json"}).body)
+	genuine()
+	for _, r := range s.requests() {
+		if strings.HasPrefix(r.path, "/v1/qr/") && !strings.Contains(r.path, "forged") && r.method == "" {
+			require.Equal(t, http.StatusOK, s.do(third.url, r).status, r)
+		}
+	}
+}
+
+func TestAnInstanceWithAStorageOfItsOwnIsRefused(t *testing.T) {
+	s := openShop(t, 1)
+	config := strings.Replace(s.config(payoffertest.FreePort(t), t.TempDir()), "{ADMIN}", payoffertest.FreePort(t), 1)
+	log := server.Refused(t, config, s.env...)
+	require.Contains(t, log, "this ledger was used with other signing keys of did:web:"+strings.Replace(strings.TrimPrefix(s.base, "http://"), ":", "%3A", 1)+
+		" than Caddy's storage has here: all instances of a ledger share one storage.")
+	require.Contains(t, log, "caddy pay-offer ledger forget-keys")
+	for range 2 {
+		require.Equal(t, http.StatusOK, s.do(s.base, request{path: "/v1/received"}).status, "the other goes on")
+	}
+}

@@ -1,0 +1,137 @@
+package instances
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// delivery is an event of the card processor, which is the same each time it is sent.
+func delivery(id string) request {
+	now := time.Now().Unix()
+	body := fmt.Sprintf(`{"id":"evt_%[1]s","object":"event","type":"checkout.session.completed","livemode":true,"created":%[2]d,"data":{"object":{
+		"id":"cs_%[1]s","object":"checkout.session","mode":"payment","status":"complete","payment_status":"paid","amount_total":4200,"currency":"usd",
+		"livemode":true,"created":%[2]d,"payment_intent":"pi_%[1]s","payment_link":"plink_1"}}}`, id, now+1)
+	mac := hmac.New(sha256.New, []byte(cardSecret))
+	fmt.Fprintf(mac, "%d.%s", now, body)
+	return request{http.MethodPost, "/v1/hook/card", body, http.Header{
+		"Content-Type": {"application/json"}, "Stripe-Signature": {fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))},
+	}}
+}
+
+// notice is the storefront's of a sale.
+func notice(id string) request {
+	body := url.Values{
+		"sale_id": {id}, "order_number": {"1"}, "product_id": {"product-1"}, "price": {"4200"}, "currency": {"usd"}, "seller_id": {"seller-1"},
+		"sale_timestamp": {time.Now().UTC().Add(time.Second).Format(time.RFC3339)},
+	}.Encode()
+	return request{http.MethodPost, "/v1/hook/tip-jar/" + storeSecret, body, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
+}
+
+// requests are uses of every operation of the description that the offer publishes, with every media type and in every
+// other method, then of what agents send and of what is refused. Sent are what was sent before and comes again.
+func (s *shop) requests(sent ...request) []request {
+	s.Helper()
+	var api struct{ Paths map[string]map[string]any }
+	require.NoError(s, json.Unmarshal([]byte(s.do(s.instances[0].url, request{path: "/openapi.json"}).body), &api))
+	all := append(slices.Clone(sent),
+		request{path: "/offer/"}, request{path: "/offer/style.css"}, request{path: "/nothing"}, request{path: "/v1/hook/nothing"},
+		request{method: http.MethodPost, path: "/v1/hook/nothing"},
+	)
+	for _, path := range slices.Sorted(maps.Keys(api.Paths)) {
+		for _, target := range s.targets(path) {
+			for _, accept := range []string{"", "text/html", "application/json", "text/uri-list", "image/png"} {
+				header := http.Header{}
+				if accept != "" {
+					header.Set("Accept", accept)
+				}
+				all = append(all, request{path: target, header: header})
+			}
+			for _, method := range []string{http.MethodHead, http.MethodPost, http.MethodDelete, http.MethodPut} {
+				all = append(all, request{method: method, path: target})
+			}
+			all = append(all, request{method: http.MethodOptions, path: target, header: http.Header{
+				"Origin": {"https://app.example"}, "Access-Control-Request-Method": {http.MethodPost}, "Access-Control-Request-Headers": {"payment-signature"},
+			}})
+		}
+	}
+	for _, path := range []string{"/v1/offer", "/v1/quote", "/v1/sponsor", "/mcp"} {
+		all = append(all, request{method: http.MethodPost, path: path, body: strings.Repeat("x", 65<<10)})
+	}
+	for _, name := range []string{"Payment-Signature", "X-Payment"} {
+		for _, path := range []string{"/v1/sponsor", "/v1/quote"} {
+			all = append(all, request{method: http.MethodPost, path: path, header: http.Header{name: {"no payment"}}})
+		}
+	}
+	return append(all, agentRequests()...)
+}
+
+// targets are the addresses of a path of the description.
+func (s *shop) targets(path string) (all []string) {
+	s.Helper()
+	switch path {
+	case "/.well-known/webfinger":
+		account := "acct:pay@" + strings.TrimPrefix(s.base, "http://")
+		return []string{path, path + "?resource=" + url.QueryEscape(account), path + "?resource=acct%3Anobody%40example.org"}
+	case "/v1/received":
+		return []string{path, path + "?limit=1", path + "?limit=101", path + "?before=2", path + "?before=0", path + "?after=0", path + "?after=0&limit=1",
+			path + "?after=0&before=1", path + "?after=7.0000000000000000"}
+	case "/v1/hook/{storefront}/{secret}":
+		return []string{"/v1/hook/tip-jar/" + storeSecret, "/v1/hook/tip-jar/other"}
+	case "/v1/qr/{rail}/{image}":
+		all = []string{"/v1/qr/card/forged.png"}
+		for _, i := range s.instances { // each serves what another gave out
+			for _, rail := range rails {
+				all = append(all, strings.TrimPrefix(s.do(i.url, request{path: "/v1/pay/" + rail + ".png"}).header.Get("Location"), s.base))
+			}
+		}
+		return slices.Compact(slices.Sorted(slices.Values(all)))
+	default:
+		require.NotContains(s, path, "{", "a new kind of path: say here what to ask for")
+		return []string{path}
+	}
+}
+
+// agentRequests are what MCP and A2A clients send.
+func agentRequests() (all []request) {
+	const message = `"params":{"message":{"messageId":"m","role":"%s","contextId":"c","parts":[{%s"text":"pay"}]}}`
+	header := func(more ...string) http.Header {
+		h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		for n := 0; n < len(more); n += 2 {
+			h.Set(more[n], more[n+1])
+		}
+		return h
+	}
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"first_42_sponsor"}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"no_such"}}`,
+		`{"jsonrpc":"2.0","id":6,"method":"resources/list"}`,
+		`{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`,
+		`{"jsonrpc":"2.0","id":8,"method":"no/such"}`,
+		`{"jsonrpc":"2.0","id":9,"method":"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`) + `}`,
+		`{"jsonrpc":"2.0","id":10,"method":"message/stream","params":{}}`,
+		`{"jsonrpc":"2.0","id":11,"method":"tasks/get","params":{"id":"t"}}`,
+		`{`, `[]`,
+	} {
+		all = append(all, request{http.MethodPost, "/mcp", body, header()})
+	}
+	return append(all,
+		request{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":12,"method":"SendMessage",` + fmt.Sprintf(message, "ROLE_USER", "") + `}`, header("A2A-Version", "1.0")},
+		request{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":13,"method":"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`) + `}`,
+			header("X-A2A-Extensions", "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2")},
+	)
+}
