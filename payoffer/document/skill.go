@@ -76,8 +76,9 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 	fmt.Fprintf(b, "- API description: <%s>\n", o.URL(offer.PathOpenAPI))
 	if btc := o.Bitcoin(); btc != nil {
 		fmt.Fprintf(b, `- A 503 from <%s> means that there is no
-  exchange rate now, and nothing else: wait the seconds of Retry-After, or pay
-  by another rail. Never guess the amount.
+  amount in bitcoin now, for the reason in its detail, and nothing else: wait the
+  seconds of Retry-After, or pay by another rail. Never guess the amount. With
+  "Accept: application/json" it says in "validUntil" how long an amount holds.
 `, o.URL(offer.URIPath(btc.Name())))
 	}
 	if len(o.USDC()) == 0 {
