@@ -37,9 +37,9 @@ const (
 // operator names those that are left.
 //
 // A process that has just started has believed nothing, and the quorum alone
-// decides. Of four sources that is as much as two liars can be denied; who sets
-// fewer is safe from one liar, at a start and at any time, and from his own word by
-// nothing. A reload keeps what was believed.
+// decides: a restart is no way around it for two liars of four, nor for one of two
+// or three. Who sets a single source takes its word then. A reload keeps what was
+// believed.
 //
 // The Watcher's round lock guards it.
 type memory struct {

@@ -17,6 +17,123 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
+// Two that collude fall by 19 % a minute while the others are silent, and jump once
+// the rate has expired: so 42 USD were sold for 2.76.
+func TestTwoThatColludeSellNothingInAnOutage(t *testing.T) {
+	for name, sources := range map[string][]string{
+		"two of four":  nil,
+		"two of three": {"mempool", "coinbase", "kraken"},
+	} {
+		for _, leap := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, at a leap: %v", name, leap), func(t *testing.T) {
+				b := newBench(t, sources...)
+				b.refresh(t)
+				for _, silent := range []string{"kraken", "bitstamp"} {
+					b.prices.Set(silent, payoffertest.PriceReply{Status: 500, Body: "x"})
+				}
+				lie := 90_000.0
+				for range 180 {
+					b.clock.pass(time.Minute)
+					if lie *= 0.81; leap {
+						lie = 3_000
+					}
+					for _, liar := range []string{"mempool", "coinbase"} {
+						b.prices.Set(liar, payoffertest.PriceReply{Price: fmt.Sprint(max(200, int(lie)))})
+					}
+					// A fall within the bound is nothing that two of three can be denied.
+					require.Contains(t, []int64{0, 72_900, 90_000}, b.refresh(t))
+				}
+				require.Zero(t, b.price())
+				b.prices.SetAll(payoffertest.PriceReply{Price: "90000"})
+				for range 6 { // until the silent ones are asked again
+					b.clock.pass(time.Minute)
+					b.refresh(t)
+				}
+				require.EqualValues(t, 90_000, b.price(), "the others are back")
+			})
+		}
+	}
+}
+
+// The table of memory: so many sources agree of those that are set.
+func TestAJumpNeedsAllSourcesOrAnHour(t *testing.T) {
+	const atOnce, never = time.Duration(0), time.Duration(-1)
+	all := []string{"mempool", "coinbase", "kraken", "bitstamp"}
+	for _, c := range []struct {
+		set, agree int
+		after      time.Duration
+	}{
+		{4, 4, atOnce}, {4, 3, time.Hour}, {4, 2, never},
+		{3, 3, atOnce}, {3, 2, never},
+		{2, 2, time.Hour}, {2, 1, never},
+		{1, 1, time.Hour},
+	} {
+		for _, price := range []int64{9_000, 71_000, 109_000} {
+			t.Run(fmt.Sprintf("%d of %d to %d", c.agree, c.set, price), func(t *testing.T) {
+				b := newBench(t, all[:c.set]...)
+				b.refresh(t)
+				for i, source := range all {
+					b.prices.Set(source, payoffertest.PriceReply{Price: fmt.Sprint(price)})
+					if i >= c.agree {
+						b.prices.Set(source, payoffertest.PriceReply{Status: 500, Body: "x"})
+					}
+				}
+				b.clock.pass(time.Minute)
+				since, believed := b.clock.Now(), never
+				for believed == never && b.clock.Now().Sub(since) < 3*time.Hour {
+					if b.refresh(t) == price {
+						believed = b.clock.Now().Sub(since)
+					}
+					b.clock.pass(time.Minute)
+				}
+				require.Equal(t, c.after, believed)
+				if c.after == time.Hour {
+					require.Equal(t, 1, b.logged("bitcoin price jumped"), "logged once while it lasts")
+				}
+
+				b.prices.SetAll(payoffertest.PriceReply{Price: "90000"})
+				for range 6 {
+					b.refresh(t)
+					b.clock.pass(time.Minute)
+				}
+				if c.after == never || c.set >= jumpQuorum {
+					require.EqualValues(t, 90_000, b.price(), "back, on the word of all")
+				}
+			})
+		}
+	}
+}
+
+// What all agree on is the price from then on, and what was believed before it no
+// longer counts.
+func TestAfterAJumpThatAllAgreeOnThreeGoOn(t *testing.T) {
+	b := newBench(t)
+	b.refresh(t)
+	b.prices.SetAll(payoffertest.PriceReply{Price: "60000"})
+	b.clock.pass(time.Minute)
+	require.EqualValues(t, 60_000, b.refresh(t))
+	b.prices.SetAll(payoffertest.PriceReply{Price: "59000"})
+	b.prices.Set("kraken", payoffertest.PriceReply{Status: 500, Body: "x"})
+	b.clock.pass(time.Minute)
+	require.EqualValues(t, 59_000, b.refresh(t))
+}
+
+// However long nobody agreed, the last price that was believed is what the next is
+// held against.
+func TestALongSilenceForgetsNothing(t *testing.T) {
+	for _, sources := range [][]string{nil, {"mempool", "coinbase", "kraken"}, {"mempool", "coinbase"}, {"mempool"}} {
+		b := newBench(t, sources...)
+		b.refresh(t)
+		b.clock.pass(30 * 24 * time.Hour)
+		b.prices.SetAll(payoffertest.PriceReply{Price: "9000"})
+		b.prices.Set("kraken", payoffertest.PriceReply{Status: 500, Body: "x"})
+		require.Zero(t, b.refresh(t), sources)
+		require.Equal(t, 1, b.logged("bitcoin price jumped"))
+		b.prices.SetAll(payoffertest.PriceReply{Price: "75000"})
+		require.EqualValues(t, 75_000, b.refresh(t), "what is near it needs no more than a quorum")
+	}
+}
+
 // The script of the only source: what it says each minute, 0 for nothing.
 func TestTheOnlySourceIsBelievedWhenItHasHeldAJumpForAnHour(t *testing.T) {
 	const calm = 90_000
