@@ -23,6 +23,9 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`"lagSeconds": ?(\d+)`),
 	regexp.MustCompile(`"observedThrough": ?"([^"]*)"`),
 	regexp.MustCompile(`"validUntil": ?"([^"]*)"`),
+	regexp.MustCompile(`Read at ([^<]*)\. Programs`),
+	regexp.MustCompile(`seen up to ([^,<]*)`),
+	regexp.MustCompile(`(\d+ (?:seconds|minutes|hours|days)) ago`),
 	regexp.MustCompile(`(?:at|until) (\d\d:\d\d) UTC`),
 }
 

@@ -30,8 +30,8 @@ import (
 const (
 	cardSecret  = "whsec_of_the_card_rail"
 	storeSecret = "0123456789abcdef0123456789abcdef"
-	// payee is BIP-173's example on a test network.
-	payee = "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"
+	// vpub is the account of BIP-84's test mnemonic on a test network.
+	vpub = "vpub5Y6cjg78GGuNLsaPhmYsiw4gYX3HoQiRBiSwDaBXKUafCt9bNwWQiitDk5VZ5BVxYnQdwoTyXSs2JHRPAgjAvtbBrf8ZhDYe2jWAqvZVnsc"
 	// price is 42 USDC in atomic units.
 	price = 42_000_000
 
@@ -128,7 +128,7 @@ func openShop(t *testing.T, count int) *shop {
 	_, err := rand.Read(s.payee[:])
 	require.NoError(t, err)
 	s.values = []string{
-		"{BASE}", s.base, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{RPC}", s.chain.URL, "{ACCOUNT}", payee,
+		"{BASE}", s.base, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{RPC}", s.chain.URL, "{ACCOUNT}", vpub,
 		"{ESPLORA}", esplora.Start(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params),
 	}
 	s.env = append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "LEDGER_DSN="+postgres.Start(t).DSN(t))
