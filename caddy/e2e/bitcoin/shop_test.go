@@ -13,6 +13,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
@@ -30,13 +31,14 @@ const (
 // shop is a node, and an observer of one account with a ledger of its own. Rounds are made by the test.
 type shop struct {
 	testing.TB
-	node     *Node
-	rail     *offer.Bitcoin
-	endpoint string
-	book     *ledger.Ledger
-	observer *bitcoin.Observer
-	now      time.Time
-	since    int64 // the observer's Since
+	node *Node
+	rail *offer.Bitcoin
+	// endpoints are two indexes of the node, on hosts of their own.
+	endpoints []string
+	book      *ledger.Ledger
+	observer  *bitcoin.Observer
+	now       time.Time
+	since     int64 // the observer's Since
 }
 
 // openShop starts a node and an observer, whose first round sets the origin.
@@ -50,7 +52,7 @@ func openShop(t testing.TB, account string) *shop {
 	if rail.Extended() {
 		network = &chaincfg.TestNet3Params
 	}
-	s.endpoint = esplora.Start(t, s.node, Params, network)
+	s.endpoints = esplora.StartTwo(t, s.node, Params, network)
 	s.newBook()
 	s.restart()
 	return s
@@ -70,7 +72,7 @@ func (s *shop) newBook() {
 func (s *shop) restart() {
 	s.Helper()
 	observer, err := bitcoin.New(bitcoin.Config{
-		OfferID: "shop", Rail: s.rail, Endpoints: []string{s.endpoint}, Confirmations: 2, Since: s.since, Ledger: s.book, Price: 4200,
+		OfferID: "shop", Rail: s.rail, Endpoints: s.endpoints, Confirmations: 2, Since: s.since, Ledger: s.book, Price: 4200,
 		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: s.now}, true },
 		PastRate: func(_ context.Context, at time.Time) (rate.Rate, bool) {
 			return rate.Rate{MicroUSD: 90_000_000_000, At: at}, true
@@ -88,6 +90,7 @@ func (s *shop) round() {
 	s.now = s.now.Add(30 * time.Second)
 	require.NoError(s, s.observer.Round(s.Context()))
 	require.False(s, s.observer.Health().Blind)
+	require.NotEqual(s, observe.ErrDisagree, s.observer.Health().LastError)
 }
 
 // receipts are all rows, by the id of their transaction.

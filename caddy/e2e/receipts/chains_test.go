@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -64,11 +65,12 @@ func TestAWalletsTransferIsReceived(t *testing.T) {
 func TestABitcoinPaymentIsReceived(t *testing.T) {
 	const payee = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080" // BIP-173's example
 	node := bitcoin.Start(t)
-	endpoint := esplora.Start(t, node, bitcoin.Params, bitcoin.Params)
-	s := openChainShop(t, fmt.Sprintf("bitcoin %s {\n esplora %s\n confirmations 1\n }", payee, endpoint))
+	endpoints := strings.Join(esplora.StartTwo(t, node, bitcoin.Params, bitcoin.Params), " ")
+	s := openChainShop(t, fmt.Sprintf("bitcoin %s {\n esplora %s\n confirmations 1\n }", payee, endpoints))
 	require.Eventually(t, func() bool { return s.confirmed("btc") == 0 }, patience, again)
 
 	node.Mine(t, node.Payment(t, payee, 46_667))
 	require.Eventually(t, func() bool { return s.confirmed("btc") == 1 }, 3*patience, again, "the chain is read every half minute")
 	require.Equal(t, "46667", s.received().Receipts[0].AmountAtomic)
+	require.Equal(t, "observed", s.rail("btc").State)
 }

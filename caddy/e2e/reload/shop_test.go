@@ -132,7 +132,7 @@ func openShop(t *testing.T, log string) *shop {
 	s.values = []string{
 		"{ADMIN}", admin, "{DIR}", s.dir, "{PORT}", port, "{TROUBLED}", troubled, "{CLOSED}", payoffertest.FreePort(t),
 		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
-		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", esplora.Start(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params),
+		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", strings.Join(esplora.StartTwo(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params), " "),
 		"{RECEIVER}", s.receiver.URL(),
 	}
 	s.process = server.Start(t, s.url, s.config("First words.", log), append(prices.Start(t),

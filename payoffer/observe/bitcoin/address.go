@@ -3,6 +3,7 @@ package bitcoin
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -20,8 +21,6 @@ const (
 	maxPages = 2000
 	// maxIndex is the last index that has a public address (BIP-32).
 	maxIndex = 1<<31 - 1
-	// searchAtOnce bounds the addresses that one round searches.
-	searchAtOnce = 200
 )
 
 // watched is an address of the rail, and its script in hexadecimal.
@@ -45,69 +44,109 @@ func (o *Observer) watch(index uint32) (watched, error) {
 	return w, nil
 }
 
-// readAddresses reads what was paid to the addresses that are due.
-func (o *Observer) readAddresses(ctx context.Context, r *reading) error {
-	if !o.config.Rail.Extended() {
-		above := r.origin
-		if r.back < 0 {
-			above = max(above, r.Height)
+// watchUpTo derives the addresses up to an index, so that money of every one is
+// known by its script.
+func (o *Observer) watchUpTo(last uint32) error {
+	for i := range last + 1 {
+		if _, err := o.watch(i); err != nil {
+			return err
 		}
-		_, err := o.readAddress(ctx, r, 0, above)
-		return err
 	}
-	oldest, err := o.advance(ctx, r)
-	if err != nil {
-		return err
-	}
-	return o.readSlowly(ctx, r, oldest)
+	return nil
 }
 
-// readAddress reads the payments to the address at an index above a height, if anything has
-// changed there since it was read last.
-func (o *Observer) readAddress(ctx context.Context, r *reading, index uint32, above int64) (stats, error) {
-	w, err := o.watch(index)
-	if err != nil {
-		return stats{}, err
+// readAddresses reads what was paid to the addresses of the plan.
+func (o *Observer) readAddresses(ctx context.Context, r *reader, p *plan) error {
+	if err := o.advance(ctx, r, p); err != nil {
+		return err
 	}
+	for i := p.walkFrom; i < p.walkTo; i++ {
+		if _, err := o.readAddress(ctx, r, p, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance reads the current address and the last ones before it, and moves on
+// to the next address where a payment to the current one is listed.
+func (o *Observer) advance(ctx context.Context, r *reader, p *plan) error {
+	r.index = p.index
+	// confirmed is one more than the last index with a confirmed payment. What
+	// lies before the oldest one is too far away to matter.
+	confirmed := int64(p.oldest)
+	for i := p.oldest; i <= r.index; i++ {
+		l, err := o.readAddress(ctx, r, p, i)
+		if err != nil {
+			return err
+		}
+		if l.confirmed {
+			confirmed = int64(i) + 1
+		}
+		// A payment in the mempool may vanish and leave a gap. A row of gaps
+		// must not take the address out of the wallet's sight.
+		near := int64(i)+1 < confirmed+gapLimit
+		if i == r.index && i < p.last && (l.confirmed || l.used && near) {
+			r.index++
+		}
+	}
+	return nil
+}
+
+// readAddress reads the payments to the address at an index, if anything has
+// changed there since it was read last.
+func (o *Observer) readAddress(ctx context.Context, r *reader, p *plan, index uint32) (list, error) {
+	w := o.derived[index]
 	s, err := r.stats(ctx, w.address)
 	if err != nil {
-		return s, err
+		return list{}, err
 	}
-	// Instances behind an endpoint may be behind each other, so that a count
-	// may run ahead of its list: with each block all is read again.
-	now, waiting := mark{r.endpoint, r.tip.hash, s}, r.waiting[w.address]
-	if r.memory.marks[w.address] == now && !waiting {
-		return s, nil
+	// Instances behind an endpoint may be behind each other: with each block all is
+	// read again.
+	prev, known := r.words.lists[w.address]
+	waiting := p.waiting[w.address]
+	if known && !waiting && prev.block == r.tip.hash && prev.stats == s && prev.above <= p.above {
+		return prev, nil
 	}
+	l := list{block: r.tip.hash, stats: s, above: p.above, final: r.final()}
 	// The mempool comes first: what is confirmed in between is in both.
 	if s.Mempool.Transactions > 0 || waiting {
 		txs, err := r.mempool(ctx, w.address)
 		if err != nil {
-			return s, err
+			return list{}, err
 		}
 		for _, tx := range txs {
-			if err := o.sight(ctx, r, tx); err != nil {
-				return s, err
+			l.used = l.used || tx.pays(w.script)
+			if err := o.ours(ctx, r, tx); err != nil {
+				return list{}, err
 			}
 		}
 	}
 	if s.Chain.Transactions > 0 || waiting {
-		if err := o.readChain(ctx, r, w, above); err != nil {
-			return s, err
+		if err := o.readChain(ctx, r, w, &l); err != nil {
+			return list{}, err
 		}
 	}
-	r.memory.marks[w.address] = now
-	return s, nil
+	if known && !l.follows(prev) {
+		l.block = ""
+		r.odd[w.address] = l
+		return list{}, errMoved
+	}
+	r.words.lists[w.address] = l
+	return l, nil
 }
 
 // readChain reads the confirmed payments to an address, newest first, down to
-// a height.
-func (o *Observer) readChain(ctx context.Context, r *reading, w watched, above int64) error {
+// a height. A list that is shorter or longer than it was counted is none.
+func (o *Observer) readChain(ctx context.Context, r *reader, w watched, l *list) error {
 	after, height, listed := "", int64(maxHeight), make(map[string]bool)
 	for range maxPages {
 		txs, err := r.chain(ctx, w.address, after)
-		if err != nil || len(txs) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(txs) == 0 {
+			return l.end(0)
 		}
 		for _, tx := range txs {
 			// Newest first, each once: everything else is no such list.
@@ -115,10 +154,12 @@ func (o *Observer) readChain(ctx context.Context, r *reading, w watched, above i
 				return errMoved
 			}
 			after, height, listed[tx.ID] = tx.ID, tx.Status.Height, true
-			if height <= above {
-				return nil
+			l.confirmed = l.confirmed || tx.touches(w.script)
+			if height <= l.above {
+				return l.end(1)
 			}
-			if err := o.sight(ctx, r, tx); err != nil {
+			l.heights = append(l.heights, height)
+			if err := o.ours(ctx, r, tx); err != nil {
 				return err
 			}
 		}
@@ -126,100 +167,33 @@ func (o *Observer) readChain(ctx context.Context, r *reading, w watched, above i
 	return r.fail(observe.ErrBadAnswer)
 }
 
-// readSlowly reads some of the addresses below oldest: all of them in an hour.
-func (o *Observer) readSlowly(ctx context.Context, r *reading, oldest uint32) error {
-	m := &r.memory
-	if !o.config.Now().Before(m.walkDue) {
-		m.walking, m.walkDue = 0, o.config.Now().Add(slowEvery)
-	}
-	end := min(int64(m.walking)+max(slowAtOnce, int64(oldest)/int64(slowEvery/pollEvery)+1), int64(oldest))
-	for ; int64(m.walking) < end; m.walking++ {
-		if _, err := o.readAddress(ctx, r, m.walking, r.origin); err != nil {
-			return err
-		}
-	}
-	m.walked = m.walked || m.walking >= oldest
-	return nil
-}
-
-// search is how far the chain was searched for used addresses: those below
-// next are taken, and at is the first that was not looked at.
-type search struct {
-	started, done bool
-	next, at      uint32
-}
-
-// restore raises the index of the current address past every one that was paid
-// to, once a process: the ledger may be new, or restored from an old copy. A long
-// search takes several rounds.
-func (o *Observer) restore(ctx context.Context, r *reading) error {
-	if !o.config.Rail.Extended() {
-		return nil
-	}
-	s := r.memory.search
-	if !s.started {
-		s.started = true
-		if r.Index != nil {
-			s.next, s.at = *r.Index, *r.Index
-		}
-	}
-	for range searchAtOnce {
-		if s.done = s.at >= s.next+gapLimit; s.done {
-			break
-		}
-		w, err := o.watch(s.at)
-		if err != nil {
-			return err
-		}
-		found, err := r.stats(ctx, w.address)
-		if err != nil {
-			return err
-		}
-		if s.at++; found.Chain.Transactions > 0 {
-			s.next = s.at
-		}
-	}
-	r.memory.search = s
-	if r.restoring = !s.done; r.restoring {
-		o.search = s
-	} else if r.Index == nil || *r.Index < s.next {
-		r.Index = &s.next
+// end ends a list, of which some transactions up to the height above were seen: no
+// fewer than that are left of those that were counted, and none where the whole of
+// it was listed.
+func (l *list) end(seen int64) error {
+	l.older = l.stats.Chain.Transactions - int64(len(l.heights))
+	if l.older < seen || seen == 0 && l.older > 0 {
+		return errMoved
 	}
 	return nil
 }
 
-// advance reads the current address and the last ones before it, and moves on
-// to the next address when the current one was paid to. It returns the oldest
-// index that was read.
-func (o *Observer) advance(ctx context.Context, r *reading) (oldest uint32, err error) {
-	index := *r.Index
-	for i := range index { // money of every address is known by its script
-		if _, err := o.watch(i); err != nil {
-			return 0, err
+// ours takes a transaction into the reading, if it pays this rail.
+func (o *Observer) ours(ctx context.Context, r *reader, tx transaction) error {
+	for _, out := range tx.Outputs {
+		if _, ours := o.scripts[out.Script]; ours {
+			return r.claim(ctx, tx)
 		}
 	}
-	oldest = index - min(index, gapLimit)
-	// confirmed is one more than the last index with a confirmed payment. What
-	// lies before the oldest one is too far away to matter.
-	confirmed := int64(oldest)
-	for i := oldest; i <= index; i++ {
-		if i == oldest+searchAtOnce {
-			return 0, r.fail(observe.ErrBadAnswer) // every address cannot be used
-		}
-		s, err := o.readAddress(ctx, r, i, r.origin)
-		if err != nil {
-			return 0, err
-		}
-		if s.Chain.Transactions > 0 {
-			confirmed = int64(i) + 1
-		}
-		// A payment in the mempool may vanish and leave a gap. A row of gaps
-		// must not take the address out of the wallet's sight.
-		near := int64(i)+1 < confirmed+gapLimit
-		if i == index && i < maxIndex && (s.Chain.Transactions > 0 || s.Mempool.Transactions > 0 && near) {
-			index++
-		}
-	}
-	r.next.Index = &index
-	return oldest, nil
+	return nil
+}
+
+// pays reports whether an output of the transaction has a script.
+func (t transaction) pays(script string) bool {
+	return slices.ContainsFunc(t.Outputs, func(o output) bool { return o.Script == script })
+}
+
+// touches reports whether the transaction pays to a script, or spends from it.
+func (t transaction) touches(script string) bool {
+	return t.pays(script) || slices.ContainsFunc(t.Inputs, func(i input) bool { return i.Script == script })
 }

@@ -42,6 +42,8 @@ type endpoint struct {
 	now    func() time.Time
 	random func() float64
 
+	words words
+
 	checked  bool // that it serves the right network
 	failures int  // in a row, of those that call for a pause
 	due      time.Time
@@ -54,12 +56,15 @@ func newEndpoint(address string, c *Config) (*endpoint, error) {
 		return nil, err
 	}
 	return &endpoint{
-		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random,
+		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random, words: newWords(),
 	}, nil
 }
 
+// host is one of Hosts.
+func (e *endpoint) host() string { return strings.ToLower(e.base.Hostname()) }
+
 func (e *endpoint) fail(code string) error {
-	return &observe.Error{Code: code, Host: e.base.Hostname()}
+	return &observe.Error{Code: code, Host: e.host()}
 }
 
 // get asks for a path and decodes the body of a 200, of which no more than limit

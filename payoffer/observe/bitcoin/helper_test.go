@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -103,8 +107,32 @@ func (b *bench) openBook(file string) {
 	b.book, b.file = book, file
 }
 
-// observer is a new one, as after a restart.
+// observer is a new one, as after a restart. Its endpoints are on one host.
 func (b *bench) observer(endpoints ...*standIn) *Observer {
+	b.Helper()
+	var addresses []string
+	for _, e := range endpoints {
+		addresses = append(addresses, e.URL)
+	}
+	return b.observerOf(nil, addresses...)
+}
+
+// hosts is a new observer whose endpoints are each on a host of its own: a.example,
+// b.example and so on.
+func (b *bench) hosts(endpoints ...*standIn) *Observer {
+	b.Helper()
+	var addresses []string
+	for i := range endpoints {
+		addresses = append(addresses, fmt.Sprintf("https://%c.example", 'a'+i))
+	}
+	return b.observerOf(transport(func(r *http.Request) (*http.Response, error) {
+		answer := httptest.NewRecorder()
+		endpoints[r.URL.Host[0]-'a'].ServeHTTP(answer, r)
+		return answer.Result(), nil
+	}), addresses...)
+}
+
+func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	b.Helper()
 	c := Config{
 		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.book, Now: b.clock.Now,
@@ -114,9 +142,7 @@ func (b *bench) observer(endpoints ...*standIn) *Observer {
 			return rate.Rate{MicroUSD: price, At: at}, price > 0
 		},
 		Since: b.since, ClockOffset: func() time.Duration { return b.ahead }, Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
-	}
-	for _, e := range endpoints {
-		c.Endpoints = append(c.Endpoints, e.URL)
+		Endpoints: addresses, Transport: t,
 	}
 	o, err := New(c)
 	require.NoError(b, err)
@@ -174,4 +200,12 @@ func (b *bench) at(index uint32) string {
 // pay is a transaction that pays an address.
 func pay(name, address string, satoshis int64) standInTx {
 	return standInTx{name: name, spends: hashOf("coin of "+name) + ":0", pays: []output{{strangers, 5}, {scriptOf(address), satoshis}}}
+}
+
+func encode(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }

@@ -78,7 +78,7 @@ func TestALongSearchTakesSeveralRounds(t *testing.T) {
 	for index := range uint32(300) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
-	o := b.observer(chain)
+	o := b.hosts(chain, chain)
 	require.NoError(t, o.Round(t.Context()))
 	require.True(t, o.Health().Blind)
 	require.Empty(t, o.Address())

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"time"
 
@@ -12,17 +11,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// memory is what the observer keeps from one round to the next. A round works
-// on a copy, which is kept once the round is committed.
+// memory is what the observer keeps from one round to the next beside the
+// words of its endpoints: its plan. A round works on a copy, which is kept once
+// all that it read is recorded.
 type memory struct {
 	// origin is the one down to which the addresses are read; -1 before that
 	// began. lowered says that Config.Since was looked at.
 	origin  int64
 	lowered bool
-	// marks say how each address was found when it was read last.
-	marks map[string]mark
-	// absent says since when the transactions of receipts are known nowhere.
-	absent map[string]time.Time
 	// walking is the next of the old addresses to be read, until all of them
 	// were; walkDue is when that starts anew. walked is set after the first time.
 	walking uint32
@@ -30,8 +26,6 @@ type memory struct {
 	walked  bool
 	// turn is the number of the round, by which receipts take turns.
 	turn int
-	// tip is the newest block that was read.
-	tip tip
 	// search is how far the chain was searched for used addresses.
 	search search
 
@@ -40,37 +34,56 @@ type memory struct {
 	scripts map[string]watched
 }
 
-// mark is what an endpoint counted for an address at a block.
-type mark struct {
-	endpoint *endpoint
-	block    string
-	stats    stats
-}
-
 func newMemory() memory {
-	return memory{
-		origin: -1,
-		marks:  make(map[string]mark), absent: make(map[string]time.Time),
-		derived: make(map[uint32]watched), scripts: make(map[string]watched),
-	}
+	return memory{origin: -1, derived: make(map[uint32]watched), scripts: make(map[string]watched)}
 }
 
-func (m memory) clone() memory {
-	m.marks, m.absent = maps.Clone(m.marks), maps.Clone(m.absent)
-	m.turn++
-	return m
+// words are what an endpoint said in the last round.
+type words struct {
+	tip tip
+	// lists are those of the addresses, as it was read last.
+	lists map[string]list
+	// absent says since when it does not know the transactions of receipts.
+	absent map[string]time.Time
 }
 
-// blockTime is the time of the tip; it is asked for once a block.
-func (m *memory) blockTime(ctx context.Context, e *endpoint, hash string) (int64, error) {
-	if m.tip.hash == hash {
-		return m.tip.time, nil
+// list is what an endpoint lists of an address.
+type list struct {
+	// block was the newest one, and stats what was counted then; block is empty
+	// where all is to be read again.
+	block string
+	stats stats
+	// above is the height down to which was read, and final the last final block.
+	above, final int64
+	// older counts the transactions up to above: the number that is counted less
+	// those that are listed. It is a fact of final blocks.
+	older int64
+	// heights are the blocks of those that are listed.
+	heights []int64
+	// confirmed and used say that a payment to it is listed at all.
+	confirmed, used bool
+}
+
+func newWords() words { return words{lists: make(map[string]list), absent: make(map[string]time.Time)} }
+
+func (w words) clone() words {
+	w.lists, w.absent = maps.Clone(w.lists), maps.Clone(w.absent)
+	return w
+}
+
+// follows reports whether a list can be that of an address whose list was prev.
+// What is final and was listed then is older now.
+func (l list) follows(prev list) bool {
+	if l.above < prev.above || l.above > prev.final {
+		return true // nothing that is final can be compared
 	}
-	at, err := e.blockTime(ctx, hash)
-	if errors.Is(err, errNotFound) {
-		err = errMoved
+	passed := prev.older
+	for _, height := range prev.heights {
+		if height <= l.above {
+			passed++
+		}
 	}
-	return at, err
+	return l.older == passed
 }
 
 // position is how far the account was read: the cursor's Position in the
@@ -114,6 +127,12 @@ func (p position) later(q position) position {
 	return p
 }
 
+// behind reports whether p was put back since q was read: by nobody but the
+// operator, and then nothing that was read from there on is kept.
+func (p position) behind(q position) bool {
+	return p.Height < q.Height || q.Index != nil && (p.Index == nil || *p.Index < *q.Index)
+}
+
 // position reads the account's position from the ledger.
 func (o *Observer) position(ctx context.Context) (p position, found bool, err error) {
 	c, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account())
@@ -126,9 +145,9 @@ func (o *Observer) position(ctx context.Context) (p position, found bool, err er
 	return p, true, nil
 }
 
-func (o *Observer) cursor(p position) ledger.Cursor {
+func (o *Observer) cursor(p position) *ledger.Cursor {
 	text, _ := json.Marshal(p) // it is two numbers
-	return ledger.Cursor{
+	return &ledger.Cursor{
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Position: string(text), Anchor: p.anchor, OKAt: o.config.Now().Unix(),
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,8 +52,9 @@ type Config struct {
 	OfferID string
 	// Rail is the rail; its Account is the account in the ledger.
 	Rail *offer.Bitcoin
-	// Endpoints are the base URLs of Esplora APIs, asked in order; https, or
-	// http on loopback.
+	// Endpoints are the base URLs of Esplora APIs; https, or http on loopback. With
+	// two hosts or more, two must agree on whatever is to be true; money that only one
+	// shows is seen. With one host its word is taken, and the rail is partial.
 	Endpoints []string
 	// Confirmations is the number of blocks, the payment's own included, at
 	// which a payment counts; at least 1.
@@ -79,6 +83,7 @@ type Config struct {
 type Observer struct {
 	config    Config
 	endpoints []*endpoint
+	need      int // how many hosts must show the same
 	quotes    quotes
 	// reading makes the rounds, and noting keeps the quotes of the meantime.
 	reading, noting source.Loop
@@ -109,7 +114,7 @@ func New(c Config) (*Observer, error) {
 		Round: func(ctx context.Context) (time.Duration, error) {
 			return source.Spread(pollEvery, c.Random()), o.Round(ctx)
 		},
-		Turned: source.Log(c.Logger, "bitcoin payments cannot be read; receipts wait", "bitcoin payments can be read again"),
+		Turned: o.turned,
 	}
 	o.noting = source.Loop{Wake: o.quotes.wake, Round: func(ctx context.Context) (time.Duration, error) {
 		return renewEvery, o.keepQuotes(ctx)
@@ -121,6 +126,7 @@ func New(c Config) (*Observer, error) {
 		}
 		o.endpoints = append(o.endpoints, e)
 	}
+	o.need = min(2, len(Hosts(c.Endpoints)))
 	if c.Rail.Extended() {
 		return o, nil
 	}
@@ -140,6 +146,18 @@ func DefaultEndpoints(b *offer.Bitcoin) []string {
 	default:
 		return nil
 	}
+}
+
+// Hosts are the names of the hosts of endpoints, each once: several endpoints of one
+// host are one witness.
+func Hosts(endpoints []string) (names []string) {
+	for _, address := range endpoints {
+		if u, err := url.Parse(address); err == nil {
+			names = append(names, strings.ToLower(u.Hostname()))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Load publishes the address that the ledger holds for an extended key. One
@@ -176,6 +194,15 @@ func (o *Observer) Address() string {
 	return o.address
 }
 
+// turned logs when a trouble begins, becomes another one, and is over.
+func (o *Observer) turned(err error) {
+	trouble := "bitcoin payments can be read in part; what only one index shows is not counted"
+	if o.Health().Blind {
+		trouble = "bitcoin payments cannot be read; receipts wait"
+	}
+	source.Log(o.config.Logger, trouble, "bitcoin payments can be read again")(err)
+}
+
 // Health says how well the chain could be read last. It never blocks for long.
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
@@ -183,20 +210,30 @@ func (o *Observer) Health() observe.Health {
 	return o.health
 }
 
-// report takes the outcome of a round into the health.
-func (o *Observer) report(r *reading, err error) {
+// report takes the outcome of a round into the health, and returns what is wrong
+// with it. The reading is nil where there was none.
+func (o *Observer) report(v *view, r *reading, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil {
 		o.health.Blind, o.health.LastError = true, source.Code(err)
-		return
+		return err
 	}
-	o.health.Blind, o.health.LastError = r.restoring, ""
-	o.health.Partial = !o.walked || r.stale || o.config.Since > 0 && !o.lowered
-	o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
-	if r.stale {
+	o.health.Blind, o.health.LastError = r == nil, source.Code(v.problem)
+	if r == nil {
+		return v.problem
+	}
+	o.health.Partial = o.need < 2 || v.partial || !o.walked || r.stale || o.config.Since > 0 && !o.lowered
+	if v.quorum() {
+		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
+	}
+	if r.stale && v.problem == nil {
 		o.health.LastError = observe.ErrLagging
 	}
+	if v.partial {
+		return v.problem
+	}
+	return nil
 }
 
 // publish makes the address at an index the current one.

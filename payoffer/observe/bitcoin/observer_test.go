@@ -20,7 +20,7 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	require.True(t, o.Health().Blind)
 	require.Equal(t, single, o.Address())
 	b.round(o)
-	require.Equal(t, observe.Health{Rail: "btc", Source: "chain", ObservedThrough: "block 99", At: b.clock.Now().Unix()}, o.Health())
+	require.Equal(t, observe.Health{Rail: "btc", Source: "chain", Partial: true, ObservedThrough: "block 99", At: b.clock.Now().Unix()}, o.Health())
 
 	tx := pay("p", single, 46_667)
 	chain.setPool(tx)
@@ -110,10 +110,12 @@ func TestAListThatIsBehindItsCountIsReadAgain(t *testing.T) {
 	b.round(o)
 	chain.mine(pay("p", single, 1000))
 	chain.setFault(answer("/txs/chain", 200, "[]"))
-	b.round(o)
+	require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)")
+	require.Equal(t, attempts, count(chain.called(), "/txs/chain"))
 	b.rows()
 	chain.setFault(nil)
 	chain.mine()
+	b.clock.advance(maxPause)
 	b.round(o)
 	b.requireState("p", ledger.StatusConfirmed)
 }

@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -46,42 +45,47 @@ func blockOf(text string) (int64, error) {
 // begin sets the origin of an account that is observed for the first time, to the
 // last block before it was first watched: however late an endpoint answers, what
 // was paid meanwhile counts. Once a process it lowers the origin to Config.Since.
-func (o *Observer) begin(ctx context.Context, r *reading) (err error) {
+func (o *Observer) begin(ctx context.Context, v *view, p *plan) (err error) {
 	switch {
-	case r.origin < 0:
-		err = o.setOrigin(ctx, r)
-	case o.config.Since > 0 && r.found && !r.memory.lowered:
-		err = o.lowerOrigin(ctx, r)
+	case p.origin < 0:
+		err = o.setOrigin(ctx, v, p)
+	case o.config.Since > 0 && p.found && !p.memory.lowered:
+		err = o.lowerOrigin(ctx, v, p)
 	}
-	if err != nil || r.memory.origin == r.origin {
+	if err != nil || p.memory.origin == p.origin {
 		return err
 	}
 	// All addresses are to be read from there on.
-	r.memory.origin, r.memory.marks = r.origin, make(map[string]mark)
-	r.memory.walking, r.memory.walkDue = 0, o.config.Now().Add(slowEvery)
-	r.memory.walked = !o.config.Rail.Extended()
+	p.memory.origin = p.origin
+	p.memory.walking, p.memory.walkDue = 0, o.config.Now().Add(slowEvery)
+	p.memory.walked = !o.config.Rail.Extended()
 	return nil
 }
 
-func (o *Observer) setOrigin(ctx context.Context, r *reading) (err error) {
-	first := r.tip.height // of an account whose first start was not kept
-	if started := r.account.Since; started > 0 {
+func (o *Observer) setOrigin(ctx context.Context, v *view, p *plan) (err error) {
+	// Of an account whose first start was not kept it is the newest block.
+	first, ok := reached(v, func(r *reader) (int64, bool) { return r.tip.height, true })
+	if started := p.account.Since; started > 0 {
 		if o.config.ClockOffset != nil {
 			started -= int64(o.config.ClockOffset() / time.Second)
 		}
-		if first, err = r.before(ctx, started); err != nil {
-			return err
-		}
+		first, ok, err = o.before(ctx, v, started)
 	}
-	r.origin, err = observe.Origin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), first)
+	if err == nil && !ok {
+		err = v.undecided()
+	}
+	if err != nil {
+		return err
+	}
+	p.origin, err = observe.Origin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), first)
 	return err
 }
 
 // lowerOrigin waits for the first cursor: what lies above the first origin is
 // then told from what is read back.
-func (o *Observer) lowerOrigin(ctx context.Context, r *reading) error {
-	to, err := r.before(ctx, o.config.Since)
-	if err != nil {
+func (o *Observer) lowerOrigin(ctx context.Context, v *view, p *plan) error {
+	to, ok, err := o.before(ctx, v, o.config.Since)
+	if err != nil || !ok {
 		return err
 	}
 	lowered, err := observe.LowerOrigin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), to)
@@ -90,12 +94,26 @@ func (o *Observer) lowerOrigin(ctx context.Context, r *reading) error {
 	}
 	if lowered {
 		o.config.Logger.Info("bitcoin payments from before the first start are read back", "since", time.Unix(o.config.Since, 0).UTC(), "after_block", to)
-		if r.beginning, err = o.beginning(ctx); err != nil {
+		if p.beginning, err = o.beginning(ctx); err != nil {
 			return err
 		}
 	}
-	r.memory.lowered = true
+	p.memory.lowered = true
 	return nil
+}
+
+// before is the height of the last block before a moment (Unix seconds); ok is
+// false where not enough hosts find the same one.
+func (o *Observer) before(ctx context.Context, v *view, moment int64) (height int64, ok bool, err error) {
+	err = v.each(ctx, func(ctx context.Context, r *reader) (err error) {
+		r.first, err = r.before(ctx, moment)
+		return err
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	height, ok = agreed(v, func(r *reader) (int64, bool) { return r.first, true })
+	return height, ok, nil
 }
 
 // before is the height of the last block before a moment, in Unix seconds; at
@@ -105,7 +123,7 @@ func (o *Observer) lowerOrigin(ctx context.Context, r *reading) error {
 // five blocks, so that of the blocks that it leaves open their own times decide.
 // Those are the miners' clocks, and the first of them that is after the moment
 // ends what was before: a block too many counts rather than one too few.
-func (r *reading) before(ctx context.Context, moment int64) (int64, error) {
+func (r *reader) before(ctx context.Context, moment int64) (int64, error) {
 	low, high := int64(-1), r.tip.height+1 // the median of low is not after the moment, that of high is
 	var page []header
 	for at := r.tip.height; low+1 < high; at = low + (high-low)/2 {
@@ -140,14 +158,4 @@ func (r *reading) before(ctx context.Context, moment int64) (int64, error) {
 		}
 	}
 	return max(0, low), r.unmoved(ctx)
-}
-
-// unmoved checks that the tip is still on the best chain, and so that all was
-// read from one history.
-func (r *reading) unmoved(ctx context.Context) error {
-	hash, err := r.blockAt(ctx, r.tip.height)
-	if errors.Is(err, errNotFound) || err == nil && hash != r.tip.hash {
-		return errMoved
-	}
-	return err
 }

@@ -107,7 +107,7 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 		}
 		chain.mu.Unlock()
 		moment := chain.start + random.Int64N(int64(tip+20)*600) - 6000
-		r := &reading{endpoint: o.endpoints[0], tip: tip1(chain, tip)}
+		r := &reader{endpoint: o.endpoints[0], tip: tip1(chain, tip)}
 		got, err := r.before(t.Context(), moment)
 		require.NoError(t, err)
 
@@ -215,7 +215,7 @@ func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
 			tip := start.Add(70 * 10 * time.Minute)
 			b.clock.advance(70 * 10 * time.Minute)
 			b.newBook(tip.Unix())
-			o := b.observer(chain)
+			o := b.hosts(chain, chain)
 			for range 3 {
 				b.round(o)
 			}
@@ -228,7 +228,7 @@ func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
 			require.False(t, o.Health().Partial)
 
 			b.since = start.Add(5 * 10 * time.Minute).Unix()
-			o = b.observer(chain) // with another configuration
+			o = b.hosts(chain, chain) // with another configuration
 			failed := false
 			chain.setFault(func(w http.ResponseWriter, r *http.Request) bool { // half of it is read when the endpoint fails
 				failed = !failed && strings.Contains(r.URL.Path, "/txs/chain")
@@ -244,7 +244,7 @@ func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
 				names = append(names, fmt.Sprint("old", i))
 			}
 			for range 5 {
-				o = b.observer(chain) // and the process is restarted
+				o = b.hosts(chain, chain) // and the process is restarted
 				b.round(o)
 				require.Equal(t, b.account().Back != "", o.Health().Partial)
 			}
@@ -269,7 +269,7 @@ func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
 
 			// It is not raised again.
 			b.since = start.Add(60 * 10 * time.Minute).Unix()
-			o = b.observer(chain)
+			o = b.hosts(chain, chain)
 			for range 3 {
 				b.round(o)
 			}
@@ -285,7 +285,7 @@ func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	chain.blocks[50].txs = []standInTx{pay("old", single, 1000)}
 	b.since = start.Add(-80 * 10 * time.Minute).Unix()
-	o := b.observer(chain)
+	o := b.hosts(chain, chain)
 	b.round(o)
 	require.True(t, o.Health().Partial)
 	b.rows()

@@ -330,7 +330,7 @@ func TestEvidenceIsSmall(t *testing.T) {
 	for range 2000 {
 		tx.Inputs = append(tx.Inputs, input{outpoint: outpoint{hashOf("coin"), math.MaxUint32}})
 	}
-	r := &reading{endpoint: o.endpoints[0], sightings: make(map[string]ledger.Sighting)}
+	r := &reading{plan: &plan{}, sightings: make(map[string]ledger.Sighting)}
 	require.NoError(t, o.sight(t.Context(), r, tx))
 	for _, s := range r.sightings {
 		require.Less(t, len(s.Evidence), 4<<10)

@@ -31,7 +31,7 @@ func rebuild(t *testing.T, account string, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	b, chain := newBench(t, account), newStandIn(t, 100)
 	b.past = func(at time.Time) int64 { return 80_000_000_000 + at.Unix()/3600%1000*1_000_000 }
-	o := b.observer(chain)
+	o := b.hosts(chain, chain)
 	b.round(o)
 	var names, used []string
 	var pool []standInTx
@@ -71,7 +71,7 @@ func rebuild(t *testing.T, account string, seed uint64) {
 			copied = b.copyBook()
 			fallthrough
 		case 1:
-			o = b.observer(chain)
+			o = b.hosts(chain, chain)
 			b.round(o)
 		}
 	}
@@ -85,7 +85,7 @@ func rebuild(t *testing.T, account string, seed uint64) {
 	require.Len(t, rows, len(names))
 	same := func() {
 		t.Helper()
-		o := b.observer(chain)
+		o := b.hosts(chain, chain)
 		for range 8 {
 			b.round(o)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,46 +22,57 @@ const (
 	evictedAfter = time.Hour
 )
 
-// recheck looks up the receipts that no address list had. Those that stood in
-// a block are all looked up: they count, or are about to.
-func (o *Observer) recheck(ctx context.Context, r *reading) error {
-	var due, turns []string
-	for _, id := range slices.Sorted(maps.Keys(r.rows)) {
-		row := r.rows[id]
-		_, read := r.sightings[id]
-		switch {
-		case read:
-			delete(r.memory.absent, id)
-		case row.Status == ledger.StatusDropped:
-			// It is found by its address if it returns, and once a block it is
-			// asked whether it can.
-			if r.tip.hash != o.tip.hash {
-				turns = append(turns, id)
-			}
-		case r.deep(evidenceOf(row)) && !row.Own && !o.valued(ctx, row):
-			// The chain is done with it, and nobody knows its value yet.
-		case evidenceOf(row).Block > 0:
-			due = append(due, id)
-		default:
-			turns = append(turns, id)
-		}
+// claim is what an endpoint says of a transaction that pays this rail: it shows
+// it, confirmed by so many blocks, or it does not know it.
+type claim struct {
+	tx    transaction // without a status in the mempool
+	depth int64
+	gone  *absence // nil where it is shown
+}
+
+// absence is why a transaction is not known: another one spends what it spends, or
+// it is known no more, for long or not.
+type absence struct {
+	replaced, long bool
+	// block is where the other one stands; 0 where it is in none.
+	block int64
+}
+
+// claim takes a transaction into the reading.
+func (r *reader) claim(ctx context.Context, tx transaction) error {
+	depth, err := r.depth(ctx, tx.Status)
+	if depth == 0 {
+		tx.Status = status{}
 	}
-	for i := range min(recheckAtOnce, len(turns)) {
-		due = append(due, turns[(r.memory.turn*recheckAtOnce+i)%len(turns)])
-	}
-	for _, id := range due {
-		if _, read := r.sightings[id]; read {
-			continue // another output of the same transaction brought it
+	r.claims[tx.ID] = claim{tx: tx, depth: depth}
+	return err
+}
+
+// has reports whether a transaction has the output of a receipt.
+func (t transaction) has(row ledger.Receipt) bool {
+	name, ok := parseOutpoint(row.ExternalID)
+	return ok && int64(name.Index) < int64(len(t.Outputs)) && t.Outputs[name.Index].Value == row.Amount
+}
+
+// recheck looks up the receipts of the plan that no address list had.
+func (o *Observer) recheck(ctx context.Context, r *reader, p *plan) error {
+	for _, row := range p.due {
+		if _, read := r.claims[row.Transaction]; read {
+			continue // also where another output of the same transaction brought it
 		}
-		if err := o.lookUp(ctx, r, r.rows[id]); err != nil {
+		if err := o.lookUp(ctx, r, row); err != nil {
 			return err
 		}
 	}
+	maps.DeleteFunc(r.words.absent, func(id string, _ time.Time) bool {
+		c, read := r.claims[id]
+		return read && c.gone == nil || p.byTransaction[id] == nil
+	})
 	return nil
 }
 
 // lookUp reads the transaction of a receipt.
-func (o *Observer) lookUp(ctx context.Context, r *reading, row ledger.Receipt) error {
+func (o *Observer) lookUp(ctx context.Context, r *reader, row ledger.Receipt) error {
 	tx, err := r.transaction(ctx, row.Transaction)
 	if errors.Is(err, errNotFound) {
 		return o.missing(ctx, r, row)
@@ -70,55 +80,32 @@ func (o *Observer) lookUp(ctx context.Context, r *reading, row ledger.Receipt) e
 	if err != nil {
 		return err
 	}
-	delete(r.memory.absent, row.ExternalID)
-	if err := o.sight(ctx, r, tx); err != nil {
-		return err
-	}
-	if _, read := r.sightings[row.ExternalID]; !read {
+	if !tx.has(row) && evidenceOf(row).Block > 0 {
 		return r.fail(observe.ErrBadAnswer) // the outputs of a transaction do not change
 	}
-	return nil
+	return r.claim(ctx, tx)
 }
 
 // missing is a receipt whose transaction the endpoint does not know: it was
 // replaced, or pushed out of the mempool, or its block left the chain.
-func (o *Observer) missing(ctx context.Context, r *reading, row ledger.Receipt) error {
-	conflict, final, err := r.conflict(ctx, row, o.final())
+func (o *Observer) missing(ctx context.Context, r *reader, row ledger.Receipt) error {
+	why, err := r.conflict(ctx, row)
 	if err != nil {
 		return err
 	}
-	if conflict {
-		s := observe.Restated(row, ledger.StatusDropped, "replaced")
-		s.Final = final
-		r.sightings[row.ExternalID] = *s
-		return nil
-	}
-	if row.Status == ledger.StatusDropped {
-		return nil
-	}
-	since, known := r.memory.absent[row.ExternalID]
+	since, known := r.words.absent[row.Transaction]
 	if !known {
 		since = o.config.Now()
-		r.memory.absent[row.ExternalID] = since
+		r.words.absent[row.Transaction] = since
 	}
-	if o.config.Now().Sub(since) > evictedAfter && o.absentElsewhere(ctx, r, row.Transaction) {
-		r.sightings[row.ExternalID] = *observe.Restated(row, ledger.StatusDropped, "evicted")
-		return nil
-	}
-	s := observe.Restated(row, ledger.StatusSeen, "reorg")
-	if row.Own {
-		s.State = ledger.StatusMoved
-	}
-	proof := evidenceOf(row)
-	proof.Block, proof.BlockHash = 0, ""
-	s.Evidence = observe.Evidence(proof)
-	r.sightings[row.ExternalID] = *s
+	why.long = why.replaced || o.config.Now().Sub(since) > evictedAfter
+	r.claims[row.Transaction] = claim{gone: &why}
 	return nil
 }
 
-// conflict reports whether another transaction spends what a receipt's
-// transaction spends, and whether that one is final.
-func (r *reading) conflict(ctx context.Context, row ledger.Receipt, final int64) (found, deep bool, err error) {
+// conflict says whether another transaction spends what a receipt's transaction
+// spends, and whether that one is final.
+func (r *reader) conflict(ctx context.Context, row ledger.Receipt) (why absence, err error) {
 	for _, text := range evidenceOf(row).Inputs {
 		in, ok := parseOutpoint(text)
 		if !ok {
@@ -126,34 +113,23 @@ func (r *reading) conflict(ctx context.Context, row ledger.Receipt, final int64)
 		}
 		s, err := r.spender(ctx, in)
 		if err != nil {
-			return false, false, err
+			return why, err
 		}
 		if !s.Spent || s.Transaction == row.Transaction {
 			continue
 		}
 		depth, err := r.depth(ctx, s.Status)
-		return true, depth >= final, err
+		if depth > 0 {
+			why.block = s.Status.Height
+		}
+		why.replaced = true
+		return why, err
 	}
-	return false, false, nil
+	return why, nil
 }
 
 func parseOutpoint(text string) (outpoint, bool) {
 	txid, index, found := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(index, 10, 32)
 	return outpoint{txid, uint32(n)}, found && err == nil && hash256.MatchString(txid)
-}
-
-// absentElsewhere reports whether another endpoint does not know a transaction
-// either. Without another endpoint there is nobody to ask.
-func (o *Observer) absentElsewhere(ctx context.Context, r *reading, txid string) bool {
-	for _, e := range o.endpoints {
-		if e == r.endpoint || e.due.After(o.config.Now()) || e.ready(ctx, o.config.Rail.CAIP2()) != nil {
-			continue
-		}
-		_, err := e.transaction(ctx, txid)
-		if err == nil || errors.Is(err, errNotFound) {
-			return err != nil
-		}
-	}
-	return len(o.endpoints) == 1
 }

@@ -10,29 +10,16 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-const (
-	// rowsAtOnce bounds the receipts that one round follows. Those that are not
-	// in a block may be made up for next to nothing: with maxUnconfirmed of them
-	// no more are recorded before they are mined, so that those that count
-	// always find their place.
-	rowsAtOnce, maxUnconfirmed = 1000, 500
-	// attempts is how often a round starts again because the chain moved.
-	attempts = 3
-)
+// rowsAtOnce bounds the receipts that one round follows. Those that are not
+// in a block may be made up for next to nothing: with maxUnconfirmed of them
+// no more are recorded before they are mined, so that those that count
+// always find their place.
+const rowsAtOnce, maxUnconfirmed = 1000, 500
 
-// errMoved says that the chain changed while it was read, or that the
-// instances behind an endpoint are at different blocks.
-var errMoved = errors.New("the chain moved")
-
-// tip is the newest block; time is the block's, in Unix seconds.
-type tip struct {
-	height int64
-	hash   string
-	time   int64
-}
+// errRewound says that the position was put back while a round went on from it.
+var errRewound = errors.New("the position was put back")
 
 // recalled is what a round starts from.
 type recalled struct {
@@ -48,45 +35,241 @@ type recalled struct {
 	crowded bool
 }
 
-// reading is what one endpoint says in one round.
+// reading is what the endpoints say in one round, by the word of enough hosts.
 type reading struct {
-	*endpoint
-	recalled
+	*plan
 	tip       tip
 	stale     bool
-	restoring bool
 	next      position
-	hashes    map[int64]string
+	depths    map[string]int64           // of transactions
 	sightings map[string]ledger.Sighting // by external id
-	memory    memory                     // to be kept once it is committed
+	// open are the transactions that were not decided on.
+	open []transaction
 }
 
-// Round observes once: it reads from the first endpoint that answers well and
-// commits what it read. An error is an *observe.Error. Rounds do not overlap.
+// Round observes once: it reads from all endpoints, and commits what enough of
+// their hosts say. An error is an *observe.Error: the first problem because of
+// which not all is known. Rounds do not overlap.
 func (o *Observer) Round(ctx context.Context) error {
 	o.round.Lock()
 	defer o.round.Unlock()
-	r, err := o.observe(ctx)
+	v, r, err := o.observe(ctx)
+	if errors.Is(err, errRewound) {
+		v, r, err = o.observe(ctx)
+	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	o.report(r, err)
-	return err
+	return o.report(v, r, err)
 }
 
-func (o *Observer) observe(ctx context.Context) (*reading, error) {
+// observe makes a round; the reading is nil while the chain is searched.
+func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 	if err := o.keepQuotes(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	k, err := o.recall(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r, err := o.ask(ctx, k)
-	if err != nil || r.restoring {
-		return r, err
+	v := o.look(k)
+	if err := v.each(ctx, func(context.Context, *reader) error { return nil }); err != nil {
+		return v, nil, err
 	}
-	return r, o.commit(ctx, r)
+	p, err := o.plan(ctx, v, k)
+	if err != nil || p == nil {
+		return v, nil, err
+	}
+	err = v.each(ctx, func(ctx context.Context, r *reader) error { return o.read(ctx, r, p) })
+	if err != nil {
+		return v, nil, err
+	}
+	r, err := o.join(ctx, v, p)
+	if err == nil {
+		err = o.commit(ctx, v, r)
+	}
+	return v, r, err
+}
+
+// read reads from one endpoint what the plan wants.
+func (o *Observer) read(ctx context.Context, r *reader, p *plan) error {
+	if err := o.readAddresses(ctx, r, p); err != nil {
+		return err
+	}
+	if err := o.recheck(ctx, r, p); err != nil {
+		return err
+	}
+	return r.unmoved(ctx)
+}
+
+// join makes one reading of what the endpoints say.
+func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error) {
+	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), sightings: make(map[string]ledger.Sighting)}
+	newest, enough := v.tip()
+	r.tip, r.stale = newest, enough && o.config.Now().Unix()-newest.time > int64(staleAfter/time.Second)
+	v.partial = v.partial || !enough
+	verdicts, disputed := make(map[string]verdict), int64(maxHeight)+1
+	for _, reader := range v.readers {
+		for id := range reader.claims {
+			if _, done := verdicts[id]; done {
+				continue
+			}
+			d := v.tally(id, o.own).decide(p.byTransaction[id], int64(o.config.Confirmations))
+			if d.disputed > 0 {
+				disputed = min(disputed, d.disputed)
+			}
+			if verdicts[id] = d; d.tolerated {
+				v.trouble(&observe.Error{Code: d.problem, Host: v.names()})
+			} else if d.problem != "" {
+				v.unsure(d.problem)
+			}
+		}
+	}
+	if !v.listsAgree(p.above) {
+		v.unsure(observe.ErrDisagree)
+		disputed = 0
+	}
+	if enough {
+		o.move(ctx, v, r, disputed)
+	}
+	for _, id := range slices.Sorted(maps.Keys(verdicts)) {
+		if err := o.apply(ctx, r, id, verdicts[id]); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// move moves the position: up to the last final block that enough hosts show the
+// same and that is below all that is disputed, and to the first address that enough
+// hosts list no payment to.
+func (o *Observer) move(ctx context.Context, v *view, r *reading, disputed int64) {
+	above := int64(-1)
+	if r.found {
+		above = r.Height
+	}
+	if height, hash, ok := v.anchor(ctx, above, disputed); ok {
+		r.next.Height, r.next.anchor = height, hash
+	} else if due, ok := reached(v, func(r *reader) (int64, bool) { return r.final(), true }); ok && min(due, disputed-1) > above {
+		v.unsure(observe.ErrDisagree)
+	}
+	if index, ok := reached(v, func(r *reader) (int64, bool) { return int64(r.index), true }); ok && o.config.Rail.Extended() {
+		next := uint32(index)
+		r.next.Index = &next
+	}
+	r.settled = r.settled && disputed > r.next.Height
+}
+
+// apply takes a verdict into the reading.
+func (o *Observer) apply(ctx context.Context, r *reading, id string, d verdict) error {
+	rows := r.byTransaction[id]
+	if d.shown != nil {
+		tx := *d.shown
+		if d.depth == 0 {
+			tx.Status = status{}
+		}
+		if r.depths[id] = d.depth; tx.Status.Height > r.next.Height {
+			r.depths[id] = min(d.depth, o.final()-1) // no block above the anchor is final
+		}
+		if err := o.sight(ctx, r, tx); err != nil {
+			return err
+		}
+		if d.state = ""; d.decided {
+			d.state, d.cause = ledger.StatusDropped, "evicted" // what it has no output for
+		}
+	}
+	for _, row := range rows {
+		_, shown := r.sightings[row.ExternalID]
+		if d.state != "" && !shown && (row.Status != ledger.StatusDropped || d.cause == "replaced") {
+			r.sightings[row.ExternalID] = *restated(row, d, r.next.Height)
+		}
+	}
+	if !d.decided && d.shown != nil {
+		r.open = append(r.open, *d.shown)
+	}
+	return nil
+}
+
+// restated is what a verdict says of a receipt whose transaction is not shown.
+func restated(row ledger.Receipt, d verdict, final int64) *ledger.Sighting {
+	s := observe.Restated(row, d.state, d.cause)
+	if d.state == ledger.StatusDropped {
+		s.Final = d.replaced > 0 && d.replaced <= final
+		return s
+	}
+	if row.Own {
+		s.State = ledger.StatusMoved
+	}
+	proof := evidenceOf(row)
+	proof.Block, proof.BlockHash = 0, ""
+	s.Evidence = observe.Evidence(proof)
+	return s
+}
+
+// commit keeps what was read, with the cursor that covers it where enough hosts
+// have read it.
+func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
+	var cursor *ledger.Cursor
+	if r.next.anchor != "" && v.quorum() {
+		// Another instance may have read further meanwhile.
+		stored, found, err := o.position(ctx)
+		switch {
+		case err != nil:
+			return err
+		case r.found && (!found || stored.behind(r.position)):
+			return errRewound
+		case found:
+			r.next = r.next.later(stored)
+		}
+		cursor = o.cursor(r.next)
+		if r.back >= 0 && r.memory.walked && r.settled {
+			// Another instance may have lowered the origin further meanwhile.
+			now, err := o.beginning(ctx)
+			if err != nil {
+				return err
+			}
+			if now.origin == r.origin {
+				cursor.Back = new(string)
+			}
+		}
+	}
+	inOrder := slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int { // in which the money moved
+		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
+	})
+	refused, err := observe.Record(ctx, o.config.Ledger, cursor, inOrder...)
+	if err != nil {
+		return err
+	}
+	for _, s := range refused {
+		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)
+	}
+	o.remember(v, r)
+	if cursor == nil {
+		return nil
+	}
+	o.memory = r.memory
+	if r.next.Index == nil {
+		return nil
+	}
+	return o.publish(*r.next.Index)
+}
+
+// remember keeps what the endpoints said. What was left open is read from all of
+// them again.
+func (o *Observer) remember(v *view, r *reading) {
+	for _, reader := range v.readers {
+		reader.endpoint.words = reader.words
+	}
+	for _, tx := range r.open {
+		for _, out := range tx.Outputs {
+			for _, e := range o.endpoints {
+				if l, read := e.words.lists[o.scripts[out.Script].address]; read {
+					l.block = ""
+					e.words.lists[o.scripts[out.Script].address] = l
+				}
+			}
+		}
+	}
 }
 
 // recall reads from the ledger what a round starts from.
@@ -120,175 +303,4 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	}
 	k.crowded = unconfirmed >= maxUnconfirmed
 	return k, nil
-}
-
-// ask reads from the endpoints in order until one answers well. One whose
-// newest block is old is believed only if no other has a newer one.
-func (o *Observer) ask(ctx context.Context, k recalled) (best *reading, last error) {
-	for _, e := range o.endpoints {
-		if e.due.After(o.config.Now()) {
-			if last == nil {
-				last = e.last
-			}
-			continue
-		}
-		r, err := o.read(ctx, e, k)
-		if ctx.Err() != nil || source.Code(err) == observe.ErrLedger {
-			return nil, err
-		}
-		e.note(err)
-		if err != nil {
-			last = err
-			continue
-		}
-		if !r.stale {
-			return r, nil
-		}
-		if best == nil || r.tip.height > best.tip.height {
-			best = r
-		}
-	}
-	if best != nil {
-		return best, nil
-	}
-	return nil, last
-}
-
-// read reads from one endpoint, anew when the chain moved meanwhile.
-func (o *Observer) read(ctx context.Context, e *endpoint, k recalled) (*reading, error) {
-	if err := e.ready(ctx, o.config.Rail.CAIP2()); err != nil {
-		return nil, err
-	}
-	for range attempts {
-		r, err := o.attempt(ctx, e, k)
-		if !errors.Is(err, errMoved) {
-			return r, err
-		}
-	}
-	return nil, e.fail(observe.ErrBadAnswer)
-}
-
-func (o *Observer) attempt(ctx context.Context, e *endpoint, k recalled) (*reading, error) {
-	r := &reading{
-		endpoint: e, recalled: k, hashes: make(map[int64]string), sightings: make(map[string]ledger.Sighting),
-		memory: o.memory.clone(),
-	}
-	for _, step := range []func(context.Context, *reading) error{
-		o.open, o.begin, o.restore, o.readAddresses, o.recheck, o.close,
-	} {
-		if err := step(ctx, r); err != nil || r.restoring {
-			return r, err
-		}
-	}
-	return r, nil
-}
-
-// open reads the newest block, and checks that the endpoint has the history
-// that was read before.
-func (o *Observer) open(ctx context.Context, r *reading) (err error) {
-	if r.tip.height, err = r.height(ctx); err != nil {
-		return err
-	}
-	if r.tip.height < max(r.Height, r.reached) { // it knows less than we do
-		return r.fail(observe.ErrLagging)
-	}
-	if r.tip.hash, err = r.at(ctx, r.tip.height); err != nil {
-		return err
-	}
-	if r.tip.time, err = r.memory.blockTime(ctx, r.endpoint, r.tip.hash); err != nil {
-		return err
-	}
-	r.stale = o.config.Now().Unix()-r.tip.time > int64(staleAfter/time.Second)
-	if !r.found {
-		return nil
-	}
-	anchor, err := r.at(ctx, r.Height)
-	if err == nil && anchor != r.anchor {
-		return r.fail(observe.ErrHistory)
-	}
-	return err
-}
-
-// at is the hash of the block at a height, the same for the whole reading.
-func (r *reading) at(ctx context.Context, height int64) (string, error) {
-	if hash, read := r.hashes[height]; read {
-		return hash, nil
-	}
-	hash, err := r.blockAt(ctx, height)
-	if errors.Is(err, errNotFound) {
-		return "", errMoved // height is not above the tip
-	}
-	if err == nil {
-		r.hashes[height] = hash
-	}
-	return hash, err
-}
-
-// depth is how many blocks confirm a transaction, its own included; 0 in the
-// mempool and above the tip. A block that is not on the best chain confirms
-// nothing: then the answers contradict each other.
-func (r *reading) depth(ctx context.Context, s status) (int64, error) {
-	if !s.Confirmed || s.Height > r.tip.height {
-		return 0, nil
-	}
-	hash, err := r.at(ctx, s.Height)
-	if err == nil && hash != s.Block {
-		err = errMoved
-	}
-	return r.tip.height - s.Height + 1, err
-}
-
-// close checks that all was read from one history, and moves the position up to
-// the last final block.
-func (o *Observer) close(ctx context.Context, r *reading) (err error) {
-	if err := r.unmoved(ctx); err != nil {
-		return err
-	}
-	r.memory.tip = r.tip
-	height := max(0, r.tip.height-o.final()+1)
-	if r.found && height <= r.Height {
-		r.next.Height, r.next.anchor = r.Height, r.anchor
-		return nil
-	}
-	r.next.Height = height
-	r.next.anchor, err = r.at(ctx, height)
-	return err
-}
-
-// commit keeps what was read, with the cursor that covers it.
-func (o *Observer) commit(ctx context.Context, r *reading) error {
-	// Another instance may have read further meanwhile.
-	stored, found, err := o.position(ctx)
-	if err != nil {
-		return err
-	}
-	if found {
-		r.next = r.next.later(stored)
-	}
-	cursor := o.cursor(r.next)
-	if r.back >= 0 && r.memory.walked {
-		// Another instance may have lowered the origin further meanwhile.
-		now, err := o.beginning(ctx)
-		if err != nil {
-			return err
-		}
-		if now.origin == r.origin {
-			cursor.Back = new(string)
-		}
-	}
-	inOrder := slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int { // in which the money moved
-		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
-	})
-	refused, err := observe.Record(ctx, o.config.Ledger, &cursor, inOrder...)
-	if err != nil {
-		return err
-	}
-	for _, s := range refused {
-		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)
-	}
-	o.memory = r.memory
-	if r.next.Index == nil {
-		return nil
-	}
-	return o.publish(*r.next.Index)
 }

@@ -74,10 +74,7 @@ func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status)
 
 // sighting is what a transaction says of one of its outputs.
 func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, satoshis int64, row ledger.Receipt) (ledger.Sighting, error) {
-	depth, err := r.depth(ctx, tx.Status)
-	if err != nil {
-		return ledger.Sighting{}, err
-	}
+	depth := r.depths[tx.ID]
 	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs)}
 	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
 		proof.Inputs = append(proof.Inputs, in.String())
@@ -103,6 +100,7 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		s.State, s.Final = ledger.StatusMoved, depth >= o.final()
 		return s, nil
 	}
+	var err error
 	counts := depth >= int64(o.config.Confirmations)
 	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, satoshis, s.OccurredAt, counts); err != nil {
 		return ledger.Sighting{}, err

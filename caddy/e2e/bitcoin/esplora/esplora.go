@@ -63,6 +63,12 @@ func Start(t testing.TB, node Caller, own, network *chaincfg.Params) string {
 	return s.URL
 }
 
+// StartTwo is Start for two indexes, on two hosts: the names of this machine.
+func StartTwo(t testing.TB, node Caller, own, network *chaincfg.Params) []string {
+	t.Helper()
+	return []string{Start(t, node, own, network), strings.Replace(Start(t, node, own, network), "127.0.0.1", "localhost", 1)}
+}
+
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.answer(r.Context(), strings.Split(strings.Trim(r.URL.Path, "/"), "/"))
 	var known *RPCError

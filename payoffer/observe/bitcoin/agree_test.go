@@ -1,0 +1,364 @@
+package bitcoin
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// network are indexes of one chain, each on a host of its own.
+type network []*standIn
+
+func newNetwork(t testing.TB, indexes, blocks int) (n network) {
+	for range indexes {
+		n = append(n, newStandIn(t, blocks))
+	}
+	return n
+}
+
+// mine adds a block to all of them, and so many empty ones.
+func (n network) mine(empty int, txs ...standInTx) {
+	for _, s := range n {
+		s.mine(txs...)
+		s.mineEmpty(empty)
+	}
+}
+
+func (n network) setPool(txs ...standInTx) {
+	for _, s := range n {
+		s.setPool(txs...)
+	}
+}
+
+// inBlock puts a transaction into a block that is there, as nobody but a liar can.
+func (s *standIn) inBlock(height int, txs ...standInTx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocks[height].txs = txs
+}
+
+// partly is a round half a minute later after which the rail is partial, for a reason.
+func (b *bench) partly(o *Observer, code string) {
+	b.Helper()
+	b.clock.advance(pollEvery)
+	require.ErrorContains(b, o.Round(b.Context()), code+" (")
+	require.False(b, o.Health().Blind)
+	require.True(b, o.Health().Partial)
+	require.Equal(b, code, o.Health().LastError)
+}
+
+// wholly is a round after which all is observed.
+func (b *bench) wholly(o *Observer) {
+	b.Helper()
+	b.round(o)
+	require.False(b, o.Health().Partial)
+	require.Empty(b, o.Health().LastError)
+}
+
+// position is how far the ledger says that was read.
+func (b *bench) position() position {
+	b.Helper()
+	c, found, err := b.book.Cursor(b.Context(), testOffer, b.rail.Account())
+	require.NoError(b, err)
+	require.True(b, found)
+	p, err := parsePosition(c)
+	require.NoError(b, err)
+	return p
+}
+
+func TestWhatTwoHostsShowIsObserved(t *testing.T) {
+	t.Parallel()
+	for hosts := 2; hosts <= 3; hosts++ {
+		b, n := newBench(t, single), newNetwork(t, hosts, 100)
+		o := b.hosts(n...)
+		b.wholly(o)
+		require.Equal(t, observe.Health{Rail: "btc", Source: "chain", ObservedThrough: "block 99", At: b.clock.Now().Unix()}, o.Health())
+		tx := pay("p", single, 1000)
+		n.setPool(tx)
+		b.wholly(o)
+		b.requireState("p", ledger.StatusSeen)
+		n.mine(1, tx)
+		b.wholly(o)
+		b.requireState("p", ledger.StatusConfirmed)
+		n.mine(10)
+		b.wholly(o)
+		require.True(t, b.row("p").Final)
+		require.EqualValues(t, 101, b.position().Height)
+	}
+}
+
+func TestOneHostIsBelievedAndTheRailIsPartial(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	for _, o := range []*Observer{b.observer(chain), b.observer(chain, chain)} {
+		b.round(o)
+		require.True(t, o.Health().Partial)
+		require.Empty(t, o.Health().LastError)
+	}
+}
+
+func TestAnInventedPaymentIsSeenAndNeverCounts(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	n.mine(4)
+	n[0].inBlock(100, pay("invented", single, 1_000_000))
+	b.partly(o, observe.ErrDisagree)
+	b.requireState("invented", ledger.StatusSeen)
+	require.Zero(t, evidenceOf(b.row("invented")).Block)
+	n.mine(20)
+	b.partly(o, observe.ErrDisagree)
+	b.requireState("invented", ledger.StatusSeen)
+	require.EqualValues(t, 99, b.position().Height, "what is disputed is read again")
+
+	n[0].inBlock(100)
+	b.wholly(o)
+	require.EqualValues(t, 114, b.position().Height)
+	b.clock.advance(evictedAfter)
+	b.wholly(o)
+	b.requireState("invented", ledger.StatusDropped)
+}
+
+func TestAHiddenPaymentIsSeenAndCountsOnceBothShowIt(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	tx := pay("p", single, 1000)
+	n.mine(30, tx)
+	n[0].inBlock(100)
+	b.partly(o, observe.ErrDisagree)
+	b.requireState("p", ledger.StatusSeen)
+	require.Less(t, b.position().Height, int64(100))
+	n[0].inBlock(100, tx)
+	b.wholly(o)
+	b.requireState("p", ledger.StatusConfirmed)
+	require.True(t, b.row("p").Final)
+	require.EqualValues(t, 119, b.position().Height)
+}
+
+// Each field that a receipt takes is told by two.
+func TestATransactionOfWhichTwoThingsAreToldIsSeen(t *testing.T) {
+	t.Parallel()
+	for name, lie := range map[string]func(tx *standInTx){
+		"amount": func(tx *standInTx) { tx.pays = []output{tx.pays[0], {scriptOf(single), 9_000_000}} },
+		"output": func(tx *standInTx) { tx.pays = append(slices.Clone(tx.pays), output{scriptOf(single), 500}) },
+		"own":    func(tx *standInTx) { tx.from = scriptOf(single) },
+		"spends": func(tx *standInTx) { tx.spends = hashOf("nothing") + ":7" },
+	} {
+		for liar := range 2 {
+			t.Run(fmt.Sprint(name, liar), func(t *testing.T) {
+				b, n := newBench(t, single), newNetwork(t, 2, 100)
+				o := b.hosts(n...)
+				b.wholly(o)
+				tx := pay("p", single, 1000)
+				n.mine(3, tx)
+				lied := tx
+				lie(&lied)
+				n[liar].inBlock(100, lied)
+				b.partly(o, observe.ErrDisagree)
+				row, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+				require.NoError(t, err)
+				require.True(t, found)
+				require.Equal(t, ledger.StatusSeen, row.Status)
+				require.False(t, row.Own)
+				n[liar].inBlock(100, tx)
+				b.wholly(o)
+				row, _, err = b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+				require.NoError(t, err)
+				require.Equal(t, ledger.StatusConfirmed, row.Status)
+				require.EqualValues(t, 1000, row.Amount)
+				require.EqualValues(t, 1000, b.sum(ledger.StatusConfirmed))
+				require.Zero(t, b.sum(ledger.StatusSeen), "what was made up is dropped")
+			})
+		}
+	}
+}
+
+// One page of many is empty, once or for good: nothing is lost.
+func TestAShortListIsABadAnswer(t *testing.T) {
+	t.Parallel()
+	for hosts := 1; hosts <= 2; hosts++ {
+		for _, older := range []int{0, 3} { // of which the list tells that it goes on
+			for _, lasting := range []bool{false, true} {
+				t.Run(fmt.Sprint(hosts, older, lasting), func(t *testing.T) {
+					b, n := newBench(t, single), newNetwork(t, hosts, 100)
+					for i := range older {
+						n.mine(0, pay(fmt.Sprint("older", i), single, 1000))
+					}
+					b.newBook(start.Add(time.Hour).Unix())
+					n.mine(13)
+					o := b.hosts(n...)
+					b.round(o)
+					height := b.position().Height
+					var names []string
+					for i := range 30 {
+						names = append(names, fmt.Sprint("p", i))
+						n.mine(0, pay(names[i], single, 1000))
+					}
+					n.mine(20)
+					n[0].setFault(func(w http.ResponseWriter, r *http.Request) bool {
+						short := strings.Contains(r.URL.Path, "/txs/chain/") && answer("", 200, "[]")(w, r)
+						if short && !lasting {
+							n[0].fault = nil
+						}
+						return short
+					})
+					if lasting {
+						b.clock.advance(pollEvery)
+						require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
+						require.True(t, o.Health().Partial)
+						require.Equal(t, height, b.position().Height, "the cursor stays")
+						require.Zero(t, b.sum(ledger.StatusConfirmed))
+						n[0].setFault(nil)
+						b.clock.advance(maxPause)
+					}
+					b.round(o)
+					require.Len(t, b.rows(names...), 30)
+					require.EqualValues(t, 30_000, b.sum(ledger.StatusConfirmed))
+				})
+			}
+		}
+	}
+}
+
+// The newest transactions are missing, and the list goes on below: what is older than
+// the last final block became more, which it cannot.
+func TestAListWithAGapIsABadAnswer(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	chain.mine(pay("older", single, 1000))
+	b.newBook(start.Add(time.Hour).Unix())
+	chain.mineEmpty(19)
+	o := b.observer(chain)
+	b.round(o)
+	tx := pay("p", single, 1000)
+	chain.mine(tx)
+	chain.mineEmpty(2)
+	counted := object{"tx_count": 2, "funded_txo_count": 2, "spent_txo_count": 0}
+	chain.inBlock(120)
+	chain.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		return r.URL.Path == "/address/"+single && answer("", 200, encode(object{"chain_stats": counted, "mempool_stats": counted}))(w, r)
+	})
+	require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)")
+	require.Less(t, b.position().Height, int64(120))
+	chain.setFault(nil)
+	chain.inBlock(120, tx)
+	b.clock.advance(maxPause)
+	require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)", "of two that differ either may be the lie")
+	b.clock.advance(maxPause)
+	b.round(o)
+	b.requireState("p", ledger.StatusConfirmed)
+}
+
+// A count that two hosts do not share is nobody's.
+func TestAFalseCountHoldsThePosition(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	n.mine(19, pay("older", single, 1000))
+	b.newBook(start.Add(time.Hour).Unix())
+	counted := object{"tx_count": 4, "funded_txo_count": 4, "spent_txo_count": 0}
+	n[1].setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		return r.URL.Path == "/address/"+single && answer("", 200, encode(object{"chain_stats": counted, "mempool_stats": counted}))(w, r)
+	})
+	o := b.hosts(n...)
+	b.partly(o, observe.ErrDisagree)
+	_, found, err := b.book.Cursor(t.Context(), testOffer, b.rail.Account())
+	require.NoError(t, err)
+	require.False(t, found)
+	n[1].setFault(nil)
+	b.partly(o, observe.ErrBadAnswer) // it contradicts itself now
+	b.clock.advance(maxPause)
+	b.wholly(o)
+	require.EqualValues(t, 108, b.position().Height)
+}
+
+func TestALaggingHostHoldsWhatItDoesNotShow(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	tx := pay("p", single, 1000)
+	n[0].mine(tx)
+	b.wholly(o)
+	b.requireState("p", ledger.StatusSeen)
+	n[0].mineEmpty(20)
+	b.partly(o, observe.ErrLagging)
+	b.requireState("p", ledger.StatusSeen)
+	require.Equal(t, "block 99", o.Health().ObservedThrough)
+	require.EqualValues(t, 88, b.position().Height)
+	n[1].mine(tx)
+	n[1].mineEmpty(20)
+	b.wholly(o)
+	b.requireState("p", ledger.StatusConfirmed)
+
+	// One stands still, and nobody pays.
+	n[0].mineEmpty(30)
+	b.clock.advance(9 * time.Hour)
+	b.round(o)
+	require.True(t, o.Health().Partial)
+	require.Equal(t, observe.ErrLagging, o.Health().LastError)
+}
+
+// Twelve blocks too many, once: with hashes, and without changing what is below.
+func TestAFalseHeightStopsNothing(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	n.mine(0, pay("p", single, 1000))
+	for i := range 12 {
+		n[0].mine(pay(fmt.Sprint("never", i), strangers, 1))
+	}
+	b.wholly(o)
+	b.requireState("p", ledger.StatusSeen)
+	require.EqualValues(t, 89, b.position().Height)
+	n[0].rewind(12)
+	n.mine(0)
+	b.wholly(o)
+	b.requireState("p", ledger.StatusConfirmed)
+	n.mine(20)
+	b.wholly(o)
+	require.True(t, b.row("p").Final)
+}
+
+func TestAnOutageOfOneOfTwoCountsNothing(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	old := pay("old", single, 1000)
+	n.mine(1, old)
+	b.wholly(o)
+	n[0].setFault(answer("", 503, ""))
+	n.mine(20, pay("p", single, 1000))
+	b.partly(o, observe.ErrUnreachable)
+	rows := b.rows("old", "p")
+	require.Equal(t, ledger.StatusConfirmed, rows["old"].Status)
+	require.False(t, rows["old"].Final)
+	require.Equal(t, ledger.StatusSeen, rows["p"].Status)
+	require.Zero(t, evidenceOf(rows["p"]).Block)
+	require.EqualValues(t, 90, b.position().Height)
+	require.Equal(t, "block 101", o.Health().ObservedThrough)
+	b.partly(b.hosts(n...), observe.ErrUnreachable) // and in a new process
+	n[0].setFault(nil)
+	b.clock.advance(maxPause)
+	b.wholly(o)
+	rows = b.rows("old", "p")
+	require.Equal(t, ledger.StatusConfirmed, rows["p"].Status)
+	require.True(t, rows["old"].Final && rows["p"].Final)
+	n[0].setFault(answer("", 503, ""))
+	n[1].setFault(answer("", 503, ""))
+	b.clock.advance(pollEvery)
+	require.Error(t, o.Round(t.Context()))
+	require.True(t, o.Health().Blind)
+}

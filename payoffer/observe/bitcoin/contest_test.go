@@ -1,0 +1,325 @@
+package bitcoin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+func TestAThirdHostToleratesOne(t *testing.T) {
+	t.Parallel()
+	tx := pay("p", single, 1000)
+	for name, c := range map[string]struct {
+		wrong func(s *standIn)
+		code  string
+	}{
+		"out":      {func(s *standIn) { s.setFault(answer("", 503, "")) }, observe.ErrUnreachable},
+		"hides":    {func(s *standIn) { s.inBlock(100) }, ""},
+		"invents":  {func(s *standIn) { s.inBlock(101, pay("invented", single, 5000)) }, observe.ErrDisagree},
+		"is short": {func(s *standIn) { s.setFault(answer("/txs/chain", 200, "[]")) }, observe.ErrBadAnswer},
+		"lags":     {func(s *standIn) { s.rewind(3) }, ""},
+		"too high": {func(s *standIn) { s.mineEmpty(12) }, ""},
+		"another history": {func(s *standIn) {
+			s.rewind(60)
+			s.mine(pay("other", strangers, 1))
+			s.mineEmpty(59)
+		}, observe.ErrDisagree},
+	} {
+		for at := range 3 {
+			t.Run(name, func(t *testing.T) {
+				b, n := newBench(t, single), newNetwork(t, 3, 100)
+				o := b.hosts(n...)
+				b.wholly(o)
+				n.mine(2, tx)
+				c.wrong(n[at])
+				b.round(o)
+				require.Equal(t, c.code, o.Health().LastError)
+				require.False(t, o.Health().Partial)
+				require.Equal(t, ledger.StatusConfirmed, b.rows("p", "invented")["p"].Status)
+				require.Equal(t, "block 102", o.Health().ObservedThrough)
+				require.EqualValues(t, 91, b.position().Height)
+				require.EqualValues(t, 1000, b.sum(ledger.StatusConfirmed))
+			})
+		}
+	}
+}
+
+// A payment counts. What one host says against it changes nothing, and what two say
+// does.
+func TestACountedPaymentIsTakenBackByTwo(t *testing.T) {
+	t.Parallel()
+	tx := pay("p", single, 1000)
+	thief := standInTx{name: "thief", spends: tx.spends, pays: []output{{strangers, 1000}}}
+	reorganize := func(then func(s *standIn)) func(s *standIn) {
+		return func(s *standIn) { s.rewind(3); then(s) }
+	}
+	for name, c := range map[string]struct {
+		changes func(s *standIn)
+		want    ledger.Status
+	}{
+		"waits again":       {reorganize(func(s *standIn) { s.setPool(tx); s.mineEmpty(4) }), ledger.StatusSeen},
+		"is gone":           {reorganize(func(s *standIn) { s.mineEmpty(4) }), ledger.StatusSeen},
+		"is spent":          {reorganize(func(s *standIn) { s.mine(thief); s.mineEmpty(3) }), ledger.StatusDropped},
+		"is hidden":         {func(s *standIn) { s.inBlock(100) }, ledger.StatusSeen},
+		"is in the mempool": {func(s *standIn) { s.inBlock(100); s.setPool(tx) }, ledger.StatusSeen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, n := newBench(t, single), newNetwork(t, 2, 100)
+			o := b.hosts(n...)
+			b.wholly(o)
+			n.mine(2, tx)
+			b.wholly(o)
+			before := b.row("p")
+			require.Equal(t, ledger.StatusConfirmed, before.Status)
+			c.changes(n[0])
+			b.partly(o, observe.ErrDisagree)
+			b.clock.advance(2 * evictedAfter)
+			b.partly(o, observe.ErrDisagree)
+			require.Equal(t, before, b.row("p"))
+			c.changes(n[1])
+			b.wholly(o)
+			b.requireState("p", c.want)
+			require.Zero(t, b.sum(ledger.StatusConfirmed))
+		})
+	}
+}
+
+// Old addresses are not listed again before a block comes, which one host has first:
+// the others say nothing then, and that is nothing against the payment.
+func TestWhoWasNotAskedDeniesNothing(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, zpub), newNetwork(t, 3, 100)
+	b.past = func(time.Time) int64 { return 0 } // so that it is not final for good
+	o := b.hosts(n...)
+	b.wholly(o)
+	n.mine(30, pay("p", b.at(0), 1000))
+	b.wholly(o)
+	b.wholly(o)
+	before := b.row("p")
+	require.Equal(t, ledger.StatusConfirmed, before.Status)
+	require.False(t, before.Final)
+	for _, s := range n {
+		s.mine()
+		b.wholly(o)
+		require.Equal(t, before, b.row("p"))
+	}
+}
+
+func TestAWaitingPaymentIsGivenUpByTwo(t *testing.T) {
+	t.Parallel()
+	tx := pay("p", single, 1000)
+	second := standInTx{name: "second", spends: tx.spends, pays: []output{{strangers, 1000}}}
+	for name, c := range map[string]struct {
+		instead []standInTx
+		waits   time.Duration
+	}{"evicted": {nil, evictedAfter}, "replaced": {[]standInTx{second}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			b, n := newBench(t, single), newNetwork(t, 2, 100)
+			o := b.hosts(n...)
+			n.setPool(tx)
+			b.wholly(o)
+			n[0].setPool(c.instead...)
+			b.wholly(o)
+			b.clock.advance(c.waits)
+			b.wholly(o)
+			b.requireState("p", ledger.StatusSeen)
+			n[1].setPool(c.instead...)
+			b.wholly(o)
+			b.clock.advance(c.waits)
+			b.wholly(o)
+			b.requireState("p", ledger.StatusDropped)
+		})
+	}
+}
+
+func TestTheOriginIsSetByTwo(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 3, 100)
+	n.mine(0, pay("old", single, 1000))
+	n.mine(20)
+	b.newBook(start.Add(15 * time.Minute).Unix()) // after block 100
+	n[0].start += 1000 * 600                      // all its blocks are late
+	require.EqualError(t, b.hosts(n[:2]...).Round(t.Context()), "sources_disagree (a.example, b.example)")
+	require.Empty(t, b.account().Origin)
+	n[1].setFault(answer("/blocks/1", 503, ""))
+	require.EqualError(t, b.hosts(n[0], n[1]).Round(t.Context()), "unreachable (b.example)")
+	require.Empty(t, b.account().Origin, "one answers")
+	n[1].setFault(nil)
+	b.clock.advance(maxPause)
+	b.round(b.hosts(n...))
+	require.Equal(t, "100", b.account().Origin)
+	b.rows()
+
+	// Nor is it lowered on one word.
+	b.since = start.Add(-time.Hour).Unix()
+	o := b.hosts(n[:2]...)
+	b.round(o)
+	require.True(t, o.Health().Partial)
+	require.Equal(t, "100", b.account().Origin)
+	n[0].start -= 1000 * 600
+	b.wholly(o)
+	require.Equal(t, "93", b.account().Origin)
+	b.wholly(o)
+	require.Equal(t, ledger.StatusConfirmed, b.row("old").Status)
+}
+
+// falseCounts says that every address was used once.
+func falseCounts(lists bool) func(w http.ResponseWriter, r *http.Request) bool {
+	counted := encode(object{"chain_stats": object{"tx_count": 1, "funded_txo_count": 1, "spent_txo_count": 0},
+		"mempool_stats": object{"tx_count": 0, "funded_txo_count": 0, "spent_txo_count": 0}})
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+		switch {
+		case path[0] != "address":
+			return false
+		case len(path) == 2:
+			return answer("", 200, counted)(w, r)
+		case !lists || len(path) > 4 || path[3] == "mempool":
+			return answer("", 200, "[]")(w, r)
+		}
+		tx := (&standIn{blocks: []standInBlock{{hash: mainGenesis}}}).wire(pay("invented "+path[1], path[1], 1000), 0)
+		return answer("", 200, encode([]any{tx}))(w, r)
+	}
+}
+
+func TestTheAddressAdvancesOnWhatTwoHostsList(t *testing.T) {
+	t.Parallel()
+	for _, lists := range []bool{false, true} {
+		for _, searching := range []bool{false, true} {
+			b, n := newBench(t, zpub), newNetwork(t, 2, 100)
+			o := b.hosts(n...)
+			if !searching {
+				b.wholly(o)
+			}
+			n[0].setFault(falseCounts(lists))
+			b.clock.advance(pollEvery)
+			_ = o.Round(t.Context())
+			require.Contains(t, []string{"", b.at(0)}, o.Address())
+			n[0].setFault(nil)
+			b.clock.advance(maxPause)
+			for range 3 { // it contradicts itself now
+				_ = o.Round(t.Context())
+				b.clock.advance(maxPause)
+			}
+			b.wholly(o)
+			require.Equal(t, b.at(0), o.Address())
+			n.mine(0, pay("p", b.at(0), 1000))
+			b.wholly(o)
+			require.Equal(t, b.at(1), o.Address())
+		}
+	}
+}
+
+func TestACountAloneMovesNoAddress(t *testing.T) {
+	t.Parallel()
+	for _, searching := range []bool{false, true} {
+		b, chain := newBench(t, zpub), newStandIn(t, 100)
+		o := b.observer(chain)
+		if !searching {
+			b.round(o)
+		}
+		chain.setFault(falseCounts(false))
+		b.clock.advance(pollEvery)
+		require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)")
+		require.Contains(t, []string{"", b.at(0)}, o.Address())
+		chain.setFault(nil)
+		b.clock.advance(maxPause)
+		b.round(o)
+		require.Equal(t, b.at(0), o.Address())
+	}
+}
+
+// A process starts while one of two is out: the ledger's address holds.
+func TestAnExtendedKeyGoesOnWithOneOfTwo(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, zpub), newNetwork(t, 2, 100)
+	n.mine(0, pay("p", b.at(0), 1000))
+	b.wholly(b.hosts(n...))
+	n[1].setFault(answer("", 503, ""))
+	o := b.hosts(n...)
+	require.Equal(t, b.at(1), o.Address())
+	n.mine(1, pay("q", b.at(1), 1000))
+	b.partly(o, observe.ErrUnreachable)
+	require.Equal(t, ledger.StatusSeen, b.rows("p", "q")["q"].Status)
+	require.Equal(t, b.at(1), o.Address())
+	n[1].setFault(nil)
+	b.clock.advance(maxPause)
+	b.wholly(o)
+	require.Equal(t, ledger.StatusConfirmed, b.rows("p", "q")["q"].Status)
+	require.Equal(t, b.at(2), o.Address())
+}
+
+func TestAFinalBlockThatChangesForTwoStopsTheRail(t *testing.T) {
+	t.Parallel()
+	b, n := newBench(t, single), newNetwork(t, 2, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	for i, s := range n {
+		s.rewind(20)
+		s.mine(pay("other history", single, 1000))
+		s.mineEmpty(30)
+		if b.clock.advance(maxPause); i == 0 {
+			b.partly(o, observe.ErrDisagree)
+		} else {
+			require.EqualError(t, o.Round(t.Context()), "final_history_changed (a.example, b.example)")
+			require.True(t, o.Health().Blind)
+		}
+		b.rows()
+	}
+}
+
+// rewinding puts the position back while a round is under way.
+type rewinding struct {
+	Ledger
+	rewind func()
+}
+
+func (r *rewinding) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+	rows, err := r.Ledger.Unfinal(ctx, offer, account, limit)
+	if rewind := r.rewind; rewind != nil {
+		r.rewind = nil
+		rewind()
+	}
+	return rows, err
+}
+
+func TestAPositionThatWasPutBackIsNotPutForwardAgain(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	chain.mine(pay("hidden", single, 1000))
+	hidden := chain.blocks[100].txs
+	chain.blocks[100].txs = nil
+	chain.mineEmpty(30)
+	b.round(o)
+	require.EqualValues(t, 119, b.position().Height)
+	chain.inBlock(100, hidden...)
+	o.config.Ledger = &rewinding{b.book, func() {
+		text, err := json.Marshal(position{Height: 95})
+		require.NoError(t, err)
+		_, err = b.book.Record(t.Context(), &ledger.Cursor{
+			Offer: testOffer, Account: b.rail.Account(), Position: string(text), Anchor: chain.blocks[95].hash,
+		})
+		require.NoError(t, err)
+	}}
+	b.round(b.observerOn(o))
+	b.requireState("hidden", ledger.StatusConfirmed)
+	require.EqualValues(t, 119, b.position().Height)
+}
+
+// observerOn is a new process on the ledger of another one.
+func (b *bench) observerOn(o *Observer) *Observer {
+	b.Helper()
+	fresh, err := New(o.config)
+	require.NoError(b, err)
+	return fresh
+}
