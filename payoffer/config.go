@@ -86,9 +86,10 @@ type BitcoinConfig struct {
 	// leaves the rail out.
 	Account string `json:"account,omitempty"`
 
-	// Esplora endpoints from which payments are read, asked in order. "off"
-	// alone means that the chain is not read. Default: public endpoints of the
-	// network.
+	// Esplora endpoints from which payments are read. A payment counts when two
+	// hosts show it; with one host its word is taken, and the rail is partial.
+	// "off" alone means that the chain is not read. Default: public endpoints of
+	// the network, on two hosts.
 	Esplora []string `json:"esplora,omitempty"`
 
 	// The price sources whose median is the rate: mempool, coinbase, kraken,

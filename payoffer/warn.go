@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
@@ -45,6 +46,10 @@ func (app *App) warn(s *service.Service, r *resolver) {
 			logger.Warn("rpc is off on a main network: settlements stay claims of the facilitator and count in no sum",
 				zap.String("network", u.Rail.Network.Name))
 		}
+	}
+	if hosts := bitcoin.Hosts(s.Bitcoin.Esplora); len(hosts) == 1 {
+		logger.Warn("one index is believed on its word alone, and the bitcoin rail stays partial; give esplora endpoints of two hosts: "+
+			"a payment counts when both show it", zap.String("host", hosts[0]))
 	}
 	if options := unreadSince(s.Settings); len(options) > 0 {
 		logger.Warn("since has nothing to read the money with: what came before the first start stays unknown; add the api_key, token or esplora of the rail",

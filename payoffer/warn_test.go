@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,28 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 	}
 	require.NotContains(t, log, "literal-secret")
 	require.NotContains(t, log, "hidden-secret")
+}
+
+// Several endpoints of one host are one witness.
+func TestOneEsploraHostIsWarnedOf(t *testing.T) {
+	for esplora, host := range map[string]string{
+		"off": "",
+		"http://127.0.0.1:9/secret-api http://127.0.0.1:10/api": "127.0.0.1",
+		"http://127.0.0.1:9/api http://localhost:9/api":         "",
+	} {
+		t.Run(esplora, func(t *testing.T) {
+			standInRate(t)
+			warnings, log := warned(t, strings.Replace(withBitcoin, "rates mempool", "rates mempool\n\t\t\tesplora "+esplora, 1))
+			warnings = slices.DeleteFunc(warnings, func(line string) bool { return !strings.Contains(line, "one index is believed") })
+			if host == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], `"host":"`+host+`"`)
+			require.NotContains(t, log, "secret-api")
+		})
+	}
 }
 
 // A quote that a proxy's default buffer has no room for is told by its size,
