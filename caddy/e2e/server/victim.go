@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Victim is a server that is killed and started again on the same files. It is built with failpoints.
+// Victim is a server that is killed and started again on the same files.
 type Victim struct {
+	binary    string
 	url, home string
 	command   *exec.Cmd
 	ended     chan struct{} // closed when the process has
@@ -23,12 +24,17 @@ type Victim struct {
 }
 
 // NewVictim prepares a server with the given Caddyfile that will answer at url, and starts nothing. What runs at the end
-// of the test is killed then. Its log is shown if the test failed.
+// of the test is killed then. Its log is shown if the test failed. It is built with failpoints.
 func NewVictim(t testing.TB, url, caddyfile string) *Victim {
 	t.Helper()
-	v := &Victim{url: url, home: t.TempDir()}
+	return NewVictimOf(t, built(t, &crashing), url, caddyfile)
+}
+
+// NewVictimOf is NewVictim of another binary.
+func NewVictimOf(t testing.TB, binary, url, caddyfile string) *Victim {
+	t.Helper()
+	v := &Victim{binary: binary, url: url, home: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(v.home, "Caddyfile"), []byte(caddyfile), 0o600))
-	built(t, &crashing)
 	t.Cleanup(func() {
 		v.Kill()
 		if t.Failed() {
@@ -42,7 +48,7 @@ func NewVictim(t testing.TB, url, caddyfile string) *Victim {
 // have ended.
 func (v *Victim) Launch(t testing.TB, env ...string) {
 	t.Helper()
-	v.command = exec.Command(built(t, &crashing), "run", "--config", "Caddyfile", "--adapter", "caddyfile")
+	v.command = exec.Command(v.binary, "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	v.command.Dir = v.home
 	v.command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+v.home,
 		"XDG_CONFIG_HOME="+filepath.Join(v.home, "config"), "XDG_DATA_HOME="+filepath.Join(v.home, "data"))
@@ -84,6 +90,9 @@ func (v *Victim) Kill() {
 		<-v.ended
 	}
 }
+
+// Log is everything that its processes wrote. Call it after the last has ended.
+func (v *Victim) Log() string { return v.log.String() }
 
 // Ended is closed when the process that was launched last has ended.
 func (v *Victim) Ended() <-chan struct{} { return v.ended }

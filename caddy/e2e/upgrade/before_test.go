@@ -13,8 +13,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 )
 
-// versionBefore is the last commit whose ledger has schema 4.
-const versionBefore = "e02a2b4"
+// versionBefore is the last commit whose ledger has schema 5.
+const versionBefore = "c9da328"
 
 // before builds the version before from the history of this repository.
 func before(t *testing.T) (binary string) {

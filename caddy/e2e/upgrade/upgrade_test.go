@@ -1,188 +1,59 @@
 package upgrade
 
 import (
-	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-const (
-	secret   = "whsec_of_the_card_rail"
-	patience = 30 * time.Second
-	again    = 50 * time.Millisecond
-	// rounds is how many payments each version is told of while both run.
-	rounds = 40
-)
-
-// instance is one of several servers of one offer.
-type instance struct {
-	*server.Process
-	t          testing.TB
-	url, admin string
-}
-
-// start runs a version of the server on the ledger and the storage that all have in common.
-func start(t testing.TB, binary, dsn, storage string) *instance {
-	t.Helper()
-	i := &instance{t: t, url: "http://localhost:" + payoffertest.FreePort(t), admin: "localhost:" + payoffertest.FreePort(t)}
-	i.Process = server.StartBinary(t, binary, i.url, fmt.Sprintf(`{
-	admin %s
-	persist_config off
-	default_bind 127.0.0.1
-	storage file_system %q
-	pay_offer {
-		ledger postgres %q
-	}
-}
-%s {
-	pay_offer {
-		base_url https://pay.example
-		id upgrade
-		card https://checkout.example/pay {
-			payment_link plink_1
-			webhook_secret {env.CARD_SECRET}
-		}
-		bank_transfer transfer pay@example.org
-	}
-}
-`, i.admin, storage, dsn, i.url), "CARD_SECRET="+secret)
-	for _, url := range []string{i.url + "/v1/received", "http://" + i.admin + "/pay_offer/received"} { // one is there before the other
-		require.Eventually(t, func() bool {
-			answer, err := http.Get(url)
-			if err != nil {
-				return false
-			}
-			answer.Body.Close()
-			return answer.StatusCode == http.StatusOK
-		}, patience, again)
-	}
-	return i
-}
-
-// do sends a request, which must be answered with 200, and returns the body.
-func (i *instance) do(method, url string, body []byte, header ...string) []byte {
-	i.t.Helper()
-	request, err := http.NewRequest(method, url, bytes.NewReader(body))
-	require.NoError(i.t, err)
-	for n := 0; n < len(header); n += 2 {
-		request.Header.Set(header[n], header[n+1])
-	}
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(i.t, err)
-	defer answer.Body.Close()
-	read, err := io.ReadAll(answer.Body)
-	require.NoError(i.t, err)
-	require.Equal(i.t, http.StatusOK, answer.StatusCode, "%s", read)
-	return read
-}
-
-// deliver posts a signed event of the card processor.
-func (i *instance) deliver(kind, id, object string) {
-	i.t.Helper()
-	now := time.Now().Unix()
-	body := fmt.Appendf(nil, `{"id":"evt_%s_%s","object":"event","type":%q,"livemode":true,"created":%d,"data":{"object":%s}}`,
-		strings.ReplaceAll(kind, ".", "_"), id, kind, now, object)
-	mac := hmac.New(sha256.New, []byte(secret))
-	fmt.Fprintf(mac, "%d.%s", now, body)
-	i.do(http.MethodPost, i.url+"/v1/hook/card", body, "Content-Type", "application/json",
-		"Stripe-Signature", fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil))))
-}
-
-// pay tells of a card payment of 42 in a currency, in its smallest unit.
-func (i *instance) pay(id, currency string) {
-	i.t.Helper()
-	i.deliver("checkout.session.completed", id, fmt.Sprintf(`{"id":"cs_%s","object":"checkout.session","mode":"payment",
-		"status":"complete","payment_status":"paid","amount_total":4200,"currency":%q,"livemode":true,"created":%d,
-		"payment_intent":"pi_%[1]s","payment_link":"plink_1"}`, id, currency, time.Now().Unix()+1))
-}
-
-// refund tells that a part went back.
-func (i *instance) refund(id string, amount int) {
-	i.t.Helper()
-	i.deliver("refund.created", id, fmt.Sprintf(`{"id":"re_%s","object":"refund","amount":%d,"currency":"usd","status":"succeeded",
-		"payment_intent":"pi_%[1]s","charge":"ch_1","created":1700000000}`, id, amount))
-}
-
-// enter enters a bank transfer of 42 by hand.
-func (i *instance) enter(reference string) {
-	i.t.Helper()
-	i.do(http.MethodPost, "http://"+i.admin+"/pay_offer/receipts",
-		fmt.Appendf(nil, `{"action":"enter","offer":"upgrade","rail":"transfer","reference":%q,"amount":42}`, reference), "Content-Type", "application/json")
-}
-
-func (i *instance) received() string {
-	i.t.Helper()
-	var report struct {
-		ReceivedUSD json.Number `json:"receivedUsd"`
-	}
-	require.NoError(i.t, json.Unmarshal(i.do(http.MethodGet, i.url+"/v1/received", nil), &report))
-	return report.ReceivedUSD.String()
-}
-
-// tag ends the ids that this version tells of its changes; the one before knows none.
-var tag = regexp.MustCompile(`:[0-9a-f]{16}$`)
-
-// changes are all transitions that the feed lists, as "id to".
-func (i *instance) changes() (all []string) {
-	i.t.Helper()
-	for next := i.url + "/v1/received?after=0"; ; {
-		var feed struct {
-			Transitions []struct{ ID, To string }
-			Last        json.Number
-		}
-		require.NoError(i.t, json.Unmarshal(i.do(http.MethodGet, next, nil), &feed))
-		if len(feed.Transitions) == 0 {
-			return all
-		}
-		for _, t := range feed.Transitions {
-			all = append(all, tag.ReplaceAllString(t.ID, "")+" "+t.To)
-		}
-		next = i.url + "/v1/received?after=" + feed.Last.String()
-	}
-}
-
+// TestTheVersionBeforeGoesOnBesideThisOne under traffic: it is alone, this one starts behind a backup, both answer, and this
+// one is killed at random moments.
 func TestTheVersionBeforeGoesOnBesideThisOne(t *testing.T) {
 	t.Parallel()
-	dsn, storage := postgres.Start(t).DSN(t), t.TempDir()
-	older := start(t, before(t), dsn, storage)
-	older.pay("first", "usd")
-	older.enter("INV-first")
-	require.Equal(t, "84", older.received())
+	old := before(t)
+	s := openShop(t)
+	older, newer := s.instance(old), s.instance(server.Released(t))
+	older.launch()
+	older.ready()
+	w := s.begin(older)
+	began := time.Now()
+	w.await(3)
 
-	newer := start(t, server.Released(t), dsn, storage)
-	require.Equal(t, "84", newer.received(), "what was received before the change of the schema")
-	want := 84
-	for n := range rounds {
-		// Each is told of what the other one recorded: both change the same rows.
-		for name, pair := range map[string][2]*instance{"a": {older, newer}, "b": {newer, older}} {
-			id := fmt.Sprint(name, n)
-			pair[0].pay(id, "usd")
-			pair[1].refund(id, 1_000)
-			pair[1].enter("INV-" + id)
-			want += 42 - 10 + 42
-			require.Equal(t, fmt.Sprint(want), pair[0].received())
-			require.Equal(t, fmt.Sprint(want), pair[1].received())
-		}
+	endBackup := s.backUp()
+	newer.launch()
+	require.Eventually(t, func() bool {
+		got, err := newer.ask(http.MethodGet, "http://"+newer.admin+"/pay_offer/received", nil)
+		return err == nil && got.status == http.StatusServiceUnavailable && strings.Contains(got.body, `\"pg_dump\", a backup`)
+	}, patience, again)
+	w.await(3)
+	endBackup()
+	newer.ready()
+	w.add(newer)
+	w.await(5)
+	lasts := time.Duration(cases.Of(0, 15, 60)) * time.Second
+	for kills := 0; kills == 0 || time.Since(began) < lasts; kills++ {
+		time.Sleep(rand.N(time.Second)) // the moment of the crash, whatever is under way
+		w.lose(newer)
+		w.await(3)
 	}
-	newer.pay("yen", "jpy")
-	require.Equal(t, fmt.Sprint(want), newer.received(), "another currency has a sum of its own")
-	require.Equal(t, fmt.Sprint(want), older.received())
+	w.end()
+	t.Logf("payments=%d cards=%d refunds=%d entries=%d starts=%d repeated=%d seconds=%.0f",
+		len(w.payments), w.cards, w.refunds, w.entries, newer.Starts(), w.turned, time.Since(began).Seconds())
 
+	require.Eventually(t, func() bool { return w.proven(t) }, patience, again, "a payment was not seen on the chain")
+	require.Equal(t, older.received(), newer.received())
+	require.True(t, strings.HasPrefix(newer.received(), fmt.Sprint(42*w.cards-10*w.refunds+42*w.entries, " ")), newer.received())
 	told := newer.changes()
 	require.Equal(t, told, older.changes())
 	seen := make(map[string]bool)
@@ -190,10 +61,94 @@ func TestTheVersionBeforeGoesOnBesideThisOne(t *testing.T) {
 		require.False(t, seen[change], change)
 		seen[change] = true
 	}
-	require.Len(t, told, 2+rounds*2*3+1)
+	w.audit(t)
 
-	older.Terminate()
-	older.Await(t)
-	newer.refund("first", 4_200)
-	require.Equal(t, fmt.Sprint(want-42), newer.received())
+	got, err := paid("yen", "jpy")(newer)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, older.received(), newer.received())
+
+	older.Kill()
+	older.launch()
+	<-older.Ended()
+	require.Contains(t, older.Log(), "the ledger was written by a newer version", "it knows of no version that only adds")
+	got, err = refunded("yen", 4_200)(newer)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, got.status)
+}
+
+// book opens the ledger beside the instances.
+func (s *shop) book(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	book, err := ledger.NewPostgres(s.dsn, time.Now)
+	require.NoError(t, err)
+	require.NoError(t, book.Open(t.Context()))
+	t.Cleanup(func() { assert.NoError(t, book.Close()) })
+	return book
+}
+
+// proven reports whether the chain is the evidence of every payment.
+func (w *traffic) proven(t *testing.T) bool {
+	var open int
+	err := w.database().QueryRowContext(t.Context(), `SELECT count(*) FROM intents WHERE evidence <> 'chain'`).Scan(&open)
+	return err == nil && open == 0
+}
+
+// audit requires that every payment that was answered stands in the books once, and nothing else.
+func (w *traffic) audit(t *testing.T) {
+	t.Helper()
+	book := w.book(t)
+	require.NoError(t, book.Check(t.Context()))
+	receipts, err := book.Receipts(t.Context(), offerID, 0, 1_000_000)
+	require.NoError(t, err)
+	rows := make(map[string]int)
+	for _, receipt := range receipts {
+		require.Contains(t, []ledger.Status{ledger.StatusConfirmed, ledger.StatusRefunded}, receipt.Status)
+		rows[receipt.Rail]++
+	}
+	require.Equal(t, map[string]int{"usdc": len(w.payments), "card": w.cards, "transfer": w.entries}, rows)
+	require.Len(t, w.chain.TransfersTo(t, w.payee), len(w.payments))
+	for _, key := range w.payments {
+		intent, known, err := book.Intent(t.Context(), key)
+		require.NoError(t, err)
+		require.True(t, known)
+		require.Equal(t, ledger.IntentSettled, intent.State)
+	}
+}
+
+// TestAnInstanceThatMayNotWriteAnyMoreSettlesNothing when a newer version has changed more than it can know.
+func TestAnInstanceThatMayNotWriteAnyMoreSettlesNothing(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	i := s.instance(server.Released(t))
+	i.launch()
+	i.ready()
+	pay, _ := s.payment(t, s.buyers(1)[0])
+	settled := len(s.facilitator.Calls(payoffertest.CallSettle))
+	writes := map[string]send{"payment": pay, "webhook": paid("one", "usd"), "entry": entered("INV-1")}
+
+	db := s.database()
+	_, err := db.Exec(`LOCK TABLE pay_offer_schema; UPDATE pay_offer_schema SET oldest = 99, version = 99`)
+	require.NoError(t, err)
+	for name, write := range writes {
+		got, err := write(i)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, got.status, "%s: %s", name, got.body)
+	}
+	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), settled)
+	for path, status := range map[string]int{"/v1/quote": http.StatusPaymentRequired, "/v1/received": http.StatusOK} {
+		got, err := i.ask(http.MethodGet, i.url+path, nil)
+		require.NoError(t, err)
+		require.Equal(t, status, got.status, path)
+	}
+
+	_, err = db.Exec(`UPDATE pay_offer_schema SET oldest = 6`)
+	require.NoError(t, err)
+	for name, write := range writes {
+		got, err := write(i)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, got.status, "%s: %s", name, got.body)
+	}
+	i.Kill()
+	require.Contains(t, i.Log(), "the ledger was written by a newer version, and takes nothing from this one, which knows schema ")
 }
