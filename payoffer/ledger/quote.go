@@ -30,10 +30,20 @@ func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents
 	})
 }
 
-// Quoted returns the value in US cents of the newest quote of exactly that
-// many satoshis that was given from since to until, in Unix seconds.
-func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error) {
-	return first(collect(ctx, l, scanValue[int64], `
-		SELECT usd_cents FROM quotes WHERE offer = $1 AND satoshis = $2 AND at BETWEEN $3 AND $4
-		ORDER BY at DESC LIMIT 1`, offer, satoshis, since, until))
+// Quote is an amount that was asked for, and its value in US cents.
+type Quote struct{ Satoshis, USDCents int64 }
+
+// Quoted returns, of the quotes that were given from since to until, in Unix
+// seconds, the one with the most satoshis that are not more than these; the newest
+// where it was given twice.
+func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q Quote, found bool, err error) {
+	// The sum keeps SQLite to the index over the time: an hour has few quotes.
+	return first(collect(ctx, l, scanQuote, `
+		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $2 AND at BETWEEN $3 AND $4
+		ORDER BY satoshis + 0 DESC, at DESC LIMIT 1`, offer, satoshis, since, until))
+}
+
+func scanQuote(row scanner) (q Quote, err error) {
+	err = row.Scan(&q.Satoshis, &q.USDCents)
+	return q, err
 }

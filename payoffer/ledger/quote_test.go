@@ -6,19 +6,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestQuoteIsFoundByItsExactAmount(t *testing.T) {
+func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
 		note := func(satoshis, cents, at int64) {
 			require.NoError(t, l.NoteQuote(t.Context(), testOffer, satoshis, cents, at))
 		}
 		quoted := func(satoshis, since, until int64) any {
-			cents, found, err := l.Quoted(t.Context(), testOffer, satoshis, since, until)
+			q, found, err := l.Quoted(t.Context(), testOffer, satoshis, since, until)
 			require.NoError(t, err)
 			if !found {
+				require.Zero(t, q)
 				return nil
 			}
-			return cents
+			require.LessOrEqual(t, q.Satoshis, satoshis)
+			return q.USDCents
 		}
 		note(46_667, 4_200, 1_000)
 		note(46_667, 4_300, 2_000)
@@ -28,6 +30,9 @@ func TestQuoteIsFoundByItsExactAmount(t *testing.T) {
 		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_999))
 		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_000))
 		require.Nil(t, quoted(46_667, 2_001, 9_000))
+		require.EqualValues(t, 4_400, quoted(46_668, 0, 9_000))
+		require.EqualValues(t, 4_400, quoted(99_999, 0, 9_000), "the most satoshis that were paid")
+		require.EqualValues(t, 4_301, quoted(99_999, 0, 2_999), "of those in time")
 		require.Nil(t, quoted(46_666, 0, 9_000))
 		_, found, err := l.Quoted(t.Context(), "other", 46_667, 0, 9_000)
 		require.NoError(t, err)

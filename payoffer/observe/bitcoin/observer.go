@@ -43,7 +43,7 @@ type Ledger interface {
 	Receipt(ctx context.Context, offer, account, externalID string) (r ledger.Receipt, found bool, err error)
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
 	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
-	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (usdCents int64, found bool, err error)
+	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
 
 // Config describes a Bitcoin rail to be observed.

@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"math/big"
 	"slices"
@@ -15,8 +16,6 @@ const (
 	// quoteWindow is how long an amount that was published may be paid at the
 	// value that it had.
 	quoteWindow = time.Hour
-	// minersClock is how much earlier than it was made a block may say it was.
-	minersClock = time.Hour
 	// nearPercent is how far the worth of a quoted amount may be from its price,
 	// half an hour or two after the quote and by another source: on most days the
 	// price of bitcoin moves less within such a time.
@@ -38,12 +37,19 @@ type quotes struct {
 
 type quote struct {
 	satoshis, cents int64
-	at, noted       time.Time // noted is zero until the ledger has it
+	at, noted       time.Time // when it was in force last, and noted last; noted is zero until it was
+}
+
+// renew says that the quote is in force still. The ledger has first when that began.
+func (q *quote) renew(now time.Time) {
+	if !q.noted.IsZero() {
+		q.at = now
+	}
 }
 
 // Quoted remembers that an amount in satoshis is published now for one in US
-// cents: who pays exactly that within an hour has paid that value. It never
-// blocks; Run keeps it in the ledger.
+// cents: who pays that or more within an hour has paid that value, or more in
+// proportion. It never blocks; Run keeps it in the ledger.
 func (o *Observer) Quoted(satoshis, usdCents int64) {
 	if satoshis <= 0 || usdCents < 0 {
 		return // no amount was published
@@ -52,7 +58,7 @@ func (o *Observer) Quoted(satoshis, usdCents int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if n := len(q.last); n > 0 && q.last[n-1].satoshis == satoshis && q.last[n-1].cents == usdCents {
-		q.last[n-1].at = o.config.Now()
+		q.last[n-1].renew(o.config.Now())
 		return
 	}
 	q.last = append(q.last, quote{satoshis: satoshis, cents: usdCents, at: o.config.Now()})
@@ -69,12 +75,14 @@ func (o *Observer) keepQuotes(ctx context.Context) error {
 	q := &o.quotes
 	q.mu.Lock()
 	if _, quoting := o.config.Rate(); quoting && len(q.last) > 0 {
-		q.last[len(q.last)-1].at = o.config.Now()
+		q.last[len(q.last)-1].renew(o.config.Now())
 	}
 	pending := slices.Clone(q.last)
 	q.mu.Unlock()
-	for _, p := range pending {
-		if !p.noted.IsZero() && p.at.Sub(p.noted) < renewEvery {
+	for i, p := range pending {
+		// The end of one that is not published any more is noted, too.
+		since, newest := p.at.Sub(p.noted), i == len(pending)-1
+		if !p.noted.IsZero() && (since == 0 || newest && since < renewEvery) {
 			continue
 		}
 		if err := o.config.Ledger.NoteQuote(ctx, o.config.OfferID, p.satoshis, p.cents, p.at.Unix()); err != nil {
@@ -95,62 +103,69 @@ func (q *quotes) noted(p quote) {
 	}
 }
 
-// find is what an amount was published for between two times, in Unix seconds.
-func (q *quotes) find(satoshis, since, until int64) (cents int64, found bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, p := range slices.Backward(q.last) {
-		if p.satoshis == satoshis && p.at.Unix() >= since && p.at.Unix() <= until {
-			return p.cents, true
-		}
+// part is one output of a payment. The outputs of one transaction to this rail are
+// one payment, in satoshis: those of this output, of those before it, and of all.
+type part struct{ before, satoshis, total int64 }
+
+// next moves on to the next output.
+func (p *part) next(satoshis int64) { p.before, p.satoshis = p.before+p.satoshis, satoshis }
+
+// of is the output's share of what the payment is worth. The shares of all outputs
+// add up to that, and none is a cent or more away from its exact share.
+func (p part) of(cents int64) *int64 {
+	if p.total == 0 {
+		return &cents // of nothing
 	}
-	return 0, false
+	share := *scale(cents, p.before+p.satoshis, p.total) - *scale(cents, p.before, p.total)
+	return &share
 }
 
-// value is what a payment is worth in US cents, and how that was fixed: what it
-// was quoted for, else its worth at the price of the hour it was mined in; nil
-// while there is none. The ledger keeps the first value that becomes known, so
-// that none is guessed from the price of the moment, and the price of the hour is
-// asked for once the payment counts: before, it may move to another block.
-func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
-	if row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == satoshis {
+// value is what an output is worth in US cents, and how that was fixed: its share
+// of what its payment was quoted for, else of its worth at the price of the hour it
+// was mined in; nil while there is none. The ledger keeps the first value that
+// becomes known, so that none is guessed from the price of the moment, and the price
+// of the hour is asked for once the payment counts: before, it may move to another
+// block. A replacement was seen when what it replaces was seen first.
+func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, first, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
+	if row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == paid.satoshis {
 		return row.USDCents, row.ValueBasis, nil
 	}
-	seen := o.config.Now().Unix()
-	if row.ID != 0 {
-		seen = row.ObservedAt
+	// What was paid while nobody looked is held against the quotes of its day. By a
+	// miner's clock that is an hour early some of them seem to be too late: better
+	// none than a wrong one, for the price of the hour is near.
+	at := min(occurredAt, cmp.Or(first, row.ObservedAt, o.config.Now().Unix()))
+	quote, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, paid.total, at-seconds(quoteWindow), at)
+	if err != nil {
+		return nil, "", observe.ErrNoLedger
 	}
-	// What was paid while nobody looked is held against the quotes of its day.
-	paid := min(occurredAt, seen)
-	since, until := paid-seconds(quoteWindow), min(seen, paid+seconds(minersClock))
-	cents, found := o.quotes.find(satoshis, since, until)
-	if !found {
-		var err error
-		if cents, found, err = o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, since, until); err != nil {
-			return nil, "", observe.ErrNoLedger
-		}
+	var worth *int64
+	if found {
+		worth = scale(paid.total, quote.USDCents, quote.Satoshis)
 	}
-	switch {
-	case found:
-		return &cents, ledger.BasisQuote, nil
-	case !counts:
+	if worth != nil {
+		return paid.of(*worth), ledger.BasisQuote, nil
+	}
+	if !counts {
 		return nil, "", nil
 	}
 	past, known := o.config.PastRate(ctx, time.Unix(occurredAt, 0))
 	if !known {
 		return nil, "", nil
 	}
-	value := worth(satoshis, past.MicroUSD)
-	if value != nil && near(*value, o.config.Price) {
-		price := o.config.Price
-		return &price, ledger.BasisQuote, nil
+	worth = scale(paid.total, past.MicroUSD, satoshisPerBTC*microUSDPerCent)
+	switch {
+	case worth == nil:
+		return nil, "", nil
+	case near(*worth, o.config.Price):
+		return paid.of(o.config.Price), ledger.BasisQuote, nil
 	}
-	return value, ledger.BasisRate, nil
+	return paid.of(*worth), ledger.BasisRate, nil
 }
 
 // valued reports whether the value of a payment that counts is known, or can be.
 func (o *Observer) valued(ctx context.Context, row ledger.Receipt) bool {
-	value, _, err := o.value(ctx, row, row.Amount, row.OccurredAt, true)
+	alone := part{satoshis: row.Amount, total: row.Amount}
+	value, _, err := o.value(ctx, row, alone, evidenceOf(row).First, row.OccurredAt, true)
 	return err != nil || value != nil
 }
 
@@ -163,14 +178,12 @@ func near(cents, price int64) bool {
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// worth is the value of satoshis in whole US cents at a price of one bitcoin
-// in millionths of a dollar.
-func worth(satoshis, microUSD int64) *int64 {
-	cents := new(big.Int).Mul(big.NewInt(satoshis), big.NewInt(microUSD))
-	cents.Quo(cents, big.NewInt(satoshisPerBTC*microUSDPerCent))
-	if !cents.IsInt64() {
+// scale is n * times / by, rounded down; nil where that is too much for the ledger.
+func scale(n, times, by int64) *int64 {
+	scaled := new(big.Int).Mul(big.NewInt(n), big.NewInt(times))
+	if scaled.Quo(scaled, big.NewInt(by)); !scaled.IsInt64() {
 		return nil
 	}
-	value := cents.Int64()
-	return &value
+	result := scaled.Int64()
+	return &result
 }

@@ -37,10 +37,13 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	}{
 		"exactly, in time":        {50_000, 59 * time.Minute, false, 4200, ledger.BasisQuote},
 		"after a restart":         {50_000, 59 * time.Minute, true, 4200, ledger.BasisQuote},
-		"too late":                {50_000, 61 * time.Minute, false, 5000, ledger.BasisRate},
-		"too late, after restart": {50_000, 61 * time.Minute, true, 5000, ledger.BasisRate},
-		"a satoshi less":          {49_999, time.Minute, false, 4999, ledger.BasisRate},
-		"a satoshi more":          {50_001, time.Minute, false, 5000, ledger.BasisRate},
+		"too late":                {50_000, 61 * time.Minute, false, 3500, ledger.BasisRate},
+		"too late, after restart": {50_000, 61 * time.Minute, true, 3500, ledger.BasisRate},
+		"a satoshi less":          {49_999, time.Minute, false, 3499, ledger.BasisRate},
+		"a satoshi more":          {50_001, time.Minute, false, 4200, ledger.BasisQuote},
+		"a tenth more":            {55_000, time.Minute, false, 4620, ledger.BasisQuote},
+		"a tenth more, too late":  {55_000, 61 * time.Minute, false, 3850, ledger.BasisRate},
+		"more than both quotes":   {150_000, time.Minute, true, 10_500, ledger.BasisQuote},
 	} {
 		for _, waits := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, map[bool]string{true: ", seen in the mempool"}[waits]), func(t *testing.T) {
@@ -52,11 +55,11 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 				b.round(o)
 				b.clock.advance(c.after - pollEvery - pollEvery)
 				chain.mineEmpty(int(c.after / (10 * time.Minute)))
-				b.rate = rate.Rate{MicroUSD: 100_000_000_000}
+				b.rate = rate.Rate{MicroUSD: 70_000_000_000}
 				if c.restart {
 					o = b.observer(chain)
 				}
-				o.Quoted(42_000, 4200)
+				o.Quoted(60_000, 4200)
 				tx := pay("p", single, c.paid)
 				if waits {
 					chain.setPool(tx)
@@ -200,7 +203,7 @@ func TestALostLedgerComesToTheSameValues(t *testing.T) {
 		names = append(names, fmt.Sprint("p", i))
 		satoshis := 46_667 + i
 		if i%4 == 3 {
-			satoshis *= 3 // nobody asked for that
+			satoshis /= 3 // nobody asked for that
 		} else {
 			o.Quoted(satoshis, 4200)
 		}
@@ -299,9 +302,9 @@ func TestWorthIsRoundedDown(t *testing.T) {
 		{46_667, 90_000_000_000, 4200}, {46_666, 90_000_000_000, 4199}, {1, 90_000_000_000, 0},
 		{0, 90_000_000_000, 0}, {maxSatoshis, 100_000_000_000_000, 210_000_000_000_000_000},
 	} {
-		require.Equal(t, c.want, *worth(c.satoshis, c.microUSD))
+		require.Equal(t, c.want, *scale(c.satoshis, c.microUSD, satoshisPerBTC*microUSDPerCent))
 	}
-	require.Nil(t, worth(maxSatoshis, math.MaxInt64), "more than the ledger can hold")
+	require.Nil(t, scale(maxSatoshis, math.MaxInt64, satoshisPerBTC*microUSDPerCent), "more than the ledger can hold")
 }
 
 func TestOnlyAmountsAreQuotes(t *testing.T) {
@@ -316,9 +319,10 @@ func TestOnlyAmountsAreQuotes(t *testing.T) {
 		o.Quoted(i+1, 4200)
 	}
 	b.round(o)
-	_, found, err := b.book.Quoted(t.Context(), testOffer, 1000, 0, b.clock.Now().Unix())
+	last, found, err := b.book.Quoted(t.Context(), testOffer, 1000, 0, b.clock.Now().Unix())
 	require.NoError(t, err)
 	require.True(t, found)
+	require.Equal(t, ledger.Quote{Satoshis: 1000, USDCents: 4200}, last)
 }
 
 func TestEvidenceIsSmall(t *testing.T) {

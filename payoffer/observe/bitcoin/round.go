@@ -31,6 +31,8 @@ type recalled struct {
 	rows    map[string]ledger.Receipt // those that are not final, by external id
 	// waiting are the addresses with payments that the chain may still change.
 	waiting map[string]bool
+	// firsts says of outputs that those payments spend when that was seen first.
+	firsts map[string]int64
 	// crowded says that maxUnconfirmed was reached.
 	crowded bool
 }
@@ -285,11 +287,12 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 		return recalled{}, observe.ErrNoLedger
 	}
 	k.rows = make(map[string]ledger.Receipt, len(rows))
-	k.waiting = make(map[string]bool)
+	k.waiting, k.firsts = make(map[string]bool), make(map[string]int64)
 	unconfirmed := 0
 	for _, row := range rows {
 		k.rows[row.ExternalID] = row
 		proof, dropped := evidenceOf(row), row.Status == ledger.StatusDropped
+		k.remember(row, proof)
 		if dropped || proof.Block == 0 {
 			unconfirmed++
 		}

@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -22,6 +23,9 @@ type evidence struct {
 	Block     int64    `json:"block,omitempty"`
 	BlockHash string   `json:"blockHash,omitempty"`
 	Inputs    []string `json:"inputs"`
+	// First is when the payment that this one takes the place of was seen first, in
+	// Unix seconds; 0 when it takes no other's.
+	First int64 `json:"first,omitempty"`
 }
 
 // evidenceOf reads the evidence of a receipt; other evidence than ours says
@@ -36,12 +40,14 @@ func evidenceOf(row ledger.Receipt) (e evidence) {
 // sight takes the outputs of a transaction that pay this rail into the
 // reading, but for what crowds the mempool.
 func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error {
+	paid := o.paid(tx)
 	for i, out := range tx.Outputs {
 		name := outpoint{tx.ID, uint32(i)}
 		w, ours := o.scripts[out.Script]
 		if !ours {
 			continue
 		}
+		paid.next(out.Value)
 		row, recorded, err := o.row(ctx, r, name, tx.Status)
 		if err != nil {
 			return err
@@ -49,7 +55,7 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 		if row.Final || r.crowded && !tx.Status.Confirmed && !recorded {
 			continue
 		}
-		s, err := o.sighting(ctx, r, tx, w, name, out.Value, row)
+		s, err := o.sighting(ctx, r, tx, w, name, paid, row)
 		if err != nil {
 			return err
 		}
@@ -73,15 +79,15 @@ func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status)
 }
 
 // sighting is what a transaction says of one of its outputs.
-func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, satoshis int64, row ledger.Receipt) (ledger.Sighting, error) {
+func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, paid part, row ledger.Receipt) (ledger.Sighting, error) {
 	depth := r.depths[tx.ID]
-	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs)}
+	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs), First: r.first(tx, row)}
 	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
 		proof.Inputs = append(proof.Inputs, in.String())
 	}
 	s := ledger.Sighting{
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Rail: o.config.Rail.Name(),
-		ExternalID: name.String(), Transaction: tx.ID, Asset: asset, Amount: satoshis,
+		ExternalID: name.String(), Transaction: tx.ID, Asset: asset, Amount: paid.satoshis,
 		State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
 		Own: row.Own || o.own(tx), Testnet: o.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
 	}
@@ -102,7 +108,7 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 	}
 	var err error
 	counts := depth >= int64(o.config.Confirmations)
-	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, satoshis, s.OccurredAt, counts); err != nil {
+	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, paid, proof.First, s.OccurredAt, counts); err != nil {
 		return ledger.Sighting{}, err
 	}
 	if counts {
@@ -111,6 +117,44 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		s.Final = depth >= o.final() && s.USDCents != nil
 	}
 	return s, nil
+}
+
+// paid is the payment of a transaction to this rail, before its first output.
+func (o *Observer) paid(tx transaction) (p part) {
+	for _, out := range tx.Outputs {
+		if _, ours := o.scripts[out.Script]; ours {
+			p.total += out.Value
+		}
+	}
+	return p
+}
+
+// remember notes when what a receipt's transaction spends was seen first: another
+// transaction that spends it takes this one's place.
+func (k *recalled) remember(row ledger.Receipt, proof evidence) {
+	if row.Own {
+		return // nobody's payment
+	}
+	first := cmp.Or(proof.First, min(row.OccurredAt, row.ObservedAt))
+	for _, in := range proof.Inputs {
+		if other, known := k.firsts[in]; !known || first < other {
+			k.firsts[in] = first
+		}
+	}
+}
+
+// first is when the payment was seen first whose place a transaction takes; 0
+// when it takes none. What a receipt says of it holds.
+func (k *recalled) first(tx transaction, row ledger.Receipt) (at int64) {
+	if row.ID != 0 {
+		return evidenceOf(row).First
+	}
+	for _, in := range tx.Inputs {
+		if first, known := k.firsts[in.String()]; known && (at == 0 || first < at) {
+			at = first
+		}
+	}
+	return at
 }
 
 // own reports whether a transaction spends the rail's own money: then its

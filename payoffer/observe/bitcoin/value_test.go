@@ -1,0 +1,280 @@
+package bitcoin
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+)
+
+// values are those of a transaction's outputs, in order, and what they were taken
+// from; of all the same.
+func (b *bench) values(name string) (cents []int64, basis ledger.ValueBasis) {
+	b.Helper()
+	all, err := b.book.Receipts(b.Context(), testOffer, 0, 1000)
+	require.NoError(b, err)
+	of := make(map[string]ledger.Receipt)
+	for _, r := range all {
+		of[r.ExternalID] = r
+	}
+	for i := range uint32(100) {
+		r, found := of[outpoint{hashOf(name), i}.String()]
+		if !found {
+			continue
+		}
+		require.NotNil(b, r.USDCents)
+		require.Contains(b, []ledger.ValueBasis{r.ValueBasis, ""}, basis)
+		cents, basis = append(cents, *r.USDCents), r.ValueBasis
+	}
+	return cents, basis
+}
+
+// A wallet splits the amount that was asked for, or pays two of them with one
+// transaction: what counts is what arrived.
+func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		account string
+		pays    []int64
+		quoted  bool
+		want    []int64
+		basis   ledger.ValueBasis
+	}{
+		"halves of the quote":         {single, []int64{25_000, 25_000}, true, []int64{2100, 2100}, ledger.BasisQuote},
+		"to two addresses of a key":   {zpub, []int64{30_000, 20_000}, true, []int64{2520, 1680}, ledger.BasisQuote},
+		"thirds, rounded":             {single, []int64{16_667, 16_667, 16_666}, true, []int64{1400, 1400, 1400}, ledger.BasisQuote},
+		"one that is worth no cent":   {single, []int64{50_000, 1}, true, []int64{4199, 1}, ledger.BasisQuote},
+		"one of nothing":              {single, []int64{0, 50_000}, true, []int64{0, 4200}, ledger.BasisQuote},
+		"two quotes":                  {single, []int64{50_000, 50_000}, true, []int64{4200, 4200}, ledger.BasisQuote},
+		"less than the quote":         {single, []int64{15_000, 15_000}, true, []int64{1500, 1500}, ledger.BasisRate},
+		"the price of the hour":       {single, []int64{20_000, 22_100}, false, []int64{1995, 2205}, ledger.BasisQuote},
+		"far from the price, rounded": {single, []int64{5, 5, 5}, false, []int64{0, 0, 1}, ledger.BasisRate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, chain := newBench(t, c.account), newStandIn(t, 100)
+			b.rate = rate.Rate{MicroUSD: 100_000_000_000}
+			o := b.observer(chain)
+			b.round(o)
+			if c.quoted {
+				o.Quoted(50_000, 4200)
+			}
+			tx := standInTx{name: "p", spends: hashOf("coin") + ":0", pays: []output{{strangers, 70_000}}}
+			for i, satoshis := range c.pays {
+				address := single
+				if c.account == zpub {
+					address = b.at(uint32(i))
+				}
+				tx.pays = append(tx.pays, output{scriptOf(address), satoshis}, output{strangers, 70_000})
+			}
+			chain.mine(tx)
+			chain.mineEmpty(20)
+			b.clock.advance(200 * time.Minute)
+			b.round(o)
+			cents, basis := b.values("p")
+			require.Equal(t, c.basis, basis)
+			require.Equal(t, c.want, cents)
+		})
+	}
+}
+
+func TestTheSharesOfAPaymentAddUpToIt(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range cases.Count(t) {
+		outputs := make([]int64, 1+random.IntN(12))
+		var all part
+		for i := range outputs {
+			outputs[i] = random.Int64N(1 << random.IntN(47))
+			all.total += outputs[i]
+		}
+		cents := random.Int64N(math.MaxInt64 >> random.IntN(60))
+		var sum int64
+		for _, satoshis := range outputs {
+			all.next(satoshis)
+			share := *all.of(cents)
+			require.GreaterOrEqual(t, share, int64(0))
+			if all.total > 0 {
+				exact := *scale(cents, satoshis, all.total)
+				require.InDelta(t, 0, share-exact, 1, "%d of %v", satoshis, outputs)
+			}
+			sum += share
+		}
+		if all.total > 0 {
+			require.Equal(t, cents, sum)
+		}
+	}
+}
+
+// Whatever is paid: with a quote that it covers it is worth that at least, and never
+// more than in proportion; the quote is the one that asks for the most.
+func TestWhatCoversAQuoteIsWorthItAtLeast(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	random := rand.New(rand.NewPCG(3, 4))
+	for range cases.Of(50, 500, 5000) {
+		b.newBook(start.Unix())
+		o.config.Ledger = b.book
+		most, least := int64(0), int64(math.MaxInt64)
+		for range 1 + random.IntN(4) {
+			quoted := 40_000 + random.Int64N(10_000)
+			require.NoError(t, b.book.NoteQuote(t.Context(), testOffer, quoted, 4200, start.Unix()))
+			most, least = max(most, quoted), min(least, quoted)
+		}
+		paid := part{total: 35_000 + random.Int64N(30_000)}
+		paid.next(paid.total)
+		cents, basis, err := o.value(t.Context(), ledger.Receipt{}, paid, 0, start.Unix(), false)
+		require.NoError(t, err)
+		switch {
+		case cents == nil:
+			require.Less(t, paid.total, least)
+		default:
+			require.Equal(t, ledger.BasisQuote, basis)
+			require.GreaterOrEqual(t, *cents, int64(4200))
+			if paid.total >= most {
+				require.Equal(t, paid.total*4200/most, *cents)
+			}
+		}
+	}
+}
+
+// The payer adds to the fee of a payment that waits, for hours, and over a restart:
+// it is the payment that was made when the quote held.
+func TestAReplacementKeepsItsFirstSighting(t *testing.T) {
+	t.Parallel()
+	replaced := func(n int) standInTx {
+		tx := pay(fmt.Sprint("p", n), single, 50_000)
+		tx.spends = hashOf("coin") + ":0"
+		return tx
+	}
+	for name, c := range map[string]struct {
+		between func(b *bench, chain *standIn)
+		want    int64
+		basis   ledger.ValueBasis
+	}{
+		"at once":                     {func(*bench, *standIn) {}, 4200, ledger.BasisQuote},
+		"while the first is given up": {func(_ *bench, chain *standIn) { chain.setPool() }, 4200, ledger.BasisQuote},
+		"after a block that left the chain": {func(b *bench, chain *standIn) {
+			chain.mine(replaced(0))
+			b.round(b.observer(chain))
+			chain.rewind(1)
+			chain.mineEmpty(2)
+		}, 4200, ledger.BasisQuote},
+		"of a coin that nobody saw spent yet": {nil, 5000, ledger.BasisRate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, chain := newBench(t, single), newStandIn(t, 100)
+			o := b.observer(chain)
+			b.round(o)
+			o.Quoted(50_000, 4200)
+			if c.between != nil {
+				chain.setPool(replaced(0))
+			}
+			b.round(o)
+			b.rate = rate.Rate{MicroUSD: 100_000_000_000}
+			o.Quoted(42_000, 4200)
+			if c.between != nil {
+				c.between(b, chain)
+			}
+			for n := 1; n <= 3; n++ {
+				b.clock.advance(2 * time.Hour)
+				o = b.observer(chain)
+				chain.setPool(replaced(n))
+				b.round(o)
+			}
+			chain.mineEmpty(36) // the hours
+			chain.mine(replaced(3))
+			chain.mineEmpty(20)
+			b.round(b.observer(chain))
+			cents, basis := b.values("p3")
+			require.Equal(t, []int64{c.want}, cents)
+			require.Equal(t, c.basis, basis)
+		})
+	}
+}
+
+// A price falls, and its quote asks for fewer satoshis: who paid before did not pay
+// that quote.
+func TestAQuoteIsOlderThanThePayment(t *testing.T) {
+	t.Parallel()
+	t.Run("than its first sighting", func(t *testing.T) {
+		t.Parallel()
+		b, chain := newBench(t, single), newStandIn(t, 100)
+		b.rate = rate.Rate{}
+		b.past = func(time.Time) int64 { return 60_000_000_000 }
+		o := b.observer(chain)
+		b.round(o)
+		tx := pay("p", single, 50_000)
+		chain.setPool(tx)
+		b.round(o)
+		b.clock.advance(time.Second)
+		o.Quoted(50_000, 4200)
+		b.round(o)
+		require.Nil(t, b.row("p").USDCents)
+		chain.mineEmpty(3)
+		chain.mine(tx) // when the quote is in force
+		chain.mine()
+		b.clock.advance(time.Hour)
+		b.round(o)
+		require.Equal(t, int64(3000), *b.row("p").USDCents)
+		require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
+	})
+	t.Run("than its block", func(t *testing.T) {
+		t.Parallel()
+		for minutes, want := range map[int]int64{9: 4200, 10: 4200, 11: 3000, 40: 3000} {
+			b, chain := newBench(t, single), newStandIn(t, 100)
+			b.past = func(time.Time) int64 { return 60_000_000_000 }
+			o := b.observer(chain)
+			b.round(o)
+			chain.mine(pay("p", single, 50_000)) // ten minutes after the start
+			chain.mineEmpty(2)
+			b.clock.advance(time.Duration(minutes)*time.Minute - pollEvery)
+			o.Quoted(50_000, 4200)
+			b.round(o)
+			require.Equal(t, want, *b.row("p").USDCents, "a quote after %d minutes", minutes)
+		}
+	})
+}
+
+// A quote is noted every ten minutes. Whoever pays in between pays it, whenever that
+// is read.
+func TestAQuoteIsInForceFromItsFirstNotingToItsLast(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	b.past = func(time.Time) int64 { return 60_000_000_000 }
+	o := b.observer(chain)
+	b.round(o)
+	b.rate = rate.Rate{} // nothing is published
+	b.clock.advance(start.Add(30 * time.Minute).Sub(b.clock.Now()))
+	o.Quoted(50_000, 4200)
+	b.rate = rate.Rate{MicroUSD: 84_000_000_000}
+	for b.clock.Now().Before(start.Add(127 * time.Minute)) {
+		b.round(o)
+	}
+	o.Quoted(45_000, 4200)
+	b.round(o)
+	want, names := make(map[string]int64), []string{}
+	for minutes := 1; minutes < 290; minutes += 5 {
+		names = append(names, fmt.Sprint("p", minutes))
+		want[names[len(names)-1]] = map[bool]int64{true: 4200, false: 3000}[minutes >= 30 && minutes <= 127+60]
+		chain.mine(pay(names[len(names)-1], single, 50_000))
+		block := &chain.blocks[len(chain.blocks)-1]
+		block.late = int64(minutes)*60 - int64(len(names))*600
+	}
+	chain.mineEmpty(20)
+	b.clock.advance(3 * time.Hour)
+	b.round(b.observer(chain))
+	for name, row := range b.rows(names...) {
+		require.Equal(t, want[name], *row.USDCents, name)
+	}
+	require.Len(t, b.rows(names...), len(names))
+}
