@@ -1,9 +1,9 @@
 // Package bitcoin observes the payments to a Bitcoin address, or to the
 // addresses of an extended public key, over Esplora HTTP APIs.
 //
-// A payment counts when it is confirmed on the best chain, and is read again
-// until it lies so deep that the chain will not change its mind. The mempool
-// is shown and never counted. No address is ever given up: who pays late has
+// A payment counts when it is confirmed on the best chain, by the word of two hosts
+// where two are configured, and is read again until it lies so deep that the chain
+// will not change its mind. The mempool is shown and never counted. No address is ever given up: who pays late has
 // paid.
 package bitcoin
 

@@ -147,6 +147,38 @@ func TestAReceiptStaysOneBelowTheOrigin(t *testing.T) {
 	b.requireState("p", ledger.StatusConfirmed)
 }
 
+// An endpoint shows a payment from before the first start as one that waits.
+func TestWhatIsOlderThanTheFirstStartNeverCounts(t *testing.T) {
+	t.Parallel()
+	for name, account := range map[string]string{"address": single, "extended key": zpub} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, chain := newBench(t, account), newStandIn(t, 50)
+			tx := pay("p", b.at(0), 100_000)
+			chain.mine(tx)
+			chain.mineEmpty(30)
+			chain.start = start.Unix() - 80*600
+			o := b.observer(chain)
+			b.round(o)
+			require.Empty(t, b.rows())
+			chain.setPool(tx)
+			b.round(o)
+			b.requireState("p", ledger.StatusSeen)
+			chain.setPool()
+			for range 3 {
+				b.round(o)
+				b.requireState("p", ledger.StatusDropped)
+				o = b.observer(chain)
+				chain.mine()
+			}
+			require.True(t, b.row("p").Final)
+			chain.setPool(tx)
+			b.round(o)
+			b.requireState("p", ledger.StatusDropped)
+		})
+	}
+}
+
 // A block arrives, or leaves, between two calls of one round.
 func TestARoundReadsOneHistory(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 		if err != nil {
 			return err
 		}
-		if row.Final || r.crowded && !tx.Status.Confirmed && !recorded {
+		if row.Final || !recorded && (r.crowded && !tx.Status.Confirmed || r.older(tx.Status)) {
 			continue
 		}
 		s, err := o.sighting(ctx, r, tx, w, name, paid, row)
@@ -62,6 +62,14 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 		r.sightings[name.String()] = s
 	}
 	return nil
+}
+
+// older reports whether a transaction stands in a block from before the account was
+// first watched. It may have a receipt: an endpoint that forgot the block, or lies,
+// has shown it in the mempool since. A payment from after that which a
+// reorganization puts as low as that stands in a younger block.
+func (r *reading) older(s status) bool {
+	return s.Confirmed && s.Height <= r.origin && s.Time < r.account.Since
 }
 
 // row is the receipt of an output, if there is one. Those that are final stand in
@@ -104,6 +112,10 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 	s.Evidence = observe.Evidence(proof)
 	if s.Own { // it is nobody's payment, and its value nobody's concern
 		s.State, s.Final = ledger.StatusMoved, depth >= o.final()
+		return s, nil
+	}
+	if r.older(tx.Status) {
+		s.State, s.Cause, s.Final = ledger.StatusDropped, "older", depth >= o.final()
 		return s, nil
 	}
 	var err error
