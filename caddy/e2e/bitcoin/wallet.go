@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,12 @@ func Start(t testing.TB) *Node {
 // Height is the number of the newest block.
 func (n *Node) Height() int { return len(n.blocks) }
 
+// Chain are the blocks of the best chain, by height, from 1.
+func (n *Node) Chain() []*btcutil.Block { return slices.Clone(n.blocks) }
+
+// Wait lets time pass before the next block. The node takes none that is two hours ahead of its own clock.
+func (n *Node) Wait(d time.Duration) { n.clock = n.clock.Add(d) }
+
 // Mine adds a block with transactions to the chain.
 func (n *Node) Mine(t testing.TB, txs ...*wire.MsgTx) {
 	t.Helper()
@@ -84,9 +91,9 @@ func (n *Node) Mine(t testing.TB, txs ...*wire.MsgTx) {
 	require.NoError(t, err)
 	raw, err := block.Bytes()
 	require.NoError(t, err)
-	var refused *string
+	var refused string // null where it is not
 	require.NoError(t, n.Call(t.Context(), &refused, "submitblock", hex.EncodeToString(raw)))
-	require.Nil(t, refused)
+	require.Empty(t, refused)
 	block.SetHeight(int32(len(n.blocks) + 1))
 	n.blocks = append(n.blocks, block)
 

@@ -54,11 +54,16 @@ type server struct {
 	network, own *chaincfg.Params
 }
 
-// Start serves the API on a loopback port until the test ends, and returns its base URL. The chain of the node, on the
-// network own, is shown as one of another network: extended public keys have no form for regression tests.
+// Handler serves the API. The chain of the node, on the network own, is shown as one of another network: extended public
+// keys have no form for regression tests.
+func Handler(node Caller, own, network *chaincfg.Params) http.Handler {
+	return &server{node, network, own}
+}
+
+// Start serves Handler on a loopback port until the test ends, and returns its base URL.
 func Start(t testing.TB, node Caller, own, network *chaincfg.Params) string {
 	t.Helper()
-	s := httptest.NewServer(&server{node, network, own})
+	s := httptest.NewServer(Handler(node, own, network))
 	t.Cleanup(s.Close)
 	return s.URL
 }
