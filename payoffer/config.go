@@ -86,6 +86,14 @@ type BitcoinConfig struct {
 	// leaves the rail out.
 	Account string `json:"account,omitempty"`
 
+	// The kind of address that the wallet of an extended public key receives at;
+	// p2wpkh alone is published. An xpub or tpub needs this or first_address.
+	AddressType string `json:"address_type,omitempty"`
+
+	// The first receiving address that the wallet of the extended public key
+	// shows. It is compared with the one that is published first.
+	FirstAddress string `json:"first_address,omitempty"`
+
 	// Esplora endpoints from which payments are read. A payment counts when two
 	// hosts show it; with one host its word is taken, and the rail is partial.
 	// "off" alone means that the chain is not read. Default: public endpoints of

@@ -71,6 +71,8 @@ var misplacedAt = map[string]string{
 	"bitcoin rates":               bitcoinWith("rates %s"),
 	"bitcoin confirmations":       bitcoinWith("confirmations %s"),
 	"bitcoin since":               bitcoinWith("since %s"),
+	"bitcoin address_type":        bitcoinWith("address_type %s"),
+	"bitcoin first_address":       bitcoinWith("first_address %s"),
 	"bank_transfer memo":          "bank_transfer pay@example.com {\n memo %s\n}",
 	"storefront seller":           storefrontWith("seller %s"),
 	"storefront product":          storefrontWith("product %s"),

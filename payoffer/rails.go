@@ -114,6 +114,8 @@ func (b *BitcoinConfig) options() block {
 		"rates":         list(&b.Rates, checkRateSource),
 		"confirmations": number(&b.Confirmations, 1, maxConfirmations, fmt.Sprintf("a whole number from 1 to %d", maxConfirmations)),
 		"since":         text(&b.Since, checkSince),
+		"address_type":  text(&b.AddressType, noSecret(offer.CheckAddressType)),
+		"first_address": text(&b.FirstAddress, noSecret(anything)),
 	}
 }
 
@@ -123,22 +125,37 @@ func (h *Handler) parseBitcoin(d *caddyfile.Dispenser) error {
 	if err := text(&b.Account, offer.CheckBitcoinAccount).parse(d); err != nil {
 		return err
 	}
-	return b.options().parse(d, "bitcoin")
+	if err := b.options().parse(d, "bitcoin"); err != nil || b.Account == "" || hasPlaceholder(b.Account+b.AddressType+b.FirstAddress) {
+		return err
+	}
+	if err := b.confirm(); err != nil {
+		return d.Errf("bitcoin: %v", err)
+	}
+	return nil
 }
 
 func (h *Handler) resolveBitcoin(r *resolver, name string) {
 	if h.Bitcoin == nil {
 		return
 	}
-	b := h.Bitcoin
+	b, found := h.Bitcoin, len(r.errs)
 	if r.text(name, &b.Account, offer.CheckBitcoinAccount); b.Account == "" {
 		h.Bitcoin = nil
 		return
 	}
-	b.options().resolve(r, name)
+	if b.options().resolve(r, name); len(r.errs) == found {
+		if err := b.confirm(); err != nil {
+			r.fail(name, err)
+		}
+	}
 	if err := aloneIfOff("esplora", b.Esplora); err != nil {
 		r.fail(name, err)
 	}
+}
+
+// confirm requires that the key's wallet shows what is published.
+func (b *BitcoinConfig) confirm() error {
+	return offer.ConfirmBitcoinAccount(b.Account, b.AddressType, b.FirstAddress)
 }
 
 func (b *BankTransferConfig) options() block { return block{"memo": text(&b.Memo, checkMemo)} }

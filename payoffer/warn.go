@@ -18,7 +18,8 @@ import (
 const literalSecrets = "secrets stand in the configuration itself, where 'caddy adapt', the admin API, Caddy's saved configuration and, at level DEBUG, " +
 	"its log show them; write {env.NAME} or {file.PATH}"
 
-// warn logs, one line each, what is allowed and yet likely a mistake.
+// warn logs, one line each, what is allowed and yet likely a mistake, and what the
+// operator alone can compare.
 func (app *App) warn(s *service.Service, r *resolver) {
 	logger := app.logger.With(zap.String("offer", s.Offer.ID))
 	// A public offer with demo addresses is refused.
@@ -50,6 +51,10 @@ func (app *App) warn(s *service.Service, r *resolver) {
 	if hosts := bitcoin.Hosts(s.Bitcoin.Esplora); len(hosts) == 1 {
 		logger.Warn("one index is believed on its word alone, and the bitcoin rail stays partial; give esplora endpoints of two hosts: "+
 			"a payment counts when both show it", zap.String("host", hosts[0]))
+	}
+	if b := s.Offer.Bitcoin(); b != nil && b.Extended() {
+		logger.Info("compare these with the first two receiving addresses that the wallet of the extended key shows: what is paid to others it does not show either",
+			zap.Strings("addresses", b.FirstAddresses()))
 	}
 	if options := unreadSince(s.Settings); len(options) > 0 {
 		logger.Warn("since has nothing to read the money with: what came before the first start stays unknown; add the api_key, token or esplora of the rail",

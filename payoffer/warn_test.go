@@ -127,6 +127,16 @@ func TestSmallestOfferWarnsOfNothingAndNamesItsAddresses(t *testing.T) {
 	require.Contains(t, log, "/offer/")
 }
 
+// The key of another account, or of another kind, is seen by comparing.
+func TestFirstAddressesOfAnExtendedKeyAreLoggedAndTheKeyIsNot(t *testing.T) {
+	const zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+	const card = "card https://checkout.example/pay"
+	_, log := warned(t, strings.Replace(smallest, card, card+"\n\t\tbitcoin "+zpub+" {\n\t\t\tesplora off\n\t\t}", 1))
+	require.Equal(t, 1, strings.Count(log, "compare these with the first two receiving addresses"))
+	require.Contains(t, log, `"addresses":["bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu","bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"]`)
+	require.NotContains(t, log, zpub[4:20])
+}
+
 func TestDemoAddressesAreWarnedOfOnce(t *testing.T) {
 	warnings, _ := warned(t, strings.Replace(smallest, "https://checkout.example/pay", "https://checkout.example/pay-42", 1))
 	require.Len(t, warnings, 1)

@@ -102,6 +102,10 @@ func printOffer(w io.Writer, o *offer.Offer) {
 		}
 		fmt.Fprintf(w, "  %-12s %-10s %s\n", m.Rail, m.Scheme, link)
 	}
+	if b := o.Bitcoin(); b != nil && b.Extended() {
+		fmt.Fprintf(w, "  the first addresses of the extended key are %s; compare them with the first two receiving addresses that its wallet shows: what is paid to others it does not show either\n",
+			strings.Join(b.FirstAddresses(), " and "))
+	}
 }
 
 func qrCommand() *cobra.Command {

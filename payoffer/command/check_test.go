@@ -22,9 +22,10 @@ func init() {
 // app stands in for the app of the plugin. It has one offer, or none, and a clock
 // that is so many seconds ahead.
 type app struct {
-	None  bool
-	Ahead int64
-	Path  string
+	None    bool
+	Ahead   int64
+	Path    string
+	Bitcoin string
 }
 
 func (*app) CaddyModule() caddy.ModuleInfo {
@@ -49,7 +50,7 @@ func (a *app) Offers() []*offer.Offer {
 	if err != nil {
 		panic(err)
 	}
-	bitcoin, err := offer.NewBitcoin("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "Example", 4200)
+	bitcoin, err := offer.NewBitcoin(cmp.Or(a.Bitcoin, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), "Example", 4200)
 	if err != nil {
 		panic(err)
 	}
@@ -78,6 +79,17 @@ func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 	require.Contains(t, out, "https://checkout.example/pay\n")
 	require.Regexp(t, `\n  btc +bip21 +\(`, out, "what follows the rate is not available here")
 	require.NotContains(t, out, "clock")
+	require.NotContains(t, out, "compare")
+}
+
+// Whoever exported the key of another account finds out before anybody pays.
+func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
+	out, err := execute(t, checkCommand(), "--config", configuration(t, `{"Bitcoin":"`+
+		`zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"}`))
+	require.NoError(t, err)
+	require.Contains(t, out, "\n  the first addresses of the extended key are bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu and bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g; "+
+		"compare them with the first two receiving addresses that its wallet shows")
+	require.NotContains(t, out, "zpub6rFR7")
 }
 
 func TestCommandCheckTellsThatTheClockIsWrong(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/btcsuite/btcd/address/v2"
-	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 )
 
@@ -39,26 +38,16 @@ var bitcoinNetworks = []bitcoinNetwork{
 	{&chaincfg.RegressionNetParams, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", "Bitcoin regression-test network", true},
 }
 
-// extendedKeys are the SLIP-132 prefixes of the extended public keys that are
-// taken, with the index of their network. An xpub or tpub does not tell its
-// kind of address; P2WPKH is what its account receives in current wallets.
-var extendedKeys = map[string]int{"xpub": 0, "zpub": 0, "tpub": 1, "vpub": 1}
-
-var (
-	// wif is the shape of a private key in wallet import format or in BIP-38.
-	wif = regexp.MustCompile(`^([59KLc][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})$`)
-	// extendedKey is the shape of an extended key (BIP-32) of any prefix, cut
-	// short or mistyped ones included.
-	extendedKey = regexp.MustCompile(`^[A-Za-z](pub|prv)[0-9A-Za-z]{60,}$`)
-)
+// wif is the shape of a private key in wallet import format or in BIP-38.
+var wif = regexp.MustCompile(`^([59KLc][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})$`)
 
 var errPrivateKey = errors.New("this is a private key; use an address or the extended public key (xpub, zpub), and move the money of this key")
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
 	account string
-	single  address.Address         // nil for an extended key
-	key     *hdkeychain.ExtendedKey // external chain; nil for a single address
+	single  address.Address // nil for an extended key
+	keys    *chains         // nil for a single address
 	network bitcoinNetwork
 	label   string
 	amount  USD
@@ -72,14 +61,29 @@ func NewBitcoin(account, label string, amount USD) (*Bitcoin, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.checkDepth(); err != nil {
+		return nil, err
+	}
 	b.label, b.amount = label, amount
+	return b, nil
+}
+
+// ParseBitcoinAccount reads what Account wrote, also of a key that NewBitcoin
+// takes no more: what was published once may still be paid to.
+func ParseBitcoinAccount(account string, amount USD) (*Bitcoin, error) {
+	caip2, given, _ := strings.Cut(account, "/")
+	b, err := parseBitcoin(given)
+	if err != nil || b.network.caip2 != caip2 {
+		return nil, errors.New("this is not the account of a Bitcoin rail")
+	}
+	b.amount = amount
 	return b, nil
 }
 
 // CheckBitcoinAccount checks an address or an extended public key. No error
 // repeats the account, for it may be a private key or a seed phrase.
 func CheckBitcoinAccount(account string) error {
-	_, err := parseBitcoin(account)
+	_, err := NewBitcoin(account, "", 0)
 	return err
 }
 
@@ -105,29 +109,6 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 	return nil, errors.New("this is not a Bitcoin address: its checksum or its network is wrong; copy it again from your wallet (bc1…, 1… or 3…)")
 }
 
-func parseExtendedKey(account string) (*Bitcoin, error) {
-	prefix := account[:4]
-	if strings.HasSuffix(prefix, "prv") {
-		return nil, errPrivateKey
-	}
-	index, known := extendedKeys[prefix]
-	if !known {
-		return nil, fmt.Errorf("an extended key that starts with %q is not supported; export the account as xpub or zpub (test networks: tpub, vpub)", prefix)
-	}
-	key, err := hdkeychain.NewKeyFromString(account)
-	if err != nil {
-		return nil, fmt.Errorf("the extended public key that starts with %q is mistyped: its length or its checksum is wrong; copy it again", prefix)
-	}
-	if key.IsPrivate() {
-		return nil, errPrivateKey
-	}
-	external, err := key.Derive(0)
-	if err != nil {
-		return nil, fmt.Errorf("the extended public key that starts with %q has no external chain: %w", prefix, err)
-	}
-	return &Bitcoin{account: account, key: external, network: bitcoinNetworks[index]}, nil
-}
-
 // Name is "btc".
 func (b *Bitcoin) Name() string { return railBitcoin }
 
@@ -144,7 +125,7 @@ func (b *Bitcoin) CAIP2() string { return b.network.caip2 }
 
 // Extended reports whether the rail has an extended public key, and so an
 // address for each index, in place of a single one.
-func (b *Bitcoin) Extended() bool { return b.key != nil }
+func (b *Bitcoin) Extended() bool { return b.keys != nil }
 
 // Address is the address at an index of the external chain, or the one
 // address of a rail without an extended key.
@@ -163,37 +144,29 @@ func (b *Bitcoin) ScriptPubKey(index uint32) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return scriptPubKey(a), nil
+}
+
+func scriptPubKey(a address.Address) []byte {
 	program := a.ScriptAddress()
 	push := append([]byte{byte(len(program))}, program...)
 	switch a.(type) {
 	case *address.AddressPubKeyHash: // OP_DUP OP_HASH160 <hash> OP_EQUALVERIFY OP_CHECKSIG
-		return slices.Concat([]byte{0x76, 0xa9}, push, []byte{0x88, 0xac}), nil
+		return slices.Concat([]byte{0x76, 0xa9}, push, []byte{0x88, 0xac})
 	case *address.AddressScriptHash: // BIP-16: OP_HASH160 <hash> OP_EQUAL
-		return slices.Concat([]byte{0xa9}, push, []byte{0x87}), nil
+		return slices.Concat([]byte{0xa9}, push, []byte{0x87})
 	case *address.AddressTaproot: // BIP-341: OP_1 <key>
-		return append([]byte{0x51}, push...), nil
+		return append([]byte{0x51}, push...)
 	default: // BIP-141: OP_0 and a hash of a key or of a script, told apart by its length
-		return append([]byte{0x00}, push...), nil
+		return append([]byte{0x00}, push...)
 	}
 }
 
 func (b *Bitcoin) address(index uint32) (address.Address, error) {
-	if b.key == nil {
+	if b.keys == nil {
 		return b.single, nil
 	}
-	child, err := b.key.Derive(index)
-	if err != nil {
-		return nil, fmt.Errorf("derive address %d: %w", index, err)
-	}
-	public, err := child.ECPubKey()
-	if err != nil {
-		return nil, fmt.Errorf("derive address %d: %w", index, err)
-	}
-	a, err := address.NewAddressWitnessPubKeyHash(address.Hash160(public.SerializeCompressed()), b.network.params)
-	if err != nil {
-		return nil, fmt.Errorf("derive address %d: %w", index, err)
-	}
-	return a, nil
+	return b.derive(b.keys.external, index)
 }
 
 // Methods is the BIP-21 payment, or one that is not available while there is

@@ -1,0 +1,159 @@
+package offer
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
+	"github.com/stretchr/testify/require"
+)
+
+const hard = hdkeychain.HardenedKeyStart
+
+// versions are those of SLIP-132.
+var versions = map[string][]byte{
+	"xpub": {0x04, 0x88, 0xb2, 0x1e}, "zpub": {0x04, 0xb2, 0x47, 0x46}, "tpub": {0x04, 0x35, 0x87, 0xcf}, "vpub": {0x04, 0x5f, 0x1c, 0xf6},
+}
+
+// keyAt is the extended public key at a path of BIP-32's first test vector.
+func keyAt(t testing.TB, prefix string, path ...uint32) string {
+	t.Helper()
+	key, err := hdkeychain.NewKeyFromString(xprv)
+	require.NoError(t, err)
+	for _, index := range path {
+		key, err = key.Derive(index)
+		require.NoError(t, err)
+	}
+	key, err = key.Neuter()
+	require.NoError(t, err)
+	key, err = key.CloneWithVersion(versions[prefix])
+	require.NoError(t, err)
+	require.Equal(t, prefix, key.String()[:4])
+	return key.String()
+}
+
+func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
+	for prefix := range versions {
+		for _, test := range []struct {
+			path []uint32
+			said string // empty where it is one
+		}{
+			{nil, "has depth 0: it is the master key of a whole wallet"},
+			{[]uint32{hard}, ""},
+			{[]uint32{0}, "has depth 1 and is not hardened: it is the key of a chain or of an address"},
+			{[]uint32{hard + 84, hard}, "has depth 2: it is the key of a coin, or of one chain of an account"},
+			{[]uint32{hard, 0}, "has depth 2: it is the key of a coin, or of one chain of an account"},
+			{[]uint32{hard + 84, hard, hard}, ""},
+			{[]uint32{hard + 84, hard, hard + 7}, ""},
+			{[]uint32{hard, 0, 5}, "has depth 3 and is not hardened: it is the key of a chain or of an address"},
+			{[]uint32{hard + 84, hard, hard, 0}, "has depth 4: it is the key of one chain of an account, or of one signer of several"},
+			{[]uint32{hard + 48, hard, hard, hard + 2}, "has depth 4: it is the key of one chain of an account, or of one signer of several"},
+			{[]uint32{hard + 84, hard, hard, 0, 0}, "has depth 5: it is the key of a single address"},
+			{[]uint32{hard, hard, hard, hard, hard, hard}, "has depth 6: it is deeper than any wallet's account"},
+			{[]uint32{hard, 1, hard, 1, hard, 1, hard}, "has depth 7: it is deeper than any wallet's account"},
+		} {
+			key := keyAt(t, prefix, test.path...)
+			_, err := NewBitcoin(key, "", 4200)
+			require.Equal(t, err, CheckBitcoinAccount(key))
+			if test.said == "" {
+				require.NoError(t, err, "%s %v", prefix, test.path)
+				continue
+			}
+			require.ErrorContains(t, err, test.said, "%s %v", prefix, test.path)
+			require.ErrorContains(t, err, "export that of one account, which has depth 3")
+			requireNoPart(t, err, key[4:])
+			former, err := ParseBitcoinAccount(bitcoinNetworks[extendedKeys[prefix].network].caip2+"/"+key, 4200)
+			require.NoError(t, err, "what was published of it once is still followed")
+			require.True(t, former.Extended())
+		}
+	}
+}
+
+func TestBitcoinAccountIsReadBack(t *testing.T) {
+	for _, given := range []string{zpub, xpub, vpub, tpub, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
+		b, err := NewBitcoin(given, "", 4200)
+		require.NoError(t, err)
+		again, err := ParseBitcoinAccount(b.Account(), 4200)
+		require.NoError(t, err)
+		require.Equal(t, b, again)
+	}
+	for _, account := range []string{
+		"", zpub, "/" + zpub, bitcoinTest + "/" + zpub, bitcoinMain + "/" + tpub, bitcoinMain + "/" + zprv, bitcoinMain + "/",
+		"eip155:8453/erc20:0x036cbd53842c5426634e7929541ec2318f3dcf7e/0x52908400098527886e0f7030069857d2e4169ee7",
+	} {
+		_, err := ParseBitcoinAccount(account, 4200)
+		require.Error(t, err, account)
+	}
+}
+
+func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
+	// The addresses of BIP-84's test vectors; the others of the same mnemonic are from BIP-44, BIP-49 and BIP-86.
+	const first, second, single = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	const change = "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el"
+	const test = "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
+	for _, given := range []struct{ account, addressType, first, said string }{
+		{xpub, "p2wpkh", "", ""},
+		{xpub, "", first, ""},
+		{xpub, "p2wpkh", "BC1QCR8TE4KR609GCAWUTMRZA0J4XV80JY8Z306FYU", ""},
+		{tpub, "", test, ""},
+		{zpub, "", "", ""},
+		{zpub, "p2wpkh", first, ""},
+		{vpub, "", test, ""},
+		{single, "", "", ""},
+
+		{xpub, "", "", `an extended public key that starts with "xpub" does not tell`},
+		{tpub, "", "", `add the line 'first_address <address>'`},
+		{xpub, "", second, "first_address is address 1 of this key"},
+		{zpub, "", second, "first_address is address 1 of this key"},
+		{xpub, "p2wpkh", second, "first_address is address 1 of this key"},
+		{xpub, "", change, "first_address is no receiving address of this key"},
+		{zpub, "", single, "first_address is no receiving address of this key"},
+		{xpub, "", test, "first_address is an address of Bitcoin test network, but the key is one of Bitcoin"},
+		{xpub, "", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "p2pkh is the kind of a legacy account (BIP-44)"},
+		{xpub, "", "37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf", "p2sh-p2wpkh is the kind of a nested segwit account (BIP-49)"},
+		{zpub, "", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr", "p2tr is the kind of a taproot account (BIP-86)"},
+		{xpub, "p2wpkh", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "make a native segwit account (BIP-84) in the wallet"},
+		{xpub, "", "somewhere", "first_address is no Bitcoin address"},
+		{xpub, "", zpub, "first_address is no Bitcoin address"},
+		{xpub, "", compressedWIF, "first_address is no Bitcoin address"},
+		{single, "p2wpkh", "", "are for an extended public key"},
+		{single, "", single, "are for an extended public key"},
+	} {
+		err := ConfirmBitcoinAccount(given.account, given.addressType, given.first)
+		if given.said == "" {
+			require.NoError(t, err, given)
+			continue
+		}
+		require.ErrorContains(t, err, given.said, given)
+		requireNoPart(t, err, given.account[4:])
+		if len(given.first) > 30 {
+			requireNoPart(t, err, given.first)
+		}
+	}
+}
+
+func TestAddressTypeIsThePublishedOne(t *testing.T) {
+	require.NoError(t, CheckAddressType("p2wpkh"))
+	for name, said := range map[string]string{
+		"p2pkh": "BIP-44", "p2sh-p2wpkh": "BIP-49", "p2tr": "BIP-86", "": "write p2wpkh", "bech32": "write p2wpkh", "P2WPKH": "write p2wpkh",
+	} {
+		require.ErrorContains(t, CheckAddressType(name), said)
+	}
+}
+
+func TestChangeScriptIsThatOfTheInternalChain(t *testing.T) {
+	for _, key := range []string{zpub, xpub} {
+		b, err := NewBitcoin(key, "", 4200)
+		require.NoError(t, err)
+		script, err := b.ChangeScript(0)
+		require.NoError(t, err)
+		// BIP-84's first change address, bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el.
+		want, err := NewBitcoin("bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el", "", 4200)
+		require.NoError(t, err)
+		wanted, err := want.ScriptPubKey(0)
+		require.NoError(t, err)
+		require.Equal(t, hex.EncodeToString(wanted), hex.EncodeToString(script))
+		_, err = b.ChangeScript(1 << 31)
+		require.Error(t, err)
+	}
+}
