@@ -14,7 +14,8 @@ import (
 // Record commits what was seen, in one transaction: the rows, their returns
 // and transitions, the sums, the joined intents, and the cursor (nil for none)
 // that covers them. It returns the rows in the order of the sightings, and
-// none for an addendum whose row is not there yet. Recording the same again
+// none for an addendum whose row is not there yet, or for money that is Once in
+// another account. Recording the same again
 // changes nothing. Errors: ErrSighting, ErrChanged, errNotRegistered; nothing is
 // stored then.
 //
@@ -90,6 +91,12 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	if s.Upon != nil && *s.Upon != old.Version {
 		return Receipt{}, ErrChanged
 	}
+	if s.Once && old.Version == 0 {
+		taken, err := r.taken(ctx, s)
+		if err != nil || taken {
+			return Receipt{}, err
+		}
+	}
 	next, told := book.Merge(old, known, s)
 	if s.Addendum && old.Version == 0 {
 		if err := r.storeReturns(ctx, s, nil, known, told); err != nil {
@@ -115,6 +122,16 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		known = nil // what came before the row joins it
 	}
 	return next, r.storeReturns(ctx, s, &next.ID, known, told)
+}
+
+// taken reports whether another account of the offer has the money of a sighting.
+// All records of one ledger are ordered, so that of two that come at once the
+// second finds the first.
+func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
+	_, found, err := first(query(ctx, r.tx, scanValue[int64], `
+		SELECT id FROM receipts WHERE external_id = $3
+			AND account IN (SELECT account FROM accounts WHERE offer = $1 AND account <> $2)`, s.Offer, s.Account, s.ExternalID))
+	return found, err
 }
 
 // lookUp reads whether the sighting's account is on a test network, and the

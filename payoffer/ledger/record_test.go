@@ -3,8 +3,10 @@ package ledger
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
@@ -43,6 +45,43 @@ func TestChainRowsGoBackAndForth(t *testing.T) {
 		unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 10)
 		require.NoError(t, err)
 		require.Empty(t, unfinal)
+	})
+}
+
+// The money of one output stands once, whichever account of the offer brings it first.
+func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		for offer, account := range map[string]string{testOffer: "second", "other": "third"} {
+			require.NoError(t, l.Register(t.Context(), Account{Offer: offer, ID: account, Rail: "usdc"}))
+		}
+		of := func(offer, account string, state Status) Sighting {
+			s := chainSighting("0xa", state)
+			s.Offer, s.Account, s.Once = offer, account, true
+			return s
+		}
+		mustRecord(t, l, of(testOffer, testAccount, StatusSeen))
+		none, err := l.Record(t.Context(), nil, of(testOffer, "second", StatusConfirmed))
+		require.NoError(t, err)
+		require.Empty(t, none)
+		require.Equal(t, StatusConfirmed, mustRecord(t, l, of(testOffer, testAccount, StatusConfirmed)).Status, "its own row goes on")
+		require.Equal(t, "other", mustRecord(t, l, of("other", "third", StatusSeen)).Offer, "another offer is another matter")
+		requireConsistent(t, l)
+
+		// Of two that come at once one stays.
+		var both sync.WaitGroup
+		for _, account := range []string{testAccount, "second"} {
+			both.Go(func() {
+				s := of(testOffer, account, StatusSeen)
+				s.ExternalID = "at once"
+				_, err := l.Record(t.Context(), nil, s)
+				assert.NoError(t, err)
+			})
+		}
+		both.Wait()
+		receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, receipts, 2)
 	})
 }
 

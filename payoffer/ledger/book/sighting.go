@@ -55,6 +55,9 @@ type Sighting struct {
 	// one, within 35 days. Beside them it has Offer, Account, Rail, ExternalID,
 	// EvidenceLevel, Cause and Note; the rest is not looked at.
 	Addendum bool
+	// Once says that the external id names the money on the whole rail: where
+	// another account of the offer has it, this one makes no row.
+	Once bool
 	// Revision orders an operator's entries of one receipt: the highest holds,
 	// and gives way to what a provider or a chain says. Entries of one revision
 	// are joined. Other sightings leave it 0.

@@ -182,7 +182,7 @@ func (l *list) end(seen int64) error {
 func (o *Observer) ours(ctx context.Context, r *reader, tx transaction) error {
 	for _, out := range tx.Outputs {
 		if _, ours := o.scripts[out.Script]; ours {
-			return r.claim(ctx, tx)
+			return o.claim(ctx, r, tx)
 		}
 	}
 	return nil

@@ -56,11 +56,15 @@ func (o outpoint) String() string {
 }
 
 // input is what a transaction spends; Script is the spent output's, in
-// hexadecimal, and empty where the endpoint does not tell.
+// hexadecimal, where the endpoint told it.
 type input struct {
 	outpoint
 	Script string
+	Told   bool
 }
+
+// nothing is the transaction that new coins are spent of.
+const nothing = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // output is an amount in satoshis and its script in hexadecimal.
 type output struct {
@@ -189,7 +193,7 @@ func (in *input) UnmarshalJSON(text []byte) error {
 	}
 	*in = input{outpoint: outpoint{wire.Transaction, *wire.Index}}
 	if wire.Prevout != nil {
-		in.Script = wire.Prevout.Script
+		in.Script, in.Told = wire.Prevout.Script, true
 	}
 	return nil
 }

@@ -36,10 +36,13 @@ type standInBlock struct {
 }
 
 // standInTx pays amounts to scripts; it spends one output and, when from is
-// set, one with that script.
+// set, one with that script. Of mute ones the endpoint does not tell what they
+// spend; also are the scripts of further inputs.
 type standInTx struct {
 	name, spends, from string
 	pays               []output
+	also               []string
+	mute               bool
 }
 
 func hashOf(name string) string {
@@ -259,9 +262,17 @@ func (s *standIn) wire(tx standInTx, height int) object {
 	for _, o := range tx.pays {
 		outputs = append(outputs, object{"scriptpubkey": o.Script, "scriptpubkey_address": "of somebody", "scriptpubkey_type": "?", "value": o.Value})
 	}
+	inputs := []any{}
+	for i, script := range append([]string{tx.from}, tx.also...) {
+		in := object{"txid": txid, "vout": n + i, "prevout": object{"scriptpubkey": script, "value": 1}, "sequence": 4294967293}
+		if tx.mute {
+			in["prevout"] = nil
+		}
+		inputs = append(inputs, in)
+	}
 	return object{
 		"txid": hashOf(tx.name), "version": 2, "locktime": 0, "size": 110, "weight": 437, "fee": 110, "status": s.status(height),
-		"vin":  []any{object{"txid": txid, "vout": n, "prevout": object{"scriptpubkey": tx.from, "value": 1}, "sequence": 4294967293}},
+		"vin":  inputs,
 		"vout": outputs,
 	}
 }

@@ -31,9 +31,8 @@ type tally struct {
 	replaced       map[string]int64
 }
 
-// tally counts what is said of a transaction. own tells whether one spends the
-// rail's own money.
-func (v *view) tally(id string, own func(transaction) bool) *tally {
+// tally counts what is said of a transaction.
+func (v *view) tally(id string) *tally {
 	t := &tally{
 		need: v.need, tips: make(map[string]int64), absent: make(map[string]bool), passed: make(map[string]bool), replaced: make(map[string]int64),
 	}
@@ -44,7 +43,7 @@ func (v *view) tally(id string, own func(transaction) bool) *tally {
 		switch {
 		case !spoke:
 		case c.gone == nil:
-			t.show(host, c, own(c.tx))
+			t.show(host, c)
 		default:
 			t.absent[host] = true
 			if c.gone.long {
@@ -62,11 +61,11 @@ func (v *view) tally(id string, own func(transaction) bool) *tally {
 }
 
 // show adds what one host shows.
-func (t *tally) show(host string, c claim, own bool) {
-	i := slices.IndexFunc(t.candidates, func(other *candidate) bool { return other.own == own && alike(other.tx, c.tx) })
+func (t *tally) show(host string, c claim) {
+	i := slices.IndexFunc(t.candidates, func(other *candidate) bool { return other.own == c.own && alike(other.tx, c.tx) })
 	if i < 0 {
 		i = len(t.candidates)
-		t.candidates = append(t.candidates, &candidate{c.tx, own, make(map[string]int64)})
+		t.candidates = append(t.candidates, &candidate{c.tx, c.own, make(map[string]int64)})
 	}
 	depths := t.candidates[i].depths
 	depths[host] = max(depths[host], c.depth)
@@ -120,9 +119,10 @@ type verdict struct {
 	// decided says that enough hosts agree on it.
 	decided bool
 	// shown is the transaction to be recorded, at a depth that enough hosts have; nil
-	// for none. At depth 0 it is seen.
+	// for none. At depth 0 it is seen. own says that it spends the operator's money.
 	shown *transaction
 	depth int64
+	own   bool
 	// state restates its receipts, for a cause, where nothing is shown; empty leaves
 	// them. replaced is the height of the block of what took its place, or 0.
 	state    ledger.Status
@@ -150,7 +150,7 @@ func (t *tally) decide(rows []ledger.Receipt, counts int64) (d verdict) {
 	}
 	if len(t.candidates) > 0 {
 		if best := t.candidates[0]; len(best.depths) >= t.need {
-			d = verdict{decided: true, shown: &best.tx}
+			d = verdict{decided: true, shown: &best.tx, own: best.own}
 			d.depth, _ = nth(best.depths, t.need)
 			if d.depth > 0 && t.elsewhere(best) > 0 && t.denied(best) > 0 {
 				d.problem, d.tolerated = observe.ErrDisagree, true
@@ -176,7 +176,7 @@ func (t *tally) decide(rows []ledger.Receipt, counts int64) (d verdict) {
 	}
 	for _, c := range t.candidates {
 		if d.shown == nil && (!c.own || len(rows) > 0 && rows[0].Own) {
-			d.shown = &c.tx // not to be taken for own money on one word
+			d.shown, d.own = &c.tx, c.own // not to be taken for own money on one word
 		}
 	}
 	d.dispute(t, counts)

@@ -43,6 +43,7 @@ type Ledger interface {
 	Receipt(ctx context.Context, offer, account, externalID string) (r ledger.Receipt, found bool, err error)
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
 	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
+	Accounts(ctx context.Context, offer string) ([]ledger.Account, error)
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
 
@@ -91,6 +92,7 @@ type Observer struct {
 
 	round sync.Mutex // held for a round; guards what follows
 	memory
+	wallets map[string]*wallet // by account
 
 	mu      sync.Mutex // guards what follows
 	health  observe.Health
@@ -107,7 +109,7 @@ func New(c Config) (*Observer, error) {
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{
-		config: c, quotes: quotes{wake: make(chan struct{}, 1)}, memory: newMemory(),
+		config: c, quotes: quotes{wake: make(chan struct{}, 1)}, memory: newMemory(), wallets: make(map[string]*wallet),
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	o.reading = source.Loop{

@@ -332,7 +332,7 @@ func TestEvidenceIsSmall(t *testing.T) {
 	b.round(o)
 	tx := transaction{ID: hashOf("big"), Outputs: []output{{scriptOf(single), 1}}}
 	for range 2000 {
-		tx.Inputs = append(tx.Inputs, input{outpoint: outpoint{hashOf("coin"), math.MaxUint32}})
+		tx.Inputs = append(tx.Inputs, input{outpoint: outpoint{hashOf("coin"), math.MaxUint32}, Told: true})
 	}
 	r := &reading{plan: &plan{}, sightings: make(map[string]ledger.Sighting)}
 	require.NoError(t, o.sight(t.Context(), r, tx))

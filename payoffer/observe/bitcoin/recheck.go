@@ -27,6 +27,7 @@ const (
 type claim struct {
 	tx    transaction // without a status in the mempool
 	depth int64
+	own   bool     // it spends the operator's money
 	gone  *absence // nil where it is shown
 }
 
@@ -39,12 +40,16 @@ type absence struct {
 }
 
 // claim takes a transaction into the reading.
-func (r *reader) claim(ctx context.Context, tx transaction) error {
+func (o *Observer) claim(ctx context.Context, r *reader, tx transaction) error {
 	depth, err := r.depth(ctx, tx.Status)
+	if err != nil {
+		return err
+	}
 	if depth == 0 {
 		tx.Status = status{}
 	}
-	r.claims[tx.ID] = claim{tx: tx, depth: depth}
+	own, err := o.own(ctx, r, tx)
+	r.claims[tx.ID] = claim{tx: tx, depth: depth, own: own}
 	return err
 }
 
@@ -83,7 +88,7 @@ func (o *Observer) lookUp(ctx context.Context, r *reader, row ledger.Receipt) er
 	if !tx.has(row) && evidenceOf(row).Block > 0 {
 		return r.fail(observe.ErrBadAnswer) // the outputs of a transaction do not change
 	}
-	return r.claim(ctx, tx)
+	return o.claim(ctx, r, tx)
 }
 
 // missing is a receipt whose transaction the endpoint does not know: it was

@@ -44,6 +44,7 @@ type reading struct {
 	stale     bool
 	next      position
 	depths    map[string]int64           // of transactions
+	own       map[string]bool            // those that spend the operator's money
 	sightings map[string]ledger.Sighting // by external id
 	// open are the transactions that were not decided on.
 	open []transaction
@@ -106,7 +107,7 @@ func (o *Observer) read(ctx context.Context, r *reader, p *plan) error {
 
 // join makes one reading of what the endpoints say.
 func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error) {
-	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), sightings: make(map[string]ledger.Sighting)}
+	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool), sightings: make(map[string]ledger.Sighting)}
 	newest, enough := v.tip()
 	r.tip, r.stale = newest, enough && o.config.Now().Unix()-newest.time > int64(staleAfter/time.Second)
 	v.partial = v.partial || !enough
@@ -116,7 +117,7 @@ func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error)
 			if _, done := verdicts[id]; done {
 				continue
 			}
-			d := v.tally(id, o.own).decide(p.byTransaction[id], int64(o.config.Confirmations))
+			d := v.tally(id).decide(p.byTransaction[id], int64(o.config.Confirmations))
 			if d.disputed > 0 {
 				disputed = min(disputed, d.disputed)
 			}
@@ -173,6 +174,7 @@ func (o *Observer) apply(ctx context.Context, r *reading, id string, d verdict) 
 		if r.depths[id] = d.depth; tx.Status.Height > r.next.Height {
 			r.depths[id] = min(d.depth, o.final()-1) // no block above the anchor is final
 		}
+		r.own[id] = d.own
 		if err := o.sight(ctx, r, tx); err != nil {
 			return err
 		}
@@ -280,6 +282,9 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 		return recalled{}, err
 	}
 	if k.beginning, err = o.beginning(ctx); err != nil {
+		return recalled{}, err
+	}
+	if err := o.recallWallets(ctx); err != nil {
 		return recalled{}, err
 	}
 	rows, err := o.config.Ledger.Unfinal(ctx, o.config.OfferID, o.config.Rail.Account(), rowsAtOnce)

@@ -97,7 +97,7 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Rail: o.config.Rail.Name(),
 		ExternalID: name.String(), Transaction: tx.ID, Asset: asset, Amount: paid.satoshis,
 		State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
-		Own: row.Own || o.own(tx), Testnet: o.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
+		Own: row.Own || r.own[tx.ID], Once: true, Testnet: o.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
 	}
 	switch {
 	case depth > 0:
@@ -167,15 +167,4 @@ func (k *recalled) first(tx transaction, row ledger.Receipt) (at int64) {
 		}
 	}
 	return at
-}
-
-// own reports whether a transaction spends the rail's own money: then its
-// outputs to the rail are change, or money moved within one wallet.
-func (o *Observer) own(tx transaction) bool {
-	for _, in := range tx.Inputs {
-		if _, ours := o.scripts[in.Script]; ours {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,123 @@
+package bitcoin
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+const (
+	// changeAhead is how far beyond the current address the internal chain is
+	// derived: who pays others from a wallet uses a change address each time, and
+	// receives at none.
+	changeAhead = 1000
+	// maxPrevious is how many transactions are looked up to learn what one spends,
+	// where the endpoint does not tell.
+	maxPrevious = 25
+)
+
+// wallet knows the scripts of an account of this offer, its change included.
+type wallet struct {
+	rail *offer.Bitcoin
+
+	mu sync.Mutex // guards what follows, which all endpoints are read with
+	// index is that of the current address; external and internal are how far the
+	// chains were derived.
+	index              uint32
+	external, internal uint32
+	scripts            map[string]bool
+}
+
+// has reports whether a script is one of the wallet's. The chains are derived when
+// something was paid, once.
+func (w *wallet) has(script string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	end := w.index + 1 // of a single address the first is all
+	if w.rail.Extended() {
+		end += gapLimit
+	}
+	if err := w.derive(&w.external, min(end, maxIndex), w.rail.ScriptPubKey); err != nil {
+		return false, err
+	}
+	if w.rail.Extended() {
+		if err := w.derive(&w.internal, min(w.index+changeAhead, maxIndex), w.rail.ChangeScript); err != nil {
+			return false, err
+		}
+	}
+	return w.scripts[script], nil
+}
+
+func (w *wallet) derive(from *uint32, end uint32, script func(uint32) ([]byte, error)) error {
+	for ; *from < end; *from++ {
+		derived, err := script(*from)
+		if err != nil {
+			return err
+		}
+		w.scripts[hex.EncodeToString(derived)] = true
+	}
+	return nil
+}
+
+// recallWallets brings up to date which accounts of the network this offer has and had:
+// money that moves between them is nobody's payment.
+func (o *Observer) recallWallets(ctx context.Context) error {
+	accounts, err := o.config.Ledger.Accounts(ctx, o.config.OfferID)
+	if err != nil {
+		return observe.ErrNoLedger
+	}
+	for _, account := range accounts {
+		w, known := o.wallets[account.ID]
+		if !known {
+			rail, err := offer.ParseBitcoinAccount(account.ID, 0)
+			if err != nil || rail.CAIP2() != o.config.Rail.CAIP2() {
+				continue
+			}
+			w = &wallet{rail: rail, scripts: make(map[string]bool)}
+			o.wallets[account.ID] = w
+		}
+		if !w.rail.Extended() {
+			continue
+		}
+		cursor, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, account.ID)
+		if err != nil {
+			return err
+		}
+		if p, err := parsePosition(cursor); found && err == nil && p.Index != nil {
+			w.index = max(w.index, *p.Index)
+		}
+	}
+	return nil
+}
+
+// own reports whether a transaction spends the operator's own money: then its
+// outputs to the rail are change, or money moved from one wallet to another.
+func (o *Observer) own(ctx context.Context, r *reader, tx transaction) (bool, error) {
+	looked := 0
+	for _, in := range tx.Inputs {
+		if !in.Told && in.Transaction != nothing && looked < maxPrevious {
+			looked++
+			previous, err := r.transaction(ctx, in.Transaction)
+			if errors.Is(err, errNotFound) || err == nil && int(in.Index) >= len(previous.Outputs) {
+				return false, r.fail(observe.ErrBadAnswer) // what is spent was there
+			}
+			if err != nil {
+				return false, err
+			}
+			in.Script = previous.Outputs[in.Index].Script
+		}
+		if _, ours := o.scripts[in.Script]; ours {
+			return true, nil
+		}
+		for _, w := range o.wallets {
+			if ours, err := w.has(in.Script); err != nil || ours {
+				return ours, err
+			}
+		}
+	}
+	return false, nil
+}
