@@ -22,15 +22,14 @@ import (
 )
 
 const (
-	defaultAccount       = "pay"
-	defaultAmount        = "42"
-	defaultAttempts      = 10
-	defaultConfirmations = 2
-	defaultName          = "Payment offer"
-	defaultTimeout       = 30 * time.Second
-	defaultSourceURL     = "https://github.com/payoffer/caddy-pay-offer"
-	defaultTransfer      = "transfer"
-	defaultWindow        = time.Minute
+	defaultAccount   = "pay"
+	defaultAmount    = "42"
+	defaultAttempts  = 10
+	defaultName      = "Payment offer"
+	defaultTimeout   = 30 * time.Second
+	defaultSourceURL = "https://github.com/payoffer/caddy-pay-offer"
+	defaultTransfer  = "transfer"
+	defaultWindow    = time.Minute
 
 	maxAttempts      = 10_000
 	maxConfirmations = 100
@@ -147,7 +146,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		s.Rates = b.Rates
 		s.Bitcoin = service.Bitcoin{
 			Esplora:       endpoints(b.Esplora, bitcoin.DefaultEndpoints(rail)),
-			Confirmations: cmp.Or(b.Confirmations, defaultConfirmations),
+			Confirmations: cmp.Or(b.Confirmations, bitcoin.DefaultConfirmations),
 			Since:         unixSince(b.Since),
 		}
 		rails = append(rails, rail)

@@ -5,33 +5,51 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// formerRails are the USDC rails that were removed from the configuration, or
-// whose address was changed. Nobody is quoted to pay there, but what was sent
-// before is resolved and followed all the same.
+// formerRails are the USDC and Bitcoin rails that were removed from the
+// configuration, or whose address or key was changed. Nobody is told to pay there,
+// but what was sent before is resolved and followed all the same, and so is what
+// comes late to a Bitcoin address that was published once. How well they are read
+// is in the log alone: the rails of today are as sure without them.
 type formerRails struct {
 	settings    *Settings
 	parts       *parts
 	instruments *Instruments
 	logger      *slog.Logger
+	// more says that another account may have become a former one.
+	more chan struct{}
 
 	mu    sync.Mutex
 	known map[string]formerRail
+	rates *rate.Watcher // of Bitcoin, where no rail of today has one
 }
 
-// formerRail is a rail of an account, or none.
+// observer reads a chain for one account until its context ends.
+type observer interface{ Run(ctx context.Context) }
+
+// formerRail is what is left of an account: the USDC rail, if it was found to be
+// one, and who reads its chain, if anybody does.
 type formerRail struct {
 	rail     x402.Rail
-	observer *evm.Observer
 	found    bool
+	observer observer
 }
 
-// find is the rail of an account that is not configured any more.
+func newFormerRails(s *Settings, p *parts, i *Instruments, logger *slog.Logger) *formerRails {
+	return &formerRails{
+		settings: s, parts: p, instruments: i, logger: logger, more: make(chan struct{}, 1), known: make(map[string]formerRail),
+	}
+}
+
+// find is the USDC rail of an account that is not configured any more.
 func (f *formerRails) find(account string) (x402.Rail, bool) {
 	former := f.of(account)
 	return former.rail, former.found
@@ -50,8 +68,11 @@ func (f *formerRails) of(account string) formerRail {
 
 // make puts a rail together from its account. Who reads and settles its chain
 // today does so for the former address too; a chain that is not configured any
-// more is read at its public endpoint.
+// more is read at its public endpoints.
 func (f *formerRails) make(account string) formerRail {
+	if rail, err := offer.ParseBitcoinAccount(account, f.settings.Offer.Amount); err == nil {
+		return f.bitcoin(rail)
+	}
 	network, payTo, err := offer.ParseUSDCAccount(account)
 	if err != nil {
 		return formerRail{}
@@ -69,15 +90,45 @@ func (f *formerRails) make(account string) formerRail {
 	}
 	config := chain(f.settings, today, f.parts.ledger, f.parts.clock, f.instruments, f.logger)
 	config.FollowOnly = true // nobody is told to pay there any more
-	if former.observer, err = evm.New(config); err != nil {
+	reader, err := evm.New(config)
+	if err != nil {
 		return formerRail{}
 	}
-	former.rail.Chain = former.observer
+	former.observer, former.rail.Chain = reader, reader
 	return former
 }
 
-// observers are those of the former accounts that the ledger remembers.
-func (f *formerRails) observers(ctx context.Context) []*evm.Observer {
+// bitcoin is a former Bitcoin account, which is read in full: wallets keep
+// addresses, and who pays to one that was published has paid. What it would publish
+// nobody asks for.
+func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
+	today := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}
+	if configured := f.settings.Offer.Bitcoin(); configured != nil && configured.CAIP2() == rail.CAIP2() {
+		today = f.settings.Bitcoin
+	}
+	today.Since = 0 // it says from when on the money of today's account counts
+	if len(today.Esplora) == 0 {
+		return formerRail{}
+	}
+	rates := f.parts.rates
+	if rates == nil {
+		if f.rates == nil {
+			f.rates, _ = rate.New(rate.Config{ // all sources are known
+				Transport: f.parts.clock.Transport(f.instruments.Transport("rates")), Now: time.Now, Logger: f.logger,
+			})
+		}
+		rates = f.rates
+	}
+	logger := f.logger.With("rail", rail.Name(), "account", "a former one")
+	reader, err := bitcoin.New(coins(f.settings, today, rail, rates, f.parts.ledger, f.parts.clock, f.instruments, logger))
+	if err != nil {
+		return formerRail{}
+	}
+	return formerRail{observer: reader}
+}
+
+// observers are those of the former accounts that the ledger remembers, by account.
+func (f *formerRails) observers(ctx context.Context) map[string]observer {
 	remembered, err := f.parts.ledger.Accounts(ctx, f.settings.Offer.ID)
 	if err != nil {
 		return nil // the ledger says so wherever it is needed
@@ -86,14 +137,50 @@ func (f *formerRails) observers(ctx context.Context) []*evm.Observer {
 	for _, account := range f.settings.Accounts() {
 		configured[account.ID] = true
 	}
-	var found []*evm.Observer
+	found := make(map[string]observer)
 	for _, account := range remembered {
 		if configured[account.ID] {
 			continue
 		}
 		if former := f.of(account.ID); former.observer != nil {
-			found = append(found, former.observer)
+			found[account.ID] = former.observer
 		}
 	}
 	return found
+}
+
+// run follows all of them, and those that are added, until ctx ends.
+func (f *formerRails) run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	running := make(map[string]bool)
+	priced := false
+	for {
+		for account, o := range f.observers(ctx) {
+			if !running[account] {
+				running[account] = true
+				work.Go(func() { o.Run(ctx) })
+			}
+		}
+		f.mu.Lock()
+		rates := f.rates
+		f.mu.Unlock()
+		if rates != nil && !priced {
+			priced = true
+			work.Go(func() { rates.Run(ctx) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.more:
+		}
+	}
+}
+
+// look makes run look for accounts that were added.
+func (f *formerRails) look() {
+	select {
+	case f.more <- struct{}{}:
+	default: // it is about to
+	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -35,12 +37,11 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	require.NoError(t, err)
 	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
 	usdc := USDC{Rail: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
-	former := &formerRails{
-		settings:    &Settings{Offer: o, USDC: []USDC{usdc}},
-		parts:       &parts{ledger: book, clock: clock.New(time.Now, slog.New(slog.DiscardHandler)), facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
-		instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
-		logger:      slog.New(slog.DiscardHandler), known: make(map[string]formerRail),
-	}
+	former := newFormerRails(
+		&Settings{Offer: o, USDC: []USDC{usdc}},
+		&parts{ledger: book, clock: clock.New(time.Now, slog.New(slog.DiscardHandler)), facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
+		&Instruments{Transport: func(string) http.RoundTripper { return nil }}, slog.New(slog.DiscardHandler),
+	)
 
 	changed := rail("base-sepolia", before).Account()
 	found, ok := former.find(changed)
@@ -65,4 +66,68 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	}
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
 	require.Len(t, former.observers(t.Context()), 2, "those of this offer that are not configured")
+}
+
+// refusing is a transport that notes the hosts that were asked, and answers nothing.
+type refusing struct{ hosts map[string]bool }
+
+func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.hosts[request.URL.Host] = true
+	return nil, errors.New("nobody answers")
+}
+
+// A Bitcoin key or address that was replaced, and one whose line was removed, is
+// read on, by who reads its network today or else by the public endpoints.
+func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
+	const single, other, test = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
+	const public = "mempool.space"
+	for name, c := range map[string]struct {
+		today   string // none where the line was removed
+		esplora []string
+		former  string
+		asked   string // nobody is
+	}{
+		"a key became an address":      {single, []string{"https://esplora.example"}, zpub, "esplora.example"},
+		"an address became a key":      {zpub, []string{"https://esplora.example"}, single, "esplora.example"},
+		"an address became another":    {single, []string{"https://esplora.example"}, other, "esplora.example"},
+		"the network is another today": {test, []string{"https://esplora.example"}, single, public},
+		"the line was removed":         {"", nil, zpub, public},
+		"the reading was turned off":   {single, nil, zpub, ""},
+		"a key that is refused today":  {zpub, []string{"https://esplora.example"}, "xpub661MyMwAqRbcFW31YEwpkMuc5THy2PSt5bDMsktWQcFF8syAmRUapSCGu8ED9W6oDMSgv6Zz8idoc4a6mr8BDzTJY47LJhkJ8UB7WEGuduB", "esplora.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
+			require.NoError(t, err)
+			var rails []offer.Rail
+			if c.today != "" {
+				rail, err := offer.NewBitcoin(c.today, "", 42_00)
+				require.NoError(t, err)
+				rails = append(rails, rail)
+			}
+			o, err := offer.New(offer.Terms{ID: "one", BaseURL: "http://localhost", Amount: 42_00}, card, rails...)
+			require.NoError(t, err)
+			book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+			asked := refusing{make(map[string]bool)}
+			quiet := slog.New(slog.DiscardHandler)
+			settings := &Settings{Offer: o, Bitcoin: Bitcoin{Esplora: c.esplora, Confirmations: 2, Since: 1}}
+			former := newFormerRails(settings, &parts{ledger: book, clock: clock.New(time.Now, quiet)},
+				&Instruments{Transport: func(string) http.RoundTripper { return asked }}, quiet)
+
+			require.NoError(t, book.Open(t.Context()))
+			defer book.Close()
+			account := "bip122:000000000019d6689c085ae165831e93/" + c.former
+			require.NoError(t, book.Register(t.Context(), append(settings.Accounts(), ledger.Account{Offer: o.ID, ID: account, Rail: "btc", Since: 1})...))
+			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: "bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", Rail: "btc"}))
+			_, usdc := former.find(account)
+			require.False(t, usdc)
+			observers := former.observers(t.Context())
+			if c.asked == "" {
+				require.Empty(t, observers)
+				return
+			}
+			require.Len(t, observers, 1, "of this offer alone, and of what is not configured")
+			require.Error(t, observers[account].(*bitcoin.Observer).Round(t.Context()))
+			require.True(t, asked.hosts[c.asked], asked.hosts)
+		})
+	}
 }

@@ -187,11 +187,16 @@ func (a *acquisition) newRates(hosts *pool.Hosts[Host]) (*rate.Watcher, error) {
 
 func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher) func(*pool.Hosts[Host]) (*bitcoin.Observer, error) {
 	return func(hosts *pool.Hosts[Host]) (*bitcoin.Observer, error) {
-		return bitcoin.New(bitcoin.Config{
-			OfferID: a.settings.Offer.ID, Rail: rail, Endpoints: a.settings.Bitcoin.Esplora, Confirmations: a.settings.Bitcoin.Confirmations,
-			Since: a.settings.Bitcoin.Since, ClockOffset: a.Clock.Offset,
-			Price: int64(a.settings.Offer.Amount), Rate: rates.Current, PastRate: rates.At, Ledger: a.Ledger, Transport: a.transport("esplora"), Now: time.Now, Logger: a.railLogger(hosts, rail),
-		})
+		return bitcoin.New(coins(a.settings, a.settings.Bitcoin, rail, rates, a.Ledger, a.Clock, a.Instruments, a.railLogger(hosts, rail)))
+	}
+}
+
+// coins says how a Bitcoin rail is observed.
+func coins(s *Settings, b Bitcoin, rail *offer.Bitcoin, rates *rate.Watcher, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) bitcoin.Config {
+	return bitcoin.Config{
+		OfferID: s.Offer.ID, Rail: rail, Endpoints: b.Esplora, Confirmations: b.Confirmations, Since: b.Since, ClockOffset: c.Offset,
+		Price: int64(s.Offer.Amount), Rate: rates.Current, PastRate: rates.At,
+		Ledger: book, Transport: c.Transport(i.Transport("esplora")), Now: time.Now, Logger: logger,
 	}
 }
 

@@ -19,7 +19,7 @@ type payments struct {
 
 // newPayments puts facilitators and chains to the USDC rails. It calls nobody.
 func newPayments(s *Settings, p *parts, i *Instruments, logger *slog.Logger) (*payments, error) {
-	former := &formerRails{settings: s, parts: p, instruments: i, logger: logger, known: make(map[string]formerRail)}
+	former := newFormerRails(s, p, i, logger)
 	var rails []x402.Rail
 	for _, u := range s.USDC {
 		rail := x402.Rail{USDC: u.Rail, Facilitators: p.facilitatorsOf(u)}
@@ -47,9 +47,7 @@ func (p *parts) facilitatorsOf(u USDC) (found []*x402.Facilitator) {
 // from the configuration until ctx ends.
 func (p *payments) run(ctx context.Context) {
 	var work sync.WaitGroup
-	for _, chain := range p.former.observers(ctx) {
-		work.Go(func() { chain.Run(ctx) })
-	}
+	work.Go(func() { p.former.run(ctx) })
 	p.Service.Run(ctx)
 	work.Wait()
 }

@@ -26,6 +26,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
+// DefaultConfirmations is at how many blocks a payment counts where nobody says.
+const DefaultConfirmations = 2
+
 const (
 	// pollEvery is the time between two rounds, at most.
 	pollEvery = 30 * time.Second
