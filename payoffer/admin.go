@@ -41,6 +41,7 @@ const (
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
+//   - `POST /pay_offer/rewind`: has a rail read again from the origin of its account on.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: how the receivers of announcements fare, and what is set aside for them.
 //   - `POST /pay_offer/announcements`: sends again what is set aside, or forgets it.
@@ -71,6 +72,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: desk.PathAnnouncements, Handler: byMethod{
 			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }), http.MethodPost: a.announce,
 		}},
+		{Pattern: desk.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
 		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
 }
@@ -271,6 +273,19 @@ func (*AdminAPI) announce(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	done, err := d.DecideAside(r.Context(), body)
+	return answerJSON(w, done, err)
+}
+
+func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {
+	var body desk.Rewind
+	if err := decodeBody(w, r, &body); err != nil {
+		return err
+	}
+	d, err := namedDesk(body.Offer)
+	if err != nil {
+		return err
+	}
+	done, err := d.Rewind(r.Context(), body)
 	return answerJSON(w, done, err)
 }
 

@@ -27,7 +27,7 @@ verify needs no configuration and asks the domain that signed; ledger opens the
 database itself; the other commands ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			group(cmd, checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-				intentsCommand(), resolveCommand(), announcementsCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand())
+				intentsCommand(), resolveCommand(), announcementsCommand(), rewindCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand())
 		},
 	})
 }

@@ -1,6 +1,6 @@
 // Package desk is what an operator can do with one offer: see what was received,
-// enter and change receipts, resolve payments whose outcome is unknown, and make
-// a new signing key. The admin API serves it, and the commands ask for it; its
+// enter and change receipts, resolve payments whose outcome is unknown, have a
+// rail read again, and make a new signing key. The admin API serves it, and the commands ask for it; its
 // types with JSON members are what they exchange.
 package desk
 
@@ -29,6 +29,7 @@ const (
 
 	PathAnnouncements = "/pay_offer/announcements"
 	PathMovements     = "/pay_offer/movements"
+	PathRewind        = "/pay_offer/rewind"
 )
 
 // MaxPage is how many rows a page lists at most.
@@ -45,6 +46,10 @@ type Desk struct {
 	// Rotate makes and publishes a new signing key, and says its whole id and
 	// from when it signs. Where it fails, the keys are as they were.
 	Rotate func(ctx context.Context, revoke bool) (keyID string, from time.Time, err error)
+	// Address is the current one of an extended key, or empty; Follow is told of
+	// accounts that were added to the ledger, to be read beside those of the offer.
+	Address func() string
+	Follow  func()
 	// Announcer tells others of receipts.
 	Announcer *announce.Announcer
 	Now       func() time.Time

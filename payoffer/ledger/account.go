@@ -167,6 +167,10 @@ type Cursor struct {
 	Position, Anchor string
 	// Back is what to store as the Back of the account; nil leaves it as it is.
 	Back *string
+	// Upon is the Position, empty for none, that stood when the reading began: where
+	// another stands by now the cursor stays, for it was rewound, or another instance
+	// moved it. nil is stored upon whatever stands.
+	Upon *string
 	// OKAt is when the source last answered, in Unix seconds; 0 for never.
 	OKAt int64
 }
@@ -178,6 +182,18 @@ func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, boo
 		offer, account))
 }
 
+// Rewind forgets how far an account was read, and so has it read again from its
+// origin on. Rows stay: what is read again is merged with them. It reports whether
+// there was anything to forget.
+func (l *Ledger) Rewind(ctx context.Context, offer, account string) (rewound bool, err error) {
+	err = l.transact(ctx, func(tx *transaction) error {
+		_, rewound, err = first(query(ctx, tx, scanValue[string], `
+			DELETE FROM cursors WHERE offer = $1 AND account = $2 RETURNING account`, offer, account))
+		return err
+	})
+	return rewound, err
+}
+
 func scanCursor(row scanner) (c Cursor, err error) {
 	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.OKAt)
 	return c, err
@@ -186,6 +202,13 @@ func scanCursor(row scanner) (c Cursor, err error) {
 func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 	if _, err := accountOf(ctx, tx, c.Offer, c.Account); err != nil {
 		return err
+	}
+	if c.Upon != nil {
+		standing, _, err := first(query(ctx, tx, scanValue[string], `
+			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+tx.dialect.forUpdate(), c.Offer, c.Account))
+		if err != nil || standing != *c.Upon {
+			return err
+		}
 	}
 	_, err := tx.exec(ctx, "storing the cursor", `
 		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)

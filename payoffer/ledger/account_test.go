@@ -108,3 +108,39 @@ func TestAnOutgoingTransferToAPayerMayBeARefund(t *testing.T) {
 		requireConsistent(t, l)
 	})
 }
+
+func TestARewoundCursorIsNotPutBackByWhoReadBefore(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		record := func(upon *string, position string) string {
+			t.Helper()
+			s := chainSighting("0x"+position, StatusSeen)
+			_, err := l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: position, Upon: upon}, s)
+			require.NoError(t, err)
+			stands, _, err := l.Cursor(t.Context(), testOffer, testAccount)
+			require.NoError(t, err)
+			return stands.Position
+		}
+		rewind := func(offer, account string) bool {
+			t.Helper()
+			rewound, err := l.Rewind(t.Context(), offer, account)
+			require.NoError(t, err)
+			return rewound
+		}
+		require.False(t, rewind(testOffer, testAccount), "there is none yet")
+		require.Equal(t, "1", record(new(""), "1"), "upon none")
+		require.Equal(t, "2", record(new("1"), "2"))
+		require.Equal(t, "2", record(new("1"), "3"), "another instance was here")
+		require.False(t, rewind("other", testAccount))
+		require.False(t, rewind(testOffer, "other"))
+		require.True(t, rewind(testOffer, testAccount))
+		require.Empty(t, record(new("2"), "4"), "a round that was under way")
+		require.Equal(t, "1", record(new(""), "1"), "from the origin on")
+		require.Equal(t, "1", record(new("2"), "5"), "a long round that was under way")
+		require.Equal(t, "6", record(nil, "6"))
+		receipts, err := l.Receipts(t.Context(), testOffer, 0, 100)
+		require.NoError(t, err)
+		require.Len(t, receipts, 6, "the rows are there, whatever becomes of the cursor")
+		requireConsistent(t, l)
+	})
+}

@@ -72,7 +72,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	}
 	svc.Desk = &desk.Desk{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary,
-		Rotate: svc.rotate, Announcer: svc.announcer, Now: time.Now, Logger: svc.logger,
+		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()
 	return svc, nil

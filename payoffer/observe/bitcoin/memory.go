@@ -38,6 +38,20 @@ func newMemory() memory {
 	return memory{origin: -1, derived: make(map[uint32]watched), scripts: make(map[string]watched)}
 }
 
+// rewind forgets what was read, but for the addresses, after the operator has
+// rewound the account: all of them are read again, and searched for used ones.
+func (o *Observer) rewind() {
+	fresh := newMemory()
+	fresh.derived, fresh.scripts = o.derived, o.scripts
+	fresh.search.least = uint32(len(o.derived))
+	fresh.walked = !o.config.Rail.Extended()
+	o.memory = fresh
+	for _, e := range o.endpoints {
+		e.words = newWords()
+	}
+	o.config.Logger.Info("bitcoin payments are read again from the origin on")
+}
+
 // words are what an endpoint said in the last round.
 type words struct {
 	tip tip

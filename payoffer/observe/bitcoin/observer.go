@@ -96,6 +96,7 @@ type Observer struct {
 	round sync.Mutex // held for a round; guards what follows
 	memory
 	wallets map[string]*wallet // by account
+	stood   bool               // the last round began with a cursor
 
 	mu      sync.Mutex // guards what follows
 	health  observe.Health

@@ -281,6 +281,10 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	if k.position, k.found, err = o.position(ctx); err != nil {
 		return recalled{}, err
 	}
+	if o.stood && !k.found {
+		o.rewind()
+	}
+	o.stood = k.found
 	if k.beginning, err = o.beginning(ctx); err != nil {
 		return recalled{}, err
 	}

@@ -63,7 +63,7 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 		o.update(func(s *state) { s.readAt, s.through = cursor.OKAt, through })
 	} // else there is none yet: that of webhooks alone is empty
 	begun := *o.begun.Load()
-	if err = o.reconcile(ctx, money, through, begun.Back); err == nil {
+	if err = o.reconcile(ctx, money, cursor.Position, through, begun.Back); err == nil {
 		o.hook.LedgerAnswers()
 		begun.Back = false
 		o.begun.Store(&begun)
@@ -72,13 +72,13 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 }
 
 // reconcile reads all events that may not be known, and moves the cursor over each
-// window whose events were all recorded; through is where it stands, 0 for
-// nowhere. Where it stands nowhere, where events are no longer kept, and after the
+// window whose events were all recorded; through is where it stands at first,
+// 0 for nowhere, which the ledger has as standing. Where it stands nowhere, where events are no longer kept, and after the
 // origin was lowered (back), it first reads all payments of the link as they stand
 // now. That also finds out at the first start whether the key may read them and
 // whether the link is known. The events that are kept are read after them, for
 // they alone tell when a delayed payment arrived.
-func (o *Observer) reconcile(ctx context.Context, money scope, through int64, back bool) error {
+func (o *Observer) reconcile(ctx context.Context, money scope, standing string, through int64, back bool) error {
 	from, whole := max(through-overlap, money.origin), through == 0 || back
 	if whole {
 		from = money.origin
@@ -96,7 +96,7 @@ func (o *Observer) reconcile(ctx context.Context, money scope, through int64, ba
 			continue
 		}
 		until := min(from+window, at)
-		if err := o.advance(ctx, money, max(until, through), back && until == at); err != nil {
+		if standing, err = o.advance(ctx, money, standing, max(until, through), back && until == at); err != nil {
 			return err
 		}
 		if until == at {
@@ -107,20 +107,20 @@ func (o *Observer) reconcile(ctx context.Context, money scope, through int64, ba
 }
 
 // advance notes that everything up to through was recorded; whole, also what a
-// lowered origin let in.
-func (o *Observer) advance(ctx context.Context, money scope, through int64, whole bool) error {
+// lowered origin let in. It returns how the ledger has it, upon what stood there.
+func (o *Observer) advance(ctx context.Context, money scope, upon string, through int64, whole bool) (standing string, err error) {
 	now := o.config.Now().Unix()
 	cursor := ledger.Cursor{
-		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now,
+		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now, Upon: &upon,
 	}
 	if whole {
 		cursor.Back = new(string)
 	}
 	if _, err := observe.Record(ctx, o.config.Ledger, &cursor); err != nil {
-		return err
+		return "", err
 	}
 	o.update(func(s *state) { s.readAt, s.through = now, through })
-	return nil
+	return cursor.Position, nil
 }
 
 // events records the events of one window, and returns when the processor

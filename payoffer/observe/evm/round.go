@@ -96,6 +96,9 @@ type pass struct {
 	// the ledger holds everything for good.
 	cursor  *ledger.Cursor
 	covered uint64
+	// standing is the position of the cursor in the ledger, empty for none: one that
+	// was rewound meanwhile is not put back.
+	standing string
 	// back is the block up to which there is more to be read after the origin, -1
 	// for none, and filling says that some of it is left.
 	back    int64
@@ -171,12 +174,15 @@ func (p *pass) note(next uint64, err error) {
 // record commits what was seen. What the ledger refuses for good is missing in
 // the sums.
 func (p *pass) record(ctx context.Context, cursor *ledger.Cursor, sightings []ledger.Sighting) error {
+	if cursor != nil {
+		cursor.Upon = &p.standing
+	}
 	refused, err := observe.Record(ctx, p.config.Ledger, cursor, sightings...)
 	if len(refused) > 0 {
 		p.unsure(&observe.Error{Code: observe.ErrBadAnswer, Host: p.hosts()})
 	}
 	if err == nil && cursor != nil {
-		p.cursor = cursor
+		p.cursor, p.standing = cursor, cursor.Position
 		var number int64
 		number, err = position(cursor.Position)
 		p.covered = max(p.covered, uint64(number))

@@ -35,7 +35,7 @@ func (p *pass) anchor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.cursor, p.covered = &cursor, uint64(number)
+	p.cursor, p.covered, p.standing = &cursor, uint64(number), cursor.Position
 	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
 	for _, r := range p.view.readers {
 		b, err := r.blockOnce(ctx, p.covered)

@@ -101,6 +101,7 @@ type walk struct {
 	started, swept int64
 	// back says that it reads from the origin on, whatever was read before.
 	back bool
+	upon string // the cursor's position when it began
 	key  string // of the next page
 }
 
@@ -140,7 +141,7 @@ func (o *Observer) finish(ctx context.Context, w *walk) error {
 		if p.Next == "" {
 			cursor = &ledger.Cursor{
 				Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(),
-				Position: strconv.FormatInt(w.started, 10), Anchor: strconv.FormatInt(w.swept, 10),
+				Position: strconv.FormatInt(w.started, 10), Anchor: strconv.FormatInt(w.swept, 10), Upon: &w.upon,
 			}
 			if w.back {
 				cursor.Back = new(string)
@@ -179,7 +180,7 @@ func (o *Observer) newWalk(ctx context.Context) (*walk, error) {
 	now := o.cfg.Now()
 	through, swept, origin := seconds(cursor.Position), seconds(cursor.Anchor), o.origin.Load()
 	o.through.Store(through)
-	w := &walk{started: now.Unix(), swept: swept, back: o.back.Load(), since: time.Unix(max(through, origin), 0)}
+	w := &walk{started: now.Unix(), swept: swept, back: o.back.Load(), upon: cursor.Position, since: time.Unix(max(through, origin), 0)}
 	if age := now.Sub(time.Unix(swept, 0)); age >= sweepEvery || age < 0 || through > now.Unix() { // a clock went back
 		w.swept = now.Unix()
 		if start := now.Add(-sweepDays); start.Before(w.since) {

@@ -1,0 +1,25 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+)
+
+func TestCommandRewindSaysFromWhereARailIsReadAgain(t *testing.T) {
+	api := newAdminAPI(t, desk.Rewound{Offer: "one", Rail: "btc", From: "block 901", Kept: "bc1qkept"}, desk.Rewound{Offer: "one", Rail: "card"})
+	out, err := api.run(rewindCommand(), "btc", "--offer", "one")
+	require.NoError(t, err)
+	require.Equal(t, "btc of one is read again from block 901 on; what is known stays, and is counted once\n"+
+		"  what is paid to bc1qkept, which was published until now, is read on\n", out)
+	out, err = api.run(rewindCommand(), "card")
+	require.NoError(t, err)
+	require.Equal(t, "card of one is read again from its origin on; what is known stays, and is counted once\n", out)
+	require.Equal(t, []string{"POST /pay_offer/rewind", "POST /pay_offer/rewind"}, api.asked)
+	require.Equal(t, []string{`{"offer":"one","rail":"btc"}`, `{"rail":"card"}`}, api.bodies)
+
+	_, err = api.run(rewindCommand())
+	require.ErrorContains(t, err, "accepts 1 arg")
+}
