@@ -129,7 +129,7 @@ func openShop(t *testing.T, count int) *shop {
 	require.NoError(t, err)
 	s.values = []string{
 		"{BASE}", s.base, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{RPC}", s.chain.URL, "{ACCOUNT}", vpub,
-		"{ESPLORA}", esplora.Start(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params),
+		"{ESPLORA}", strings.Join(esplora.StartTwo(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params), " "),
 	}
 	s.env = append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "LEDGER_DSN="+postgres.Start(t).DSN(t))
 	var ports []string

@@ -105,6 +105,7 @@ type shop struct {
 	url, troubled, admin string
 	dir                  string
 	chain                *chain.Chain
+	coins                *bitcoin.Node
 	payee                common.Address
 	facilitator, broken  *payoffertest.Facilitator
 	receiver             *payoffertest.Receiver
@@ -129,10 +130,11 @@ func openShop(t *testing.T, log string) *shop {
 	s.chain.Pause()
 	s.facilitator.OnBroadcast(s.broadcast)
 	s.broken.Script(payoffertest.CallSupported, payoffertest.FacilitatorReply{Status: http.StatusInternalServerError})
+	s.coins = bitcoin.Start(t)
 	s.values = []string{
 		"{ADMIN}", admin, "{DIR}", s.dir, "{PORT}", port, "{TROUBLED}", troubled, "{CLOSED}", payoffertest.FreePort(t),
 		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
-		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", strings.Join(esplora.StartTwo(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params), " "),
+		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", strings.Join(esplora.StartTwo(t, s.coins, bitcoin.Params, &chaincfg.TestNet3Params), " "),
 		"{RECEIVER}", s.receiver.URL(),
 	}
 	s.process = server.Start(t, s.url, s.config("First words.", log), append(prices.Start(t),
