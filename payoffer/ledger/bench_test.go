@@ -33,7 +33,7 @@ func benchmarkSettlement(b *testing.B, d testDialect) {
 
 		start = time.Now()
 		require.NoError(b, l.InsertIntent(b.Context(), intent))
-		require.NoError(b, l.SettleIntent(b.Context(), intent.IntentKey, "0x1", []byte(`{"success":true}`), EvidenceFacilitator))
+		require.NoError(b, l.SettleIntent(b.Context(), intent.IntentKey, fmt.Sprintf("0x%d", n), []byte(`{"success":true}`), EvidenceFacilitator))
 		settlement += time.Since(start)
 	}
 	b.ReportMetric(float64(settlement)/float64(bare), "×bare")

@@ -273,3 +273,16 @@ func TestPatienceIsThatOfTheSlowestMember(t *testing.T) {
 	require.NoError(t, b.Wait(t.Context()))
 	require.Zero(t, b.Patience())
 }
+
+func TestMembersAreAttachedFromTheStartOfAConfigurationToItsEnd(t *testing.T) {
+	b := newBench(t)
+	use := b.Use("first")
+	m := b.acquire(use, "one")
+	require.Empty(t, pool.Attached[*member](b.Pool), "a configuration is only looked at")
+	use.Attach()
+	require.Equal(t, []*member{m}, pool.Attached[*member](b.Pool))
+	require.Empty(t, pool.Attached[*bench](b.Pool), "of another type")
+	b.release(use)
+	require.Empty(t, pool.Attached[*member](b.Pool))
+	b.expect("closed one")
+}
