@@ -152,7 +152,7 @@ var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the dire
 // starting says that a configuration with offers is still being started; nil where
 // none is. Caddy shows no other configuration than the one that runs.
 func starting() error {
-	opening := pool.Attached[*ledger.Ledger](outliving)
+	opening := pool.InUse[*ledger.Ledger](outliving)
 	for _, book := range opening {
 		if holders := book.Waits(); holders != "" {
 			return refusal(http.StatusServiceUnavailable, "the offers are being started: the ledger opens when others let go of it, now held by %s", holders)

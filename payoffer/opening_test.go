@@ -44,11 +44,11 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	o := &operated{i, strings.TrimPrefix(freeOrigin(t), "http://")}
 	loaded := i.loadOn(dsn, o.address, books)
 	for {
-		_, err := i.try(http.MethodGet, "http://"+o.address+desk.PathReceived)
-		if err == nil {
+		got, err := i.try(http.MethodGet, "http://"+o.address+desk.PathReceived)
+		if err == nil && got.status == http.StatusServiceUnavailable {
 			break
 		}
-		runtime.Gosched() // until the admin API listens
+		runtime.Gosched() // until the admin API listens and the offers are looked at
 	}
 	require.Nil(t, activeApp())
 	requests := map[string][]string{

@@ -89,13 +89,13 @@ func (p *Pool[H]) Len() int {
 	return len(p.entries)
 }
 
-// Attached are the members of a type that a configuration which has begun to start
-// uses, until it is cleaned up.
-func Attached[T, H any](p *Pool[H]) (members []T) {
+// InUse are the members of a type that a configuration uses, from when it is
+// provisioned until it is cleaned up.
+func InUse[T, H any](p *Pool[H]) (members []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.entries {
-		if member, is := e.member.(T); is && len(e.hosts.started) > 0 {
+		if member, is := e.member.(T); is && e.users > 0 {
 			members = append(members, member)
 		}
 	}

@@ -274,15 +274,14 @@ func TestPatienceIsThatOfTheSlowestMember(t *testing.T) {
 	require.Zero(t, b.Patience())
 }
 
-func TestMembersAreAttachedFromTheStartOfAConfigurationToItsEnd(t *testing.T) {
+func TestMembersAreInUseFromTheFirstMomentOfAConfigurationToItsEnd(t *testing.T) {
 	b := newBench(t)
 	use := b.Use("first")
+	require.Empty(t, pool.InUse[*member](b.Pool))
 	m := b.acquire(use, "one")
-	require.Empty(t, pool.Attached[*member](b.Pool), "a configuration is only looked at")
-	use.Attach()
-	require.Equal(t, []*member{m}, pool.Attached[*member](b.Pool))
-	require.Empty(t, pool.Attached[*bench](b.Pool), "of another type")
+	require.Equal(t, []*member{m}, pool.InUse[*member](b.Pool))
+	require.Empty(t, pool.InUse[*bench](b.Pool), "of another type")
 	b.release(use)
-	require.Empty(t, pool.Attached[*member](b.Pool))
+	require.Empty(t, pool.InUse[*member](b.Pool))
 	b.expect("closed one")
 }
