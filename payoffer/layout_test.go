@@ -71,6 +71,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e/bitcoin":    {"the observer on a Bitcoin node", []string{"ledger", "observe", "observe/bitcoin", "rate"}},
 	"caddy/e2e/card":       {"the observer before the processor's own library", []string{"ledger", "observe", "observe/card"}},
 	"caddy/e2e/crash":      {"the ledger that a killed server left is read, and payments are known by their headers", []string{"ledger", "x402"}},
+	"caddy/e2e/upgrade":    {"the ledger that two versions wrote is read, and payments are known by their headers", []string{"ledger", "x402"}},
 	"caddy/e2e/histories":  {"settlement and its observer in random histories, in a time of their own", []string{"ledger", "observe/evm", "x402"}},
 	"caddy/e2e/proxy":      {"what time alone decides is written into the ledger", []string{"ledger"}},
 	"caddy/e2e/qr":         {"images of every rail before another decoder", []string{"web"}},
