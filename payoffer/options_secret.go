@@ -53,8 +53,8 @@ func secretIn(value string) string {
 
 // misplaced is the refusal of what looks like a secret. It repeats nothing of it.
 func misplaced(kind string) error {
-	return fmt.Errorf("this looks like %s, which is no value of this option: it would be shown to others; write it at the option that it is for, "+
-		"as {env.NAME} or {file.PATH}, and make a new one if this file was shown to anybody", kind)
+	return fmt.Errorf("this looks like %s, which is no value of this option: it would be shown to others; write it at the option that it is for, if there is one, "+
+		"as {env.NAME} or {file.PATH}, and make a new one if this file was shown to anybody (of a wallet's key move the money: no option takes one)", kind)
 }
 
 // errMisplacedHost is the refusal of a host that looks like a secret. Of the

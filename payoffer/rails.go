@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -122,6 +123,9 @@ func (b *BitcoinConfig) options() block {
 func (h *Handler) parseBitcoin(d *caddyfile.Dispenser) error {
 	b := new(BitcoinConfig)
 	h.Bitcoin = b
+	if d.CountRemainingArgs() >= 12 { // as many words as a seed phrase has
+		return d.Errf("bitcoin: %v", offer.CheckBitcoinAccount(strings.Join(d.RemainingArgs(), " ")))
+	}
 	if err := text(&b.Account, offer.CheckBitcoinAccount).parse(d); err != nil {
 		return err
 	}

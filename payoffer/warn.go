@@ -53,7 +53,7 @@ func (app *App) warn(s *service.Service, r *resolver) {
 			"a payment counts when both show it", zap.String("host", hosts[0]))
 	}
 	if b := s.Offer.Bitcoin(); b != nil && b.Extended() {
-		logger.Info("compare these with the first two receiving addresses that the wallet of the extended key shows: what is paid to others it does not show either",
+		logger.Info("compare these with the first two receiving addresses in the wallet of the extended key: if they differ, it will not show what is paid",
 			zap.Strings("addresses", b.FirstAddresses()))
 	}
 	if options := unreadSince(s.Settings); len(options) > 0 {

@@ -98,13 +98,19 @@ func printOffer(w io.Writer, o *offer.Offer) {
 	for _, m := range o.Methods(offer.Live{}) {
 		link := m.Link()
 		if !m.Available {
-			link = "(" + m.Reason + ")"
+			link = "(its amount follows the rate while the server runs)"
 		}
 		fmt.Fprintf(w, "  %-12s %-10s %s\n", m.Rail, m.Scheme, link)
 	}
-	if b := o.Bitcoin(); b != nil && b.Extended() {
-		fmt.Fprintf(w, "  the first addresses of the extended key are %s; compare them with the first two receiving addresses that its wallet shows: what is paid to others it does not show either\n",
+	b := o.Bitcoin()
+	switch {
+	case b == nil:
+	case b.Extended():
+		fmt.Fprintf(w, "  the first addresses of the extended key are %s; compare them with the first two receiving addresses in its wallet: if they differ, it will not show what is paid\n",
 			strings.Join(b.FirstAddresses(), " and "))
+	default:
+		address, _ := b.Address(0) // of a single one there is no error
+		fmt.Fprintf(w, "  bitcoin goes to %s\n", address)
 	}
 }
 

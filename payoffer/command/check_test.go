@@ -88,7 +88,7 @@ func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
 		`zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"}`))
 	require.NoError(t, err)
 	require.Contains(t, out, "\n  the first addresses of the extended key are bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu and bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g; "+
-		"compare them with the first two receiving addresses that its wallet shows")
+		"compare them with the first two receiving addresses in its wallet: if they differ, it will not show what is paid\n")
 	require.NotContains(t, out, "zpub6rFR7")
 }
 

@@ -41,6 +41,12 @@ var bitcoinNetworks = []bitcoinNetwork{
 // wif is the shape of a private key in wallet import format or in BIP-38.
 var wif = regexp.MustCompile(`^([59KLc][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})$`)
 
+// seedPhrase is the shape of the words from which all keys of a wallet follow
+// (BIP-39).
+var seedPhrase = regexp.MustCompile(`^\s*([A-Za-z]+\s+){11,}[A-Za-z]+\s*$`)
+
+var errSeedPhrase = errors.New("this looks like the seed phrase of a wallet, which must stand in no file; use an address or the extended public key (xpub, zpub), and move the money of this wallet to another")
+
 var errPrivateKey = errors.New("this is a private key; use an address or the extended public key (xpub, zpub), and move the money of this key")
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
@@ -91,8 +97,15 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 	if wif.MatchString(account) || evmKey.MatchString(account) {
 		return nil, errPrivateKey
 	}
-	if extendedKey.MatchString(account) {
+	switch {
+	case seedPhrase.MatchString(account):
+		return nil, errSeedPhrase
+	case extendedKey.MatchString(account):
 		return parseExtendedKey(account)
+	case strings.Contains(account, "("):
+		return nil, errors.New("this is an output descriptor; write an address, or the extended public key in it alone (xpub, zpub)")
+	case strings.HasPrefix(strings.ToLower(account), "bitcoin:"):
+		return nil, errors.New("write the address alone, without 'bitcoin:' and what follows '?'")
 	}
 	for _, network := range bitcoinNetworks {
 		// An address of another network decodes without an error.

@@ -35,6 +35,9 @@ func parseExtendedKey(account string) (*Bitcoin, error) {
 	}
 	kind, known := extendedKeys[prefix]
 	if !known {
+		if other := otherKeys[prefix]; other != "" {
+			return nil, fmt.Errorf("this is the key (%s) of %s, %s", prefix, otherTypes[other], elsewhere)
+		}
 		return nil, fmt.Errorf("an extended key that starts with %q is not supported; export the account as xpub or zpub (test networks: tpub, vpub)", prefix)
 	}
 	key, err := hdkeychain.NewKeyFromString(account)
@@ -87,7 +90,7 @@ func (b *Bitcoin) checkDepth() error {
 		what = "deeper than any wallet's account"
 	}
 	return fmt.Errorf("this extended public key has %s: it is %s, and its wallet would not show what is paid here; "+
-		"export that of one account, which has depth 3 (m/84'/0'/0'; in wallets \"account xpub\" or \"zpub\") or, in Electrum, depth 1 "+
+		"export that of one account, which has depth 3 (m/84'/0'/0'; in wallets \"account xpub\" or \"zpub\") or, of a segwit wallet of Electrum, depth 1 "+
 		"(Wallet, Information, Master Public Key)", given, what)
 }
 
@@ -96,8 +99,19 @@ func (b *Bitcoin) checkDepth() error {
 var otherTypes = map[string]string{
 	"p2pkh":       "a legacy account (BIP-44)",
 	"p2sh-p2wpkh": "a nested segwit account (BIP-49) or of several signers",
+	"p2wsh":       "several signers (BIP-48)",
 	"p2tr":        "a taproot account (BIP-86)",
 }
+
+// otherKeys are the SLIP-132 prefixes of the keys of such accounts. The same key
+// under another prefix would be taken, and its money never be seen.
+var otherKeys = map[string]string{
+	"ypub": "p2sh-p2wpkh", "upub": "p2sh-p2wpkh", "Ypub": "p2wsh", "Upub": "p2wsh", "Zpub": "p2wsh", "Vpub": "p2wsh",
+}
+
+// elsewhere says what becomes of money that is paid below such a key.
+const elsewhere = "whose wallet does not show what is paid to the P2WPKH addresses (bc1q…) that are published of an extended key; " +
+	"make a native segwit account (BIP-84) in the wallet and write its key, or write a single address of this one in place of the key"
 
 // CheckAddressType checks the name of a kind of address: p2wpkh alone is published
 // of an extended key.
@@ -107,8 +121,7 @@ func CheckAddressType(name string) error {
 	case name == "p2wpkh":
 		return nil
 	case known:
-		return fmt.Errorf("%s is the kind of %s, whose wallet does not show what is paid to the P2WPKH addresses (bc1q…) that are published of an extended key; "+
-			"make a native segwit account (BIP-84) in the wallet and write its key, or write a single address of this one in place of the key", name, other)
+		return fmt.Errorf("%s is the kind of %s, %s", name, other, elsewhere)
 	}
 	return errors.New("this is no kind of address; write p2wpkh if the receiving addresses of the wallet begin with bc1q (test networks: tb1q)")
 }
@@ -133,7 +146,7 @@ func ConfirmBitcoinAccount(account, addressType, firstAddress string) error {
 		return b.confirmFirst(firstAddress)
 	case addressType == "" && extendedKeys[account[:4]].ambiguous:
 		return fmt.Errorf("an extended public key that starts with %q does not tell whether its wallet receives at P2WPKH addresses (bc1q…), "+
-			"and one that does not never shows what is paid here; add the line 'first_address <address>' with the first receiving address "+
+			"and one that does not never shows what is paid here; add, in braces after the key, the line 'first_address <address>' with the first receiving address "+
 			"that the wallet shows, or 'address_type p2wpkh' if you know that its account is native segwit (BIP-84)", account[:4])
 	}
 	return nil
@@ -154,6 +167,8 @@ func (b *Bitcoin) confirmFirst(text string) error {
 		shownType = "p2pkh"
 	case *address.AddressScriptHash:
 		shownType = "p2sh-p2wpkh"
+	case *address.AddressWitnessScriptHash:
+		shownType = "p2wsh"
 	case *address.AddressTaproot:
 		shownType = "p2tr"
 	}

@@ -102,7 +102,7 @@ func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
 		{single, "", "", ""},
 
 		{xpub, "", "", `an extended public key that starts with "xpub" does not tell`},
-		{tpub, "", "", `add the line 'first_address <address>'`},
+		{tpub, "", "", `the line 'first_address <address>'`},
 		{xpub, "", second, "first_address is address 1 of this key"},
 		{zpub, "", second, "first_address is address 1 of this key"},
 		{xpub, "p2wpkh", second, "first_address is address 1 of this key"},

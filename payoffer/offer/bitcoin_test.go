@@ -123,7 +123,17 @@ func TestExtendedPublicKeyIsChecked(t *testing.T) {
 	for _, in := range []string{ypub, upub, "Z" + zpub[1:], "Ltub2" + zpub[5:]} {
 		require.Error(t, CheckBitcoinAccount(in), in)
 	}
-	require.ErrorContains(t, CheckBitcoinAccount(ypub), `"ypub" is not supported; export the account as xpub or zpub`)
+	for in, want := range map[string]string{
+		ypub:               "the key (ypub) of a nested segwit account (BIP-49)",
+		upub:               "the key (upub) of a nested segwit account (BIP-49)",
+		"Z" + zpub[1:]:     "the key (Zpub) of several signers (BIP-48)",
+		"Ltub2" + zpub[5:]: "not a Bitcoin address",
+		phrase:             "seed phrase",
+		"wpkh([73c5da0a/84h/0h/0h]" + xpub + "/0/*)":                        "output descriptor",
+		"bitcoin:bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4?amount=0.00042": "without 'bitcoin:'",
+	} {
+		require.ErrorContains(t, CheckBitcoinAccount(in), want)
+	}
 }
 
 func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
