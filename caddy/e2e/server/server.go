@@ -3,6 +3,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -110,7 +111,8 @@ func (p *Process) Await(t testing.TB) {
 	p.ended <- end
 }
 
-// waitUntilItAnswers returns when there is an answer of any status.
+// waitUntilItAnswers returns when the start of the offer at url is over: Caddy may open its ports before the ledger, and
+// ends with an error when it is asked to while it starts.
 func waitUntilItAnswers(t testing.TB, url string, ended chan error) {
 	t.Helper()
 	client := http.Client{Timeout: startDeadline, CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -119,10 +121,13 @@ func waitUntilItAnswers(t testing.TB, url string, ended chan error) {
 	defer client.CloseIdleConnections()
 	deadline := time.After(startDeadline)
 	for {
-		answer, err := client.Get(url)
+		answer, err := client.Get(url + "/v1/received")
 		if err == nil {
 			_ = answer.Body.Close()
-			return
+			if answer.StatusCode != http.StatusServiceUnavailable {
+				return
+			}
+			err = errors.New(answer.Status)
 		}
 		select {
 		case end := <-ended:
