@@ -157,9 +157,17 @@ func (h *Handler) resolveBitcoin(r *resolver, name string) {
 	}
 }
 
-// confirm requires that the key's wallet shows what is published.
+// confirm requires that the key's wallet shows what is published, and that the chain
+// is read which alone tells which of its addresses is next.
 func (b *BitcoinConfig) confirm() error {
-	return offer.ConfirmBitcoinAccount(b.Account, b.AddressType, b.FirstAddress)
+	if err := offer.ConfirmBitcoinAccount(b.Account, b.AddressType, b.FirstAddress); err != nil {
+		return err
+	}
+	rail, err := offer.NewBitcoin(b.Account, "", 0)
+	if err == nil && rail.Extended() && slices.Contains(b.Esplora, upstreamOff) {
+		err = errors.New("an extended public key needs esplora, for the chain alone tells which of its addresses is next; leave out 'esplora off', or write a single address in place of the key")
+	}
+	return err
 }
 
 func (b *BankTransferConfig) options() block { return block{"memo": text(&b.Memo, checkMemo)} }

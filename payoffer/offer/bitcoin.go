@@ -204,7 +204,7 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m.Facts = []Fact{
 		{Label: "Send", Value: coins + " BTC", Copy: true},
 		{Label: "Worth", Value: b.amount.String() + " USD at " + live.RateAt.UTC().Format("15:04 UTC")},
-		{Label: "Price holds", Value: "until " + until.Format("15:04 UTC")},
+		{Label: "Send by", Value: until.Format("15:04 UTC") + ", for this price"},
 		{Label: "Network", Value: b.network.title},
 		{Label: "To address", Value: payTo, Copy: true},
 	}

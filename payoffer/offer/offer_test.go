@@ -110,7 +110,7 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"Amount": "42 USD", "Checkout": "checkout.example", "Accepts": "card, us bank account, cashapp, link, klarna, afterpay clearpay, affirm"}, facts["card"])
 	require.Equal(t, map[string]string{"Send": "42 USDC", "Network": "Base (chain id 8453)", "To address": payee, "Token contract": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}, facts["usdc"])
-	require.Equal(t, map[string]string{"Send": "0.00042001 BTC", "Worth": "42 USD at 08:30 UTC", "Price holds": "until 09:15 UTC", "Network": "Bitcoin", "To address": currentAddress}, facts["btc"])
+	require.Equal(t, map[string]string{"Send": "0.00042001 BTC", "Worth": "42 USD at 08:30 UTC", "Send by": "09:15 UTC, for this price", "Network": "Bitcoin", "To address": currentAddress}, facts["btc"])
 	require.Equal(t, map[string]string{"Amount": "42.00 USD", "Payee": "Example Org", "Ask for the invoice at": "pay@example.com", "Memo": "Example 42"}, facts["wire"])
 	require.Equal(t, map[string]string{"Amount": "42 USD", "Checkout": "shop.example"}, facts["tip-jar"])
 }

@@ -74,7 +74,7 @@ func TestAQuoteSaysUntilWhenItHolds(t *testing.T) {
 	terms := readJSON(t, send(t, s, "GET", "/v1/pay/btc.uri", "", "Accept", "application/json"))
 	require.Equal(t, until.Format(time.RFC3339), terms["validUntil"])
 	page := read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser))
-	require.Contains(t, page, "until "+until.Format("15:04")+" UTC")
+	require.Contains(t, page, until.Format("15:04")+" UTC, for this price")
 
 	w.live.RateAt = w.live.RateAt.Add(10 * time.Minute)
 	s.Refresh()

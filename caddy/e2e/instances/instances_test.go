@@ -22,11 +22,11 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`"observedAt": ?"([^"]*)"`),
 	regexp.MustCompile(`"lagSeconds": ?(\d+)`),
 	regexp.MustCompile(`"observedThrough": ?"([^"]*)"`),
-	regexp.MustCompile(`"validUntil": ?"([^"]*)"`),
+	regexp.MustCompile(`validUntil\\?": ?\\?"([^"\\]*)`), // also within a text of JSON
 	regexp.MustCompile(`Read at ([^<]*)\. Programs`),
 	regexp.MustCompile(`seen up to ([^,<]*)`),
 	regexp.MustCompile(`(\d+ (?:seconds|minutes|hours|days)) ago`),
-	regexp.MustCompile(`(?:at|until) (\d\d:\d\d) UTC`),
+	regexp.MustCompile(`(\d\d:\d\d) UTC`),
 }
 
 // masked is a body without what is about time.
