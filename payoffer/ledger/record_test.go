@@ -343,3 +343,18 @@ func TestAnEntryIsMadeUponWhatStandsAlone(t *testing.T) {
 		require.EqualValues(t, 2, mustRecord(t, l, entry(1, correction)).Version)
 	})
 }
+
+func TestWhatCountsIsFollowedBeforeWhatCostsNothing(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		for id, state := range map[string]Status{"0xa": StatusDropped, "0xb": StatusSeen} {
+			mustRecord(t, l, chainSighting(id, StatusSeen))
+			mustRecord(t, l, chainSighting(id, state))
+		}
+		mustRecord(t, l, chainSighting("0xc", StatusConfirmed))
+		rows, err := l.Unfinal(t.Context(), testOffer, testAccount, 2)
+		require.NoError(t, err)
+		require.Len(t, rows, 2)
+		require.Equal(t, []Status{StatusConfirmed, StatusSeen}, []Status{rows[0].Status, rows[1].Status})
+	})
+}

@@ -293,3 +293,42 @@ func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
 	b.round(o)
 	require.Equal(t, ledger.StatusSeen, state())
 }
+
+// The same by a single transaction, which one of two hosts shows once.
+func TestManyOutputsOfOneTransactionCrowdNothingOut(t *testing.T) {
+	t.Parallel()
+	b, chain, liar := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	liar.URL = strings.Replace(liar.URL, "127.0.0.1", "localhost", 1)
+	o := b.observer(chain, liar)
+	b.round(o)
+	burst := pay("burst", single, 1)
+	for range 3 * rowsAtOnce / 2 {
+		burst.pays = append(burst.pays, output{scriptOf(single), 1})
+	}
+	liar.setPool(burst)
+	b.round(o)
+	liar.setPool()
+	all, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
+	require.NoError(t, err)
+	require.Len(t, all, maxUnconfirmed)
+
+	tx := pay("p", single, 1000)
+	for _, host := range []*standIn{chain, liar} {
+		host.mine(tx)
+		host.mine()
+	}
+	b.round(o)
+	p := func() ledger.Receipt {
+		r, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+		require.NoError(t, err)
+		require.True(t, found)
+		return r
+	}
+	require.Equal(t, ledger.StatusConfirmed, p().Status)
+	for _, host := range []*standIn{chain, liar} {
+		host.rewind(2)
+		host.mineEmpty(3)
+	}
+	b.round(o)
+	require.Equal(t, ledger.StatusSeen, p().Status)
+}

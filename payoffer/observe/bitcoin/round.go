@@ -33,8 +33,8 @@ type recalled struct {
 	waiting map[string]bool
 	// firsts says of outputs that those payments spend when that was seen first.
 	firsts map[string]int64
-	// crowded says that maxUnconfirmed was reached.
-	crowded bool
+	// unconfirmed counts those that stand in no block.
+	unconfirmed int
 }
 
 // reading is what the endpoints say in one round, by the word of enough hosts.
@@ -240,12 +240,13 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 	inOrder := slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int { // in which the money moved
 		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
-	refused, err := observe.Record(ctx, o.config.Ledger, cursor, inOrder...)
-	if err != nil {
-		return err
+	for part := range slices.Chunk(inOrder, recordAtOnce) {
+		if err := o.record(ctx, nil, part); err != nil {
+			return err
+		}
 	}
-	for _, s := range refused {
-		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)
+	if err := o.record(ctx, cursor, nil); err != nil {
+		return err
 	}
 	o.remember(v, r)
 	if cursor == nil {
@@ -256,6 +257,19 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 		return nil
 	}
 	return o.publish(*r.next.Index)
+}
+
+// recordAtOnce bounds the payments of one transaction of the ledger, behind which
+// all other rails wait. The position that covers them is stored after the last.
+const recordAtOnce = 200
+
+// record stores what was seen, and the cursor that covers it; nil for none.
+func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sightings []ledger.Sighting) error {
+	refused, err := observe.Record(ctx, o.config.Ledger, cursor, sightings...)
+	for _, s := range refused {
+		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)
+	}
+	return err
 }
 
 // remember keeps what the endpoints said. What was left open is read from all of
@@ -297,13 +311,12 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	}
 	k.rows = make(map[string]ledger.Receipt, len(rows))
 	k.waiting, k.firsts = make(map[string]bool), make(map[string]int64)
-	unconfirmed := 0
 	for _, row := range rows {
 		k.rows[row.ExternalID] = row
 		proof, dropped := evidenceOf(row), row.Status == ledger.StatusDropped
 		k.remember(row, proof)
 		if dropped || proof.Block == 0 {
-			unconfirmed++
+			k.unconfirmed++
 		}
 		if dropped {
 			continue
@@ -313,6 +326,5 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 			k.waiting[proof.Address] = true
 		}
 	}
-	k.crowded = unconfirmed >= maxUnconfirmed
 	return k, nil
 }

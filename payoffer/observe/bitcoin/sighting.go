@@ -52,8 +52,14 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 		if err != nil {
 			return err
 		}
-		if row.Final || !recorded && (r.crowded && !tx.Status.Confirmed || r.older(tx.Status)) {
+		if row.Final || !recorded && r.older(tx.Status) {
 			continue
+		}
+		if !recorded && !tx.Status.Confirmed {
+			if r.unconfirmed >= maxUnconfirmed {
+				continue
+			}
+			r.unconfirmed++
 		}
 		s, err := o.sighting(ctx, r, tx, w, name, paid, row)
 		if err != nil {
