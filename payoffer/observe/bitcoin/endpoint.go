@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -61,7 +62,16 @@ func newEndpoint(address string, c *Config) (*endpoint, error) {
 }
 
 // host is one of Hosts.
-func (e *endpoint) host() string { return strings.ToLower(e.base.Hostname()) }
+func (e *endpoint) host() string { return hostOf(e.base) }
+
+// hostOf is the one name of a host, however an address writes it.
+func hostOf(u *url.URL) string {
+	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return ip.Unmap().String()
+	}
+	return name
+}
 
 func (e *endpoint) fail(code string) error {
 	return &observe.Error{Code: code, Host: e.host()}

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -159,7 +158,7 @@ func DefaultEndpoints(b *offer.Bitcoin) []string {
 func Hosts(endpoints []string) (names []string) {
 	for _, address := range endpoints {
 		if u, err := url.Parse(address); err == nil {
-			names = append(names, strings.ToLower(u.Hostname()))
+			names = append(names, hostOf(u))
 		}
 	}
 	slices.Sort(names)

@@ -332,3 +332,49 @@ func TestManyOutputsOfOneTransactionCrowdNothingOut(t *testing.T) {
 	b.round(o)
 	require.Equal(t, ledger.StatusSeen, p().Status)
 }
+
+// Made-up payments that were dropped keep no other from being seen, and so from its
+// quote, for more than a day.
+func TestDroppedPaymentsCrowdNothingOutForGood(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, single), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	burst := pay("burst", single, 1)
+	for range maxUnconfirmed {
+		burst.pays = append(burst.pays, output{scriptOf(single), 1})
+	}
+	chain.setPool(burst)
+	b.round(o)
+	chain.setPool()
+	for range maxUnconfirmed/recheckAtOnce + 1 {
+		b.round(o)
+	}
+	b.clock.advance(evictedAfter + time.Minute)
+	for range maxUnconfirmed/recheckAtOnce + 1 {
+		b.round(o)
+	}
+	seen := func() bool {
+		chain.setPool(pay("p", single, 1000))
+		b.round(o)
+		_, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+		require.NoError(t, err)
+		return found
+	}
+	require.False(t, seen(), "the mempool is crowded")
+	b.clock.advance(crowdsFor)
+	chain.mineEmpty(1) // with each block all is read again
+	require.True(t, seen())
+}
+
+func TestOneHostIsOneWitnessHoweverItIsWritten(t *testing.T) {
+	t.Parallel()
+	for _, same := range [][]string{
+		{"https://mempool.space/api", "https://MEMPOOL.space./other"},
+		{"http://127.0.0.1:1", "http://[::ffff:127.0.0.1]:2"},
+		{"http://[::1]:1", "http://[0:0::1]:2"},
+	} {
+		require.Len(t, Hosts(same), 1, same)
+	}
+	require.Len(t, Hosts([]string{"https://mempool.space/api", "https://blockstream.info/api"}), 2)
+}

@@ -18,6 +18,10 @@ import (
 // always find their place.
 const rowsAtOnce, maxUnconfirmed = 1000, 500
 
+// crowdsFor is for how long one that was dropped takes the place of another: whoever
+// makes them up fills the ledger no faster, and keeps nobody's quote out for good.
+const crowdsFor = 24 * time.Hour
+
 // errRewound says that the position was put back while a round went on from it.
 var errRewound = errors.New("the position was put back")
 
@@ -315,7 +319,7 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 		k.rows[row.ExternalID] = row
 		proof, dropped := evidenceOf(row), row.Status == ledger.StatusDropped
 		k.remember(row, proof)
-		if dropped || proof.Block == 0 {
+		if dropped && o.config.Now().Unix()-row.ObservedAt <= seconds(crowdsFor) || !dropped && proof.Block == 0 {
 			k.unconfirmed++
 		}
 		if dropped {
