@@ -19,6 +19,10 @@ const (
 	slowAtOnce = 20
 	// maxPages bounds the pages of one address: a list that never ends is none.
 	maxPages = 2000
+	// maxTransactions bounds what an endpoint lists in one round, and maxKept the
+	// size of what is kept of it, in bytes. It is its word that there is so much, and
+	// all sites of the server share the memory.
+	maxTransactions, maxKept = 50_000, 64 << 20
 	// maxIndex is the last index that has a public address (BIP-32).
 	maxIndex = 1<<31 - 1
 )
@@ -115,6 +119,9 @@ func (o *Observer) readAddress(ctx context.Context, r *reader, p *plan, index ui
 		if err != nil {
 			return list{}, err
 		}
+		if err := r.list(txs); err != nil {
+			return list{}, err
+		}
 		for _, tx := range txs {
 			l.used = l.used || tx.pays(w.script)
 			if err := o.ours(ctx, r, tx); err != nil {
@@ -148,6 +155,9 @@ func (o *Observer) readChain(ctx context.Context, r *reader, w watched, l *list)
 		if len(txs) == 0 {
 			return l.end(0)
 		}
+		if err := r.list(txs); err != nil {
+			return err
+		}
 		for _, tx := range txs {
 			// Newest first, each once: everything else is no such list.
 			if !tx.Status.Confirmed || tx.Status.Height > height || listed[tx.ID] {
@@ -165,6 +175,14 @@ func (o *Observer) readChain(ctx context.Context, r *reader, w watched, l *list)
 		}
 	}
 	return r.fail(observe.ErrBadAnswer)
+}
+
+// list counts what the endpoint lists.
+func (r *reader) list(txs []transaction) error {
+	if r.listed += int64(len(txs)); r.listed > maxTransactions {
+		return r.fail(observe.ErrBadAnswer)
+	}
+	return nil
 }
 
 // end ends a list, of which some transactions up to the height above were seen: no

@@ -8,6 +8,7 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ const DefaultConfirmations = 2
 const (
 	// pollEvery is the time between two rounds, at most.
 	pollEvery = 30 * time.Second
+	// lateAfter is the age of the last round at which what it said is too old.
+	lateAfter = 5 * time.Minute
 	// staleAfter is the age of the newest block at which an endpoint seems to
 	// stand still: a block takes ten minutes, and three hours once in many years.
 	staleAfter = 3 * time.Hour
@@ -99,6 +102,7 @@ type Observer struct {
 
 	mu      sync.Mutex // guards what follows
 	health  observe.Health
+	ended   time.Time // the last round
 	address string
 }
 
@@ -208,11 +212,15 @@ func (o *Observer) turned(err error) {
 	source.Log(o.config.Logger, trouble, "bitcoin payments can be read again")(err)
 }
 
-// Health says how well the chain could be read last. It never blocks for long.
+// Health says how well the chain could be read last, and whether that is late. It never blocks for long.
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.health
+	health := o.health
+	if !health.Blind && o.config.Now().Sub(o.ended) > lateAfter {
+		health.Partial, health.LastError = true, cmp.Or(health.LastError, observe.ErrLagging)
+	}
+	return health
 }
 
 // report takes the outcome of a round into the health, and returns what is wrong
@@ -220,6 +228,7 @@ func (o *Observer) Health() observe.Health {
 func (o *Observer) report(v *view, r *reading, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.ended = o.config.Now()
 	if err != nil {
 		o.health.Blind, o.health.LastError = true, source.Code(err)
 		return err

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
@@ -89,15 +89,51 @@ func (v *view) quorum() bool {
 	return ok
 }
 
+const (
+	// patience is how long a round waits in all for an endpoint once enough other hosts
+	// are done, beyond some times as long as these took.
+	patience, times = time.Minute, 3
+	// maxWork bounds a step of a round where no others are: it reads maxPages, at a
+	// second each.
+	maxWork = 35 * time.Minute
+)
+
 // each has all readers work at the same time, and goes on without those that
-// fail.
+// fail, or that enough others have waited for too long.
 func (v *view) each(ctx context.Context, work func(context.Context, *reader) error) error {
-	errs := make([]error, len(v.readers))
-	var all sync.WaitGroup
+	errs, done := make([]error, len(v.readers)), make(chan int)
+	working := make(map[int]context.CancelFunc)
 	for i, r := range v.readers {
-		all.Go(func() { errs[i] = r.steadily(ctx, work) })
+		limited, stop := context.WithTimeout(ctx, maxWork)
+		defer stop()
+		working[i] = stop
+		go func() {
+			if errs[i] = r.steadily(limited, work); errs[i] != nil && limited.Err() != nil {
+				errs[i] = r.fail(observe.ErrUnreachable)
+			}
+			done <- i
+		}()
 	}
-	all.Wait()
+	var enough time.Time // since when enough hosts are done
+	began, hosts := time.Now(), make(map[string]bool)
+	for range v.readers {
+		i := <-done
+		delete(working, i)
+		if !enough.IsZero() {
+			v.readers[i].waited += time.Since(enough)
+		}
+		if errs[i] == nil {
+			hosts[v.readers[i].host()] = true
+		}
+		if !enough.IsZero() || len(hosts) < v.need {
+			continue
+		}
+		enough = time.Now()
+		for i, stop := range working {
+			left := patience + times*enough.Sub(began) - v.readers[i].waited
+			defer time.AfterFunc(left, stop).Stop()
+		}
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
@@ -41,6 +42,10 @@ type reader struct {
 	index uint32
 	paid  bool
 	first int64
+	// listed counts the transactions that it listed, kept is the size of its claims in
+	// bytes, and waited how long others that were done have waited for it.
+	listed, kept int64
+	waited       time.Duration
 	// words are to be kept once the round is recorded, and odd are the lists that
 	// contradict those of before.
 	words words
@@ -74,6 +79,7 @@ func (r *reader) open(ctx context.Context) (err error) {
 	if r.opened {
 		return nil
 	}
+	r.listed, r.kept = 0, 0
 	r.hashes, r.claims, r.odd = make(map[int64]string), make(map[string]claim), make(map[string]list)
 	r.words = r.endpoint.words.clone()
 	if err := r.ready(ctx, r.network); err != nil {

@@ -48,9 +48,27 @@ func (o *Observer) claim(ctx context.Context, r *reader, tx transaction) error {
 	if depth == 0 {
 		tx.Status = status{}
 	}
+	if _, again := r.claims[tx.ID]; !again {
+		r.kept += tx.size()
+	}
+	if r.kept > maxKept {
+		return r.fail(observe.ErrBadAnswer)
+	}
 	own, err := o.own(ctx, r, tx)
 	r.claims[tx.ID] = claim{tx: tx, depth: depth, own: own}
 	return err
+}
+
+// size is about how much memory a transaction takes, in bytes.
+func (t transaction) size() (n int64) {
+	const hash, each = 64, 100 // of a text in hexadecimal, and of a value with what points to it
+	for _, in := range t.Inputs {
+		n += int64(each + hash + len(in.Script))
+	}
+	for _, out := range t.Outputs {
+		n += int64(each + len(out.Script))
+	}
+	return n + each + 2*hash
 }
 
 // has reports whether a transaction has the output of a receipt.
