@@ -253,3 +253,13 @@ func TestRefundsNeverOverflow(t *testing.T) {
 	s.Returns = []book.Return{{ID: "re_1", Kind: book.ReturnRefund, Amount: 1, Gone: true}}
 	require.EqualValues(t, 33, sightings.Fold([]book.Sighting{s}).RefundedCents)
 }
+
+// A chain's payment that waits may lose its value, as that of a quote which it was
+// mined too late for.
+func TestTheValueOfWhatIsNotConfirmedMayChange(t *testing.T) {
+	seen, later, confirmed := sightings.Chain("0xa", book.StatusSeen), sightings.Chain("0xa", book.StatusSeen), sightings.Chain("0xa", book.StatusConfirmed)
+	seen.USDCents, later.USDCents, confirmed.USDCents = ptr(int64(4_200)), nil, ptr(int64(2_000))
+	require.Nil(t, sightings.Fold([]book.Sighting{seen, later}).USDCents)
+	require.Equal(t, ptr(int64(2_000)), sightings.Fold([]book.Sighting{seen, confirmed}).USDCents)
+	require.Equal(t, ptr(int64(2_000)), sightings.Fold([]book.Sighting{seen, confirmed, seen}).USDCents)
+}

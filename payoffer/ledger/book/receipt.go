@@ -161,18 +161,20 @@ func (r *Receipt) replace(s Sighting) {
 	r.Payer, r.OccurredAt, r.Revision = s.Payer, s.OccurredAt, s.Revision
 }
 
-// follow is a chain's next word. The first known value in US cents stays, and
-// one that becomes known is added even to a final row.
+// follow is a chain's next word. The first value in US cents that a confirmed amount
+// has stays, and one that becomes known is added even to a final row. What is not
+// confirmed is worth what was said last.
 func (r *Receipt) follow(s Sighting) {
 	value, basis, same := r.USDCents, r.ValueBasis, r.Asset == s.Asset && r.Amount == s.Amount
-	if !r.Final {
+	fixed := same && value != nil && r.State == StatusConfirmed
+	switch {
+	case !r.Final:
 		r.replace(s)
-	}
-	if !same {
-		return
-	}
-	if r.USDCents, r.ValueBasis = value, basis; value == nil {
+	case same && value == nil:
 		r.USDCents, r.ValueBasis = s.USDCents, s.ValueBasis
+	}
+	if fixed {
+		r.USDCents, r.ValueBasis = value, basis
 	}
 }
 

@@ -38,7 +38,7 @@ type Sighting struct {
 	Asset  string
 	Amount int64
 	// USDCents is the amount's value in US cents; nil while unknown. On a
-	// chain the first known value of an amount stays.
+	// chain the first known value of a confirmed amount stays.
 	USDCents *int64
 	// ValueBasis says how USDCents was fixed.
 	ValueBasis ValueBasis

@@ -31,7 +31,8 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	require.Equal(t, "BTC", row.Asset)
 	require.Equal(t, int64(46_667), row.Amount)
 	require.Nil(t, row.USDCents, "it was not quoted, and may never be mined")
-	require.Equal(t, b.clock.Now().Unix(), row.OccurredAt)
+	seen := b.clock.Now().Unix()
+	require.Equal(t, seen, row.OccurredAt)
 	require.Equal(t, ledger.LevelChain, row.EvidenceLevel)
 	require.False(t, row.Own || row.Testnet || row.Final)
 
@@ -45,7 +46,7 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	require.Equal(t, int64(4200), *b.row("p").USDCents, "46,667 satoshis at 90,000 USD are 42.0003 USD")
 	var proof evidence
 	require.NoError(t, json.Unmarshal(b.row("p").Evidence, &proof))
-	require.Equal(t, evidence{Address: single, Block: 100, BlockHash: chain.blocks[100].hash, Inputs: []string{tx.spends}}, proof)
+	require.Equal(t, evidence{Address: single, Block: 100, BlockHash: chain.blocks[100].hash, Inputs: []string{tx.spends}, First: seen}, proof)
 	chain.mineEmpty(9)
 	b.round(o)
 	require.False(t, b.row("p").Final, "11 blocks deep")

@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"cmp"
 	"context"
 	"math/big"
 	"slices"
@@ -16,6 +15,10 @@ const (
 	// quoteWindow is how long an amount that was published may be paid at the
 	// value that it had.
 	quoteWindow = time.Hour
+	// quoteLasts is how long a payment that was made in time may wait for its block:
+	// who offers too low a fee could choose for weeks, as the price moves, whether to
+	// have it mined.
+	quoteLasts = 24 * time.Hour
 	// nearPercent is how far the worth of a quoted amount may be from its price,
 	// half an hour or two after the quote and by another source: on most days the
 	// price of bitcoin moves less within such a time.
@@ -122,25 +125,19 @@ func (p part) of(cents int64) *int64 {
 
 // value is what an output is worth in US cents, and how that was fixed: its share
 // of what its payment was quoted for, else of its worth at the price of the hour it
-// was mined in; nil while there is none. The ledger keeps the first value that
-// becomes known, so that none is guessed from the price of the moment, and the price
+// was mined in; nil while there is none. proof is where it stands now, and occurredAt
+// the time of its block, if it is in one. The ledger keeps the first value that a payment
+// which counts has, so that none is guessed from the price of the moment, and the price
 // of the hour is asked for once the payment counts: before, it may move to another
-// block. A replacement was seen when what it replaces was seen first.
-func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, first, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
-	if row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == paid.satoshis {
+// block. A quote is for what enough hosts have shown within its time, and was mined
+// not much later. A replacement was seen when what it replaces was seen first.
+func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, proof evidence, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
+	if row.State == ledger.StatusConfirmed && row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == paid.satoshis {
 		return row.USDCents, row.ValueBasis, nil
 	}
-	// What was paid while nobody looked is held against the quotes of its day. By a
-	// miner's clock that is an hour early some of them seem to be too late: better
-	// none than a wrong one, for the price of the hour is near.
-	at := min(occurredAt, cmp.Or(first, row.ObservedAt, o.config.Now().Unix()))
-	quote, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, paid.total, at-seconds(quoteWindow), at)
+	worth, err := o.quoted(ctx, paid.total, proof, occurredAt)
 	if err != nil {
-		return nil, "", observe.ErrNoLedger
-	}
-	var worth *int64
-	if found {
-		worth = scale(paid.total, quote.USDCents, quote.Satoshis)
+		return nil, "", err
 	}
 	if worth != nil {
 		return paid.of(*worth), ledger.BasisQuote, nil
@@ -162,10 +159,36 @@ func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, fir
 	return paid.of(*worth), ledger.BasisRate, nil
 }
 
+// quoted is what a payment of so many satoshis was quoted for, in US cents; nil for no
+// quote.
+func (o *Observer) quoted(ctx context.Context, satoshis int64, proof evidence, occurredAt int64) (*int64, error) {
+	at := proof.First
+	if proof.Block == 0 {
+		occurredAt = o.config.Now().Unix() // at the earliest
+	} else if at == 0 {
+		at = occurredAt
+	}
+	if at == 0 || occurredAt-at > seconds(quoteLasts) {
+		return nil, nil
+	}
+	// What was paid while nobody looked is held against the quotes of its day. By a
+	// miner's clock that is an hour early some of them seem to be too late: better
+	// none than a wrong one, for the price of the hour is near.
+	at = min(at, occurredAt)
+	quote, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, at-seconds(quoteWindow), at)
+	if err != nil {
+		return nil, observe.ErrNoLedger
+	}
+	if !found {
+		return nil, nil
+	}
+	return scale(satoshis, quote.USDCents, quote.Satoshis), nil
+}
+
 // valued reports whether the value of a payment that counts is known, or can be.
 func (o *Observer) valued(ctx context.Context, row ledger.Receipt) bool {
 	alone := part{satoshis: row.Amount, total: row.Amount}
-	value, _, err := o.value(ctx, row, alone, evidenceOf(row).First, row.OccurredAt, true)
+	value, _, err := o.value(ctx, row, alone, evidenceOf(row), row.OccurredAt, true)
 	return err != nil || value != nil
 }
 

@@ -96,7 +96,9 @@ func rebuild(t *testing.T, account string, seed uint64) {
 		for name, got := range b.rows(names...) {
 			want := rows[name]
 			want.ID, want.ObservedAt, want.UpdatedAt, want.Version = got.ID, got.ObservedAt, got.UpdatedAt, got.Version
-			require.JSONEq(t, string(want.Evidence), string(got.Evidence))
+			before, after := evidenceOf(want), evidenceOf(got)
+			before.First, after.First = 0, 0 // a mempool of the past is nowhere
+			require.Equal(t, before, after)
 			want.Evidence = got.Evidence
 			require.Equal(t, want, got, "seed %d: %s", seed, name)
 		}

@@ -35,9 +35,9 @@ type recalled struct {
 	rows    map[string]ledger.Receipt // those that are not final, by external id
 	// waiting are the addresses with payments that the chain may still change.
 	waiting map[string]bool
-	// firsts says of outputs that those payments spend when that was seen first.
-	firsts map[string]int64
-	// unconfirmed counts those that stand in no block.
+	// places are those payments, by the first output that they spend, and their id.
+	places map[string]map[string]placeholder
+	// unconfirmed counts those that are in no block, up to maxUnconfirmed.
 	unconfirmed int
 }
 
@@ -49,6 +49,7 @@ type reading struct {
 	next      position
 	depths    map[string]int64           // of transactions
 	own       map[string]bool            // those that spend the operator's money
+	decided   map[string]bool            // those that enough hosts show
 	sightings map[string]ledger.Sighting // by external id
 	// open are the transactions that were not decided on.
 	open []transaction
@@ -111,7 +112,7 @@ func (o *Observer) read(ctx context.Context, r *reader, p *plan) error {
 
 // join makes one reading of what the endpoints say.
 func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error) {
-	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool), sightings: make(map[string]ledger.Sighting)}
+	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool), decided: make(map[string]bool), sightings: make(map[string]ledger.Sighting)}
 	newest, enough := v.tip()
 	r.tip, r.stale = newest, enough && o.config.Now().Unix()-newest.time > int64(staleAfter/time.Second)
 	v.partial = v.partial || !enough
@@ -178,7 +179,7 @@ func (o *Observer) apply(ctx context.Context, r *reading, id string, d verdict) 
 		if r.depths[id] = d.depth; tx.Status.Height > r.next.Height {
 			r.depths[id] = min(d.depth, o.final()-1) // no block above the anchor is final
 		}
-		r.own[id] = d.own
+		r.own[id], r.decided[id] = d.own, d.decided
 		if err := o.sight(ctx, r, tx); err != nil {
 			return err
 		}
@@ -314,7 +315,7 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 		return recalled{}, observe.ErrNoLedger
 	}
 	k.rows = make(map[string]ledger.Receipt, len(rows))
-	k.waiting, k.firsts = make(map[string]bool), make(map[string]int64)
+	k.waiting, k.places = make(map[string]bool), make(map[string]map[string]placeholder)
 	for _, row := range rows {
 		k.rows[row.ExternalID] = row
 		proof, dropped := evidenceOf(row), row.Status == ledger.StatusDropped

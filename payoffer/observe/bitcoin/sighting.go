@@ -1,9 +1,9 @@
 package bitcoin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -23,8 +23,8 @@ type evidence struct {
 	Block     int64    `json:"block,omitempty"`
 	BlockHash string   `json:"blockHash,omitempty"`
 	Inputs    []string `json:"inputs"`
-	// First is when the payment that this one takes the place of was seen first, in
-	// Unix seconds; 0 when it takes no other's.
+	// First is when enough hosts showed the payment in the mempool first, or the one that
+	// it takes the place of, in Unix seconds; 0 where they never did.
 	First int64 `json:"first,omitempty"`
 }
 
@@ -95,7 +95,7 @@ func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status)
 // sighting is what a transaction says of one of its outputs.
 func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, paid part, row ledger.Receipt) (ledger.Sighting, error) {
 	depth := r.depths[tx.ID]
-	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs), First: r.first(tx, row)}
+	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs), First: evidenceOf(row).First}
 	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
 		proof.Inputs = append(proof.Inputs, in.String())
 	}
@@ -115,6 +115,13 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 	case row.ID == 0:
 		s.OccurredAt = o.config.Now().Unix()
 	}
+	if r.decided[tx.ID] && proof.First == 0 {
+		proof.First = r.first(tx, paid.total)
+		// Of what is first shown in a block, that has the time, but by a clock ahead of ours.
+		if now := o.config.Now().Unix(); proof.First == 0 && (depth == 0 || s.OccurredAt > now) {
+			proof.First = now
+		}
+	}
 	s.Evidence = observe.Evidence(proof)
 	if s.Own { // it is nobody's payment, and its value nobody's concern
 		s.State, s.Final = ledger.StatusMoved, depth >= o.final()
@@ -126,7 +133,7 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 	}
 	var err error
 	counts := depth >= int64(o.config.Confirmations)
-	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, paid, proof.First, s.OccurredAt, counts); err != nil {
+	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, paid, proof, s.OccurredAt, counts); err != nil {
 		return ledger.Sighting{}, err
 	}
 	if counts {
@@ -147,29 +154,41 @@ func (o *Observer) paid(tx transaction) (p part) {
 	return p
 }
 
-// remember notes when what a receipt's transaction spends was seen first: another
-// transaction that spends it takes this one's place.
-func (k *recalled) remember(row ledger.Receipt, proof evidence) {
-	if row.Own {
-		return // nobody's payment
-	}
-	first := cmp.Or(proof.First, min(row.OccurredAt, row.ObservedAt))
-	for _, in := range proof.Inputs {
-		if other, known := k.firsts[in]; !known || first < other {
-			k.firsts[in] = first
-		}
-	}
+// placeholder is a payment of so many satoshis that another one may take the place
+// of: one that pays no more, and spends all the inputs that are known of it. A smaller
+// one does not hold the time for a larger one, nor one for several.
+type placeholder struct {
+	inputs          []string
+	first, satoshis int64
 }
 
-// first is when the payment was seen first whose place a transaction takes; 0
-// when it takes none. What a receipt says of it holds.
-func (k *recalled) first(tx transaction, row ledger.Receipt) (at int64) {
-	if row.ID != 0 {
-		return evidenceOf(row).First
+// remember notes what a receipt's transaction spends and pays, and when it was seen
+// first.
+func (k *recalled) remember(row ledger.Receipt, proof evidence) {
+	if row.Own || proof.First == 0 || len(proof.Inputs) == 0 {
+		return // nobody's payment, or one that nobody is sure of
 	}
+	of := k.places[proof.Inputs[0]]
+	if of == nil {
+		of = make(map[string]placeholder)
+		k.places[proof.Inputs[0]] = of
+	}
+	of[row.Transaction] = placeholder{proof.Inputs, proof.First, of[row.Transaction].satoshis + row.Amount}
+}
+
+// first is when the payment was seen first whose place a transaction takes that pays
+// so many satoshis; 0 when it takes none.
+func (k *recalled) first(tx transaction, satoshis int64) (at int64) {
+	spent := make(map[string]bool, len(tx.Inputs))
 	for _, in := range tx.Inputs {
-		if first, known := k.firsts[in.String()]; known && (at == 0 || first < at) {
-			at = first
+		spent[in.String()] = true
+	}
+	for in := range spent {
+		for _, p := range k.places[in] {
+			all := !slices.ContainsFunc(p.inputs, func(in string) bool { return !spent[in] })
+			if all && satoshis <= p.satoshis && (at == 0 || p.first < at) {
+				at = p.first
+			}
 		}
 	}
 	return at

@@ -131,7 +131,7 @@ func TestWhatCoversAQuoteIsWorthItAtLeast(t *testing.T) {
 		}
 		paid := part{total: 35_000 + random.Int64N(30_000)}
 		paid.next(paid.total)
-		cents, basis, err := o.value(t.Context(), ledger.Receipt{}, paid, 0, start.Unix(), false)
+		cents, basis, err := o.value(t.Context(), ledger.Receipt{}, paid, evidence{First: start.Unix()}, start.Unix(), false)
 		require.NoError(t, err)
 		switch {
 		case cents == nil:

@@ -102,8 +102,9 @@ func (f *Facts) ofChain(told []book.Sighting) book.Status {
 	for run > 0 && told[run-1].Amount == f.Amount {
 		run--
 	}
-	for _, s := range told[run:] {
-		if f.USD == nil && s.Amount == f.Amount {
+	for i, s := range told[run:] {
+		fixed := i > 0 && told[run+i-1].State == book.StatusConfirmed || run+i > last
+		if s.Amount == f.Amount && (f.USD == nil || !fixed) {
 			f.USD, f.Basis = s.USDCents, s.ValueBasis
 		}
 	}
