@@ -131,7 +131,7 @@ func TestSmallestOfferWarnsOfNothingAndNamesItsAddresses(t *testing.T) {
 func TestFirstAddressesOfAnExtendedKeyAreLoggedAndTheKeyIsNot(t *testing.T) {
 	const zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
 	const card = "card https://checkout.example/pay"
-	_, log := warned(t, strings.Replace(smallest, card, card+"\n\t\tbitcoin "+zpub+" {\n\t\t\tesplora off\n\t\t}", 1))
+	_, log := warned(t, strings.Replace(smallest, card, card+"\n\t\tbitcoin "+zpub+" {\n\t\t\tesplora http://127.0.0.1:9 http://localhost:9\n\t\t}", 1))
 	require.Equal(t, 1, strings.Count(log, "compare these with the first two receiving addresses"))
 	require.Contains(t, log, `"addresses":["bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu","bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"]`)
 	require.NotContains(t, log, zpub[4:20])
