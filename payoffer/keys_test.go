@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
@@ -134,6 +135,39 @@ func TestACopyOfTheStorageFromBeforeARotationIsRefused(t *testing.T) {
 					require.NoError(t, k.on(storage))
 					require.Equal(t, keys, k.keys())
 				}
+			})
+		})
+	}
+}
+
+// A disk that was put back to an earlier state has not the keys that were made since. One more beside those would be
+// taken for that of another storage, and no instance would start.
+func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
+	for name, revoke := range map[string]bool{"rotated": false, "revoked": true} {
+		t.Run(name, func(t *testing.T) {
+			eachLedger(t, func(t *testing.T, k *keyed) {
+				require.NoError(t, k.on("storage"))
+				k.copied("before")
+				svc := activeApp().running()[0]
+				_, err := svc.Desk.RotateKey(t.Context(), false)
+				require.NoError(t, err)
+				keys := k.keys()
+				k.copied("after")
+				require.NoError(t, os.RemoveAll(k.storage("storage")))
+				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("before"))))
+
+				_, err = svc.Desk.RotateKey(t.Context(), revoke)
+				var refused *desk.Error
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, desk.Conflict, refused.Kind)
+				require.Contains(t, refused.Sentence, "this ledger was used with "+k.signing()+" than Caddy's storage has here")
+				require.Equal(t, keys, k.keys(), "those in use stay published")
+
+				require.NoError(t, os.RemoveAll(k.storage("storage")))
+				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("after"))))
+				k.stop()
+				require.NoError(t, k.on("storage"), "the storage is brought back, and nothing was made beside it")
+				require.Equal(t, keys, k.keys())
 			})
 		})
 	}

@@ -44,7 +44,8 @@ type Desk struct {
 	// Summary is what the offer answers at /v1/received, without receipts.
 	Summary func(context.Context) (json.RawMessage, error)
 	// Rotate makes and publishes a new signing key, and says its whole id and
-	// from when it signs. Where it fails, the keys are as they were.
+	// from when it signs. Where it fails, the keys are as they were, and an
+	// *Error says it all.
 	Rotate func(ctx context.Context, revoke bool) (keyID string, from time.Time, err error)
 	// Address is the current one of an extended key, or empty; Follow is told of
 	// accounts that were added to the ledger, to be read beside those of the offer.

@@ -1,6 +1,9 @@
 package desk
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // KeyRotation asks for a new signing key.
 type KeyRotation struct {
@@ -19,6 +22,9 @@ type RotatedKey struct {
 // RotateKey makes a new key for signed offers and receipts.
 func (d *Desk) RotateKey(ctx context.Context, revoke bool) (RotatedKey, error) {
 	id, from, err := d.Rotate(ctx, revoke)
+	if refused := (*Error)(nil); errors.As(err, &refused) {
+		return RotatedKey{}, refused
+	}
 	if err != nil {
 		return RotatedKey{}, &Error{Unavailable, "Caddy's storage cannot be used now, the keys stay as they are; the log says why, try again", err}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
@@ -30,9 +31,15 @@ func (share *Share) RememberKeys(ctx context.Context, offers ...*Service) error 
 			}
 		}
 	}
-	if err = rememberKeys(ctx, share.Ledger, offers...); !errors.As(err, &other) {
-		return err
+	if err = rememberKeys(ctx, share.Ledger, offers...); errors.As(err, &other) {
+		return foreign(other)
 	}
+	return err
+}
+
+// foreign says what is wrong where the ledger remembers keys that the storage does
+// not have, and what to do.
+func foreign(other *ledger.KeysError) error {
 	what, lost := "other signing keys of "+other.Name, "verify the receipts that they signed"
 	if other.Name == qrName {
 		what, lost = "another key of QR addresses", "draw the images of addresses that it made"
@@ -52,12 +59,23 @@ func rememberKeys(ctx context.Context, book *ledger.Ledger, offers ...*Service) 
 }
 
 // rotate makes a new signing key. It is made even where the ledger cannot remember
-// it now, for a key may have been stolen: the next start does.
+// it now, for a key may have been stolen: the next start does. It is not made beside
+// keys that are not those of the ledger: then no instance would start any more.
 func (svc *Service) rotate(ctx context.Context, revoke bool) (keyID string, from time.Time, err error) {
-	next, err := svc.keys.Rotate(ctx, revoke)
+	var away error
+	next, err := svc.keys.Rotate(ctx, revoke, func(ids []string) error {
+		var other *ledger.KeysError
+		if away = svc.ledger.RememberKeys(ctx, map[string][]string{svc.keys.DID: ids}); errors.As(away, &other) {
+			return &desk.Error{Kind: desk.Conflict, Sentence: foreign(other).Error()}
+		}
+		return nil
+	})
 	if err == nil {
-		if err := rememberKeys(ctx, svc.ledger, svc); err != nil {
-			svc.logger.Warn("the ledger does not remember the new signing key before the next start", "error", err.Error())
+		if away == nil {
+			away = rememberKeys(ctx, svc.ledger, svc)
+		}
+		if away != nil {
+			svc.logger.Warn("the ledger does not remember the new signing key before the next start", "error", away.Error())
 		}
 	}
 	return svc.keys.DID + "#" + next.ID, next.From, err

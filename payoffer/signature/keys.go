@@ -73,12 +73,7 @@ func (k *Keys) Sign(payload any) string {
 func (k *Keys) Published() []Key { return k.keys().published() }
 
 // IDs are the ids of all keys that the domain ever had, none until they are loaded.
-func (k *Keys) IDs() (ids []string) {
-	for _, key := range k.keys() {
-		ids = append(ids, key.ID)
-	}
-	return ids
-}
+func (k *Keys) IDs() []string { return k.keys().ids() }
 
 // keys are those in use, nil until they are loaded.
 func (k *Keys) keys() ring {
@@ -98,11 +93,11 @@ func (k *Keys) Load(ctx context.Context) error {
 		return err
 	}
 	if text == nil {
-		return k.change(ctx, func(before ring) ring {
+		return k.change(ctx, func(before ring) (ring, error) {
 			if before == nil {
-				return ring{newKey(k.Now())}
+				return ring{newKey(k.Now())}, nil
 			}
-			return before // another instance was quicker, or the storage lost them
+			return before, nil // another instance was quicker, or the storage lost them
 		})
 	}
 	loaded, err := k.parse(text)
@@ -127,14 +122,19 @@ func (k *Keys) parse(text []byte) (ring, error) {
 
 // Rotate makes a new key and says which and from when it signs. Former keys
 // stay published, unless they are revoked: then the new key signs at once, and
-// nothing that they signed can be checked any more.
-func (k *Keys) Rotate(ctx context.Context, revoke bool) (next Key, err error) {
+// nothing that they signed can be checked any more. vet is asked before, while no
+// other instance changes them, whether the stored keys of these ids are all that
+// there are; where it refuses, they stay as they are.
+func (k *Keys) Rotate(ctx context.Context, revoke bool, vet func(ids []string) error) (next Key, err error) {
 	k.loading.Lock()
-	err = k.change(ctx, func(before ring) ring {
-		if before == nil || revoke {
-			return before.revoked(k.Now())
+	err = k.change(ctx, func(before ring) (ring, error) {
+		if err := vet(before.ids()); err != nil {
+			return nil, err
 		}
-		return before.rotated(k.Now(), k.Now().Add(keyLead))
+		if before == nil || revoke {
+			return before.revoked(k.Now()), nil
+		}
+		return before.rotated(k.Now(), k.Now().Add(keyLead)), nil
 	})
 	k.loading.Unlock()
 	if err != nil {
@@ -148,7 +148,7 @@ func (k *Keys) Rotate(ctx context.Context, revoke bool) (next Key, err error) {
 // change replaces the stored keys while no other instance does. It is given those
 // in use where the storage has lost them, for what they signed must stay verifiable,
 // and nil where there are none at all.
-func (k *Keys) change(ctx context.Context, next func(before ring) ring) error {
+func (k *Keys) change(ctx context.Context, next func(before ring) (ring, error)) error {
 	var after ring
 	err := k.stored.change(ctx, func(text []byte) ([]byte, error) {
 		before, err := k.parse(text)
@@ -158,7 +158,9 @@ func (k *Keys) change(ctx context.Context, next func(before ring) ring) error {
 		if before == nil {
 			before = k.keys()
 		}
-		after = next(before)
+		if after, err = next(before); err != nil {
+			return nil, err
+		}
 		return after.encode(), nil
 	})
 	if err == nil {

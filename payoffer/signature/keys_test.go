@@ -35,6 +35,9 @@ func loaded(t *testing.T, k *Keys) *Keys {
 	return k
 }
 
+// anyKeys finds that the stored keys are all that there are.
+func anyKeys([]string) error { return nil }
+
 // publicBy finds the key that an instance publishes under a kid.
 func publicBy(k *Keys, keyID string) []byte {
 	for _, key := range k.Published() {
@@ -80,7 +83,7 @@ func TestDamagedSigningKeysAreReportedAndNotReplaced(t *testing.T) {
 	k := keysIn(t, t.TempDir())
 	require.NoError(t, k.Storage().Store(t.Context(), k.Path, []byte("{}")))
 	require.ErrorContains(t, k.Load(t.Context()), "pay_offer/signing/pay.example.org-8443.json")
-	_, err := k.Rotate(t.Context(), false)
+	_, err := k.Rotate(t.Context(), false, anyKeys)
 	require.ErrorContains(t, err, "has no private key")
 	stored, err := k.Storage().Load(t.Context(), k.Path)
 	require.NoError(t, err)
@@ -100,7 +103,7 @@ func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
 		two.Listen(func() { publications.Add(1) })
 		work.Go(func() { two.Run(ctx) })
 
-		next, err := one.Rotate(t.Context(), false)
+		next, err := one.Rotate(t.Context(), false, anyKeys)
 		require.NoError(t, err)
 		require.Equal(t, time.Now().Add(keyLead).Unix(), next.From.Unix())
 		time.Sleep(keysEvery + time.Second)
@@ -197,7 +200,7 @@ func TestARotationKeepsTheKeysOfAStorageThatLostThem(t *testing.T) {
 	k := loaded(t, keysOf(storage))
 	before := k.IDs()
 	require.NoError(t, storage.Delete(t.Context(), k.Path))
-	next, err := k.Rotate(t.Context(), false)
+	next, err := k.Rotate(t.Context(), false, anyKeys)
 	require.NoError(t, err)
 	require.Equal(t, append(before, next.ID), loaded(t, keysOf(storage)).IDs())
 	require.Len(t, k.Published(), 2)
@@ -207,9 +210,9 @@ func TestWithdrawnKeysAreKnownByTheirIDsAlone(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	k := loaded(t, keysOf(storage))
 	first := k.Published()[0]
-	second, err := k.Rotate(t.Context(), true)
+	second, err := k.Rotate(t.Context(), true, anyKeys)
 	require.NoError(t, err)
-	_, err = k.Rotate(t.Context(), false)
+	_, err = k.Rotate(t.Context(), false, anyKeys)
 	require.NoError(t, err)
 	other := loaded(t, keysOf(storage))
 	require.Equal(t, k.IDs(), other.IDs())
@@ -219,4 +222,20 @@ func TestWithdrawnKeysAreKnownByTheirIDsAlone(t *testing.T) {
 	stored, err := storage.Load(t.Context(), k.Path)
 	require.NoError(t, err)
 	require.NotContains(t, string(stored), encode(first.Public))
+}
+
+func TestKeysAreNotRotatedWhereTheStoredOnesAreNotAll(t *testing.T) {
+	folder := t.TempDir()
+	k := loaded(t, keysIn(t, folder))
+	before := k.IDs()
+	foreign := errors.New("some are missing")
+	for _, revoke := range []bool{false, true} {
+		_, err := k.Rotate(t.Context(), revoke, func(ids []string) error {
+			require.Equal(t, before, ids)
+			return foreign
+		})
+		require.ErrorIs(t, err, foreign)
+		require.Equal(t, before, k.IDs())
+		require.Equal(t, before, loaded(t, keysIn(t, folder)).IDs(), "nothing was stored")
+	}
 }

@@ -50,6 +50,14 @@ func (r ring) published() []Key {
 	return slices.DeleteFunc(slices.Clone(r), func(key Key) bool { return key.Public == nil })
 }
 
+// ids are those of all keys.
+func (r ring) ids() (ids []string) {
+	for _, key := range r {
+		ids = append(ids, key.ID)
+	}
+	return ids
+}
+
 // current is the key that signs: the newest whose time has come.
 func (r ring) current(now time.Time) Key {
 	var current Key
