@@ -50,7 +50,7 @@ func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
 	require.NoError(t, os.Remove(i.ledgerPath()))
 	out, err = i.ledgerCommand("", "restore", backup)
 	require.NoError(t, err)
-	require.Equal(t, "the ledger "+copied, out)
+	require.Equal(t, "the ledger "+i.ledgerPath()+" "+copied, out)
 	require.NoError(t, i.load(smallest))
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 }
@@ -66,10 +66,11 @@ func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
 
 	out, err := i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
 	require.NoError(t, err)
-	require.Equal(t, "the other ledger "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
+	require.Equal(t, "the ledger on PostgreSQL "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
 	ledger postgres {env.OFFER_TEST_DSN}
-The ledger of before is left as it is: start no server with it any more.
+The ledger of before keeps what it holds, and takes nothing any more.
 `, out)
+	require.ErrorContains(t, i.load(smallest), "moved to another database")
 	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 	backup, other := filepath.Join(i.folder, "backup.db"), "sqlite "+filepath.Join(i.folder, "other.db")

@@ -46,6 +46,14 @@ func (k *keyed) offerOn(storage, sites string) error {
 	return caddy.Load([]byte(config), true)
 }
 
+// ledgerName is what the commands call it.
+func (k *keyed) ledgerName() string {
+	if k.ledger != "" {
+		return "the ledger on PostgreSQL"
+	}
+	return "the ledger " + k.ledgerPath()
+}
+
 func (k *keyed) storage(name string) string { return filepath.Join(k.folder, name) }
 
 // stop ends the instance, and everything that would outlive its configuration.
@@ -103,10 +111,10 @@ func TestLostKeysAreForgottenKnowingly(t *testing.T) {
 		out, err := k.ledgerCommand(k.ledger, "forget-keys")
 		require.NoError(t, err)
 		did, _, _ := strings.Cut(keys[0], "#")
-		require.Equal(t, "the ledger has forgotten the keys of "+did+", qr: what was signed with keys that are lost cannot be verified any more\n", out)
+		require.Equal(t, k.ledgerName()+" has forgotten the keys of "+did+", qr: what was signed with keys that are lost cannot be verified any more\n", out)
 		out, err = k.ledgerCommand(k.ledger, "forget-keys")
 		require.NoError(t, err)
-		require.Equal(t, "the ledger remembers no keys; nothing was changed\n", out)
+		require.Equal(t, k.ledgerName()+" remembers no keys; nothing was changed\n", out)
 		require.NoError(t, k.on("storage"))
 		require.NotEqual(t, keys, k.keys())
 		k.requireRefused(k.on("other"), k.signing())

@@ -59,7 +59,7 @@ than the backup is read back from the sources that still tell it; readers of
 		if err = errors.Join(err, configured.Close()); err != nil {
 			return err
 		}
-		return printCopy(out, "the ledger", rows)
+		return printCopy(out, configured.Name(), rows)
 	}))
 }
 
@@ -71,7 +71,8 @@ func moveCommand() *cobra.Command {
 Copies the ledger of the configuration into an empty one, which is named as in
 the configuration. A DSN is a secret and no argument: name its variable, or its
 file, as in {file./dev/stdin} for one that is piped in. No server may have either
-of the two open.`,
+of the two open. The ledger of before takes nothing any more; the way back is to
+move the other one into an empty one.`,
 		Example: `  caddy pay-offer ledger move --to 'postgres {env.LEDGER_DSN}'
   caddy pay-offer ledger move --to 'sqlite /var/lib/caddy/pay_offer.db'`,
 		Args: cobra.NoArgs,
@@ -86,23 +87,28 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	if err != nil {
 		return err
 	}
-	if err := configured.OpenAlone(ctx); err != nil {
+	if err := configured.OpenAsItIs(ctx); err != nil {
 		return err
 	}
 	rows, err := map[string]int64(nil), other.OpenAlone(ctx)
 	if err == nil {
 		rows, err = ledger.Copy(ctx, other, configured)
 	}
+	if err == nil {
+		if err = configured.Retire(ctx); err != nil {
+			err = fmt.Errorf("all of it was copied, but the ledger of before still takes payments: %w; start no server with either, empty the other one and move it again", err)
+		}
+	}
 	if err = errors.Join(err, other.Close(), configured.Close()); err != nil {
 		return err
 	}
-	if err := printCopy(out, "the other ledger", rows); err != nil {
+	if err := printCopy(out, other.Name(), rows); err != nil {
 		return err
 	}
 	line := strings.ReplaceAll(fl.String("to"), "{file./dev/stdin}", "{env.LEDGER_DSN}") // a server is not typed to
 	_, err = fmt.Fprintf(out, `Write this into the global option pay_offer of the configuration, and start the server:
 	ledger %s
-The ledger of before is left as it is: start no server with it any more.
+The ledger of before keeps what it holds, and takes nothing any more.
 `, printable(line))
 	return err
 }
@@ -123,7 +129,7 @@ QR images that were given out are not found. What was received stays as it is. N
 server may have the ledger open: one that still runs has the keys.`,
 		Args: cobra.NoArgs,
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
-		if err := configured.OpenAlone(ctx); err != nil {
+		if err := configured.OpenAsItIs(ctx); err != nil {
 			return err
 		}
 		names, err := configured.ForgetKeys(ctx)
@@ -131,11 +137,11 @@ server may have the ledger open: one that still runs has the keys.`,
 			return err
 		}
 		if len(names) == 0 {
-			_, err = fmt.Fprintln(out, "the ledger remembers no keys; nothing was changed")
+			_, err = fmt.Fprintf(out, "%s remembers no keys; nothing was changed\n", printable(configured.Name()))
 			return err
 		}
-		_, err = fmt.Fprintf(out, "the ledger has forgotten the keys of %s: what was signed with keys that are lost cannot be verified any more\n",
-			printable(strings.Join(names, ", ")))
+		_, err = fmt.Fprintf(out, "%s has forgotten the keys of %s: what was signed with keys that are lost cannot be verified any more\n",
+			printable(configured.Name()), printable(strings.Join(names, ", ")))
 		return err
 	}))
 }

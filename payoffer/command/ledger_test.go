@@ -19,10 +19,16 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	run := func(args ...string) (string, error) {
 		return execute(t, ledgerCommand(), append(args, "--config", config)...)
 	}
-	_, err := run("backup", filepath.Join(folder, "none.db"))
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NoFileExists(t, path, "a backup creates no ledger")
+	for _, args := range [][]string{{"backup", filepath.Join(folder, "none.db")}, {"move", "--to", filepath.Join(folder, "other.db")}, {"forget-keys"}} {
+		_, err := run(args...)
+		require.ErrorIs(t, err, os.ErrNotExist, args)
+		require.ErrorContains(t, err, path, args)
+		left, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Empty(t, left, "nothing is created by %s", args)
+	}
 
+	var err error
 	l := ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now)
 	require.NoError(t, l.Open(t.Context()))
 	require.NoError(t, l.Register(t.Context(), ledger.Account{Offer: "one", ID: "plink_1", Rail: "card"}))
@@ -34,11 +40,18 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	const holds = " holds 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
 	out, err := run("restore", backup)
 	require.NoError(t, err)
-	require.Equal(t, "the ledger"+holds, out)
+	require.Equal(t, "the ledger "+path+holds, out)
 	out, err = run("move", "--to", moved)
 	require.NoError(t, err)
-	require.Contains(t, out, "the other ledger"+holds)
+	require.Contains(t, out, "the ledger "+moved+holds)
 	require.Contains(t, out, "\n\tledger "+moved+"\n")
+	for _, args := range [][]string{{"move", "--to", moved}, {"backup", "again.db"}, {"forget-keys"}} {
+		_, err = run(args...)
+		require.ErrorContains(t, err, path+": the ledger was moved to another database", args)
+	}
+	require.NoError(t, os.Remove(path))
+	_, err = run("restore", backup)
+	require.NoError(t, err)
 	_, err = run("move", "--to", moved)
 	require.ErrorContains(t, err, "holds accounts already")
 	t.Chdir(folder)

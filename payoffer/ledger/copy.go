@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -16,13 +17,24 @@ import (
 // grow with the rows. A newer ledger, of which some would be left out, is refused.
 func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err error) {
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
-		if err := requireCurrent(ctx, from.dialect, source); err != nil {
+		if _, err := requireCurrent(ctx, from.dialect, source); err != nil {
 			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
 		}
 		rows, err = to.fill(ctx, source)
 		return err
 	})
 	return rows, err
+}
+
+// movedVersion is the version of the schema of a ledger that was moved. No program
+// knows it, so that none writes there any more, also none that was cut off from the
+// database for a while.
+const movedVersion = math.MaxInt32
+
+// Retire ends the ledger, which was copied into another one: no program opens it,
+// or changes anything in it, from now on.
+func (l *Ledger) Retire(ctx context.Context) error {
+	return l.transact(ctx, func(tx *transaction) error { return l.dialect.retire(ctx, tx.Tx) })
 }
 
 // snapshot reads the ledger as it is at one moment. One that is not open is read

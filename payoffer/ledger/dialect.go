@@ -48,6 +48,8 @@ type dialect interface {
 	// of that migration.
 	version(ctx context.Context, tx *sql.Tx) (version, oldest int, err error)
 	setVersion(ctx context.Context, tx *sql.Tx, version int) error
+	// retire stores movedVersion as both.
+	retire(ctx context.Context, tx *sql.Tx) error
 	// voidLeases ends the leases of processes that are certainly gone.
 	voidLeases(ctx context.Context, write *sql.DB) error
 

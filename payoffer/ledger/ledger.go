@@ -27,6 +27,8 @@ var (
 	// errNewerSchema is returned by Open, and by every change, for a ledger that a
 	// later version of this program has changed so that this one may not write it.
 	errNewerSchema = errors.New("the ledger was written by a newer version")
+	// errMoved is returned by both for a ledger that Retire ended.
+	errMoved = errors.New("the ledger was moved to another database: name that one in the configuration, or move it back into an empty one")
 )
 
 // Ledger is a handle to one database. It is safe for concurrent use.
@@ -70,6 +72,13 @@ type database struct {
 // change of the schema waits for as long as others hold what it needs, until ctx
 // ends: Waits says for whom. Errors: errInUse, errNewerSchema, or what the database says.
 func (l *Ledger) Open(ctx context.Context) error {
+	return l.open(ctx, func(ctx context.Context, write *sql.DB) (known int, err error) {
+		return migrate(ctx, l.dialect, write, l.notice)
+	})
+}
+
+// open opens the database; schema makes its schema fit, or refuses it.
+func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, write *sql.DB) (known int, err error)) error {
 	select {
 	case l.opening <- struct{}{}:
 		defer func() { <-l.opening }()
@@ -80,7 +89,7 @@ func (l *Ledger) Open(ctx context.Context) error {
 		return nil
 	}
 	db := new(database)
-	if err := db.open(ctx, l.dialect, l.notice); err != nil {
+	if err := db.open(ctx, l.dialect, schema); err != nil {
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), l.dialect.conceal(errors.Join(err, db.close())))
 	}
 	l.mu.Lock()
@@ -115,6 +124,27 @@ func (l *Ledger) OpenAlone(ctx context.Context) error {
 	return l.Open(ctx)
 }
 
+// OpenAsItIs is OpenAlone of a ledger that is there, with the schema of this
+// program: it makes none, and migrates none.
+func (l *Ledger) OpenAsItIs(ctx context.Context) error {
+	read, err := l.dialect.peek()
+	if err != nil {
+		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), err)
+	}
+	_ = read.Close() // it did not connect
+	l.dialect = l.dialect.alone()
+	return l.open(ctx, func(ctx context.Context, write *sql.DB) (known int, err error) {
+		err = inTransaction(ctx, write, func(tx *sql.Tx) error {
+			known, err = requireCurrent(ctx, l.dialect, tx)
+			return err
+		})
+		return known, err
+	})
+}
+
+// Name says which database it is, without secrets, as in "the ledger on PostgreSQL".
+func (l *Ledger) Name() string { return "the ledger " + l.dialect.name() }
+
 // Close waits for running operations and releases the database. It is
 // idempotent and does nothing for a nil or unopened ledger.
 func (l *Ledger) Close() error {
@@ -133,7 +163,7 @@ func (l *Ledger) Close() error {
 	return l.dialect.conceal(db.close())
 }
 
-func (db *database) open(ctx context.Context, d dialect, tell func(holders string)) error {
+func (db *database) open(ctx context.Context, d dialect, schema func(ctx context.Context, write *sql.DB) (known int, err error)) error {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	lock, err := d.acquire(soon)
@@ -148,7 +178,7 @@ func (db *database) open(ctx context.Context, d dialect, tell func(holders strin
 	if err = d.check(soon, db.write, db.read); err != nil {
 		return err
 	}
-	if db.known, err = migrate(ctx, d, db.write, tell); err != nil {
+	if db.known, err = schema(ctx, db.write); err != nil {
 		return err
 	}
 	return d.voidLeases(ctx, db.write)

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 )
@@ -35,6 +36,8 @@ func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (don
 	switch {
 	case err != nil:
 		return false, err
+	case version == movedVersion:
+		return false, errMoved
 	case oldest > len(files):
 		return false, fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program or restore an older copy",
 			errNewerSchema, version, len(files))
@@ -52,17 +55,23 @@ func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (don
 }
 
 // requireCurrent refuses a database of which this program does not know every
-// table and column.
-func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
+// table and column. known is the number of the last migration.
+func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) (known int, err error) {
 	files, err := fs.Glob(d.migrations(), "*.sql")
 	if err != nil {
-		return err
+		return 0, err
 	}
-	version, _, err := d.version(ctx, tx)
-	if err == nil && version != len(files) {
-		err = fmt.Errorf("its schema is version %d and this program knows %d; use the program that opened it last", version, len(files))
+	switch version, _, err := d.version(ctx, tx); {
+	case err != nil:
+		return 0, err
+	case version == 0:
+		return 0, errors.New("there is no ledger yet; name the one that the server has opened")
+	case version == movedVersion:
+		return 0, errMoved
+	case version != len(files):
+		return 0, fmt.Errorf("its schema is version %d and this program knows %d; use the program that opened it last", version, len(files))
 	}
-	return err
+	return len(files), nil
 }
 
 // inTransaction runs apply in one transaction.

@@ -52,6 +52,11 @@ func (d *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version in
 	return err
 }
 
+func (d *postgresDialect) retire(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `UPDATE pay_offer_schema SET version = $1, oldest = $1`, movedVersion)
+	return err
+}
+
 // knownSchema is the context's key for the schema that a program knows.
 type knownSchema struct{}
 
@@ -86,6 +91,10 @@ func (c guarded) BeginTx(ctx context.Context, options driver.TxOptions) (driver.
 		err = errors.Join(err, rollback)
 	}
 	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == divisionByZero {
+		var version int
+		if row := conn.QueryRow(ctx, `SELECT version FROM pay_offer_schema`); row.Scan(&version) == nil && version == movedVersion {
+			return nil, errMoved
+		}
 		err = fmt.Errorf("%w, and takes nothing from this one, which knows schema %d; replace this instance by one of the newer version", errNewerSchema, known)
 	}
 	return nil, err

@@ -152,6 +152,10 @@ func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int)
 	return err
 }
 
+func (d *sqliteDialect) retire(ctx context.Context, tx *sql.Tx) error {
+	return d.setVersion(ctx, tx, movedVersion)
+}
+
 // voidLeases ends all leases: whoever holds the lock is the only process, and
 // the attempts of the one before ended with it.
 func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {

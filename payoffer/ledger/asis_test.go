@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// earlier is a dialect that does not have the last migration.
+func earlier(t *testing.T, d dialect) withMigrations {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := fs.Glob(d.migrations(), "*.sql")
+	require.NoError(t, err)
+	for _, name := range names[:len(names)-1] {
+		script, err := fs.ReadFile(d.migrations(), name)
+		require.NoError(t, err)
+		files[name] = &fstest.MapFile{Data: script}
+	}
+	return withMigrations{d, files}
+}
+
+func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		for range 2 {
+			err := d.handle(t, where, time.Now).OpenAsItIs(t.Context())
+			require.ErrorContains(t, err, "opening the ledger ")
+			if d.name == sqliteTests.name {
+				require.ErrorIs(t, err, os.ErrNotExist)
+				require.ErrorContains(t, err, where)
+				left, err := os.ReadDir(filepath.Dir(where))
+				require.NoError(t, err)
+				require.Empty(t, left)
+			} else {
+				require.ErrorContains(t, err, "there is no ledger yet")
+			}
+		}
+	})
+}
+
+func TestALedgerOfAnEarlierVersionStaysSoWhereItIsOpenedAsItIs(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l := d.handle(t, where, time.Now)
+		l.dialect = earlier(t, l.dialect)
+		require.NoError(t, l.Open(t.Context()))
+		version := l.db.known
+		require.NoError(t, l.Close())
+
+		require.ErrorContains(t, d.handle(t, where, time.Now).OpenAsItIs(t.Context()), "use the program that opened it last")
+		require.NoError(t, l.Open(t.Context()), "and that goes on")
+		require.Equal(t, version, d.schemaVersion(t, l))
+		require.NoError(t, l.Close())
+	})
+}
+
+// cut ends the sessions that say that a ledger on PostgreSQL is in use, as a server does that gives way to its standby.
+func cut(t *testing.T, dsn string) {
+	t.Helper()
+	db, err := sql.Open("pgx", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	var all bool
+	require.NoError(t, db.QueryRow(`
+		SELECT count(*) > 0 AND bool_and(pg_terminate_backend(pid, 10000)) FROM pg_locks
+		WHERE locktype = 'advisory' AND classid = `+lockSpace+`::oid
+			AND objid = (hashtext('in use: ' || quote_ident(current_schema()))::bigint & 4294967295)::oid`).Scan(&all))
+	require.True(t, all)
+}
+
+// TestALedgerThatWasMovedTakesNothing, also not from an instance that was cut off from it meanwhile: nobody would find
+// the payment.
+func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		instance, _ := d.ledgerAt(t, where)
+		mustRecord(t, instance, chainSighting("0xa", StatusConfirmed))
+		if d.name == sqliteTests.name {
+			require.NoError(t, instance.Close())
+		} else {
+			cut(t, where)
+		}
+		mover := d.handle(t, where, time.Now)
+		require.NoError(t, mover.OpenAsItIs(t.Context()))
+		require.NoError(t, mover.Retire(t.Context()))
+		require.NoError(t, mover.Close())
+
+		if d.name == postgresTests.name {
+			for err := errors.New("none yet"); !errors.Is(err, errMoved); { // its sessions are lost, and that of the mover may not be gone
+				_, err = instance.Record(t.Context(), nil, chainSighting("0xb", StatusConfirmed))
+				require.Error(t, err)
+			}
+			require.Len(t, statuses(t, instance), 1, "what it held is read")
+		}
+		again := d.handle(t, where, time.Now)
+		require.ErrorIs(t, again.Open(t.Context()), errMoved)
+		_, err := again.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
+		require.ErrorIs(t, err, errMoved)
+	})
+}
