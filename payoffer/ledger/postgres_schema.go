@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -111,31 +112,31 @@ func (b begun) Rollback() error { return b.tx.Rollback(b.ctx) }
 
 // alter tries again, for as long as ctx lasts, what did not get a lock in time.
 func (d *postgresDialect) alter(ctx context.Context, write *sql.DB, apply func(*sql.Tx) error, tell func(holders string)) error {
-	var beside *sql.DB
+	beside := stdlib.OpenDB(*d.config) // connects when it asks; a session that counts as no instance
+	defer beside.Close()
+	defer tell("")
 	var told time.Time
+	var holders string
 	for {
-		asking := beside
-		if time.Since(told) < d.locking.told {
-			asking = nil
+		var asking *sql.DB
+		if time.Since(told) >= d.locking.told {
+			asking = beside
 		}
-		holders, err := d.tryAlter(ctx, write, apply, asking)
-		if refused := new(pgconn.PgError); !errors.As(err, &refused) || refused.Code != lockNotAvailable && refused.Code != deadlockDetected {
+		found, err := d.tryAlter(ctx, write, apply, asking)
+		holders = cmp.Or(found, holders)
+		if refused := new(pgconn.PgError); errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == deadlockDetected) {
+			holders = cmp.Or(holders, "somebody of whom the server does not tell")
+		} else if err == nil || ctx.Err() == nil || holders == "" {
 			return err
 		}
-		if beside == nil {
-			beside = stdlib.OpenDB(*d.config) // a session that counts as no instance
-			defer beside.Close()
-			defer tell("")
-			_ = beside.PingContext(ctx) // now, for a try takes no longer than that may
-		}
-		if asking != nil {
+		if asking != nil && ctx.Err() == nil {
 			told = time.Now()
-			tell(cmp.Or(holders, "somebody of whom the server does not tell"))
+			tell(holders)
 		}
 		select {
 		case <-time.After(d.locking.pause):
 		case <-ctx.Done():
-			return fmt.Errorf("%w while a change of the schema waited for others: %w", ctx.Err(), err)
+			return fmt.Errorf("%w while a change of the schema waited for %s: %w", ctx.Err(), holders, err)
 		}
 	}
 }
@@ -165,19 +166,19 @@ func (d *postgresDialect) tryAlter(ctx context.Context, write *sql.DB, apply fun
 	return holders, err
 }
 
-// holders says who holds what a process of the server waits for, as soon as it
-// waits; empty if ctx ends before. The statements of others stay with them: they
-// may hold secrets.
+// holders says who holds what a process of the server waits for, a moment after it
+// began to wait; empty if ctx ends before. The statements of others stay with them:
+// they may hold secrets.
 func (d *postgresDialect) holders(ctx context.Context, from *sql.DB, pid int) string {
 	for {
-		found, err := query(ctx, from, scanHolder, selectHolders, pid)
-		if err != nil || len(found) > 0 {
-			return strings.Join(found, "; ")
-		}
 		select {
 		case <-time.After(d.locking.timeout / 10):
 		case <-ctx.Done():
 			return ""
+		}
+		found, err := query(ctx, from, scanHolder, selectHolders, pid)
+		if err != nil || len(found) > 0 {
+			return strings.Join(found, "; ")
 		}
 	}
 }
@@ -199,7 +200,7 @@ func scanHolder(row scanner) (string, error) {
 	if err := row.Scan(&pid, &application, &state, &kind, &since); err != nil {
 		return "", err
 	}
-	holder := fmt.Sprintf("process %d of the application %q", pid, application)
+	holder := fmt.Sprintf("process %d of the application %q", pid, harmless(application))
 	if kind != nil {
 		holder += ", " + *kind
 	}
@@ -210,4 +211,13 @@ func scanHolder(row scanner) (string, error) {
 		holder += ", in a transaction since " + since.UTC().Format(time.RFC3339)
 	}
 	return holder, nil
+}
+
+// plainWords are those with which the name of an application begins. What looks like
+// a key, a URL or a DSN is none: the name is whatever the other program was given.
+var plainWords = regexp.MustCompile(`^(?:[A-Za-z0-9._-]{1,16}(?: |$)){0,4}`)
+
+// harmless is the part of an application's name that may be repeated, as in "psql".
+func harmless(application string) string {
+	return strings.TrimSpace(plainWords.FindString(application))
 }

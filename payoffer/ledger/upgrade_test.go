@@ -215,14 +215,51 @@ func TestPostgresMigrationWaitsUntilItIsTakenBack(t *testing.T) {
 	for newer.Waits() == "" {
 		runtime.Gosched()
 	}
+	require.Contains(t, newer.Waits(), `the application "pg_dump"`, "from the first try on")
 	cancel()
-	require.ErrorIs(t, <-opened, context.Canceled)
+	err := <-opened
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, `waited for process `)
+	require.ErrorContains(t, err, `the application "pg_dump"`)
 	require.Empty(t, newer.Waits())
 	require.Equal(t, older.db.known, postgresTests.schemaVersion(t, older))
 
 	end()
 	require.NoError(t, newer.Open(t.Context()), "and is tried again")
 	require.NoError(t, newer.Close())
+}
+
+// TestPostgresStartThatIsEndedInItsFirstTrySaysForWhomItWaited: no second one comes in this test.
+func TestPostgresStartThatIsEndedInItsFirstTrySaysForWhomItWaited(t *testing.T) {
+	t.Parallel()
+	dsn := postgresTests.create(t)
+	older, _ := postgresTests.ledgerAt(t, dsn)
+	end := backingUp(t, dsn)
+	defer end()
+	newer := postgresTests.handle(t, dsn, time.Now)
+	newer.dialect = later(t, newer.dialect, `ALTER TABLE receipts ADD COLUMN later TEXT NOT NULL DEFAULT ''`)
+	newer.dialect.(withMigrations).dialect.(*postgresDialect).locking = locking{timeout: time.Second, pause: time.Hour, told: time.Hour}
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan error, 1)
+	go func() { opened <- newer.Open(ctx) }()
+	for newer.Waits() == "" {
+		runtime.Gosched()
+	}
+	require.Contains(t, newer.Waits(), `the application "pg_dump"`)
+	cancel()
+	require.ErrorContains(t, <-opened, `the application "pg_dump"`)
+	require.Equal(t, older.db.known, postgresTests.schemaVersion(t, older))
+}
+
+func TestNamesOfApplicationsKeepTheirSecrets(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"": "", "psql": "psql", "pg_dump": "pg_dump", "PostgreSQL JDBC Driver": "PostgreSQL JDBC Driver", "pgAdmin 4 - CONN:1234567": "pgAdmin 4 -",
+		"DBeaver 23.3.0 - SQLEditor <Script-1.sql>": "DBeaver 23.3.0 - SQLEditor", "postgres://u:hidden@h/db": "", "password=hidden": "", "x hidden@host": "x",
+		"sk_live_hidden0123456789": "", "worker hidden0123456789abcdef": "worker", "\x1b[2Jhidden": "", strings.Repeat("a ", 30): "a a a a",
+	} {
+		require.Equal(t, want, harmless(name), name)
+	}
 }
 
 // additions are the statements that leave the programs of the version before what they read and write. A unique index,
