@@ -88,12 +88,13 @@ func (s *Server) received(r *http.Request) *response {
 			"An older copy of the ledger was put back since you got the cursor, or it is another ledger's. Read all again from "+
 				s.pageURL("after", "0", at.limit)+" on, and let that replace all that you have: numbers are given anew, so that of what you had, a payment is the same where its rail and receipt are.", varyAccept)
 	case err != nil:
-		if r.Context().Err() == nil { // else it is only that nobody waits any more
+		if r.Context().Err() == nil && !s.unread.Swap(true) { // else it is only that nobody waits any more
 			s.Logger.Warn("cannot read the receipts", "error", err)
 		}
 		return s.problem(problemLedger,
 			"Nothing is lost. Ask again after the time in Retry-After.", retryAfter(ledgerRetry), varyAccept)
 	}
+	s.unread.Store(false)
 	return found
 }
 

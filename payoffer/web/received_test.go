@@ -1,7 +1,9 @@
 package web
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +94,21 @@ func TestReceivedSaysThatTheLedgerIsNotOpen(t *testing.T) {
 			require.Contains(t, body, "urn:pay-offer:problem:ledger-unavailable")
 			require.NotContains(t, body, "secret-host")
 		}
+	}
+}
+
+func TestReceiptsThatCannotBeReadAreLoggedOnce(t *testing.T) {
+	w, log := newWorld(t), new(bytes.Buffer)
+	s := w.server(t)
+	s.Logger = slog.New(slog.NewTextHandler(log, nil))
+	for trouble := 1; trouble <= 2; trouble++ {
+		w.err = ledger.ErrNotOpen
+		for _, target := range []string{"/v1/received", "/v1/received", "/v1/received?after=0"} {
+			require.Equal(t, 503, send(t, s, "GET", target, "").StatusCode)
+		}
+		require.Equal(t, trouble, strings.Count(log.String(), "cannot read the receipts"))
+		w.err = nil
+		require.Equal(t, 200, send(t, s, "GET", "/v1/received", "").StatusCode)
 	}
 }
 

@@ -84,6 +84,7 @@ type Server struct {
 	live      atomic.Pointer[liveResponses]
 	bodies    openBodies
 	refresh   sync.Mutex
+	unread    atomic.Bool // the receipts cannot be read, which the log says once
 }
 
 // New renders everything fixed. It fails for a rail whose address does not fit
