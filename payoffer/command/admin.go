@@ -89,6 +89,9 @@ func send(address, method, uri string, body any) (*http.Response, error) {
 		return net.Dial(listener.Network, where)
 	}}}
 	response, err := client.Do(request)
+	if refused := (*net.OpError)(nil); errors.As(err, &refused) && refused.Op == "dial" {
+		return nil, fmt.Errorf("no server answers at the admin API %s: start it, or name that of another with --address (%v)", printable(where), refused.Err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("performing request: %v", err)
 	}

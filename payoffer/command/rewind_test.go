@@ -20,6 +20,8 @@ func TestCommandRewindSaysFromWhereARailIsReadAgain(t *testing.T) {
 	require.Equal(t, []string{"POST /pay_offer/rewind", "POST /pay_offer/rewind"}, api.asked)
 	require.Equal(t, []string{`{"offer":"one","rail":"btc"}`, `{"rail":"card"}`}, api.bodies)
 
-	_, err = api.run(rewindCommand())
-	require.ErrorContains(t, err, "accepts 1 arg")
+	for _, args := range [][]string{nil, {"btc", "card"}} {
+		_, err = api.run(rewindCommand(), args...)
+		require.ErrorContains(t, err, "name one rail, as in 'caddy pay-offer rewind btc'")
+	}
 }

@@ -60,7 +60,8 @@ func (d *Desk) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
 		return Rewound{}, noLedger(err)
 	}
 	if !rewound {
-		return Rewound{}, refuse(Conflict, "the rail %s has no position yet: it is being read from its origin on already", r.Rail)
+		return Rewound{}, refuse(Conflict, "nothing of the rail %s was read yet, so that there is nothing to read again: "+
+			"as soon as its source answers it is read from where it begins (the options since and from_block)", r.Rail)
 	}
 	if done.Kept != "" {
 		d.Follow()

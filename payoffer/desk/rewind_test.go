@@ -43,7 +43,7 @@ func TestARailIsRewoundToItsOrigin(t *testing.T) {
 			require.False(t, o.read(test.rail))
 			require.Contains(t, o.log.String(), "rail="+test.rail)
 			_, err = o.Rewind(t.Context(), Rewind{Rail: test.rail})
-			requireRefusal(t, err, Conflict, "the rail "+test.rail+" has no position yet")
+			requireRefusal(t, err, Conflict, "nothing of the rail "+test.rail+" was read yet")
 		}
 		require.EqualValues(t, 4200, o.received(), "what is known stays")
 	})
