@@ -17,14 +17,14 @@ import (
 func announcementsCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "announcements [--retry {<seq> | all} | --skip {<seq> | all}] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Shows how the receivers of announcements fare, and what is set aside",
+		Short: "Shows the receivers of announcements, and what is set aside",
 		Long: `
 Lists the receivers of announcements, and what was set aside because a receiver
 refused it for three days: the later ones went on without it.
 
 --retry sends it once more, now and out of its order, which the data say with
-"outOfOrder": true; what is refused again stays set aside. --skip forgets it: its
-receiver will not be told.`,
+"outOfOrder": true; what is refused again stays set aside. --skip forgets it:
+its receiver will not be told.`,
 		Example: "  caddy pay-offer announcements\n  caddy pay-offer announcements --retry all\n  caddy pay-offer announcements --skip 12",
 	}, announcements)
 	cmd.Flags().String("retry", "", "Send again what is set aside: its number, or all")

@@ -86,7 +86,7 @@ func printIntent(out io.Writer, r desk.Intent) {
 func resolveCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "resolve --network <chain> --from <address> --nonce <hex> {--paid <transaction> | --not-paid} --reason <text> [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Says what became of an x402 payment that nothing else can decide, and takes a claim back",
+		Short: "Says what became of an x402 payment, or takes a claim back",
 		Long: `
 Look the payment up at a block explorer first: the token's event
 AuthorizationUsed with this payer and nonce stands in the transaction that paid.

@@ -26,10 +26,14 @@ started or opened by check, qr and site; check asks upstreams for the time.
 verify needs no configuration and asks the domain that signed; ledger opens the
 database itself; the other commands ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			group(cmd, checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-				intentsCommand(), resolveCommand(), announcementsCommand(), rewindCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand())
+			group(cmd, subcommands()...)
 		},
 	})
+}
+
+func subcommands() []*cobra.Command {
+	return []*cobra.Command{checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
+		intentsCommand(), resolveCommand(), announcementsCommand(), rewindCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
 }
 
 // group makes a command of others. It fails where it is asked for one that it does

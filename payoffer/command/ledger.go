@@ -18,18 +18,19 @@ import (
 func ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Backs up, restores or moves the ledger of a configuration, or lets it forget lost keys",
+		Short: "Backs up, restores or moves the ledger, or lets it forget keys",
 		Long: `
-backup, restore and move copy a whole ledger as it is at one moment, on SQLite or
-PostgreSQL, and compare its sums and its history with its rows before anything is
-kept. Run each as the user of the server: a ledger's files are private.`,
+backup, restore and move copy a whole ledger as it is at one moment, on SQLite
+or PostgreSQL, and compare its sums and its history with its rows before
+anything is kept. Run each as the user of the server: a ledger's files are
+private.`,
 	}, backupCommand(), restoreCommand(), moveCommand(), forgetKeysCommand())
 }
 
 func backupCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:   "backup <file> [--config <path>] [--adapter <name>]",
-		Short: "Writes a copy of the ledger into a new SQLite file, also while the server runs",
+		Short: "Copies the ledger into a new file, also while the server runs",
 		Args:  cobra.ExactArgs(1),
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		rows, err := configured.Backup(ctx, fl.Arg(0))
@@ -43,7 +44,7 @@ func backupCommand() *cobra.Command {
 func restoreCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:   "restore <file> [--config <path>] [--adapter <name>]",
-		Short: "Copies a backup into the empty ledger of a server that does not run",
+		Short: "Copies a backup into an empty ledger while no server runs",
 		Long: `
 Copies a backup into the ledger of the configuration, which must be empty and
 which no server may have open. A file of before is put away together with its
@@ -66,13 +67,13 @@ than the backup is read back from the sources that still tell it; readers of
 func moveCommand() *cobra.Command {
 	cmd := configured(&cobra.Command{
 		Use:   "move --to <ledger> [--config <path>] [--adapter <name>]",
-		Short: "Copies the ledger of a server that does not run to another database",
+		Short: "Copies the ledger to another database while no server runs",
 		Long: `
 Copies the ledger of the configuration into an empty one, which is named as in
 the configuration. A DSN is a secret and no argument: name its variable, or its
-file, as in {file./dev/stdin} for one that is piped in. No server may have either
-of the two open. The ledger of before takes nothing any more; the way back is to
-move the other one into an empty one.`,
+file, as in {file./dev/stdin} for one that is piped in. No server may have
+either of the two open. The ledger of before takes nothing any more; the way
+back is to move the other one into an empty one.`,
 		Example: `  caddy pay-offer ledger move --to 'postgres {env.LEDGER_DSN}'
   caddy pay-offer ledger move --to 'sqlite /var/lib/caddy/pay_offer.db'`,
 		Args: cobra.NoArgs,
@@ -116,17 +117,17 @@ The ledger of before keeps what it holds, and takes nothing any more.
 func forgetKeysCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:   "forget-keys [--config <path>] [--adapter <name>]",
-		Short: "Lets the ledger of a server that does not run forget the keys of a storage that is lost for good",
+		Short: "Lets the ledger forget keys that are lost while no server runs",
 		Long: `
-A ledger remembers which keys its instances have in Caddy's storage, and one that
-has others does not start. Where that storage is shared with this one, or is
-brought back, nothing is to be done here.
+A ledger remembers which keys its instances have in Caddy's storage, and one
+that has others does not start. Where that storage is shared with this one, or
+is brought back, nothing is to be done here.
 
 Where it is lost for good, this lets the ledger of the configuration forget the
 keys, and the next start makes new ones or takes those that it finds. Receipts
-that were signed with the lost keys cannot be verified any more, and addresses of
-QR images that were given out are not found. What was received stays as it is. No
-server may have the ledger open: one that still runs has the keys.`,
+that were signed with the lost keys cannot be verified any more, and addresses
+of QR images that were given out are not found. What was received stays as it
+is. No server may have the ledger open: one that still runs has the keys.`,
 		Args: cobra.NoArgs,
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
 		if err := configured.OpenAsItIs(ctx); err != nil {

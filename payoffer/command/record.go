@@ -19,7 +19,7 @@ import (
 func recordCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "record --rail <rail> --reference <text> [--amount <usd>] [--date <day>] [--reason <text>] [--correct | --reverse | --restore | --refund <amount> | --value <usd> | --redact] [--transaction <hash>] [--offer <id>] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Enters a receipt, its refunds and its value, corrects and redacts it",
+		Short: "Enters a receipt, its refunds or its value, and corrects it",
 		Long: `
 Enters money that no other source tells of, such as a bank transfer, into the
 ledger of the running server. The reference names the payment for good and is
@@ -29,11 +29,12 @@ changes nothing, and nothing is ever deleted: every entry can be undone.
 A storefront's sale that is only asserted is confirmed by entering it with its
 sale id. What a chain shows is neither entered nor reversed by hand.
 
---refund enters what went back of any receipt, in the receipt's own unit: USD for
-dollars, USDC, BTC, or its currency. It is a fact of its own, dated with --date
-(default: now), and what was paid stays. --transaction names the transfer on the
-chain by which it went back; those that may be refunds are listed by 'received'.
-What a provider tells by itself is refunded at the provider.
+--refund enters what went back of any receipt, in the receipt's own unit: USD
+for dollars, USDC, BTC, or its currency. It is a fact of its own, dated with
+--date (default: now), and what was paid stays. --transaction names the
+transfer on the chain by which it went back; those that may be refunds are
+listed by 'received'. What a provider tells by itself is refunded at the
+provider.
 
 --restore undoes --reverse; where nothing is reversed, it takes the refunds back
 that you entered, or with --transaction that one.
@@ -41,7 +42,8 @@ that you entered, or with --transaction that one.
 --value states what a payment is worth in US dollars that no source can value.
 
 --redact replaces a published reference by a random one, for good, except on a
-rail whose provider tells of payments by itself: one could come back under its id.
+rail whose provider tells of payments by itself: one could come back under its
+id.
 
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20

@@ -28,7 +28,7 @@ const (
 func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify <receipt|offer|file|->",
-		Short: "Checks signed receipts and offers of x402 from their domain alone",
+		Short: "Checks signed x402 receipts and offers by their domain alone",
 		Long: `
 Checks signed receipts and offers of x402 (extension offer-receipt, format jws),
 of this server or of any other.
