@@ -58,12 +58,10 @@ func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit
 }
 
 // Unfinal lists up to limit receipts of an account that the chain may still
-// change: those that count first, which cost their payer something, and those that
-// are dropped last, each oldest first.
+// change, oldest first, but what is dropped last.
 func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) ([]Receipt, error) {
 	return collect(ctx, l, scanReceipt, selectReceipts+`
-		offer = $1 AND account = $2 AND NOT final
-		ORDER BY CASE state WHEN 'confirmed' THEN 0 WHEN 'dropped' THEN 2 ELSE 1 END, id LIMIT $3`, offer, account, limit)
+		offer = $1 AND account = $2 AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
 }
 
 // Asserted lists up to limit receipts of an account that rest on unsigned words

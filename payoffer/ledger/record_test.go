@@ -344,17 +344,17 @@ func TestAnEntryIsMadeUponWhatStandsAlone(t *testing.T) {
 	})
 }
 
-func TestWhatCountsIsFollowedBeforeWhatCostsNothing(t *testing.T) {
+func TestWhatIsDroppedIsFollowedLast(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		for id, state := range map[string]Status{"0xa": StatusDropped, "0xb": StatusSeen} {
+		for _, id := range []string{"0xa", "0xb", "0xc"} {
 			mustRecord(t, l, chainSighting(id, StatusSeen))
-			mustRecord(t, l, chainSighting(id, state))
 		}
+		mustRecord(t, l, chainSighting("0xa", StatusDropped))
 		mustRecord(t, l, chainSighting("0xc", StatusConfirmed))
 		rows, err := l.Unfinal(t.Context(), testOffer, testAccount, 2)
 		require.NoError(t, err)
 		require.Len(t, rows, 2)
-		require.Equal(t, []Status{StatusConfirmed, StatusSeen}, []Status{rows[0].Status, rows[1].Status})
+		require.Equal(t, []Status{StatusSeen, StatusConfirmed}, []Status{rows[0].Status, rows[1].Status})
 	})
 }

@@ -155,7 +155,63 @@ func TestAFloodInOneRoundIsBounded(t *testing.T) {
 	b.round(o)
 	rows, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
 	require.NoError(t, err)
-	require.Len(t, rows, maxUnconfirmed)
+	require.Len(t, rows, maxUnsure)
+	n[0].setPool()
+	b.clock.advance(2 * evictedAfter)
+	b.round(o)
+
+	// And keeps nobody else's payment from being seen.
+	n.setPool(pay("p", single, 1000))
+	b.round(o)
+	_, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+	require.NoError(t, err)
+	require.True(t, found)
+}
+
+// However many payments there are that nobody confirms, or values: one that counts is
+// taken back when the chain takes it back.
+func TestAMassOfReceiptsHidesNoDoubleSpend(t *testing.T) {
+	t.Parallel()
+	for name, dropped := range map[string]bool{"dropped": true, "without a value": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, n := newBench(t, single), newNetwork(t, 2, 100)
+			o := b.hosts(n...)
+			b.wholly(o)
+			evidence := observe.Evidence(evidence{Address: single, Inputs: []string{hashOf("nothing") + ":0"}, Block: map[bool]int64{false: 50}[dropped]})
+			var many []ledger.Sighting
+			for i := range rowsAtOnce + 10 {
+				many = append(many, ledger.Sighting{
+					Offer: testOffer, Account: b.rail.Account(), Rail: b.rail.Name(), ExternalID: fmt.Sprintf("%s:%d", hashOf("many"), i),
+					Transaction: hashOf("many"), Asset: asset, Amount: 1, State: map[bool]ledger.Status{true: ledger.StatusDropped, false: ledger.StatusConfirmed}[dropped],
+					EvidenceLevel: ledger.LevelChain, Evidence: evidence, OccurredAt: b.clock.Now().Unix(), Cause: "mempool",
+				})
+			}
+			if !dropped {
+				b.past = func(time.Time) int64 { return 0 }
+			}
+			_, err := b.book.Record(t.Context(), nil, many...)
+			require.NoError(t, err)
+			n.mine(1, pay("p", single, 1000))
+			b.round(o)
+			state := func() ledger.Status {
+				r, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+				require.NoError(t, err)
+				require.True(t, found)
+				return r.Status
+			}
+			require.Equal(t, ledger.StatusConfirmed, state())
+			for _, s := range n {
+				s.rewind(2)
+			}
+			n.mine(3, standInTx{name: "double spend", spends: hashOf("coin of p") + ":0", pays: []output{{strangers, 1}}})
+			for range 3 {
+				b.clock.advance(maxPause)
+				_ = o.Round(t.Context())
+			}
+			require.Equal(t, ledger.StatusDropped, state())
+		})
+	}
 }
 
 func TestARoundThatDoesNotEndIsNoticed(t *testing.T) {

@@ -310,7 +310,7 @@ func TestManyOutputsOfOneTransactionCrowdNothingOut(t *testing.T) {
 	liar.setPool()
 	all, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
 	require.NoError(t, err)
-	require.Len(t, all, maxUnconfirmed)
+	require.Len(t, all, maxUnsure)
 
 	tx := pay("p", single, 1000)
 	for _, host := range []*standIn{chain, liar} {

@@ -12,11 +12,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// rowsAtOnce bounds the receipts that one round follows. Those that are not
-// in a block may be made up for next to nothing: with maxUnconfirmed of them
-// no more are recorded before they are mined, so that those that count
-// always find their place.
-const rowsAtOnce, maxUnconfirmed = 1000, 500
+const (
+	// rowsAtOnce bounds the receipts that one round follows, beside all that are seen or
+	// count.
+	rowsAtOnce = 1000
+	// maxUnconfirmed bounds those of a day that are not in a block: they may be made up
+	// for next to nothing. Beyond it no more are recorded before they are mined. maxUnsure
+	// bounds those that too few hosts show, beside them: these keep no others out.
+	maxUnconfirmed, maxUnsure = 500, 100
+)
 
 // crowdsFor is for how long one that was dropped takes the place of another: whoever
 // makes them up fills the ledger no faster, and keeps nobody's quote out for good.
@@ -37,8 +41,11 @@ type recalled struct {
 	waiting map[string]bool
 	// places are those payments, by the first output that they spend, and their id.
 	places map[string]map[string]placeholder
-	// unconfirmed counts those that are in no block, up to maxUnconfirmed.
-	unconfirmed int
+	// all says that there are no others than rows.
+	all bool
+	// unconfirmed counts those of a day that are in no block, and unsure those that
+	// too few hosts show, beside them.
+	unconfirmed, unsure int
 }
 
 // reading is what the endpoints say in one round, by the word of enough hosts.
@@ -310,18 +317,19 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	if err := o.recallWallets(ctx); err != nil {
 		return recalled{}, err
 	}
-	rows, err := o.config.Ledger.Unfinal(ctx, o.config.OfferID, o.config.Rail.Account(), rowsAtOnce)
+	rows, err := o.unfinal(ctx)
 	if err != nil {
-		return recalled{}, observe.ErrNoLedger
+		return recalled{}, err
 	}
+	k.all = len(rows) < rowsAtOnce || rows[len(rows)-1].Status != ledger.StatusDropped
 	k.rows = make(map[string]ledger.Receipt, len(rows))
 	k.waiting, k.places = make(map[string]bool), make(map[string]map[string]placeholder)
 	for _, row := range rows {
 		k.rows[row.ExternalID] = row
 		proof, dropped := evidenceOf(row), row.Status == ledger.StatusDropped
 		k.remember(row, proof)
-		if dropped && o.config.Now().Unix()-row.ObservedAt <= seconds(crowdsFor) || !dropped && proof.Block == 0 {
-			k.unconfirmed++
+		if dropped && o.config.Now().Unix()-row.UpdatedAt <= seconds(crowdsFor) || !dropped && proof.Block == 0 {
+			k.crowd(proof.First > 0)
 		}
 		if dropped {
 			continue
@@ -332,4 +340,29 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 		}
 	}
 	return k, nil
+}
+
+// unfinal reads all receipts that are not final, but for some that are dropped: none of
+// those that count is left alone for the number of others.
+func (o *Observer) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
+	for limit := rowsAtOnce; ; limit *= 2 {
+		rows, err := o.config.Ledger.Unfinal(ctx, o.config.OfferID, o.config.Rail.Account(), limit)
+		if err != nil {
+			return nil, observe.ErrNoLedger
+		}
+		if len(rows) < limit || rows[limit-1].Status == ledger.StatusDropped {
+			return rows, nil
+		}
+	}
+}
+
+// crowd adds an unconfirmed payment, which enough hosts have shown or not, if there is
+// room for one.
+func (k *recalled) crowd(sure bool) (room bool) {
+	if !sure {
+		k.unsure++
+		return k.unsure <= maxUnsure
+	}
+	k.unconfirmed++
+	return k.unconfirmed <= maxUnconfirmed
 }

@@ -55,11 +55,8 @@ func (o *Observer) sight(ctx context.Context, r *reading, tx transaction) error 
 		if row.Final || !recorded && r.older(tx.Status) {
 			continue
 		}
-		if !recorded && !tx.Status.Confirmed {
-			if r.unconfirmed >= maxUnconfirmed {
-				continue
-			}
-			r.unconfirmed++
+		if !recorded && !tx.Status.Confirmed && !r.crowd(r.decided[tx.ID]) {
+			continue
 		}
 		s, err := o.sighting(ctx, r, tx, w, name, paid, row)
 		if err != nil {
@@ -79,10 +76,9 @@ func (r *reading) older(s status) bool {
 }
 
 // row is the receipt of an output, if there is one. Those that are final stand in
-// final blocks only, and were not recalled; nor were those above rowsAtOnce.
+// final blocks only, and were not recalled; nor were all that are dropped.
 func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status) (row ledger.Receipt, recorded bool, err error) {
-	all := len(r.rows) < rowsAtOnce // of those that are not final
-	if row, recorded = r.rows[name.String()]; recorded || all && (!s.Confirmed || s.Height > r.Height) {
+	if row, recorded = r.rows[name.String()]; recorded || r.all && (!s.Confirmed || s.Height > r.Height) {
 		return row, recorded, nil
 	}
 	row, recorded, err = o.config.Ledger.Receipt(ctx, o.config.OfferID, o.config.Rail.Account(), name.String())
