@@ -14,7 +14,7 @@ func TestCommandRewindIsRefusedWithASentenceWhereThereIsNothingToRewind(t *testi
 	const card = "card https://checkout.example/pay"
 	o := newOperated(t, strings.Replace(smallest, card, card+"\n\t\tbitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4 {\n\t\t\tesplora http://127.0.0.1:9\n\t\t}", 1))
 	for rail, said := range map[string]string{
-		"btc":      "the rail btc has no position yet: it is being read from its origin on already",
+		"btc":      "nothing of the rail btc was read yet",
 		"card":     "nothing reads the rail card back",
 		"transfer": `no rail is named "transfer"; there are: card, usdc, btc`,
 	} {
