@@ -1,16 +1,20 @@
 package payoffer
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 )
 
 // eachLedger runs a test with an instance on each database.
@@ -156,10 +160,16 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 			eachLedger(t, func(t *testing.T, k *keyed) {
 				require.NoError(t, k.on("storage"))
 				k.copied("before")
-				svc := activeApp().running()[0]
-				_, err := svc.Desk.RotateKey(t.Context(), false)
+				svc, keys := activeApp().running()[0], k.keys()
+				storage := &certmagic.FileStorage{Path: k.storage("storage")}
+				other := signature.NewKeys(signature.KeysConfig{ // another instance, of whose new key this one did not hear yet
+					DID: svc.Offer.DID(), Path: svc.KeysPath, Storage: func() signature.Storage { return storage },
+					Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+				})
+				require.NoError(t, other.Load(t.Context()))
+				_, err := other.Rotate(t.Context(), false, func([]string) error { return nil })
 				require.NoError(t, err)
-				keys := k.keys()
+				require.NoError(t, svc.Desk.Ledger.RememberKeys(t.Context(), map[string][]string{other.DID: other.IDs()}))
 				k.copied("after")
 				require.NoError(t, os.RemoveAll(k.storage("storage")))
 				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("before"))))
@@ -170,12 +180,18 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 				require.Equal(t, desk.Conflict, refused.Kind)
 				require.Contains(t, refused.Sentence, "this ledger was used with "+k.signing()+" than Caddy's storage has here")
 				require.Equal(t, keys, k.keys(), "those in use stay published")
+				left, err := os.ReadFile(filepath.Join(k.storage("storage"), svc.KeysPath))
+				require.NoError(t, err)
+				before, err := os.ReadFile(filepath.Join(k.storage("before"), svc.KeysPath))
+				require.NoError(t, err)
+				require.Equal(t, before, left)
 
 				require.NoError(t, os.RemoveAll(k.storage("storage")))
 				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("after"))))
 				k.stop()
 				require.NoError(t, k.on("storage"), "the storage is brought back, and nothing was made beside it")
-				require.Equal(t, keys, k.keys())
+				require.Len(t, k.keys(), 2)
+				require.Equal(t, other.DID+"#"+other.IDs()[1], k.keys()[1])
 			})
 		})
 	}

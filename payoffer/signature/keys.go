@@ -84,7 +84,9 @@ func (k *Keys) keys() ring {
 }
 
 // Load loads the keys, and makes the first one on the first start of all
-// instances. Keys in use are written back to a storage that has lost them.
+// instances. Keys in use are written back to a storage that has lost some of them,
+// as a disk does that is put back to an earlier state: what they signed must stay
+// verifiable, and what was revoked must not sign again.
 func (k *Keys) Load(ctx context.Context) error {
 	k.loading.Lock()
 	defer k.loading.Unlock()
@@ -92,19 +94,20 @@ func (k *Keys) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if text == nil {
-		return k.change(ctx, func(before ring) (ring, error) {
-			if before == nil {
-				return ring{newKey(k.Now())}, nil
-			}
-			return before, nil // another instance was quicker, or the storage lost them
-		})
-	}
 	loaded, err := k.parse(text)
-	if err == nil {
-		k.ring.Store(&loaded)
+	if err != nil {
+		return err
 	}
-	return err
+	if loaded != nil && !loaded.before(k.keys()) {
+		k.ring.Store(&loaded)
+		return nil
+	}
+	return k.change(ctx, func(before ring) (ring, error) {
+		if before == nil {
+			return ring{newKey(k.Now())}, nil
+		}
+		return before, nil // another instance was quicker, or the storage lost them
+	})
 }
 
 // parse reads stored keys; nil are none.
@@ -146,8 +149,7 @@ func (k *Keys) Rotate(ctx context.Context, revoke bool, vet func(ids []string) e
 }
 
 // change replaces the stored keys while no other instance does. It is given those
-// in use where the storage has lost them, for what they signed must stay verifiable,
-// and nil where there are none at all.
+// in use where the storage has lost some of them, and nil where there are none at all.
 func (k *Keys) change(ctx context.Context, next func(before ring) (ring, error)) error {
 	var after ring
 	err := k.stored.change(ctx, func(text []byte) ([]byte, error) {
@@ -155,7 +157,7 @@ func (k *Keys) change(ctx context.Context, next func(before ring) (ring, error))
 		if err != nil {
 			return nil, err
 		}
-		if before == nil {
+		if before.before(k.keys()) {
 			before = k.keys()
 		}
 		if after, err = next(before); err != nil {

@@ -239,3 +239,30 @@ func TestKeysAreNotRotatedWhereTheStoredOnesAreNotAll(t *testing.T) {
 		require.Equal(t, before, loaded(t, keysIn(t, folder)).IDs(), "nothing was stored")
 	}
 }
+
+// A disk that is put back to an earlier state would have a revoked key sign again, on every instance that had not seen yet
+// that it was revoked.
+func TestAStorageThatIsPutBackGetsTheKeysInUse(t *testing.T) {
+	for _, revoke := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			storage := &certmagic.FileStorage{Path: t.TempDir()}
+			one, two := loaded(t, keysOf(storage)), loaded(t, keysOf(storage))
+			earlier, err := storage.Load(t.Context(), one.Path)
+			require.NoError(t, err)
+			_, err = one.Rotate(t.Context(), revoke, anyKeys)
+			require.NoError(t, err)
+			require.NoError(t, storage.Store(t.Context(), one.Path, earlier))
+			ctx, cancel := context.WithCancel(t.Context())
+			var work sync.WaitGroup
+			work.Go(func() { one.Run(ctx) })
+			work.Go(func() { two.Run(ctx) })
+			time.Sleep(2*keysEvery + time.Second)
+			require.Len(t, one.IDs(), 2)
+			require.Equal(t, one.IDs(), two.IDs())
+			require.Equal(t, one.Published(), two.Published())
+			require.Equal(t, one.IDs(), loaded(t, keysOf(storage)).IDs())
+			cancel()
+			work.Wait()
+		})
+	}
+}

@@ -58,6 +58,13 @@ func (r ring) ids() (ids []string) {
 	return ids
 }
 
+// before says that the ring is an earlier state of another, which has all its keys
+// and more.
+func (r ring) before(other ring) bool {
+	known := other.ids()
+	return len(r) < len(other) && !slices.ContainsFunc(r.ids(), func(id string) bool { return !slices.Contains(known, id) })
+}
+
 // current is the key that signs: the newest whose time has come.
 func (r ring) current(now time.Time) Key {
 	var current Key
