@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,9 +70,14 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 }
 
 // refusing is a transport that notes the hosts that were asked, and answers nothing.
-type refusing struct{ hosts map[string]bool }
+type refusing struct {
+	mu    sync.Mutex // endpoints are asked at the same time
+	hosts map[string]bool
+}
 
-func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.hosts[request.URL.Host] = true
 	return nil, errors.New("nobody answers")
 }
@@ -107,7 +113,7 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 			o, err := offer.New(offer.Terms{ID: "one", BaseURL: "http://localhost", Amount: 42_00}, card, rails...)
 			require.NoError(t, err)
 			book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
-			asked := refusing{make(map[string]bool)}
+			asked := &refusing{hosts: make(map[string]bool)}
 			quiet := slog.New(slog.DiscardHandler)
 			settings := &Settings{Offer: o, Bitcoin: Bitcoin{Esplora: c.esplora, Confirmations: 2, Since: 1}}
 			former := newFormerRails(settings, &parts{ledger: book, clock: clock.New(time.Now, quiet)},

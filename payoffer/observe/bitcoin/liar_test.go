@@ -20,7 +20,7 @@ import (
 // what it holds, or the rail is partial. Once the liar has done, it is not.
 func TestALiarBesideTheHonestMovesNothing(t *testing.T) {
 	t.Parallel()
-	for n := range cases.Of(8, 60, 5000) {
+	for n := range cases.Of(8, 20, 5000) {
 		for _, account := range []string{single, zpub} {
 			lie(t, account, uint64(n))
 		}
