@@ -13,7 +13,7 @@ import (
 )
 
 // shortTimeout is that of a facilitator that does not answer.
-const shortTimeout = 300 * time.Millisecond
+const shortTimeout = time.Second
 
 // longTimeout is that of one that answers.
 const longTimeout = 10 * time.Second
