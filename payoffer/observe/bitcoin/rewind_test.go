@@ -119,3 +119,27 @@ func TestARewoundKeyGoesBackToTheAddressAfterTheLastUsedOne(t *testing.T) {
 		})
 	}
 }
+
+// After a restart the addresses that were published by mistake are not derived any
+// more. A payment to one that is under way is not taken for gone.
+func TestAPaymentFarAheadIsNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	b.stand(88, `,"index":60`, chain.blocks[88].hash)
+	b.round(o)
+	tx := pay("far", b.at(60), 10_000)
+	chain.setPool(tx)
+	b.round(o)
+	b.requireState("far", ledger.StatusSeen)
+	b.stand(88, `,"index":1`, chain.blocks[88].hash)
+	chain.setPool()
+	chain.mine(tx)
+	chain.mine()
+	o = b.observer(chain)
+	for range 3 {
+		b.round(o)
+		b.requireState("far", ledger.StatusSeen)
+	}
+}

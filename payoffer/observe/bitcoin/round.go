@@ -196,6 +196,7 @@ func (o *Observer) apply(ctx context.Context, r *reading, id string, d verdict) 
 	}
 	for _, row := range rows {
 		_, shown := r.sightings[row.ExternalID]
+		shown = shown || d.shown != nil && d.shown.has(row) // also where its address is not derived
 		if d.state != "" && !shown && (row.Status != ledger.StatusDropped || d.cause == "replaced") {
 			r.sightings[row.ExternalID] = *restated(row, d, r.next.Height)
 		}
