@@ -34,6 +34,8 @@ async function open({ url, width = 1280, dark = false, noScript = false }) {
     javaScriptEnabled: !noScript,
     permissions: ["clipboard-read", "clipboard-write"],
   });
+  // Nothing here is late because it is slow: the tests have a limit of their own.
+  context.setDefaultTimeout(300_000);
   const page = await context.newPage();
   const seen = { messages: [], foreign: [] };
   page.on("console", (message) => {
@@ -76,6 +78,7 @@ async function violationsOf(page) {
 
 async function copy(view) {
   const { context, page } = await open(view);
+  await stopClock(page); // so that a button says for as long as it is looked at that it copied
   await page.goto(view.url);
   const copied = {};
   for (const value of await page.locator("[data-copy]").all()) {
