@@ -26,12 +26,13 @@ var layers = [][]string{
 	{"payoffer"},
 	{"payoffer/command", "payoffer/service"},
 	{"payoffer/desk", "payoffer/pool", "payoffer/web"},
-	{"payoffer/agent"},
+	{"payoffer/agent", "payoffer/page"},
 	{
 		"payoffer/mpp", "payoffer/x402", "payoffer/announce", "payoffer/observe", "payoffer/observe/bitcoin", "payoffer/observe/card",
 		"payoffer/observe/evm", "payoffer/observe/manual", "payoffer/observe/storefront",
 	},
 	{"payoffer/ledger", "payoffer/ledger/book", "payoffer/rate", "payoffer/document", "payoffer/signature", "payoffer/site"},
+	{"payoffer/text"},
 	// Prices and key documents are fetched as payments are, so the engine of the
 	// observers knows none of the rooms.
 	{"payoffer/offer", "payoffer/observe/source", "payoffer/clock", "payoffer/failpoint"},
@@ -51,12 +52,12 @@ var sideways = map[edge]string{
 var caddyRooms = []string{"payoffer", "payoffer/command", "caddy"}
 
 // pure are the rooms that do no I/O and take no clock which they were not given.
-var pure = []string{"payoffer/offer", "payoffer/document", "payoffer/ledger/book"}
+var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/book"}
 
 // fromOutside is what every black-box test may use beside the stand-ins: the
 // paths and rails of an offer, and the names of the points at which a server is
 // killed.
-var fromOutside = []string{"payoffer/offer", "payoffer/failpoint"}
+var fromOutside = []string{"payoffer/offer", "payoffer/text", "payoffer/failpoint"}
 
 // inProcess are the black-box tests that use more, and why each does. Most run
 // a part of the plugin against a counterpart that only their module can depend

@@ -30,12 +30,15 @@ type bitcoinNetwork struct {
 	params       *chaincfg.Params
 	caip2, title string
 	test         bool
+	// explorer is the address of a public block explorer, to which the id of a
+	// transaction is appended; empty for none.
+	explorer string
 }
 
 var bitcoinNetworks = []bitcoinNetwork{
-	{&chaincfg.MainNetParams, "bip122:000000000019d6689c085ae165831e93", "Bitcoin", false},
-	{&chaincfg.TestNet3Params, "bip122:000000000933ea01ad0ee984209779ba", "Bitcoin test network", true},
-	{&chaincfg.RegressionNetParams, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", "Bitcoin regression-test network", true},
+	{&chaincfg.MainNetParams, "bip122:000000000019d6689c085ae165831e93", "Bitcoin", false, "https://mempool.space/tx/"},
+	{&chaincfg.TestNet3Params, "bip122:000000000933ea01ad0ee984209779ba", "Bitcoin test network", true, "https://mempool.space/testnet/tx/"},
+	{&chaincfg.RegressionNetParams, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", "Bitcoin regression-test network", true, ""},
 }
 
 // wif is the shape of a private key in wallet import format or in BIP-38.
@@ -51,12 +54,15 @@ var errPrivateKey = errors.New("this is a private key; use an address or the ext
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
-	account string
-	single  address.Address // nil for an extended key
-	keys    *chains         // nil for a single address
-	network bitcoinNetwork
-	label   string
-	amount  USD
+	// Explorer is the address of a block explorer, to which a transaction's id is
+	// appended; empty for none.
+	Explorer string
+	account  string
+	single   address.Address // nil for an extended key
+	keys     *chains         // nil for a single address
+	network  bitcoinNetwork
+	label    string
+	amount   USD
 }
 
 // NewBitcoin makes the rail for an address or for an extended public key of an
@@ -70,7 +76,7 @@ func NewBitcoin(account, label string, amount USD) (*Bitcoin, error) {
 	if err := b.checkDepth(); err != nil {
 		return nil, err
 	}
-	b.label, b.amount = label, amount
+	b.label, b.amount, b.Explorer = label, amount, b.network.explorer
 	return b, nil
 }
 
@@ -82,7 +88,7 @@ func ParseBitcoinAccount(account string, amount USD) (*Bitcoin, error) {
 	if err != nil || b.network.caip2 != caip2 {
 		return nil, errors.New("this is not the account of a Bitcoin rail")
 	}
-	b.amount = amount
+	b.amount, b.Explorer = amount, b.network.explorer
 	return b, nil
 }
 
@@ -182,6 +188,18 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 	return b.derive(b.keys.external, index)
 }
 
+// Face says what bitcoin costs and how long it takes.
+func (b *Bitcoin) Face() Face {
+	return Face{
+		Name: Phrase{Key: "rail.btc.name"}, Fee: Phrase{Key: "rail.btc.fee"}, Time: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
+	}
+}
+
+// TransactionURL is the transaction at Explorer.
+func (b *Bitcoin) TransactionURL(transaction string) string {
+	return explored(b.Explorer, transaction)
+}
+
 // Methods is the BIP-21 payment, or one that is not available while there is
 // no rate, or no amount that can be sent: an amount is never guessed and never
 // left out.
@@ -194,7 +212,7 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	if b.Extended() {
 		payTo = live.Address
 	}
-	if m.Reason = b.unavailable(payTo, live); m.Reason != "" {
+	if m.Reason, m.Why = b.unavailable(payTo, live); m.Reason != "" {
 		return []Method{m}
 	}
 	coins, until := FormatDecimal(live.Satoshis, 8), live.RateAt.Add(quoteHolds).UTC()
@@ -202,30 +220,32 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
 	m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)
 	m.Facts = []Fact{
-		{Label: "Send", Value: coins + " BTC", Copy: true},
-		{Label: "Worth", Value: b.amount.String() + " USD at " + live.RateAt.UTC().Format("15:04 UTC")},
-		{Label: "Send by", Value: until.Format("15:04 UTC") + ", for this price"},
-		{Label: "Network", Value: b.network.title},
-		{Label: "To address", Value: payTo, Copy: true},
+		{Label: "send", Value: Literal(coins + " BTC"), Copy: coins},
+		{Label: "worth", Value: Phrase{Key: "rail.btc.worth", With: With{"amount": b.amount, "time": live.RateAt.UTC().Format("15:04 UTC")}}},
+		{Label: "until", Value: Phrase{Key: "rail.btc.until", With: With{"time": until.Format("15:04 UTC")}}},
+		{Label: "network", Value: Literal(b.network.title)},
+		{Label: "to", Value: Literal(payTo), Copy: payTo},
 	}
 	return []Method{m}
 }
 
-// unavailable is why nothing can be paid to an address now, empty if something can.
-func (b *Bitcoin) unavailable(payTo string, live Live) string {
+// unavailable is why nothing can be paid to an address now, for programs and for
+// people; empty if something can.
+func (b *Bitcoin) unavailable(payTo string, live Live) (reason string, why Phrase) {
 	if payTo == "" {
-		return "the current address is not known yet; try again in a minute"
+		return "the current address is not known yet; try again in a minute", Phrase{Key: "rail.btc.noAddress"}
 	}
 	least := b.dustLimit(payTo)
 	switch {
 	case live.Satoshis <= 0 && live.RateAt.IsZero():
-		return "no current BTC/USD rate; try again in a minute"
+		return "no current BTC/USD rate; try again in a minute", Phrase{Key: "rail.btc.noRate"}
 	case live.Satoshis <= 0:
-		return "at the current BTC/USD rate the amount is more than all bitcoin that can exist"
+		return "at the current BTC/USD rate the amount is more than all bitcoin that can exist", Phrase{Key: "rail.btc.tooMuch"}
 	case live.Satoshis < least:
-		return fmt.Sprintf("at the current BTC/USD rate the amount is %d satoshis, and wallets send no less than %d to such an address", live.Satoshis, least)
+		return fmt.Sprintf("at the current BTC/USD rate the amount is %d satoshis, and wallets send no less than %d to such an address", live.Satoshis, least),
+			Phrase{Key: "rail.btc.tooLittle", With: With{"satoshis": live.Satoshis, "least": least}}
 	}
-	return ""
+	return "", Phrase{}
 }
 
 // dustLimit is the least number of satoshis that a node relays to an address: what

@@ -50,15 +50,26 @@ func (c *Card) Account() string {
 	return "stripe/" + c.PaymentLink
 }
 
+// Face says that the checkout takes cards and what else it has.
+func (c *Card) Face() Face {
+	return Face{
+		Name: Phrase{Key: "rail.card.name"}, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
+		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}},
+	}
+}
+
+// TransactionURL is empty: only chains are public.
+func (*Card) TransactionURL(string) string { return "" }
+
 // Methods is the checkout.
 func (c *Card) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
 		AmountUSD: c.amount, Network: "fiat", Asset: "USD", Available: true,
 		Facts: []Fact{
-			{Label: "Amount", Value: c.amount.String() + " USD"},
-			{Label: "Checkout", Value: Host(c.URL)},
-			{Label: "Accepts", Value: strings.ReplaceAll(strings.Join(c.PaymentMethods, ", "), "_", " ")},
+			{Label: "amount", Value: dollars(c.amount)},
+			{Label: "checkout", Value: Literal(Host(c.URL))},
+			{Label: "accepts", Value: Literal(strings.ReplaceAll(strings.Join(c.PaymentMethods, ", "), "_", " "))},
 		},
 	}}
 }

@@ -3,6 +3,7 @@ package offer
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,9 +44,12 @@ func ParseEVMAddress(s string) (string, error) {
 type USDC struct {
 	Network Network
 	// PayTo is the receiving address in EIP-55 form.
-	PayTo  string
-	name   string
-	amount USD
+	PayTo string
+	// Explorer is the address of a block explorer, to which a transaction's hash
+	// is appended; empty for none.
+	Explorer string
+	name     string
+	amount   USD
 }
 
 // NewUSDC makes a rail named name for amount at payTo. The address of a USDC
@@ -58,7 +62,7 @@ func NewUSDC(name string, network Network, payTo string, amount USD) (*USDC, err
 	if i := slices.IndexFunc(networks, func(n Network) bool { return n.USDC == address }); i >= 0 {
 		return nil, fmt.Errorf("%s is the USDC contract on %s; money sent there is lost, use your own address", address, networks[i].Title)
 	}
-	return &USDC{Network: network, PayTo: address, name: name, amount: amount}, nil
+	return &USDC{Network: network, PayTo: address, Explorer: network.Explorer, name: name, amount: amount}, nil
 }
 
 // Name is the rail's path segment: "usdc", or "usdc-<chain id>".
@@ -99,6 +103,25 @@ func (u *USDC) URI() string {
 	return fmt.Sprintf("ethereum:%s@%d/transfer?address=%s&uint256=%s", u.Network.USDC, u.Network.ChainID, u.PayTo, u.AmountAtomic())
 }
 
+// Face names the token and its network.
+func (u *USDC) Face() Face {
+	return Face{
+		Name: Phrase{Key: "rail.usdc.name", With: With{"network": u.Network.Title}}, Fee: Phrase{Key: "rail.usdc.fee"},
+		Time: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"},
+	}
+}
+
+// TransactionURL is the transaction at Explorer.
+func (u *USDC) TransactionURL(transaction string) string { return explored(u.Explorer, transaction) }
+
+// explored is the page of a transaction at an explorer.
+func explored(explorer, transaction string) string {
+	if explorer == "" || transaction == "" {
+		return ""
+	}
+	return explorer + url.PathEscape(transaction)
+}
+
 // Methods are the wallet transfer and the x402 payment.
 func (u *USDC) Methods(o *Offer, _ Live) []Method {
 	wallet := Method{
@@ -106,10 +129,10 @@ func (u *USDC) Methods(o *Offer, _ Live) []Method {
 		AmountUSD: u.amount, Network: u.Network.CAIP2(), Asset: u.Network.USDC, Symbol: "USDC",
 		AmountAtomic: u.AmountAtomic(), PayTo: u.PayTo, Available: true,
 		Facts: []Fact{
-			{Label: "Send", Value: u.amount.String() + " USDC"},
-			{Label: "Network", Value: fmt.Sprintf("%s (chain id %d)", u.Network.Title, u.Network.ChainID)},
-			{Label: "To address", Value: u.PayTo, Copy: true},
-			{Label: "Token contract", Value: u.Network.USDC},
+			{Label: "send", Value: Literal(u.amount.String() + " USDC"), Copy: u.amount.String()},
+			{Label: "network", Value: Phrase{Key: "rail.usdc.network", With: With{"network": u.Network.Title, "chain": strconv.FormatInt(u.Network.ChainID, 10)}}},
+			{Label: "to", Value: Literal(u.PayTo), Copy: u.PayTo},
+			{Label: "token", Value: Literal(u.Network.USDC), Copy: u.Network.USDC},
 		},
 	}
 	program := wallet

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,6 +31,13 @@ type Terms struct {
 	Amount                      USD      // the price
 	Updated                     string   // the day of the configuration, as in "2026-11-21", for documents that carry a date
 	Funding                     *Funding // what the FLOSS/fund manifest says beyond these terms; nil for none
+
+	// What the pages for people say beside that.
+	Recommend       string   // the name of the rail that is open first; empty for the card
+	Logo            string   // the address of an image on the service host, or empty
+	Thanks, Refunds string   // what a payer is told after the payment, and of refunds; or empty
+	Legal           []string // the lines that an invoice needs: name, address, tax number
+	Goal            USD      // what is to be received in all; 0 for no goal
 }
 
 // railName is the form of a rail's path segment.
@@ -75,6 +83,9 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 			return nil, fmt.Errorf("two rails are named %q; give one of them another name", r.Name())
 		}
 		seen[r.Name()] = true
+	}
+	if terms.Recommend != "" && !seen[terms.Recommend] {
+		return nil, fmt.Errorf("recommend: there is no rail %q; write the name of one of: %s", terms.Recommend, strings.Join(slices.Sorted(maps.Keys(seen)), ", "))
 	}
 	if terms.Funding != nil {
 		if err := terms.Funding.check(o); err != nil {

@@ -15,6 +15,11 @@ type Rail interface {
 	// Account names where the rail's money arrives, so that no two places have
 	// the same name; empty where nobody but the operator tells of it.
 	Account() string
+	// Face is what people see of the rail before they choose it.
+	Face() Face
+	// TransactionURL is the page of a public explorer that shows a transaction of
+	// the rail's chain; empty where there is none.
+	TransactionURL(transaction string) string
 	// Methods are the ways to pay over this rail now. The first is the one
 	// behind <rail>.uri and <rail>.png.
 	Methods(o *Offer, live Live) []Method
@@ -51,14 +56,17 @@ type Method struct {
 	// Available is false while the rail cannot quote; Reason says why.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty" jsonschema:"Why the method is not available."`
+	// Why is Reason for people.
+	Why Phrase `json:"-"`
 	// Facts are the same terms for people, to stand beside a QR code.
 	Facts []Fact `json:"-"`
 }
 
 // Fact is one line of a method's terms for people.
 type Fact struct {
-	Label, Value string
-	Copy         bool // people will want to copy the value
+	Label string // the key of its name in the catalogues, below "fact"
+	Value Phrase
+	Copy  string // the bare value that a wallet or a form asks for; empty where nothing is to be copied
 }
 
 // Link is the method's URL or URI, empty while it is not available.

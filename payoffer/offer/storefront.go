@@ -32,6 +32,19 @@ func (s *Storefront) Account() string {
 	return "gumroad/" + s.Product
 }
 
+// Face calls the shop by the name that the operator gave to the rail: "tip-jar"
+// is "Tip jar".
+func (s *Storefront) Face() Face {
+	words := strings.ReplaceAll(s.name, "-", " ")
+	return Face{
+		Name: Literal(strings.ToUpper(words[:1]) + words[1:]), Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
+		Act: Phrase{Key: "rail.storefront.act", With: With{"host": Host(s.url)}},
+	}
+}
+
+// TransactionURL is empty: only chains are public.
+func (*Storefront) TransactionURL(string) string { return "" }
+
 // Methods is the shop's checkout.
 func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
@@ -39,8 +52,8 @@ func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
 		AmountUSD: s.amount, Network: "fiat", Asset: "USD", Available: true,
 		Facts: []Fact{
-			{Label: "Amount", Value: s.amount.String() + " USD"},
-			{Label: "Checkout", Value: Host(s.url)},
+			{Label: "amount", Value: dollars(s.amount)},
+			{Label: "checkout", Value: Literal(Host(s.url))},
 		},
 	}}
 }

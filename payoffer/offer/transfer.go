@@ -38,6 +38,17 @@ func (t *Transfer) Test() bool { return false }
 // Account is empty: of transfers the operator alone tells.
 func (t *Transfer) Account() string { return "" }
 
+// Face says that a bank's own fees and days come on top.
+func (t *Transfer) Face() Face {
+	return Face{
+		Name: Phrase{Key: "rail.transfer.name"}, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
+		Act: Phrase{Key: "rail.transfer.act"},
+	}
+}
+
+// TransactionURL is empty: only chains are public.
+func (*Transfer) TransactionURL(string) string { return "" }
+
 // Methods is the mailto URI (RFC 6068) that asks for the invoice.
 func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	subject := t.amount.String() + " USD bank transfer: " + t.memo
@@ -48,10 +59,10 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
 		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Available: true,
 		Facts: []Fact{
-			{Label: "Amount", Value: t.amount.Decimal() + " USD"},
-			{Label: "Payee", Value: t.payee},
-			{Label: "Ask for the invoice at", Value: t.Inbox, Copy: true},
-			{Label: "Memo", Value: t.memo, Copy: true},
+			{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()},
+			{Label: "payee", Value: Literal(t.payee), Copy: t.payee},
+			{Label: "inbox", Value: Literal(t.Inbox), Copy: t.Inbox},
+			{Label: "memo", Value: Literal(t.memo), Copy: t.memo},
 		},
 	}}
 }

@@ -50,7 +50,7 @@ type transition struct {
 }
 
 // readFeed is the feed, which is for programs alone.
-func (s *Server) readFeed(ctx context.Context, at place, _ []string) (*response, error) {
+func (s *Server) readFeed(ctx context.Context, at place, _ *http.Request) (*response, error) {
 	rows, err := s.Receipts.Feed(ctx, s.Offer.ID, at.after, at.limit)
 	if err != nil {
 		return nil, err

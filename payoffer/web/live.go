@@ -14,18 +14,20 @@ const noRateRetry = 60 * time.Second
 // liveResponses are those that follow from what may change while the
 // configuration stays: the rate, the published address, the keys.
 type liveResponses struct {
-	invoice, list, page *response
+	invoice, list *response
 	// did is the DID document, which lists the keys that sign.
 	did *response
-	// transfer is the bank-transfer page, nil without the rail.
-	transfer *response
 	// uri, terms and png are by rail; terms are the URI for who asks for JSON.
 	uri, terms, png map[string]*response
+	// now and qrKey are what all of it is made of, and pages what people see of it.
+	now   offer.Live
+	qrKey []byte
+	pages livePages
 }
 
 func (s *Server) renderLive() *liveResponses {
 	o, now, key := s.Offer, s.Live(), s.QRKey()
-	invoice, page := document.Invoice(o, now), s.payPage(now, key)
+	invoice := document.Invoice(o, now)
 	var keys []document.VerificationKey
 	if s.Keys != nil {
 		keys = s.Keys()
@@ -33,8 +35,8 @@ func (s *Server) renderLive() *liveResponses {
 	live := &liveResponses{
 		did:     s.document(document.DID(o, keys...)),
 		invoice: s.render(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
-		page:    s.page(cacheLive, page, varyAccept),
-		uri:     make(map[string]*response), terms: make(map[string]*response), png: make(map[string]*response),
+		now:     now, qrKey: key,
+		uri: make(map[string]*response), terms: make(map[string]*response), png: make(map[string]*response),
 	}
 	var links []string
 	for _, rail := range o.Rails {
@@ -46,9 +48,6 @@ func (s *Server) renderLive() *liveResponses {
 				links = append(links, m.Link())
 			}
 		}
-	}
-	if t := o.Transfer(); t != nil {
-		live.transfer = s.page(cacheLive, s.transferPage(t, key), varyAccept)
 	}
 	list := document.URIList(links...)
 	live.list = s.render(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
@@ -100,14 +99,5 @@ func (s *Server) bankTransfer(t *offer.Transfer) http.HandlerFunc {
 	}, varyAccept)
 	return negotiate(
 		variant{asksJSON, terms},
-		variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.transfer })})
-}
-
-// transferPage is the page; it has a QR code once there is a key.
-func (s *Server) transferPage(t *offer.Transfer, key []byte) []byte {
-	view := newRailView(t, t.Methods(s.Offer, offer.Live{})[0], key)
-	return execute(transferTemplate, struct {
-		pageData
-		Rail railView
-	}{s.pageData(view.Title+": "+s.Offer.Name, offer.PagePath(t.Name())), view})
+		variant{asksHTML, s.transferPage(t)})
 }

@@ -1,89 +1,74 @@
 package web
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
 	"html/template"
 	"net/http"
+	"net/url"
+	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/site"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-//go:embed pages
-var pages embed.FS
-
-// Templates of the pages, and what is inlined in each.
-var (
-	payTemplate      = template.Must(template.ParseFS(pages, "pages/layout.html", "pages/pay.html"))
-	transferTemplate = template.Must(template.ParseFS(pages, "pages/layout.html", "pages/pay.html", "pages/transfer.html"))
-	receivedTemplate = template.Must(template.ParseFS(pages, "pages/layout.html", "pages/received.html"))
-
-	pageStyle  = site.Style + readPage("page.css")
-	pageScript = readPage("copy.js")
-)
-
-// contentSecurity lets a page load nothing but QR images of its own host, and
-// run nothing but the inlined script (CSP Level 3). JSON-LD is data and needs
-// no permission.
-var contentSecurity = header{"Content-Security-Policy", "default-src 'none'; img-src 'self'; style-src '" +
-	sourceHash(pageStyle) + "'; script-src '" + sourceHash(pageScript) +
-	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
-
-func readPage(file string) string {
-	data, err := pages.ReadFile("pages/" + file)
-	if err != nil {
-		panic(err) // the file is embedded
-	}
-	return string(data)
-}
-
-// sourceHash is the CSP source of an inlined text.
-func sourceHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// pageData is what every page shows.
-type pageData struct {
-	Title, URL string
-	Offer      *offer.Offer
-	Style      template.CSS
-	Script     template.JS
-	JSONLD     any
-}
-
-func (s *Server) pageData(title, path string) pageData {
-	return pageData{
-		Title: title, URL: s.Offer.URL(path), Offer: s.Offer,
-		Style: template.CSS(pageStyle), Script: template.JS(pageScript), JSONLD: site.NewJSONLD(s.Offer),
-	}
-}
+// varyPage stands on every page (RFC 9110 section 12.5.5).
+var varyPage = []header{varyAccept, {"Vary", "Accept-Language"}}
 
 // page is an answer with a page for people.
-func (s *Server) page(cache string, body []byte, headers ...header) *response {
-	return s.render(http.StatusOK, typeHTML, cache, body, append(headers, contentSecurity, header{"Referrer-Policy", "no-referrer"})...)
+func (s *Server) page(status int, cache string, p page.Page, headers ...header) *response {
+	return s.render(status, typeHTML, cache, p.Body, append(append(headers, varyPage...),
+		header{"Content-Language", p.Language}, header{"Content-Security-Policy", p.Policy}, header{"Referrer-Policy", "no-referrer"})...)
 }
 
-func execute(t *template.Template, data any) []byte {
-	var body bytes.Buffer
-	if err := t.ExecuteTemplate(&body, "layout.html", data); err != nil {
-		panic("web: " + err.Error()) // a template that does not fit its data; every page is tested
+// frame is what is around a page at path in the language that a request asks for:
+// by the parameter lang, or else by Accept-Language.
+func (s *Server) frame(r *http.Request, path string) page.Frame {
+	tag := ""
+	if r.URL.RawQuery != "" {
+		query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
+		tag = query.Get("lang")
 	}
-	return body.Bytes()
+	f := page.Frame{Offer: s.Offer, Path: path}
+	f.Language, f.Chosen = text.Choose(tag, r.Header["Accept-Language"])
+	return f
+}
+
+// livePages are the pages that follow from what is live, each rendered when it is
+// first asked for in a language.
+type livePages struct {
+	mu    sync.Mutex
+	pages map[pageKey]*response
+}
+
+type pageKey struct {
+	path, language string
+	chosen         bool
+}
+
+// get is the page kept for a frame, or the one that render makes.
+func (l *livePages) get(f page.Frame, render func() *response) *response {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := pageKey{f.Path, f.Language.Tag, f.Chosen}
+	if kept := l.pages[key]; kept != nil {
+		return kept
+	}
+	if l.pages == nil {
+		l.pages = make(map[pageKey]*response)
+	}
+	l.pages[key] = render()
+	return l.pages[key]
 }
 
 // railView is one way to pay as a page shows it.
 type railView struct {
 	offer.Method
+	Face offer.Face
 	// Href leaves out html/template's list of safe schemes, which has no
 	// wallet: every link is one that package offer built.
-	Href   template.URL
-	QR     string
-	Action string
-	Page   string
+	Href template.URL
+	QR   string
+	Page string
 	// First is the rail whose button stands out.
 	First bool
 	// Wallet says that a wallet reads the QR code, which some misread.
@@ -93,18 +78,11 @@ type railView struct {
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	view := railView{
-		Method: m, Href: template.URL(m.Link()), First: m.Rail == offer.RailCard, Test: rail.Test(),
+		Method: m, Face: rail.Face(), Href: template.URL(m.Link()), First: m.Rail == offer.RailCard, Test: rail.Test(),
 		Wallet: m.Scheme == "eip681" || m.Scheme == "bip21",
 	}
-	switch {
-	case view.First:
-		view.Action = "Pay " + m.AmountUSD.String() + " USD"
-	case view.Wallet:
-		view.Action = "Open in a wallet"
-	case m.URL != "":
-		view.Action = "Open the checkout"
-	default:
-		view.Action, view.Page = "Ask for the invoice", offer.PagePath(m.Rail)
+	if m.URL == "" && !view.Wallet {
+		view.Page = offer.PagePath(m.Rail)
 	}
 	if m.Available && key != nil {
 		view.QR = qrPath(key, m.Rail, m.Link())
@@ -112,18 +90,33 @@ func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	return view
 }
 
-// payPage is the page of /v1/pay: every rail, the card first.
-func (s *Server) payPage(live offer.Live, key []byte) []byte {
-	data := struct {
-		pageData
-		Rails   []railView
-		Sponsor string
-	}{pageData: s.pageData("Pay "+s.Offer.Amount.String()+" USD: "+s.Offer.Name, offer.PathMethods)}
-	for _, rail := range s.Offer.Rails {
-		data.Rails = append(data.Rails, newRailView(rail, rail.Methods(s.Offer, live)[0], key))
+// payPage is GET /v1/pay for people: every rail, the card first.
+func (s *Server) payPage(r *http.Request) *response {
+	f, live := s.frame(r, offer.PathMethods), s.live.Load()
+	return live.pages.get(f, func() *response {
+		var content struct {
+			Rails   []railView
+			Sponsor string
+		}
+		for _, rail := range s.Offer.Rails {
+			content.Rails = append(content.Rails, newRailView(rail, rail.Methods(s.Offer, live.now)[0], live.qrKey))
+		}
+		if len(s.Payments.Accepts()) > 0 {
+			content.Sponsor = s.Offer.URL(offer.PathSponsor)
+		}
+		title := f.Language.Text("pay.title", "amount", s.Offer.Amount, "name", s.Offer.Name)
+		return s.page(http.StatusOK, cacheLive, page.Pay.Render(f, title, content))
+	})
+}
+
+// transferPage is the page of the bank transfer.
+func (s *Server) transferPage(t *offer.Transfer) answer {
+	return func(r *http.Request) *response {
+		f, live := s.frame(r, offer.PagePath(t.Name())), s.live.Load()
+		return live.pages.get(f, func() *response {
+			title := f.Language.Text("transfer.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
+			content := newRailView(t, t.Methods(s.Offer, live.now)[0], live.qrKey)
+			return s.page(http.StatusOK, cacheLive, page.Transfer.Render(f, title, content))
+		})
 	}
-	if len(s.Payments.Accepts()) > 0 {
-		data.Sponsor = s.Offer.URL(offer.PathSponsor)
-	}
-	return execute(payTemplate, data)
 }

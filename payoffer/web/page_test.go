@@ -12,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // pageTargets are the pages for people.
@@ -30,7 +31,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		page := read(t, send(t, s, "GET", target, "", "Accept", browser))
 		require.NotContains(t, page, "<script>alert", target)
 		require.NotContains(t, page, "<img src=x", target)
-		require.Equal(t, 2, strings.Count(page, "</script>"), target)
+		require.Equal(t, strings.Count(page, "<script"), strings.Count(page, "</script>"), target)
 		require.Contains(t, page, "&lt;img src=x", target)
 	}
 }
@@ -43,10 +44,19 @@ func TestPagesRunAndLoadOnlyWhatTheyCarry(t *testing.T) {
 		require.Contains(t, policy, "default-src 'none'")
 		require.Contains(t, policy, "frame-ancestors 'none'")
 		for _, element := range []string{"style", "script"} {
+			allowed := regexp.MustCompile(element+`-src ((?:'sha256-[^']*' ?)+)`).FindStringSubmatch(policy)
 			inline := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(page, -1)
-			require.Len(t, inline, 1, element)
-			sum := sha256.Sum256([]byte(inline[0][1]))
-			require.Contains(t, policy, element+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", target)
+			var hashes []string
+			for _, found := range inline {
+				sum := sha256.Sum256([]byte(found[1]))
+				hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+			}
+			if len(hashes) == 0 {
+				require.Nil(t, allowed, target)
+				continue
+			}
+			require.NotNil(t, allowed, target)
+			require.Equal(t, hashes, strings.Fields(allowed[1]), target)
 		}
 		for _, source := range regexp.MustCompile(` src="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			require.True(t, strings.HasPrefix(source[1], "/v1/qr/"), source[1])
@@ -72,7 +82,7 @@ func TestThePayPageShowsTheTermsBesideEveryCode(t *testing.T) {
 		section = section[:strings.Index(section, "</section>")]
 		require.NotEmpty(t, m.Facts)
 		for _, fact := range m.Facts {
-			require.Contains(t, section, "<span>"+fact.Value+"</span>")
+			require.Contains(t, section, "<span>"+text.Languages[0].Say(fact.Value)+"</span>")
 		}
 		require.Contains(t, section, `alt="QR code`)
 		require.Contains(t, section, `href="`+strings.ReplaceAll(m.Link(), "&", "&amp;")+`"`)

@@ -81,7 +81,7 @@ func (s *Server) received(r *http.Request) *response {
 	if at.feed {
 		read = s.readFeed
 	}
-	found, err := read(ctx, at, r.Header["Accept"])
+	found, err := read(ctx, at, r)
 	switch {
 	case errors.Is(err, ledger.ErrBookmark):
 		return s.problem(problemCursor,
@@ -147,7 +147,7 @@ func parsePlace(rawQuery string) (at place, ok bool) {
 }
 
 // readReport is the report as the request's Accept header prefers it.
-func (s *Server) readReport(ctx context.Context, at place, accept []string) (*response, error) {
+func (s *Server) readReport(ctx context.Context, at place, r *http.Request) (*response, error) {
 	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
 	if err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func (s *Server) readReport(ctx context.Context, at place, accept []string) (*re
 	for _, row := range rows {
 		rep.Receipts = append(rep.Receipts, newReceipt(row, rep.TestnetMoneyCounts))
 	}
-	if prefer(accept, [][]string{asksJSON, asksHTML}) == 1 {
-		return s.page(cacheNever, s.receivedPage(rep, at), varyAccept), nil
+	if prefer(r.Header["Accept"], [][]string{asksJSON, asksHTML}) == 1 {
+		return s.receivedPage(s.frame(r, offer.PathReceived), rep, at), nil
 	}
 	return s.json(http.StatusOK, cacheNever, rep, varyAccept), nil
 }

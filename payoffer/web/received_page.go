@@ -2,23 +2,24 @@ package web
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
 // receivedPage is the report for people.
-func (s *Server) receivedPage(rep report, at place) []byte {
-	return execute(receivedTemplate, struct {
-		pageData
+func (s *Server) receivedPage(f page.Frame, rep report, at place) *response {
+	return s.page(http.StatusOK, cacheNever, page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, struct {
 		Report  report
 		Percent int
 		// Later says that there are newer receipts than these.
 		Later bool
-	}{s.pageData("Received payments: "+s.Offer.Name, offer.PathReceived), rep, rep.percent(), at.before > 0})
+	}{rep, rep.percent(), at.before > 0}))
 }
 
 // part is money that a rail tells of and that is not received.

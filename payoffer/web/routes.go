@@ -9,6 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
 // route is one row of the table: a method, a path and its handler. GET answers
@@ -29,7 +30,7 @@ func (s *Server) table() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	agentCard := s.document(document.AgentCard(o))
 	invoice := variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.invoice })}
-	page := variant{asksHTML, s.shown(func(l *liveResponses) *response { return l.page })}
+	people := variant{asksHTML, answer(s.payPage)}
 	did := s.shown(func(l *liveResponses) *response { return l.did })
 	routes := []route{
 		{get, offer.PathHostMetaJSON, s.document(document.HostMetaJSON(o))},
@@ -44,14 +45,14 @@ func (s *Server) table() []route {
 		{post, offer.PathOffer, s.drained(s.postQuote)},
 		{get, offer.PathQuote, s.getQuote()},
 		{post, offer.PathQuote, s.drained(s.postQuote)},
-		{get, offer.PathInvoice, negotiate(invoice, page, variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})},
+		{get, offer.PathInvoice, negotiate(invoice, people, variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})},
 		{get, offer.PathSkill, s.document(document.Skill(o))},
 		{get, offer.PathSponsor, s.howToSponsor()},
 		{post, offer.PathSponsor, written(s.drained(s.sponsor))},
 		{post, offer.PathMCP, written(s.agent())},
 		{get, offer.PathReceived, answer(s.received)},
 
-		{get, offer.PathMethods, negotiate(invoice, page)},
+		{get, offer.PathMethods, negotiate(invoice, people)},
 		{get, offer.PathHostMeta, s.hostMeta()},
 		{get, offer.PathDIDRoot, did},
 		{get, offer.PathNodeInfo21, s.document(document.NodeInfo(o))},
@@ -61,7 +62,7 @@ func (s *Server) table() []route {
 		{get, offer.PathOpenAPI, s.document(OpenAPI(o, slices.Sorted(maps.Keys(s.Hooks))...))},
 		{get, offer.PathLLMs, s.document(document.LLMs(o))},
 		{get, offer.PathAPICatalog, s.apiCatalog()},
-		{get, offer.PathIcon, s.render(http.StatusOK, "image/svg+xml", cacheDocument, []byte(readPage("icon.svg")))},
+		{get, offer.PathIcon, s.render(http.StatusOK, "image/svg+xml", cacheDocument, page.Icon)},
 	}
 	if o.Funding != nil {
 		routes = append(routes, route{get, offer.PathFunding, s.document(document.Funding(o))})

@@ -87,7 +87,7 @@ async function copy(view) {
     await page.evaluate(() => navigator.clipboard.writeText("nothing"));
     await button.press("Enter"); // as people without a pointer do
     await value.getByText("Copied", { exact: true }).waitFor();
-    copied[`${section} ${await value.getAttribute("data-copy")}`] = await page.evaluate(() => navigator.clipboard.readText());
+    copied[`${section} ${await value.getAttribute("data-label")}`] = await page.evaluate(() => navigator.clipboard.readText());
   }
   await context.close();
   return copied;

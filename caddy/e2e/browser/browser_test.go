@@ -12,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // visit is a browser and what it can look at: the hosts of the shipped Caddyfile, and one with every rail and receipts.
@@ -140,8 +141,8 @@ func (v visit) copies(t *testing.T) {
 	o, want := showcase.Offer(t, v.showcase), map[string]string{}
 	for _, rail := range o.Rails {
 		for _, fact := range rail.Methods(o, showcase.Live)[0].Facts {
-			if fact.Copy {
-				want[rail.Name()+" "+fact.Label] = fact.Value
+			if fact.Copy != "" {
+				want[rail.Name()+" "+text.Languages[0].Text("fact."+fact.Label)] = fact.Copy
 			}
 		}
 	}

@@ -1,0 +1,24 @@
+"use strict";
+// Copy buttons exist only where a script can copy.
+if (navigator.clipboard) {
+	const say = JSON.parse(document.getElementById("texts").textContent).copy;
+	for (const value of document.querySelectorAll("[data-copy]")) {
+		const button = document.createElement("button");
+		button.type = "button";
+		button.className = "copy";
+		button.textContent = say.copy;
+		button.setAttribute("aria-label", say.label.replace("{name}", value.dataset.label));
+		button.setAttribute("aria-live", "polite");
+		button.addEventListener("click", async () => {
+			try {
+				await navigator.clipboard.writeText(value.dataset.copy);
+				button.textContent = say.copied;
+			} catch {
+				button.textContent = say.failed;
+				getSelection().selectAllChildren(value.firstElementChild);
+			}
+			setTimeout(() => { button.textContent = say.copy; }, 2000);
+		});
+		value.append(button);
+	}
+}

@@ -1,0 +1,155 @@
+// Package page is how pages for people look: their templates, style and scripts,
+// in every language. What they say of an offer is given to them; package web
+// serves them.
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/site"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+//go:embed *.html *.css *.js *.svg
+var files embed.FS
+
+// The pages.
+var (
+	Pay      = newSheet("pay.html", "copy")
+	Transfer = newSheet("transfer.html", "copy")
+	Received = newSheet("received.html")
+)
+
+// Icon is the icon of the pages, an SVG image.
+var Icon = []byte(source("icon.svg"))
+
+// style is inlined in every page.
+var style = site.Style + source("page.css")
+
+// Sheet is one page, to be filled in.
+type Sheet struct {
+	template *template.Template
+	// names are those of the scripts, and of the groups of texts that they say.
+	names   []string
+	scripts []template.JS
+	policy  string
+}
+
+func newSheet(file string, scripts ...string) *Sheet {
+	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", file))}
+	// A page loads nothing but images of its own host, asks nobody but its own
+	// host, and runs nothing but the scripts that it carries (CSP Level 3). JSON
+	// is data and needs no permission.
+	var hashes []string
+	for _, name := range scripts {
+		script := source(name + ".js")
+		s.scripts, hashes = append(s.scripts, template.JS(script)), append(hashes, sourceHash(script))
+	}
+	s.policy = "default-src 'none'; img-src 'self'; style-src " + sourceHash(style)
+	if len(hashes) > 0 {
+		s.policy += "; script-src " + strings.Join(hashes, " ") + "; connect-src 'self'"
+	}
+	s.policy += "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return s
+}
+
+func source(file string) string {
+	data, err := files.ReadFile(file)
+	if err != nil {
+		panic(err) // the file is embedded
+	}
+	return string(data)
+}
+
+// sourceHash is the CSP source of an inlined text.
+func sourceHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Frame is what is around every page.
+type Frame struct {
+	Offer    *offer.Offer
+	Language *text.Language
+	// Chosen says that the language stands in the page's address, so that the
+	// links to other pages carry it on.
+	Chosen bool
+	// Path is the page's own.
+	Path string
+}
+
+// Page is a rendered page.
+type Page struct {
+	Body []byte
+	// Policy is its Content-Security-Policy.
+	Policy string
+	// Language is the tag of the language that it is in.
+	Language string
+}
+
+// Render fills a page in. title is that of the window; content is what the page's
+// own template shows, as its Content.
+func (s *Sheet) Render(f Frame, title string, content any) Page {
+	var body bytes.Buffer
+	if err := s.template.ExecuteTemplate(&body, "layout.html", view{f, s, title, content}); err != nil {
+		panic("page: " + err.Error()) // a template that does not fit its data; every page is tested
+	}
+	return Page{body.Bytes(), s.policy, f.Language.Tag}
+}
+
+// view is what a template sees.
+type view struct {
+	Frame
+	sheet   *Sheet
+	Title   string
+	Content any
+}
+
+// T is the text of a key, filled with pairs of a name and a value.
+func (v view) T(key string, pairs ...any) string { return v.Language.Text(key, pairs...) }
+
+// Say is a phrase in the page's language.
+func (v view) Say(p offer.Phrase) string { return v.Language.Say(p) }
+
+// Fact is the name of a fact.
+func (v view) Fact(f offer.Fact) string { return v.Language.Text("fact." + f.Label) }
+
+// Facts are facts for the template that lists them.
+func (v view) Facts(facts []offer.Fact) any {
+	return struct {
+		View  view
+		Facts []offer.Fact
+	}{v, facts}
+}
+
+// Link is the address of another page of ours, in the same language.
+func (v view) Link(path string) string {
+	if v.Chosen {
+		return path + "?lang=" + v.Language.Tag
+	}
+	return path
+}
+
+// Canonical is the page's absolute address.
+func (v view) Canonical() string { return v.Offer.URL(v.Path) }
+
+// Languages are those that the page can be had in.
+func (view) Languages() []*text.Language { return text.Languages }
+
+// Style, Scripts, Texts and JSONLD are what is inlined.
+func (view) Style() template.CSS      { return template.CSS(style) }
+func (v view) Scripts() []template.JS { return v.sheet.scripts }
+func (v view) JSONLD() site.JSONLD    { return site.NewJSONLD(v.Offer) }
+func (v view) Texts() map[string]map[string]string {
+	texts := make(map[string]map[string]string)
+	for _, name := range v.sheet.names {
+		texts[name] = v.Language.Group(name)
+	}
+	return texts
+}
