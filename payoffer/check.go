@@ -25,6 +25,7 @@ var (
 	paymentLink   = regexp.MustCompile(`^plink_[A-Za-z0-9_]+$`)
 	paymentMethod = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
 	shopID        = regexp.MustCompile(`^[!-~]{1,200}$`)
+	railName      = regexp.MustCompile(`^[a-z0-9-]{1,80}$`)
 )
 
 // checkUpstream checks the URL of a service that is called. It may hold a key,
@@ -41,6 +42,31 @@ func checkUpstream(s string) error {
 	}
 	if _, err := offer.ParseURL(s); err != nil {
 		return fmt.Errorf("the URL for host %q holds a user name, a password or an unescaped character; write a key into its path or query, percent-encoded", u.Hostname())
+	}
+	return nil
+}
+
+// parseLogo checks the address of an image: a path, or a whole URL whose host is
+// compared later.
+func parseLogo(s string) error {
+	if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
+		s = "https://host.example" + s
+	}
+	if _, err := offer.ParseURL(s); err != nil {
+		return errors.New("this is no address of an image; write a path on the host of base_url, as in /logo.svg, or its whole address")
+	}
+	return nil
+}
+
+// checkExplorer checks the address of a block explorer, or the word for none.
+func checkExplorer(s string) error {
+	if s == upstreamOff {
+		return nil
+	}
+	if _, err := offer.ParseURL(s); err != nil || !strings.HasSuffix(s, "/") && !strings.HasSuffix(s, "=") {
+		return noSecret(func(string) error {
+			return errors.New("write the address that a transaction's hash is appended to, as in https://basescan.org/tx/, or off")
+		})(s)
 	}
 	return nil
 }
@@ -127,6 +153,8 @@ var (
 	checkRateSource    = parses(parseRateSource)
 	checkSince         = parses(parseSince)
 	checkRailName      = noSecret(offer.CheckRailName)
+	checkRecommended   = checkForm(railName, "the name of a rail, as in usdc")
+	checkLogo          = noSecret(parseLogo)
 	checkAccount       = noSecret(offer.CheckAccount)
 	checkName          = checkText(80)
 	checkDescription   = checkText(500)

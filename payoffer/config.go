@@ -58,6 +58,11 @@ type USDCConfig struct {
 	// Default: safe.
 	Confirm string `json:"confirm,omitempty"`
 
+	// The address of a block explorer, to which receipts append the hash of a
+	// transaction, as in https://basescan.org/tx/. "off" is none. Default: a public
+	// one of the chain.
+	Explorer string `json:"explorer,omitempty"`
+
 	// The block from which payments are counted. Set to an earlier block later,
 	// what lies between is read beside the new blocks; a later one is ignored.
 	// Default: the first block after the first start.
@@ -104,6 +109,11 @@ type BitcoinConfig struct {
 	// bitstamp. Of four three must agree, of two or three two. Default: all of
 	// them.
 	Rates []string `json:"rates,omitempty"`
+
+	// The address of a block explorer, to which receipts append the id of a
+	// transaction, as in https://mempool.space/tx/. "off" is none. Default: a public
+	// one of the network.
+	Explorer string `json:"explorer,omitempty"`
 
 	// The number of blocks after which a payment counts, at most 100.
 	// Default: 2.

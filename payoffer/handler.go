@@ -70,6 +70,28 @@ type Handler struct {
 	// refused otherwise. Default: false.
 	Testnet bool `json:"testnet,omitempty"`
 
+	// The name of the rail that the page for people opens first. Default: card.
+	Recommend string `json:"recommend,omitempty"`
+
+	// An image for the pages: a path on the host of base_url, as in /logo.svg, or
+	// its whole address. Default: none.
+	Logo string `json:"logo,omitempty"`
+
+	// What payers are told after a payment, at most 500 characters. Default:
+	// nothing beside that it arrived.
+	Thanks string `json:"thanks,omitempty"`
+
+	// What payers are told of refunds, at most 500 characters. Default: nothing.
+	Refunds string `json:"refunds,omitempty"`
+
+	// The lines that receipts carry as invoices need them, such as name, address
+	// and tax number, each at most 140 characters. Default: none.
+	Legal []string `json:"legal,omitempty"`
+
+	// What is to be received in all, in US dollars, which the report of received
+	// money compares with. Default: none; the price stands there for programs.
+	Goal string `json:"goal,omitempty"`
+
 	// How often one client address may attempt to pay. Default: 10 attempts
 	// in 1m.
 	RateLimit *RateLimitConfig `json:"rate_limit,omitempty"`

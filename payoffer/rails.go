@@ -113,6 +113,7 @@ func (b *BitcoinConfig) options() block {
 	return block{
 		"esplora":       list(&b.Esplora, checkUpstreamOrOff),
 		"rates":         list(&b.Rates, checkRateSource),
+		"explorer":      text(&b.Explorer, checkExplorer),
 		"confirmations": number(&b.Confirmations, 1, maxConfirmations, fmt.Sprintf("a whole number from 1 to %d", maxConfirmations)),
 		"since":         text(&b.Since, checkSince),
 		"address_type":  text(&b.AddressType, noSecret(offer.CheckAddressType)),

@@ -15,6 +15,7 @@ func (u *USDCConfig) options() block {
 		"facilitator": {parse: u.parseFacilitator, resolve: u.resolveFacilitators, repeats: true},
 		"rpc":         list(&u.RPC, checkUpstreamOrOff),
 		"confirm":     text(&u.Confirm, checkConfirm),
+		"explorer":    text(&u.Explorer, checkExplorer),
 		"from_block":  number(&u.FromBlock, 1, 1<<63-1, "a block from 1 on; leave it out to begin with the first start"),
 	}
 }

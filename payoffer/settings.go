@@ -115,6 +115,18 @@ func (h *Handler) terms(today time.Time) (t offer.Terms, err error) {
 	t.ID = cmp.Or(h.ID, offer.Host(t.BaseURL))
 	t.Operator = cmp.Or(h.Operator, offer.Host(t.SiteURL))
 	t.Description = cmp.Or(h.Description, "One fixed payment of "+t.Amount.String()+" USD.")
+	t.Recommend, t.Thanks, t.Refunds, t.Legal = h.Recommend, h.Thanks, h.Refunds, h.Legal
+	if h.Goal != "" {
+		if t.Goal, err = offer.ParseUSD(h.Goal); err != nil {
+			return t, err
+		}
+	}
+	if t.Logo = h.Logo; strings.HasPrefix(t.Logo, "/") {
+		t.Logo = t.BaseURL + t.Logo
+	}
+	if t.Logo != "" && !strings.HasPrefix(t.Logo, t.BaseURL+"/") {
+		return t, errors.New("logo: the image is on another host than base_url, from which pages load nothing; put it on the host of base_url")
+	}
 	if f := h.Funding; f != nil {
 		t.Funding = &offer.Funding{
 			EntityType: f.EntityType, EntityRole: f.EntityRole, Repository: f.Repository, WellKnown: f.WellKnown,
@@ -140,6 +152,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		if err != nil {
 			return nil, err
 		}
+		rail.Explorer = explorer(b.Explorer, rail.Explorer)
 		if _, err := rate.New(rate.Config{Sources: b.Rates}); err != nil {
 			return nil, err
 		}
@@ -195,8 +208,19 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	if len(s.Facilitators) == 0 && network.Test {
 		s.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
 	}
-	s.Rail, err = offer.NewUSDC(name, network, u.Address, amount)
-	return s, err
+	if s.Rail, err = offer.NewUSDC(name, network, u.Address, amount); err != nil {
+		return s, err
+	}
+	s.Rail.Explorer = explorer(u.Explorer, s.Rail.Explorer)
+	return s, nil
+}
+
+// explorer is a configured block explorer, or the default.
+func explorer(configured, standard string) string {
+	if configured == upstreamOff {
+		return ""
+	}
+	return cmp.Or(configured, standard)
 }
 
 // unixSince is the beginning that an option names, in Unix seconds; 0 for none.
