@@ -11,6 +11,8 @@ const (
 	PathMethods  = "/v1/pay"       // the page for people; below it <rail>.uri, <rail>.png and the page of the bank transfer
 	PathQR       = "/v1/qr"        // the QR images; the rest of the path rebuilds the URI
 	PathReceived = "/v1/received"  // reports received money, and changes of receipts in order
+	PathReceipt  = "/v1/receipt"   // one payment's page, for its payer; the rest of the path is the receipt's id
+	PathThanks   = "/v1/thanks"    // where a checkout returns to; waits for the payment
 	PathHook     = "/v1/hook"      // the inbound webhooks; below it <storefront>/<secret>
 	PathHookCard = "/v1/hook/card" // takes the webhooks of the card processor
 	PathMCP      = "/mcp"          // the agent endpoint (JSON-RPC)

@@ -44,7 +44,7 @@ func TestPagesRunAndLoadOnlyWhatTheyCarry(t *testing.T) {
 		require.Contains(t, policy, "default-src 'none'")
 		require.Contains(t, policy, "frame-ancestors 'none'")
 		for _, element := range []string{"style", "script"} {
-			allowed := regexp.MustCompile(element+`-src ((?:'sha256-[^']*' ?)+)`).FindStringSubmatch(policy)
+			allowed := regexp.MustCompile(element + `-src ((?:'sha256-[^']*' ?)+)`).FindStringSubmatch(policy)
 			inline := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(page, -1)
 			var hashes []string
 			for _, found := range inline {
