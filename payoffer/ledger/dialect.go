@@ -55,6 +55,8 @@ type dialect interface {
 
 	// forUpdate ends a SELECT of a row that the transaction will change.
 	forUpdate() string
+	// bytewise stands behind a text that is compared byte by byte.
+	bytewise() string
 	// orderHistory makes the numbers of transitions follow the order of
 	// commits: the next transaction that calls it waits for the end of this.
 	orderHistory(ctx context.Context, tx *sql.Tx) error

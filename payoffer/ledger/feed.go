@@ -73,3 +73,14 @@ func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit i
 	}
 	return l.Transitions(ctx, offer, after.Seq, limit)
 }
+
+// Last is the place after the newest transition of an offer; the zero Bookmark
+// where there is none. It moves with every transition.
+func (l *Ledger) Last(ctx context.Context, offer string) (Bookmark, error) {
+	last, _, err := first(collect(ctx, l, func(row scanner) (Bookmark, error) {
+		var at Transition
+		err := row.Scan(&at.Seq, &at.Tag)
+		return at.Bookmark(), err
+	}, `SELECT seq, tag FROM transitions WHERE offer = $1 ORDER BY seq DESC LIMIT 1`, offer))
+	return last, err
+}

@@ -44,6 +44,8 @@ type Ledger struct {
 	now     func() time.Time
 	// waits is what Open waits for.
 	waits atomic.Value
+	// changes counts what Changes tells of.
+	changes atomic.Uint64
 
 	// opening serializes Open and Close; mu is held only for as long as an
 	// operation runs, so that nothing waits for a migration.
@@ -95,8 +97,15 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.db = db
+	l.changes.Add(1)
 	return nil
 }
+
+// Changes grows whenever this handle may have changed what a report of receipts
+// says: after each commit that touched a receipt or a sum, also one whose outcome
+// is unknown, and when the ledger opens. A reading that began after it was read
+// holds all of them. Changes by other processes do not show here.
+func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
 // Waits says who holds what a change of the schema waits for; empty while none waits.
 func (l *Ledger) Waits() string {

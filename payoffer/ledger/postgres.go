@@ -109,6 +109,8 @@ func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return ni
 
 func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
 
+func (d *postgresDialect) bytewise() string { return ` COLLATE "C"` }
+
 // orderHistory locks out other records until the commit: a sequence alone
 // hands out its numbers in another order than that of commits, and a reader
 // would pass over a late one.

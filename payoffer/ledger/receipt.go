@@ -47,6 +47,20 @@ func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
 
+// SessionReceipt reads the receipt of the payment that was made in a checkout of
+// the card processor, by the id of its session, which holds letters, digits and
+// "_" alone. It is one that the processor itself told of; false when there is none.
+func (l *Ledger) SessionReceipt(ctx context.Context, offer, session string) (Receipt, bool, error) {
+	begins := `{"session":"` + session
+	return first(collect(ctx, l, scanReceipt, selectReceipts+ofSession(l.dialect), offer, begins+`"`, begins+`#`)) // # follows on "
+}
+
+// ofSession is the condition, in the words of the index receipts_session.
+func ofSession(d dialect) string {
+	within := `substr(evidence, 1, 300)` + d.bytewise()
+	return `rail = 'card' AND offer = $1 AND ` + within + ` >= $2 AND ` + within + ` < $3 AND evidence_level IN ('signed', 'provider')`
+}
+
 // Receipts lists up to limit receipts of an offer, newest first: those with
 // an ID below before, or from the newest when before is 0.
 func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit int) ([]Receipt, error) {

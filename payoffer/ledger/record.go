@@ -222,6 +222,7 @@ func steps(old, next Receipt) []step {
 
 // store inserts or updates the row.
 func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
+	r.tx.reported = true
 	var stated *int64
 	var statedAt int64
 	if next.Stated != nil {

@@ -49,6 +49,7 @@ func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replace
 
 // redact stores the receipt under its new id, and the transition that tells of it.
 func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) error {
+	tx.reported = true
 	if _, err := tx.exec(ctx, "renaming the receipt", `
 		UPDATE receipts SET external_id = $1, evidence = $2, version = $3, updated_at = $4 WHERE id = $5`,
 		r.ExternalID, string(r.Evidence), r.Version, r.UpdatedAt, r.ID); err != nil {

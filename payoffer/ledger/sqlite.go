@@ -166,6 +166,7 @@ func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
 // One writer at a time is an order, and locks every row.
 
 func (d *sqliteDialect) forUpdate() string                           { return "" }
+func (d *sqliteDialect) bytewise() string                            { return "" }
 func (d *sqliteDialect) orderHistory(context.Context, *sql.Tx) error { return nil }
 
 // alone: every process is.

@@ -111,6 +111,7 @@ func (t *totalRows) store(ctx context.Context, tx *transaction, table, column st
 	if len(t.rows) == 0 {
 		return nil
 	}
+	tx.reported = true
 	_, err := tx.exec(ctx, "updating the totals", `
 		INSERT INTO `+table+` AS sums (offer, account, rail, status, evidence_level, own, testnet,
 			count, amount, refunded, usd_cents, refunded_cents, unknown_usd`+column+`)

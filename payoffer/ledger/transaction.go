@@ -23,6 +23,8 @@ type transaction struct {
 	*sql.Tx
 	dialect  dialect
 	prepared *prepared
+	// reported says that it touches a receipt or a sum.
+	reported bool
 }
 
 // transact runs change in one durable transaction: all of it or nothing.
@@ -71,11 +73,16 @@ func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) e
 	// After a commit this does nothing; its error would hide the first one.
 	defer func() { _ = tx.Rollback() }()
 	failpoint.Hit(failpoint.TransactionBegun)
-	if err := change(&transaction{tx, l.dialect, l.db.writes}); err != nil {
+	doing := &transaction{Tx: tx, dialect: l.dialect, prepared: l.db.writes}
+	if err := change(doing); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionBeforeCommit)
-	if err := tx.Commit(); err != nil {
+	err = tx.Commit()
+	if doing.reported {
+		l.changes.Add(1)
+	}
+	if err != nil {
 		return fmt.Errorf("committing a ledger transaction: %w", err)
 	}
 	failpoint.Hit(failpoint.TransactionCommitted)

@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checkout is a card payment as the processor tells of it: by an event, or read
+// back.
+func checkout(id, session, event string) Sighting {
+	s := cardSighting(id, StatusConfirmed)
+	s.Evidence = json.RawMessage(`{"session":"` + session + `"}`)
+	if s.EvidenceLevel = LevelProvider; event != "" {
+		s.EvidenceLevel, s.Evidence = LevelSigned, json.RawMessage(`{"session":"`+session+`","event":"`+event+`"}`)
+	}
+	return s
+}
+
+func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		const other = "other.example"
+		require.NoError(t, l.Register(t.Context(), Account{Offer: other, ID: "plink_2", Rail: "card"}))
+		found := func(offer, session string) string {
+			r, _, err := l.SessionReceipt(t.Context(), offer, session)
+			require.NoError(t, err)
+			return r.ExternalID
+		}
+		longest := "cs_" + strings.Repeat("x", 252)
+		mustRecord(t, l, checkout("pi_1", "cs_test_a", "evt_1"))
+		mustRecord(t, l, checkout("pi_2", "cs_test_ab", ""))
+		mustRecord(t, l, checkout("pi_3", longest, "evt_"+longest[4:]))
+		foreign := checkout("pi_4", "cs_test_foreign", "evt_4")
+		foreign.Offer, foreign.Account = other, "plink_2"
+		mustRecord(t, l, foreign)
+		for id, evidence := range map[string]string{
+			"pi_none": ``, "pi_number": `7`, "pi_null": `{"session":null}`, "pi_deep": strings.Repeat("[", 2000) + strings.Repeat("]", 2000),
+			"pi_long": `"` + strings.Repeat("\U0001F600", 1000) + `"`,
+		} {
+			s := cardSighting(id, StatusConfirmed)
+			s.Evidence = json.RawMessage(evidence)
+			mustRecord(t, l, s)
+		}
+		for id, level := range map[string]EvidenceLevel{"pi_manual": LevelManual, "pi_asserted": LevelAsserted} {
+			s := checkout(id, "cs_test_"+id, "evt_5") // what anybody could say names nobody's payment
+			s.EvidenceLevel = level
+			mustRecord(t, l, s)
+		}
+		elsewhere := checkout("eip155:84532:0xa:0", "cs_test_elsewhere", "evt_6")
+		elsewhere.Account, elsewhere.Rail = testAccount, "usdc"
+		mustRecord(t, l, elsewhere)
+
+		require.Equal(t, "pi_1", found(testOffer, "cs_test_a"))
+		require.Equal(t, "pi_2", found(testOffer, "cs_test_ab"))
+		require.Equal(t, "pi_3", found(testOffer, longest))
+		require.Equal(t, "pi_4", found(other, "cs_test_foreign"))
+		for _, session := range []string{
+			"cs_test_", "cs_test_abc", "cs_test_foreign", "CS_TEST_A", "cs_test_pi_manual", "cs_test_pi_asserted", "cs_test_elsewhere",
+			"", "%", "cs_test_%", "cs_test__", longest[:254], longest + "x",
+		} {
+			require.Empty(t, found(testOffer, session), session)
+		}
+		require.Empty(t, found(other, "cs_test_a"))
+	})
+}
+
+func TestLaterWordsDoNotLoseTheCheckoutOfAPayment(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		entry := cardSighting("pi_1", StatusConfirmed)
+		entry.EvidenceLevel, entry.Evidence, entry.Revision = LevelManual, nil, 1
+		stated := entry
+		stated.Revision, stated.Addendum, stated.Stated = 0, true, &StatedValue{USDCents: 1, At: 9}
+		words := []Sighting{
+			checkout("pi_1", "cs_1", "evt_1"), checkout("pi_1", "cs_1", "evt_2"), checkout("pi_1", "cs_1", ""), entry, stated,
+			returned("pi_1", Return{ID: "ch_1", Kind: ReturnTotal, Amount: 4_200, Gone: true, At: 2_000}),
+		}
+		for first := range words {
+			l, _ := d.ledger(t)
+			if first == 0 {
+				mustRecord(t, l, words[0])
+			}
+			for i := range words {
+				_, err := l.Record(t.Context(), nil, words[(first+i)%len(words)])
+				require.NoError(t, err)
+			}
+			r, found, err := l.SessionReceipt(t.Context(), testOffer, "cs_1")
+			require.NoError(t, err)
+			require.True(t, found, fmt.Sprint("from word ", first, " on"))
+			require.Equal(t, StatusRefunded, r.Status)
+		}
+	})
+}
+
+func TestAPaymentIsFoundByItsCheckoutWithoutReadingTheOthers(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		explain := `EXPLAIN QUERY PLAN `
+		tx, err := l.db.write.Begin()
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		if d.name == postgresTests.name {
+			explain = `EXPLAIN `
+			_, err = tx.Exec(`SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`) // for which few rows are worth it
+			require.NoError(t, err)
+		}
+		rows, err := tx.Query(explain+selectReceipts+ofSession(l.dialect), testOffer, `{"session":"cs_1"`, `{"session":"cs_1#`)
+		require.NoError(t, err)
+		defer rows.Close()
+		columns, err := rows.Columns()
+		require.NoError(t, err)
+		var plan strings.Builder
+		for rows.Next() {
+			values := make([]any, len(columns))
+			for i := range values {
+				values[i] = new(any)
+			}
+			require.NoError(t, rows.Scan(values...))
+			for _, value := range values {
+				fmt.Fprintln(&plan, *value.(*any))
+			}
+		}
+		require.NoError(t, rows.Err())
+		require.Contains(t, plan.String(), "receipts_session")
+	})
+}
+
+func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		last := l.Changes()
+		require.Positive(t, last, "it was opened")
+		grows := func(what string) {
+			t.Helper()
+			require.Greater(t, l.Changes(), last, what)
+			last = l.Changes()
+		}
+		place, err := l.Last(t.Context(), testOffer)
+		require.NoError(t, err)
+		require.Zero(t, place)
+
+		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
+		grows("a receipt")
+		mustRecord(t, l, returned("pi_1", Return{ID: "ch_1", Kind: ReturnTotal, Amount: 1_000, Gone: true, At: 2_000}))
+		grows("a refund")
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xpayer", "0x01")))
+		grows("an intent, which stands in the sums")
+		asserted := cardSighting("sale", StatusSeen)
+		asserted.EvidenceLevel = LevelAsserted
+		mustRecord(t, l, asserted)
+		grows("an assertion")
+		_, err = l.Redact(t.Context(), testOffer, cardAccount, "sale", "redacted", "")
+		require.NoError(t, err)
+		grows("another name")
+		transitions, err := l.Transitions(t.Context(), testOffer, 0, 100)
+		require.NoError(t, err)
+		place, err = l.Last(t.Context(), testOffer)
+		require.NoError(t, err)
+		require.Equal(t, transitions[len(transitions)-1].Bookmark(), place)
+
+		_, err = l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: "8", OKAt: 1})
+		require.NoError(t, err)
+		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
+		_, _, err = l.LeaseSink(t.Context(), testOffer, "sink", "owner", 1, 2)
+		require.NoError(t, err)
+		require.Equal(t, last, l.Changes(), "no report tells of a cursor, a lease or what is known")
+	})
+}
