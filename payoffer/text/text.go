@@ -1,11 +1,19 @@
 // Package text says everything on the pages for people in their language: one
 // catalogue a language, a JSON file, of which nothing is in memory before somebody
-// asks for it. How to add a language: copy en.json, translate what stands to the
-// right of the colons, and add the language to languages below; the tests name
-// every text that is missing.
+// asks for it.
+//
+// To add a language, copy en.json under the language's tag, translate what stands
+// to the right of the colons, and add a line to Languages below; there is no other
+// place. A {name} stands for a value and stays as it is, at the place where the
+// language wants it. A text that holds {n} may have a second one for the singular,
+// under the same key and ".one". Speak to payers as the payment pages do that they
+// know, politely, and with the apostrophes, quotation marks and spaces of print.
+// "go test ./payoffer/..." names every text that is missing or that nobody says,
+// and every page that grew too large.
 package text
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -14,8 +22,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/text/language"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -34,46 +40,75 @@ type Language struct {
 
 // Languages are those that there are. The first is the default.
 var Languages = []*Language{
-	newLanguage("en", "English", exactlyOne),
-	newLanguage("de", "Deutsch", exactlyOne),
-	newLanguage("fr", "Français", func(n int64) bool { return n == 0 || n == 1 }),
-	newLanguage("es", "Español", exactlyOne),
+	newLanguage(files.ReadFile, "en", "English", exactlyOne),
+	newLanguage(files.ReadFile, "de", "Deutsch", exactlyOne),
+	newLanguage(files.ReadFile, "fr", "Français", func(n int64) bool { return n == 0 || n == 1 }),
+	newLanguage(files.ReadFile, "es", "Español", exactlyOne),
 }
 
 func exactlyOne(n int64) bool { return n == 1 }
 
-// matcher finds the best of Languages (RFC 4647, with CLDR's distances).
-var matcher = func() language.Matcher {
-	tags := make([]language.Tag, len(Languages))
-	for i, l := range Languages {
-		tags[i] = language.MustParse(l.Tag)
-	}
-	return language.NewMatcher(tags)
-}()
-
-// Choose is the language that is asked for: by its tag, or else by the lines of
-// an Accept-Language header (RFC 9110 section 12.5.4).
+// Choose is the language that is asked for: by a tag, or else by the lines of an
+// Accept-Language header (RFC 9110 section 12.5.4). None stands here in two forms,
+// so that the first subtag decides (lookup by RFC 4647 section 3.4), and what cannot
+// be read of a header is left out.
 func Choose(tag string, accept []string) (l *Language, byTag bool) {
-	for _, l := range Languages {
-		if l.Tag == tag {
-			return l, true
+	if l := find(tag); l != nil {
+		return l, true
+	}
+	chosen, best := Languages[0], 0.0
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			wanted, parameter, _ := strings.Cut(item, ";")
+			wanted = strings.TrimSpace(wanted)
+			l := find(wanted)
+			if wanted == "*" {
+				l = Languages[0]
+			}
+			if l == nil {
+				continue
+			}
+			if q := quality(parameter); q > best {
+				chosen, best = l, q
+			}
 		}
 	}
-	wanted, _, err := language.ParseAcceptLanguage(strings.Join(accept, ","))
-	if err != nil || len(wanted) == 0 {
-		return Languages[0], false
+	return chosen, false
+}
+
+// find is the language of a tag, in any case and of any region, or nil.
+func find(tag string) *Language {
+	primary, _, _ := strings.Cut(tag, "-")
+	for _, l := range Languages {
+		if strings.EqualFold(l.Tag, primary) {
+			return l
+		}
 	}
-	_, index, _ := matcher.Match(wanted...)
-	return Languages[index], false
+	return nil
+}
+
+// quality reads a parameter as in "q=0.8", 1 where there is none and 0 where it
+// cannot be read.
+func quality(parameter string) float64 {
+	name, value, found := strings.Cut(strings.TrimSpace(parameter), "=")
+	if !found && name == "" {
+		return 1
+	}
+	q, err := strconv.ParseFloat(value, 64)
+	if err != nil || !strings.EqualFold(name, "q") || !(q >= 0 && q <= 1) {
+		return 0
+	}
+	return q
 }
 
 // catalogue is what a language says, by key: "pay.title". A text that depends on a
 // number has a second one for the singular, under the same key and ".one".
 type catalogue map[string]string
 
-func newLanguage(tag, name string, one func(int64) bool) *Language {
+// newLanguage is a language whose file read finds.
+func newLanguage(read func(file string) ([]byte, error), tag, name string, one func(int64) bool) *Language {
 	return &Language{Tag: tag, Name: name, one: one, load: sync.OnceValue(func() catalogue {
-		data, err := files.ReadFile(tag + ".json")
+		data, err := read(tag + ".json")
 		if err != nil {
 			panic(err) // the file is embedded
 		}
@@ -123,35 +158,43 @@ func (l *Language) Say(p offer.Phrase) string {
 func (l *Language) Text(key string, pairs ...any) string {
 	with := make(offer.With, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		with[pairs[i].(string)] = pairs[i+1]
+		with[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return l.text(key, with)
 }
 
 func (l *Language) text(key string, with offer.With) string {
-	said, found := l.load()[key]
+	said := l.said(key)
 	if n, counted := whole(with["n"]); counted && l.one(n) {
-		if one, has := l.load()[key+".one"]; has {
-			said, found = one, true
-		}
-	}
-	if !found {
-		panic("text: no text " + key) // the tests render every page in every language
-	}
-	if !strings.Contains(said, "{") {
-		return said
+		said = cmp.Or(l.load()[key+".one"], said)
 	}
 	var out strings.Builder
 	for {
-		before, rest, open := strings.Cut(said, "{")
+		before, rest, _ := strings.Cut(said, "{")
 		out.WriteString(before)
 		name, after, closed := strings.Cut(rest, "}")
-		if !open || !closed {
+		if !closed {
 			return out.String()
 		}
-		out.WriteString(l.value(with[name]))
+		if value, given := with[name]; given {
+			out.WriteString(l.value(value))
+		} else {
+			out.WriteString("{" + name + "}")
+		}
 		said = after
 	}
+}
+
+// said is the text of a key. One that is missing fails a test; a payer still sees
+// the page, with the default language's text or the key in its place.
+func (l *Language) said(key string) string {
+	if said := l.load()[key]; said != "" {
+		return said
+	}
+	if l != Languages[0] {
+		return Languages[0].said(key)
+	}
+	return key
 }
 
 // value is a value as the language writes it.
@@ -185,14 +228,13 @@ func whole(v any) (int64, bool) {
 func (l *Language) Number(decimal string) string {
 	digits, negative := strings.CutPrefix(decimal, "-")
 	integer, fraction, hasFraction := strings.Cut(digits, ".")
-	group := l.load()["language.group"]
-	if len(integer) > 4 { // in no language is a year grouped, and in some no thousands are
+	if len(integer) > len(l.said("language.ungrouped")) {
 		for i := len(integer) - 3; i > 0; i -= 3 {
-			integer = integer[:i] + group + integer[i:]
+			integer = integer[:i] + l.said("language.group") + integer[i:]
 		}
 	}
 	if hasFraction {
-		integer += l.load()["language.decimal"] + fraction
+		integer += l.said("language.decimal") + fraction
 	}
 	if negative {
 		return "-" + integer
@@ -203,8 +245,12 @@ func (l *Language) Number(decimal string) string {
 // Date writes the day of a time, in UTC.
 func (l *Language) Date(t time.Time) string {
 	t = t.UTC()
-	months := strings.Fields(l.load()["language.months"])
-	return l.Text("language.date", "day", strconv.Itoa(t.Day()), "month", months[t.Month()-1], "year", strconv.Itoa(t.Year()))
+	day := strconv.Itoa(t.Day())
+	if t.Day() == 1 {
+		day = l.said("language.first")
+	}
+	months := strings.Fields(l.said("language.months"))
+	return l.Text("language.date", "day", day, "month", months[t.Month()-1], "year", strconv.Itoa(t.Year()))
 }
 
 // Moment writes a time with its minute, in UTC.

@@ -1,0 +1,125 @@
+package text
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// families are the keys that are put together where they are said, by what they
+// begin with, and where their ends come from.
+var families = map[string]string{
+	"fact.": "the Label of every offer.Fact",
+}
+
+// aKey is the form of a key, or of the beginning of a family.
+var aKey = regexp.MustCompile(`^([a-z]+)\.([A-Za-z0-9.]*)$`)
+
+// rooms are those that say something to payers, beside the plugin's own.
+var rooms = []string{"offer", "page", "site", "text", "web"}
+
+// anAction is one of a template, and aString one within it.
+var (
+	anAction = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	aString  = regexp.MustCompile(`"([^"]*)"`)
+)
+
+// inScript is how a script says one of its texts.
+var inScript = regexp.MustCompile(`\b(?:say\.|text\(")(\w+)`)
+
+// aFile is what only looks like a key.
+var aFile = regexp.MustCompile(`\.(html|css|js|json|svg)$`)
+
+// TestEveryTextIsSaidSomewhereAndThereIsEveryTextThatIsSaid reads the sources for
+// what stands there as a key: in templates and Go as a string, in a script as a
+// member of the texts of its own name.
+func TestEveryTextIsSaidSomewhereAndThereIsEveryTextThatIsSaid(t *testing.T) {
+	all := Languages[0].load()
+	groups := make(map[string]bool)
+	for key := range all {
+		group, _, _ := strings.Cut(key, ".")
+		groups[group] = true
+	}
+	said, scripts := make(map[string]string), make(map[string]string)
+	mention := func(file, literal string) {
+		if found := aKey.FindStringSubmatch(literal); found != nil && groups[found[1]] && !aFile.MatchString(literal) {
+			said[literal] = file
+		}
+	}
+	require.NoError(t, filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if entry.IsDir() && file != ".." && !slices.Contains(rooms, entry.Name()) {
+			return fs.SkipDir
+		}
+		switch filepath.Ext(file) {
+		case ".go":
+			if !strings.HasSuffix(file, "_test.go") {
+				literals(t, file, func(literal string) { mention(file, literal) })
+			}
+		case ".html":
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, action := range anAction.FindAllString(string(source), -1) {
+				for _, literal := range aString.FindAllStringSubmatch(action, -1) {
+					mention(file, literal[1])
+				}
+			}
+		case ".js":
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			scripts[strings.TrimSuffix(entry.Name(), ".js")] = string(source)
+		}
+		return nil
+	}))
+
+	for key, file := range said {
+		if strings.HasSuffix(key, ".") {
+			require.Contains(t, families, key, "%s puts keys together; say in families where their ends come from", file)
+			continue
+		}
+		require.NotEmpty(t, all[key], "%s says %s, which is in no catalogue", file, key)
+	}
+	for name, script := range scripts {
+		for _, member := range inScript.FindAllStringSubmatch(script, -1) {
+			require.NotEmpty(t, all[name+"."+member[1]], "%s.js says %s, which is in no catalogue", name, member[1])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		base := strings.TrimSuffix(key, ".one")
+		group, member, _ := strings.Cut(base, ".")
+		byScript := regexp.MustCompile(`(\.|["'` + "`" + `])` + regexp.QuoteMeta(member) + `\b`).MatchString(scripts[group])
+		byFamily := slices.ContainsFunc(slices.Collect(maps.Keys(families)), func(family string) bool {
+			return strings.HasPrefix(base, family) && said[family] != ""
+		})
+		require.True(t, said[base] != "" || byScript || byFamily, "nobody says %s", key)
+	}
+	for family, why := range families {
+		require.Contains(t, said, family, "no keys are put together any more from %s", why)
+	}
+}
+
+// literals are the strings of a Go file that are written out.
+func literals(t *testing.T, file string, found func(string)) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			text, err := strconv.Unquote(literal.Value)
+			require.NoError(t, err)
+			found(text)
+		}
+		return true
+	})
+}
