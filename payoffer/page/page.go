@@ -24,6 +24,8 @@ var (
 	Pay      = newSheet("pay.html", "copy")
 	Transfer = newSheet("transfer.html", "copy")
 	Received = newSheet("received.html")
+	Sponsor  = newSheet("sponsor.html")
+	Problem  = newSheet("error.html")
 )
 
 // Icon is the icon of the pages, an SVG image.
@@ -80,7 +82,8 @@ type Frame struct {
 	// Chosen says that the language stands in the page's address, so that the
 	// links to other pages carry it on.
 	Chosen bool
-	// Path is the page's own.
+	// Path is the page's own. Without one it is a page that nobody should come back
+	// to, and that nothing may keep or preview.
 	Path string
 }
 
@@ -137,7 +140,7 @@ func (v view) Link(path string) string {
 }
 
 // Canonical is the page's absolute address.
-func (v view) Canonical() string { return v.Offer.URL(v.Path) }
+func (v view) Canonical() string { return v.Offer.URL(v.Link(v.Path)) }
 
 // Languages are those that the page can be had in.
 func (view) Languages() []*text.Language { return text.Languages }

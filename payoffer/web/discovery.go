@@ -17,7 +17,7 @@ import (
 // itself by the relation that clients ask for (RFC 9727 section 2).
 func (s *Server) apiCatalog() *response {
 	self := header{"Link", "<" + s.Offer.URL(offer.PathAPICatalog) + `>; rel="api-catalog"`}
-	return responder{append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
+	return responder{common: append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
 }
 
 // hostMeta is /.well-known/host-meta: XRD, or JSON for a client that asks for
@@ -31,16 +31,17 @@ func (s *Server) hostMeta() http.HandlerFunc {
 // webFinger is RFC 7033: 400 for a query without one readable resource, 404
 // for a resource that is not ours. Clients send the resource escaped or not.
 func (s *Server) webFinger(r *http.Request) *response {
+	account := offer.With{"account": s.Offer.Acct()}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || len(query["resource"]) != 1 {
-		return s.problem(problemResource, "Send the query parameter resource once, as in ?resource="+s.Offer.Acct()+".")
+		return s.refuse(problemResource, "detail", account)
 	}
 	found, err := document.WebFinger(s.Offer, query.Get("resource"), query["rel"])
 	switch {
 	case errors.Is(err, document.ErrUnknownResource):
-		return s.problem(problemUnknown, "Only "+s.Offer.Acct()+" is known here; ask for it.")
+		return s.refuse(problemUnknown, "detail", account)
 	case err != nil:
-		return s.problem(problemResource, "The parameter resource must be a URI with a scheme, as in ?resource="+s.Offer.Acct()+".")
+		return s.refuse(problemResource, "form", account)
 	}
 	return s.document(found)
 }

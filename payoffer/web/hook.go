@@ -15,6 +15,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -157,7 +158,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret strin
 // be repeated.
 func (s *Server) judged(v observe.Verdict, detail string) *response {
 	refused := func(kind problemKind, headers ...header) *response {
-		return s.private.problem(kind, sentence(cmp.Or(detail, kind.title)), headers...)
+		return s.private.problem(kind, sentence(cmp.Or(detail, kind.title(text.Languages[0]))), headers...)
 	}
 	switch v {
 	case observe.Recorded, observe.Ignored:

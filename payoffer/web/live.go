@@ -58,8 +58,7 @@ func (s *Server) renderLive() *liveResponses {
 // method. Without a price there is none of them, for an amount is never guessed.
 func (s *Server) railResponses(m offer.Method, key []byte) (uri, terms, png *response) {
 	if !m.Available {
-		no := s.problem(problemNoRate,
-			sentence(m.Reason)+" Every other rail stands at "+s.Offer.URL(offer.PathInvoice)+".", retryAfter(noRateRetry))
+		no := s.refuse(problemNoRate, "detail", offer.With{"reason": m.Why, "url": s.Offer.URL(offer.PathInvoice)}, retryAfter(noRateRetry))
 		return no, no, no
 	}
 	list, method := document.URIList(m.Link()), document.Method(s.Offer, m)

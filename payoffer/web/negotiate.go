@@ -23,6 +23,8 @@ var (
 	asksXRD  = []string{"application/xrd+xml", "application/xml", "text/xml"}
 	asksHTML = []string{"text/html", "application/xhtml+xml"}
 	asksURIs = []string{"text/uri-list"}
+	// asksProblem is for errors, which are JSON by a name of their own.
+	asksProblem = []string{"application/json", "application/problem+json"}
 )
 
 // negotiate serves the variant that the request prefers; the first is the

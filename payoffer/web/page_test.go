@@ -16,7 +16,7 @@ import (
 )
 
 // pageTargets are the pages for people.
-var pageTargets = []string{"/v1/pay", "/v1/invoice", "/v1/pay/transfer", "/v1/received"}
+var pageTargets = []string{"/v1/pay", "/v1/invoice", "/v1/pay/transfer", "/v1/received", "/v1/sponsor", "/v1/pay/nothing"}
 
 func TestHostileTextStaysText(t *testing.T) {
 	const evil = `</script></style></title><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`{{.}}"

@@ -2,11 +2,16 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // problem is an error as RFC 9457 writes it.
@@ -23,35 +28,35 @@ type problem struct {
 // same on every server.
 const problemType = "urn:pay-offer:problem:"
 
-// problemKind is a kind of problem: its HTTP status, the end of its type, and
-// its title.
+// problemKind is a kind of problem: its HTTP status, and the end of its type, under
+// which the catalogues have its title and what it is about.
 type problemKind struct {
-	status      int
-	name, title string
+	status int
+	name   string
 }
 
 // Kinds of problems.
 var (
-	problemMethod       = problemKind{http.StatusMethodNotAllowed, "method-not-allowed", "The method is not allowed here"}
-	problemTooLarge     = problemKind{http.StatusRequestEntityTooLarge, "body-too-large", "The body is too large"}
-	problemBody         = problemKind{http.StatusBadRequest, "bad-body", "The body cannot be read"}
-	problemSlow         = problemKind{http.StatusRequestTimeout, "slow-body", "The body did not arrive in time"}
-	problemNotFound     = problemKind{http.StatusNotFound, "not-found", "There is nothing at this address"}
-	problemNotStarted   = problemKind{http.StatusServiceUnavailable, "not-started", "The service is starting"}
-	problemNoRate       = problemKind{http.StatusServiceUnavailable, "no-rate", "The rail cannot quote a price now"}
-	problemResource     = problemKind{http.StatusBadRequest, "bad-resource", "The resource parameter cannot be read"}
-	problemUnknown      = problemKind{http.StatusNotFound, "unknown-resource", "The resource is not known here"}
-	problemPage         = problemKind{http.StatusBadRequest, "bad-page", "The page parameters cannot be read"}
-	problemCursor       = problemKind{http.StatusGone, "unknown-cursor", "The feed does not have this place"}
-	problemLedger       = problemKind{http.StatusServiceUnavailable, "ledger-unavailable", "The receipts cannot be read now"}
-	problemMalformed    = problemKind{http.StatusBadRequest, "malformed-payment", "The payment cannot be read"}
-	problemOpen         = problemKind{http.StatusServiceUnavailable, "open-settlement", "The outcome of the payment is not known yet"}
-	problemSettlement   = problemKind{http.StatusServiceUnavailable, "settlement-unavailable", "The payment cannot be taken now"}
-	problemConflict     = problemKind{http.StatusConflict, "payment-conflict", "The payment is not taken"}
-	problemTooManyTries = problemKind{http.StatusTooManyRequests, "too-many-attempts", "Too many payment attempts"}
-	problemUnverified   = problemKind{http.StatusForbidden, "unverified-delivery", "The delivery is not proven to come from the provider"}
-	problemDelivery     = problemKind{http.StatusBadRequest, "malformed-delivery", "The delivery cannot be read"}
-	problemNotRecorded  = problemKind{http.StatusServiceUnavailable, "delivery-unavailable", "The delivery cannot be recorded now"}
+	problemMethod       = problemKind{http.StatusMethodNotAllowed, "method-not-allowed"}
+	problemTooLarge     = problemKind{http.StatusRequestEntityTooLarge, "body-too-large"}
+	problemBody         = problemKind{http.StatusBadRequest, "bad-body"}
+	problemSlow         = problemKind{http.StatusRequestTimeout, "slow-body"}
+	problemNotFound     = problemKind{http.StatusNotFound, "not-found"}
+	problemNotStarted   = problemKind{http.StatusServiceUnavailable, "not-started"}
+	problemNoRate       = problemKind{http.StatusServiceUnavailable, "no-rate"}
+	problemResource     = problemKind{http.StatusBadRequest, "bad-resource"}
+	problemUnknown      = problemKind{http.StatusNotFound, "unknown-resource"}
+	problemPage         = problemKind{http.StatusBadRequest, "bad-page"}
+	problemCursor       = problemKind{http.StatusGone, "unknown-cursor"}
+	problemLedger       = problemKind{http.StatusServiceUnavailable, "ledger-unavailable"}
+	problemMalformed    = problemKind{http.StatusBadRequest, "malformed-payment"}
+	problemOpen         = problemKind{http.StatusServiceUnavailable, "open-settlement"}
+	problemSettlement   = problemKind{http.StatusServiceUnavailable, "settlement-unavailable"}
+	problemConflict     = problemKind{http.StatusConflict, "payment-conflict"}
+	problemTooManyTries = problemKind{http.StatusTooManyRequests, "too-many-attempts"}
+	problemUnverified   = problemKind{http.StatusForbidden, "unverified-delivery"}
+	problemDelivery     = problemKind{http.StatusBadRequest, "malformed-delivery"}
+	problemNotRecorded  = problemKind{http.StatusServiceUnavailable, "delivery-unavailable"}
 )
 
 // Kinds of problems that every offer has, that one has with a rail for programs,
@@ -65,15 +70,56 @@ var (
 	hookProblems    = []problemKind{problemUnverified, problemDelivery, problemNotRecorded}
 )
 
-// problem is an answer with problem details. It is never stored.
-func (re responder) problem(kind problemKind, detail string, headers ...header) *response {
-	return re.explain(kind, problem{Detail: detail}, headers...)
+// title is the kind's in a language.
+func (k problemKind) title(l *text.Language) string { return l.Text("error." + k.name + ".title") }
+
+// refuse is a problem whose detail is the text of the catalogues that is named by
+// key among those of its kind.
+func (re responder) refuse(kind problemKind, key string, with offer.With, headers ...header) *response {
+	return re.explain(kind, offer.Phrase{Key: "error." + kind.name + "." + key, With: with}, problem{}, headers...)
 }
 
-// explain is a problem whose kind is still to be written into it.
-func (re responder) explain(kind problemKind, p problem, headers ...header) *response {
-	p.Type, p.Title, p.Status = problemType+kind.name, kind.title, kind.status
-	return re.render(p.Status, typeProblem, cacheNever, encode(p), headers...)
+// problem is a problem whose detail is a sentence in English, as protocols have
+// theirs.
+func (re responder) problem(kind problemKind, detail string, headers ...header) *response {
+	return re.explain(kind, offer.Literal(detail), problem{}, headers...)
+}
+
+// explain is an answer with problem details, or with a page of the same words for
+// who prefers HTML. It is written when it is asked for, and never stored.
+func (re responder) explain(kind problemKind, detail offer.Phrase, p problem, headers ...header) *response {
+	headers = slices.Clip(headers)
+	return &response{status: kind.status, choose: func(r *http.Request) *response {
+		if re.explained != nil && prefer(r.Header["Accept"], [][]string{asksProblem, asksHTML}) == 1 {
+			return re.explained(r, kind, detail, p, headers)
+		}
+		told, headers, english := p, headers, text.Languages[0]
+		if re.explained != nil {
+			headers = append(headers, varyAccept)
+		}
+		told.Type, told.Title, told.Status, told.Detail = problemType+kind.name, kind.title(english), kind.status, capitalized(english.Say(detail))
+		return re.render(kind.status, typeProblem, cacheNever, encode(told), headers...)
+	}}
+}
+
+// problemPage is a problem for people. It says where to go on, and leads back to
+// the same address only where asking again is safe.
+func (s *Server) problemPage(r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response {
+	f := s.frame(r, "")
+	content := struct {
+		problem
+		English bool // the detail is, on a page in another language
+		Wait    int
+		Again   bool
+	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0]}
+	content.Status, content.Title, content.Detail = kind.status, kind.title(f.Language), capitalized(f.Language.Say(detail))
+	for _, h := range headers {
+		if h.name == "Retry-After" {
+			content.Wait, _ = strconv.Atoi(h.value) // it is one of ours
+			content.Again = r.Method == http.MethodGet || r.Method == http.MethodHead
+		}
+	}
+	return s.page(kind.status, cacheNever, page.Problem.Render(f, content.Title+": "+s.Offer.Name, content), headers...)
 }
 
 // retryAfter is the Retry-After header in whole seconds, at least one (RFC 9110
@@ -85,11 +131,16 @@ func retryAfter(d time.Duration) header {
 
 // notAllowed answers a method that a resource does not have.
 func (re responder) notAllowed(allow string) *response {
-	return re.problem(problemMethod, "This address answers "+allow+" only; send one of these.", header{"Allow", allow})
+	return re.refuse(problemMethod, "detail", offer.With{"allow": allow}, header{"Allow", allow})
 }
 
 // sentence gives a message the form of a sentence.
 func sentence(s string) string {
+	return strings.TrimSuffix(capitalized(s), ".") + "."
+}
+
+// capitalized begins a text with a capital.
+func capitalized(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
-	return strings.TrimSuffix(string(unicode.ToUpper(first))+s[size:], ".") + "."
+	return string(unicode.ToUpper(first)) + s[size:]
 }

@@ -71,15 +71,14 @@ func (s *Server) qrImage(r *http.Request) *response {
 	}
 	rail, uri, ok := parseQRPath(key, path)
 	if _, configured := s.Offer.Rail(rail); !ok || !configured {
-		return s.problem(problemNotFound,
-			"This is no QR code of this offer. The current ones are at "+s.Offer.URL(offer.PathMethods)+".")
+		return s.refuse(problemNotFound, "qr", offer.With{"url": s.Offer.URL(offer.PathMethods)})
 	}
 	return s.images.get(path, func() *response {
 		image, err := qrcode.Encode(uri, qrcode.Medium, -modulePixels)
 		if err != nil {
 			// New has checked every rail's link; only a later rate could make one too long.
 			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
-			return s.problem(problemNotFound, "The payment address is too long for a QR code; use the link.")
+			return s.refuse(problemNotFound, "long", nil)
 		}
 		return s.render(http.StatusOK, typePNG, cacheForever, image)
 	})
@@ -100,8 +99,7 @@ func (s *Server) checkImages() error {
 
 // notStarted is the answer of what needs the running service.
 func (s *Server) notStarted() *response {
-	return s.problem(problemNotStarted,
-		"The service has not finished its start. Ask again in a moment.", retryAfter(startRetry))
+	return s.refuse(problemNotStarted, "detail", nil, retryAfter(startRetry))
 }
 
 // maxImages bounds the images kept in memory: some kilobytes each.

@@ -72,10 +72,7 @@ func hasPayment(h http.Header) bool {
 // drained reads the body away, so that the connection can be used again, and
 // answers 413 for one that is too large.
 func (s *Server) drained(next answer) http.HandlerFunc {
-	tooLarge := s.problem(problemTooLarge, "A body of more than 64 KiB is not read, and no payment was sent. Send a smaller one or none.")
-	late := s.problem(problemSlow, "The body took longer than this service waits, and no payment was sent. Send the request again.")
-	unread := s.problem(problemBody,
-		"The body ended early or is not framed as HTTP wants it, and no payment was sent. Send the request again.")
+	tooLarge, late, unread := s.refuse(problemTooLarge, "detail", nil), s.refuse(problemSlow, "detail", nil), s.refuse(problemBody, "detail", nil)
 	return func(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if r.ContentLength != 0 {

@@ -72,27 +72,23 @@ type receipt struct {
 func (s *Server) received(r *http.Request) *response {
 	at, ok := parsePlace(r.URL.RawQuery)
 	if !ok {
-		return s.problem(problemPage,
-			"before must be the number of a receipt, or after a cursor or 0, and limit 1 to 100; leave all out for the newest receipts.", varyAccept)
+		return s.refuse(problemPage, "detail", nil)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
-	read := s.readReport
+	read, refuses := s.readReport, s.responder
 	if at.feed {
-		read = s.readFeed
+		read, refuses = s.readFeed, s.programs
 	}
 	found, err := read(ctx, at, r)
 	switch {
 	case errors.Is(err, ledger.ErrBookmark):
-		return s.problem(problemCursor,
-			"An older copy of the ledger was put back since you got the cursor, or it is another ledger's. Read all again from "+
-				s.pageURL("after", "0", at.limit)+" on, and let that replace all that you have: numbers are given anew, so that of what you had, a payment is the same where its rail and receipt are.", varyAccept)
+		return refuses.refuse(problemCursor, "detail", offer.With{"url": s.pageURL("after", "0", at.limit)})
 	case err != nil:
 		if r.Context().Err() == nil && !s.unread.Swap(true) { // else it is only that nobody waits any more
 			s.Logger.Warn("cannot read the receipts", "error", err)
 		}
-		return s.problem(problemLedger,
-			"Nothing is lost. Ask again after the time in Retry-After.", retryAfter(ledgerRetry), varyAccept)
+		return refuses.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry))
 	}
 	s.unread.Store(false)
 	return found

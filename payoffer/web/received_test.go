@@ -86,12 +86,16 @@ func TestReceivedSaysThatTheLedgerIsNotOpen(t *testing.T) {
 	w := newWorld(t)
 	for _, err := range []error{ledger.ErrNotOpen, errors.New("dial tcp secret-host: refused")} {
 		w.err = err
-		for _, target := range []string{"/v1/received", "/v1/received?after=0"} {
-			res := send(t, w.server(t), "GET", target, "", "Accept", browser)
+		for _, c := range [][3]string{
+			{"/v1/received", "*/*", "urn:pay-offer:problem:ledger-unavailable"},
+			{"/v1/received", browser, "<h1>The receipts cannot be read now</h1>"},
+			{"/v1/received?after=0", browser, "urn:pay-offer:problem:ledger-unavailable"},
+		} {
+			res := send(t, w.server(t), "GET", c[0], "", "Accept", c[1])
 			require.Equal(t, 503, res.StatusCode)
 			require.NotEmpty(t, res.Header.Get("Retry-After"))
 			body := read(t, res)
-			require.Contains(t, body, "urn:pay-offer:problem:ledger-unavailable")
+			require.Contains(t, body, c[2])
 			require.NotContains(t, body, "secret-host")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Values of Cache-Control.
@@ -33,7 +34,8 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-// response is a whole response, made before the request it answers.
+// response is a whole response, made before the request it answers, but for a
+// problem.
 type response struct {
 	status int
 	body   []byte
@@ -44,6 +46,8 @@ type response struct {
 	single []string
 	added  []additions
 	values []string
+	// choose, if it is not nil, makes what is answered instead of all but the status.
+	choose func(r *http.Request) *response
 }
 
 // additions are the values of one header that may repeat.
@@ -56,7 +60,11 @@ type additions struct {
 type header struct{ name, value string }
 
 // responder makes responses that share headers.
-type responder struct{ common []header }
+type responder struct {
+	common []header
+	// explained makes the page of a problem; nil where only programs come.
+	explained func(r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response
+}
 
 // render makes a response with the shared headers. Cache is the value of
 // Cache-Control; one that may be stored carries a strong entity tag (RFC
@@ -123,6 +131,9 @@ func (res *response) setHeaders(h http.Header) {
 
 // ServeHTTP writes the response.
 func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if res.choose != nil {
+		res = res.choose(r)
+	}
 	h := w.Header()
 	res.setHeaders(h)
 	if res.etag != "" && matches(r.Header["If-None-Match"], res.etag) {

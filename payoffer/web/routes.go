@@ -47,7 +47,7 @@ func (s *Server) table() []route {
 		{post, offer.PathQuote, s.drained(s.postQuote)},
 		{get, offer.PathInvoice, negotiate(invoice, people, variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})},
 		{get, offer.PathSkill, s.document(document.Skill(o))},
-		{get, offer.PathSponsor, s.howToSponsor()},
+		{get, offer.PathSponsor, negotiate(variant{asksJSON, s.howToSponsor()}, variant{asksHTML, answer(s.sponsorPage)})},
 		{post, offer.PathSponsor, written(s.drained(s.sponsor))},
 		{post, offer.PathMCP, written(s.agent())},
 		{get, offer.PathReceived, answer(s.received)},
@@ -108,8 +108,11 @@ func (s *Server) index(table []route) map[string]http.Handler {
 		}
 		res[row.method] = row.handler
 	}
-	for _, handler := range handlers {
-		res := handler.(resource)
+	for path, handler := range handlers {
+		res, refuses := handler.(resource), s.responder
+		if path == offer.PathMCP {
+			refuses = s.programs
+		}
 		var allowed []string
 		if res[http.MethodGet] != nil {
 			res[http.MethodHead] = res[http.MethodGet]
@@ -119,12 +122,13 @@ func (s *Server) index(table []route) map[string]http.Handler {
 			allowed = append(allowed, http.MethodPost)
 		}
 		allow := strings.Join(append(allowed, http.MethodOptions), ", ")
-		res[http.MethodOptions], res[""] = s.preflight(allow), s.notAllowed(allow)
+		res[http.MethodOptions], res[""] = s.preflight(allow), refuses.notAllowed(allow)
 	}
 	return handlers
 }
 
-// find is what answers a method at an address, or nil.
+// find is what answers a method at an address, or nil. All below /v1/pay is ours:
+// a printed code may outlive its rail, and an empty 200 of Caddy tells nobody so.
 func (s *Server) find(method string, u *url.URL) http.Handler {
 	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
 		return s.resources[pathImage]
@@ -132,5 +136,8 @@ func (s *Server) find(method string, u *url.URL) http.Handler {
 	if found := s.resources[u.Path]; found != nil {
 		return found
 	}
-	return s.findHook(method, u)
+	if hook := s.findHook(method, u); hook != nil || !strings.HasPrefix(u.Path, offer.PathMethods+"/") {
+		return hook
+	}
+	return s.refuse(problemNotFound, "detail", offer.With{"url": s.Offer.URL(offer.PathMethods)})
 }

@@ -154,11 +154,28 @@ func TestEveryPathRefusesOtherMethodsAndAnswersPreflight(t *testing.T) {
 
 func TestOtherPathsAreLeftToTheNextHandler(t *testing.T) {
 	s := newWorld(t).server(t)
-	for _, path := range []string{"/", "/v1", "/v1/", "/pay/", "/v1/pay/", "/v1/pay/card", "/v1/pay/none.uri", "/V1/offer", "/v1/qr", "/.well-known/"} {
+	for _, path := range []string{"/", "/v1", "/v1/", "/pay/", "/V1/offer", "/v1/payer", "/v1/sponsor/", "/v1/qr", "/.well-known/"} {
 		w := httptest.NewRecorder()
 		require.False(t, s.Serve(w, httptest.NewRequest("GET", path, nil)), path)
 		require.Empty(t, w.Header(), path)
 		require.Empty(t, w.Body.String(), path)
+	}
+}
+
+// A printed code may outlive its rail, and an empty 200 of Caddy would tell nobody.
+func TestAllBelowThePageOfPaymentsIsOurs(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+		for _, path := range []string{"/v1/pay/", "/v1/pay/card", "/v1/pay/none.uri", "/v1/pay/none.png", "/v1/pay/transfer/", "/v1/pay/%2e%2e/x"} {
+			res := send(t, s, method, path, "")
+			require.Equal(t, 404, res.StatusCode, path)
+			require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+			if method != "HEAD" {
+				body := readJSON(t, res)
+				require.Equal(t, "urn:pay-offer:problem:not-found", body["type"])
+				require.Contains(t, body["detail"], baseURL+"/v1/pay.")
+			}
+		}
 	}
 }
 

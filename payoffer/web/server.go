@@ -74,9 +74,10 @@ type Config struct {
 type Server struct {
 	Config
 	responder
-	// private makes the answers to providers, which no script of another origin
-	// may read.
-	private   responder
+	// programs makes the answers of what no person opens, and private those to
+	// providers, which no script of another origin may read.
+	programs, private responder
+
 	resources map[string]http.Handler
 	images    *imageCache
 	quote     atomic.Pointer[standingQuote]
@@ -99,10 +100,12 @@ func New(c Config) (*Server, error) {
 		c.ClockOffset = func() time.Duration { return 0 }
 	}
 	common := commonHeaders(c.Offer.Card.URL)
+	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{
-		Config: c, private: responder{common}, responder: responder{append(slices.Clip(common), crossOrigin...)}, images: newImageCache(),
+		Config: c, private: responder{common: common}, programs: programs, responder: programs, images: newImageCache(),
 		bodies: openBodies{open: make(map[string]int)},
 	}
+	s.explained = s.problemPage
 	if err := s.checkImages(); err != nil {
 		return nil, err
 	}

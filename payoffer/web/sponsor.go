@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -32,7 +33,7 @@ type (
 	}
 )
 
-// howToSponsor is GET /v1/sponsor: the terms without a demand.
+// howToSponsor is GET /v1/sponsor for programs: the terms without a demand.
 func (s *Server) howToSponsor() *response {
 	o, terms := s.Offer, s.Payments.Quote().Terms
 	how := howToPay{
@@ -41,11 +42,29 @@ func (s *Server) howToSponsor() *response {
 	}
 	if len(s.Payments.Accepts()) == 0 {
 		how.How = "This offer takes no x402 payment. Open fallback.url, or choose another rail from invoice."
-		return s.json(http.StatusOK, cacheDocument, cardTerms{terms.CardQuote, how})
+		return s.json(http.StatusOK, cacheDocument, cardTerms{terms.CardQuote, how}, varyAccept)
 	}
 	how.How = "Send POST to url without a payment to get the quote (402), sign one of accepts, and send POST again with the payment in " +
 		x402.HeaderSignature + ". First raise your client's spending limit to " + o.Amount.String() + " USD. Or open fallback.url."
-	return s.json(http.StatusOK, cacheDocument, payableTerms{terms, how})
+	return s.json(http.StatusOK, cacheDocument, payableTerms{terms, how}, varyAccept)
+}
+
+// sponsorPage is GET /v1/sponsor for people who follow a link meant for programs.
+func (s *Server) sponsorPage(r *http.Request) *response {
+	f, live := s.frame(r, offer.PathSponsor), s.live.Load()
+	return live.pages.get(f, func() *response {
+		content := struct {
+			URL, Header string
+			Takes       []offer.Phrase
+		}{URL: s.Offer.URL(offer.PathSponsor), Header: x402.HeaderSignature}
+		if len(s.Payments.Accepts()) > 0 {
+			for _, rail := range s.Offer.USDC() {
+				content.Takes = append(content.Takes, rail.Face().Name)
+			}
+		}
+		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
+		return s.page(http.StatusOK, cacheDocument, page.Sponsor.Render(f, title, content))
+	})
 }
 
 // sponsor is POST /v1/sponsor: the quote for a request without a payment, else
@@ -140,7 +159,7 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 	if o.Detail != "" {
 		remedy = strings.TrimSpace(sentence(o.Detail) + " " + remedy)
 	}
-	return s.explain(kind, problem{Detail: remedy, Reason: o.Reason, Intent: o.Intent}, headers...)
+	return s.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent}, headers...)
 }
 
 // written tells the payments whether an answer that names a charge was written

@@ -1,0 +1,191 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// lateBody does not arrive in time.
+type lateBody struct{ brokenBody }
+
+func (lateBody) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// A wrong is a request that ends in a problem.
+type wrong struct {
+	kind           problemKind
+	method, target string
+	body           string
+	change         func(*world, *http.Request)
+	// own says that the detail is a protocol's own sentence.
+	own bool
+}
+
+func wrongs() []wrong {
+	outcome := func(o x402.Outcome) func(*world, *http.Request) {
+		return func(w *world, r *http.Request) {
+			w.outcome = o
+			r.Header.Set("PAYMENT-SIGNATURE", "e30=")
+		}
+	}
+	pays := func(kind problemKind, o x402.Outcome) wrong {
+		return wrong{kind: kind, method: "POST", target: "/v1/sponsor", change: outcome(o), own: true}
+	}
+	return []wrong{
+		{kind: problemResource, method: "GET", target: "/.well-known/webfinger"},
+		{kind: problemResource, method: "GET", target: "/.well-known/webfinger?resource=pay"},
+		{kind: problemUnknown, method: "GET", target: "/.well-known/webfinger?resource=acct:a@b.example"},
+		{kind: problemNotFound, method: "GET", target: "/v1/pay/none.uri"},
+		{kind: problemNotFound, method: "GET", target: "/v1/qr/usdc/none.png"},
+		{kind: problemPage, method: "GET", target: "/v1/received?before=x"},
+		{kind: problemMethod, method: "DELETE", target: "/v1/pay"},
+		{kind: problemMethod, method: "POST", target: "/humans.txt"},
+		{kind: problemTooLarge, method: "POST", target: "/v1/offer", body: strings.Repeat("x", maxBody+1)},
+		{kind: problemBody, method: "POST", target: "/v1/sponsor", change: func(_ *world, r *http.Request) { r.Body, r.ContentLength = io.NopCloser(brokenBody{}), 9 }},
+		{kind: problemSlow, method: "POST", target: "/v1/sponsor", change: func(_ *world, r *http.Request) { r.Body, r.ContentLength = io.NopCloser(lateBody{}), 9 }},
+		{kind: problemNoRate, method: "GET", target: "/v1/pay/btc.uri", change: func(w *world, _ *http.Request) { w.live = offer.Live{} }},
+		{kind: problemNotStarted, method: "GET", target: "/v1/pay/usdc.png", change: func(w *world, _ *http.Request) { w.key = nil }},
+		{kind: problemLedger, method: "GET", target: "/v1/received", change: func(w *world, _ *http.Request) { w.err = errors.New("closed") }},
+		pays(problemMalformed, x402.Outcome{Status: x402.Malformed, Detail: "no <b>signature</b>"}),
+		pays(problemConflict, x402.Outcome{Status: x402.Conflict, Detail: "another payment is open", Intent: "0xabc"}),
+		pays(problemTooManyTries, x402.Outcome{Status: x402.Limited, RetryAfter: time.Second}),
+		pays(problemSettlement, x402.Outcome{Status: x402.Unavailable, RetryAfter: 5 * time.Second, Reason: "facilitator_unavailable"}),
+		pays(problemOpen, x402.Outcome{Status: x402.Open, RetryAfter: 9 * time.Second, Intent: "0xdef"}),
+	}
+}
+
+// answer is what a server says to the request, from a client with these headers.
+func (c wrong) answer(t *testing.T, method string, headers ...string) *http.Response {
+	t.Helper()
+	w := newWorld(t)
+	r := httptest.NewRequest(method, c.target, strings.NewReader(c.body))
+	if c.change != nil {
+		c.change(w, r)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	require.True(t, w.server(t).Serve(rec, r))
+	return rec.Result()
+}
+
+func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
+	var met []problemKind
+	for _, c := range wrongs() {
+		met = append(met, c.kind)
+		told := c.answer(t, c.method, "Accept", "*/*")
+		body := readJSON(t, told)
+		require.Equal(t, problemType+c.kind.name, body["type"])
+		require.Equal(t, c.kind.title(text.Languages[0]), body["title"])
+		for _, l := range text.Languages {
+			name := c.method + " " + c.target + " " + l.Tag
+			program := c.answer(t, c.method, "Accept", "application/problem+json, text/html;q=0.5", "Accept-Language", l.Tag)
+			require.Equal(t, told.Header, program.Header, name)
+			require.Equal(t, body, readJSON(t, program), "a program is told in English: %s", name)
+
+			res := c.answer(t, c.method, "Accept", browser, "Accept-Language", l.Tag)
+			page := read(t, res)
+			require.Equal(t, c.kind.status, res.StatusCode, name)
+			require.Contains(t, page, `<html lang="`+l.Tag+`">`, name)
+			require.Equal(t, 1, strings.Count(page, "<h1>"), name)
+			require.Contains(t, page, "<h1>"+c.kind.title(l)+"</h1>", name)
+			require.Contains(t, page, `href="/v1/pay"`, "a way on: %s", name)
+			require.NotContains(t, page, "<b>", name)
+			english := strings.Contains(page, `<p lang="en">`)
+			require.Equal(t, c.own && l.Tag != "en", english, name)
+			if english || l.Tag == "en" {
+				detail := strings.NewReplacer("<", "&lt;", ">", "&gt;", "'", "&#39;", "+", "&#43;").Replace(body["detail"].(string))
+				require.Contains(t, page, ">"+detail+"</p>", name)
+			}
+			for _, member := range []string{"reason", "intent"} {
+				if said, has := body[member]; has {
+					require.Contains(t, page, "<code>"+said.(string)+"</code>", name)
+				}
+			}
+			require.Equal(t, c.method == "GET" && res.Header.Get("Retry-After") != "", strings.Contains(page, `<a href="">`), name)
+
+			require.Contains(t, page, `<meta name="robots" content="noindex">`, name)
+			require.NotContains(t, page, `rel="canonical"`, name)
+			require.Equal(t, l.Tag, res.Header.Get("Content-Language"), name)
+			require.Contains(t, res.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'", name)
+			require.Equal(t, []string{"Accept", "Accept-Language"}, res.Header.Values("Vary"), name)
+			require.Equal(t, []string{"Accept"}, told.Header.Values("Vary"), name)
+			for _, kept := range []string{"Cache-Control", "Retry-After", "Allow", "Access-Control-Allow-Origin", "Link", "X-Content-Type-Options"} {
+				require.Equal(t, told.Header.Values(kept), res.Header.Values(kept), "%s: %s", name, kept)
+			}
+			require.Equal(t, "no-store", res.Header.Get("Cache-Control"), name)
+			if c.method == http.MethodGet {
+				head := c.answer(t, http.MethodHead, "Accept", browser, "Accept-Language", l.Tag)
+				require.Equal(t, res.StatusCode, head.StatusCode, name)
+				require.Equal(t, res.Header, head.Header, name)
+				require.Empty(t, read(t, head), name)
+			}
+		}
+	}
+	for _, kind := range slices.Concat(commonProblems, paymentProblems) {
+		require.Equal(t, kind != problemCursor, slices.Contains(met, kind), "%s: the feed is for programs", kind.name)
+	}
+}
+
+func TestAProblemIsSaidInTheLanguageOfItsAddress(t *testing.T) {
+	page := read(t, send(t, newWorld(t).server(t), "GET", "/v1/pay/none.uri?lang=fr", "", "Accept", browser, "Accept-Language", "de"))
+	require.Contains(t, page, "<h1>Il n’y a rien à cette adresse</h1>")
+	require.Contains(t, page, `href="/v1/pay?lang=fr"`)
+}
+
+func TestAQuoteIsNeverAPage(t *testing.T) {
+	for _, o := range []x402.Outcome{{Status: x402.Refused, Reason: "insufficient_funds"}, {Status: x402.Settled}} {
+		w := newWorld(t)
+		w.outcome = o
+		res := send(t, w.server(t), "POST", "/v1/sponsor", "", "Accept", browser, "PAYMENT-SIGNATURE", "e30=")
+		require.Equal(t, "application/json", res.Header.Get("Content-Type"))
+	}
+}
+
+func TestProvidersAndAgentsGetNoPage(t *testing.T) {
+	w := newWorld(t)
+	w.hooks = allHooks(new(receiver))
+	s := w.server(t)
+	for _, c := range []path{{"GET", "/mcp"}, {"GET", "/v1/hook/card"}, {"POST", "/v1/hook/none"}, {"POST", "/v1/hook/card/"}} {
+		res := send(t, s, c.method, c.path, "", "Accept", browser)
+		require.GreaterOrEqual(t, res.StatusCode, 400)
+		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"), c.path)
+		require.NotContains(t, res.Header, "Vary", c.path)
+	}
+}
+
+func TestTheAddressOfProgramsExplainsItselfToPeople(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	for _, l := range text.Languages {
+		res := send(t, s, "GET", "/v1/sponsor", "", "Accept", browser, "Accept-Language", l.Tag)
+		page := read(t, res)
+		require.Equal(t, 200, res.StatusCode)
+		require.Equal(t, []string{"Accept", "Accept-Language"}, res.Header.Values("Vary"))
+		for _, want := range []string{
+			"<h1>" + l.Text("sponsor.title", "amount", offer.USD(42_00)) + "</h1>", "POST " + baseURL + "/v1/sponsor", "PAYMENT-SIGNATURE",
+			"spendControls.maxAmountPerPayment", "<li>USDC ", `href="/v1/pay"`,
+		} {
+			require.Contains(t, page, want, l.Tag)
+		}
+	}
+	require.Equal(t, []string{"Accept"}, send(t, s, "GET", "/v1/sponsor", "").Header.Values("Vary"))
+
+	w.accepts = nil
+	page := read(t, send(t, w.server(t), "GET", "/v1/sponsor", "", "Accept", browser))
+	require.Contains(t, page, "takes no payment by a program")
+	require.NotContains(t, page, "<ol>")
+}
