@@ -1,0 +1,42 @@
+package web
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/site"
+)
+
+func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
+	w := newWorld(t)
+	with := w.offer.Terms
+	with.Logo, with.Description = baseURL+"/logo.svg", `A "quoted" <sentence>`
+	w.offer = makeOffer(t, with, "base")
+	s := w.server(t)
+	for target, address := range map[string]string{
+		"/v1/pay": "/v1/pay", "/v1/pay?lang=de": "/v1/pay?lang=de", "/v1/invoice": "/v1/pay", "/v1/sponsor": "/v1/sponsor", "/v1/pay/transfer": "/v1/pay/transfer",
+	} {
+		page := read(t, send(t, s, "GET", target, "", "Accept", browser))
+		for _, want := range []string{
+			`<link rel="canonical" href="` + baseURL + address + `">`, `<meta property="og:url" content="` + baseURL + address + `">`,
+			`<meta property="og:type" content="website">`, `<meta property="og:site_name" content="Example Offer">`, `<meta name="twitter:card" content="summary">`,
+			`<meta property="og:image" content="` + baseURL + `/logo.svg">`, `<meta property="og:description" content="A &#34;quoted&#34; &lt;sentence&gt;">`,
+			`<link rel="alternate" hreflang="fr" href="` + baseURL + strings.TrimSuffix(address, "?lang=de") + `?lang=fr">`,
+			`<link rel="icon" type="image/svg+xml" href="/favicon.svg">`,
+		} {
+			require.Contains(t, page, want, target)
+		}
+		title := strings.SplitN(strings.SplitN(page, "<title>", 2)[1], "</title>", 2)[0]
+		require.Contains(t, page, `<meta property="og:title" content="`+title+`">`)
+	}
+	for _, colors := range [][]string{{"light", ":root {"}, {"dark", "(prefers-color-scheme: dark)"}} {
+		ground := regexp.MustCompile(`--ground: (#[0-9a-f]{6})`).FindStringSubmatch(strings.SplitN(site.Style, colors[1], 2)[1])[1]
+		require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)),
+			`<meta name="theme-color" content="`+ground+`" media="(prefers-color-scheme: `+colors[0]+`)">`, "the color of the page itself")
+	}
+	w = newWorld(t)
+	require.NotContains(t, read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)), "og:image")
+}
