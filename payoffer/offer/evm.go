@@ -127,7 +127,7 @@ func (u *USDC) Methods(o *Offer, _ Live) []Method {
 	wallet := Method{
 		Rail: u.name, Scheme: "eip681", Title: u.amount.String() + " USDC on " + u.Network.Title, URI: u.URI(),
 		AmountUSD: u.amount, Network: u.Network.CAIP2(), Asset: u.Network.USDC, Symbol: "USDC",
-		AmountAtomic: u.AmountAtomic(), PayTo: u.PayTo, Available: true,
+		AmountAtomic: u.AmountAtomic(), PayTo: u.PayTo, Available: true, Chain: &u.Network,
 		Facts: []Fact{
 			{Label: "send", Value: Literal(u.amount.String() + " USDC"), Copy: u.amount.String()},
 			{Label: "network", Value: Phrase{Key: "rail.usdc.network", With: With{"network": u.Network.Title, "chain": strconv.FormatInt(u.Network.ChainID, 10)}}},

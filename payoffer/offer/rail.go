@@ -58,6 +58,9 @@ type Method struct {
 	Reason    string `json:"reason,omitempty" jsonschema:"Why the method is not available."`
 	// Why is Reason for people.
 	Why Phrase `json:"-"`
+	// Chain is the network on which a wallet in the browser can pay it by x402;
+	// nil for none.
+	Chain *Network `json:"-"`
 	// Facts are the same terms for people, to stand beside a QR code.
 	Facts []Fact `json:"-"`
 }

@@ -21,7 +21,7 @@ var files embed.FS
 
 // The pages.
 var (
-	Pay      = newSheet("pay.html", "copy")
+	Pay      = newSheet("pay.html", "copy", "wallet")
 	Transfer = newSheet("transfer.html", "copy")
 	Received = newSheet("received.html")
 	Sponsor  = newSheet("sponsor.html")
@@ -32,7 +32,7 @@ var (
 var Icon = []byte(source("icon.svg"))
 
 // style is inlined in every page.
-var style = site.Style + source("page.css")
+var style = site.Style + source("page.css") + source("wallet.css")
 
 // Sheet is one page, to be filled in.
 type Sheet struct {
@@ -44,7 +44,7 @@ type Sheet struct {
 }
 
 func newSheet(file string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", file))}
+	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", file))}
 	// A page loads nothing but images of its own host, asks nobody but its own
 	// host, and runs nothing but the scripts that it carries (CSP Level 3). JSON
 	// is data and needs no permission.
@@ -129,6 +129,14 @@ func (v view) Facts(facts []offer.Fact) any {
 		View  view
 		Facts []offer.Fact
 	}{v, facts}
+}
+
+// Wallet is a rail for the template that has a wallet in the browser pay it.
+func (v view) Wallet(rail any) any {
+	return struct {
+		View view
+		Rail any
+	}{v, rail}
 }
 
 // Link is the address of another page of ours, in the same language.

@@ -1,0 +1,286 @@
+"use strict";
+// Pays from a wallet in the browser by x402: one signature (EIP-3009) and no gas.
+// What was signed is stored before it is sent. Until its end is known these very
+// bytes are sent again and nothing else is signed: they can be charged only once.
+{
+	const texts = JSON.parse(document.getElementById("texts").textContent).wallet;
+	const language = document.documentElement.lang;
+	const text = (key, values = {}) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+	// foreign is a short text of a wallet's, without characters that reorder what is around it.
+	const foreign = (said, length) => String(said ?? "").replace(/\p{C}+/gu, " ").trim().slice(0, length);
+	const usdc = (atomic) => (Number(atomic) / 1e6).toLocaleString(language, { minimumFractionDigits: atomic % 1_000_000n ? 2 : 0, maximumFractionDigits: 6 });
+	const same = (a, b) => String(a).toLowerCase() === String(b).toLowerCase();
+	const encode = (value) => btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(value))));
+	const decode = (header) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(header), (c) => c.charCodeAt(0))));
+	const element = (name, properties) => Object.assign(document.createElement(name), properties);
+	const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+	const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
+
+	// Stopped ends a payment before anything was sent: a text, and whose words explain it.
+	class Stopped extends Error {
+		constructor(key, values, words) {
+			super(key);
+			Object.assign(this, { key, values, words });
+		}
+	}
+
+	let ahead = 0; // by how many milliseconds the server's clock is ahead of ours
+	const now = () => Math.floor((Date.now() + ahead) / 1000);
+
+	async function post(headers) {
+		const response = await fetch("/v1/sponsor", { method: "POST", headers, redirect: "error", cache: "no-store" });
+		ahead = (Date.parse(response.headers.get("Date")) || Date.now()) - Date.now();
+		const body = (await response.json().catch(() => null)) ?? {};
+		return { status: response.status, headers: response.headers, body };
+	}
+
+	const wallets = new Map(); // those that announced themselves (EIP-6963)
+	class Place {
+		constructor(root) {
+			this.root = root;
+			this.terms = root.dataset;
+			this.network = this.terms.title;
+			this.chain = Number(this.terms.network.split(":")[1]);
+			this.amount = usdc(BigInt(this.terms.amount));
+			this.key = `pay-offer ${this.terms.offer} ${this.terms.network}`;
+			this.buttons = element("p", { className: "actions" });
+			this.status = element("p", { role: "status", tabIndex: -1 });
+			this.timer = element("p", { className: "quiet small" });
+			this.after = element("p");
+			root.append(this.buttons, this.status, this.timer, this.after);
+			this.show();
+		}
+
+		// stored is what was signed and has no known end.
+		get stored() {
+			try {
+				return localStorage.getItem(this.key);
+			} catch {
+				return null;
+			}
+		}
+
+		keep(key, value) {
+			try {
+				localStorage.setItem(key, value);
+				if (localStorage.getItem(key) === value) return;
+			} catch {} // full, or forbidden
+			throw new Stopped("storage");
+		}
+
+		say(key, values, words) {
+			this.status.replaceChildren(text(key, { network: this.network, amount: this.amount, ...values }));
+			if (words) this.status.append(" ", element("q", { lang: "en", textContent: foreign(words, 400) }));
+		}
+
+		// show offers what can be done now, and after a payment nothing that could be one more.
+		show() {
+			const open = this.stored;
+			const buttons = open ? [this.button(text("again"), () => this.send())] : [];
+			if (open && this.forgettable) buttons.push(this.button(text("forget"), () => this.forget()));
+			if (!open && this.receipt === undefined) {
+				for (const { name, provider } of wallets.values()) buttons.push(this.button(text("pay", { wallet: `\u2068${name}\u2069` }), () => this.pay(provider)));
+			}
+			this.buttons.replaceChildren(...buttons);
+			this.after.className = this.receipt ? "" : "quiet small";
+			if (this.receipt !== undefined) this.after.replaceChildren(this.receipt);
+			else this.after.textContent = open && this.forgettable ? text("forgetWhy", { amount: this.amount }) : buttons.length ? "" : text("none");
+		}
+
+		button(label, work) {
+			const button = element("button", { type: "button", className: "button", textContent: label });
+			button.addEventListener("click", async () => {
+				this.status.focus({ preventScroll: true });
+				await alone([this], work, button);
+				if ([this.status, document.body, null].includes(document.activeElement)) (this.root.querySelector("a, button") ?? this.status).focus({ preventScroll: true });
+			});
+			return button;
+		}
+
+		async pay(wallet) {
+			try {
+				this.keep(this.key, await this.sign(wallet));
+			} catch (error) {
+				if (error instanceof Stopped) this.say(error.key, error.values, error.words);
+				else this.say({ 4001: "declined", 4100: "busy", "-32002": "busy" }[codeOf(error)] ?? "failed", {}, codeOf(error) === 4001 ? "" : error?.message);
+				return;
+			}
+			await this.send("sending");
+		}
+
+		// sign returns a signed payment as it is sent. Every way out but this leaves nothing that could be charged.
+		async sign(wallet) {
+			this.alone();
+			this.keep(this.key + "?", "x".repeat(8192)); // a browser that stores nothing shows it before anything is signed
+			localStorage.removeItem(this.key + "?");
+			this.say("asking");
+			const { accepted, resource } = await this.quote();
+			this.say("connect");
+			const accounts = () => wallet.request({ method: "eth_requestAccounts" });
+			const [from] = (await accounts()) ?? [];
+			if (!/^0x[0-9a-f]{40}$/i.test(from)) throw new Stopped("busy");
+			await this.enter(wallet);
+			await this.look(wallet, from);
+			const [still] = (await wallet.request({ method: "eth_accounts" })) ?? [];
+			if (!same(still, from) || !(await this.here(wallet))) throw new Stopped("changed");
+			this.alone();
+			const nonce = "0x" + [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+			const validBefore = now() + Math.min(accepted.maxTimeoutSeconds, 600);
+			const authorization = { from, to: this.terms.payTo, value: this.terms.amount, validAfter: "0", validBefore: String(validBefore), nonce };
+			const fields = (list) => list.split(", ").map((field) => ({ type: field.split(" ")[0], name: field.split(" ")[1] }));
+			this.say("sign");
+			const signature = await wallet.request({
+				method: "eth_signTypedData_v4",
+				params: [from, JSON.stringify({
+					types: {
+						EIP712Domain: fields("string name, string version, uint256 chainId, address verifyingContract"),
+						TransferWithAuthorization: fields("address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce"),
+					},
+					primaryType: "TransferWithAuthorization",
+					domain: { name: accepted.extra.name, version: accepted.extra.version, chainId: this.chain, verifyingContract: this.terms.asset },
+					message: authorization,
+				})],
+			});
+			if (!/^0x([0-9a-f]{2}){65,}$/i.test(signature)) throw new Stopped("failed");
+			if (now() + 10 > validBefore) throw new Stopped("late");
+			this.alone();
+			return encode({ x402Version: 2, resource, accepted, payload: { signature, authorization } });
+		}
+
+		// alone stops a signature beside a payment that is not decided, on whatever network and in whatever tab it was signed.
+		alone() {
+			const open = places.find((place) => place.stored);
+			if (open) throw new Stopped("open", { network: open.network });
+		}
+
+		// quote is what the server asks for, which must be what the page shows.
+		async quote() {
+			const { status, headers, body } = await post({}).catch(() => { throw new Stopped("noServer"); });
+			if (status !== 402) throw new Stopped("noServer", {}, body.detail);
+			try {
+				const { accepts, resource } = decode(headers.get("PAYMENT-REQUIRED"));
+				const accepted = accepts.find((a) => a.scheme === "exact" && a.network === this.terms.network);
+				if (same(accepted.payTo, this.terms.payTo) && same(accepted.asset, this.terms.asset) && accepted.amount === this.terms.amount) return { accepted, resource };
+			} catch {} // what cannot be read is something else, too
+			throw new Stopped("terms");
+		}
+
+		async here(wallet) { return Number(await wallet.request({ method: "eth_chainId" })) === this.chain; }
+
+		// enter changes the wallet's network, which it may have to learn first.
+		async enter(wallet) {
+			if (await this.here(wallet)) return;
+			this.say("change");
+			const chainId = "0x" + this.chain.toString(16);
+			const change = () => wallet.request({ method: "wallet_switchEthereumChain", params: [{ chainId }] });
+			const { title, rpc, explorer, coin } = this.terms;
+			const add = () => wallet.request({
+				method: "wallet_addEthereumChain",
+				params: [{ chainId, chainName: title, rpcUrls: [rpc], blockExplorerUrls: [new URL(explorer).origin], nativeCurrency: { name: coin, symbol: coin, decimals: 18 } }],
+			});
+			try {
+				await change().catch(async (error) => {
+					if (codeOf(error) !== 4902) throw error;
+					await add();
+					if (!(await this.here(wallet))) await change();
+				});
+			} catch (error) {
+				if ([4001, -32002].includes(codeOf(error))) throw error;
+			} // a wallet that cannot change it may have been changed by hand
+			if (!(await this.here(wallet))) throw new Stopped("wrongChain");
+		}
+
+		// look stops where the account holds too little. A wallet that cannot tell goes on.
+		async look(wallet, from) {
+			const data = "0x70a08231" + from.slice(2).toLowerCase().padStart(64, "0"); // balanceOf(from)
+			const held = await wallet.request({ method: "eth_call", params: [{ to: this.terms.asset, data }, "latest"] }).then(BigInt).catch(() => null);
+			if (held !== null && held < BigInt(this.terms.amount)) throw new Stopped("poor", { account: `${from.slice(0, 6)}…${from.slice(-4)}`, balance: usdc(held) });
+		}
+
+		// send sends what is stored until its end is known, or nobody says when to ask again.
+		async send(first = "resending") {
+			for (let header, key = first; (header = this.stored); key = "resending") {
+				this.say(key);
+				let answer;
+				try {
+					answer = await post({ "PAYMENT-SIGNATURE": header });
+				} catch {
+					return this.say("lost");
+				}
+				const { status, headers, body } = answer;
+				if (status === 200 && body.success === true) return this.paid(body, header);
+				// A quote without a reason answers a request whose payment got lost on its way.
+				if (status === 402 && body.error && body.error !== "payment required") {
+					localStorage.removeItem(this.key);
+					return this.say("refused", {}, body.error.replace(/^\w+: /, ""));
+				}
+				this.say(body.detail ? "undecided" : "lost", {}, body.detail);
+				this.forgettable = Number(decode(header).payload.authorization.validBefore) + 600 < now();
+				const again = headers.get("Retry-After");
+				if (!again || ![429, 503].includes(status)) return;
+				for (let left = Math.max(1, Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10)); left > 0; left--) {
+					this.timer.textContent = text("countdown", { seconds: left });
+					await pause(1000);
+				}
+				this.timer.textContent = "";
+			}
+			this.say("elsewhere");
+		}
+
+		paid(body, header) {
+			const { nonce } = decode(header).payload.authorization;
+			localStorage.removeItem(this.key);
+			const ours = String(body.receiptUrl).startsWith(location.origin + "/");
+			this.receipt = ours ? element("a", { href: body.receiptUrl, textContent: text("receipt") }) : "";
+			const paid = Number(body.amountUsd).toLocaleString(language, { minimumFractionDigits: Number.isInteger(body.amountUsd) ? 0 : 2 });
+			this.say(!same(body.authorization, nonce) ? "earlier" : body.status === "seen" ? "received" : "claimed", { paid });
+		}
+
+		// forget lets a person go on who looked into the wallet.
+		async forget() {
+			localStorage.removeItem(this.key);
+			this.status.textContent = "";
+		}
+	}
+	const places = [...document.querySelectorAll(".wallet")].map((root) => new Place(root));
+	let busy = false;
+
+	// alone works for places while no other tab does.
+	async function alone(at, work, pressed) {
+		const run = (lock) => (lock === null ? at.forEach((place) => place.say("otherTab")) : work());
+		const buttons = document.querySelectorAll(".wallet button");
+		for (const button of buttons) button.disabled = true;
+		pressed?.setAttribute("aria-busy", "true");
+		busy = true;
+		try {
+			// Without locks, which need a secure origin, storage alone keeps tabs apart.
+			await (navigator.locks ? navigator.locks.request(`pay-offer ${at[0].terms.offer}`, { ifAvailable: true }, run) : run());
+		} finally {
+			busy = false;
+			for (const place of places) place.show();
+		}
+	}
+
+	function found(id, info, provider) {
+		if (typeof provider?.request !== "function" || wallets.has(id)) return;
+		if (id) wallets.delete(""); // the one without an announcement is one of them
+		wallets.set(id, { name: foreign(info.name, 40) || text("unnamed"), provider });
+		if (!busy) for (const place of places) place.show();
+	}
+	if (places.length) {
+		addEventListener("eip6963:announceProvider", ({ detail }) => found(String(detail?.info?.uuid ?? ""), detail?.info ?? {}, detail?.provider));
+		dispatchEvent(new Event("eip6963:requestProvider"));
+		const alternative = () => { if (!wallets.size) found("", {}, window.ethereum); };
+		alternative();
+		addEventListener("ethereum#initialized", alternative, { once: true });
+		// Another tab signed, or learned the end of what was signed.
+		addEventListener("storage", ({ key, newValue }) => {
+			const place = places.find((p) => p.key === key);
+			if (!place || busy) return;
+			place.say(newValue ? "otherTab" : "elsewhere");
+			place.show();
+		});
+		const open = places.filter((place) => place.stored);
+		if (open.length) alone(open, () => Promise.all(open.map((place) => place.send())));
+	}
+}
