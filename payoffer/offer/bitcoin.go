@@ -192,6 +192,7 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 func (b *Bitcoin) Face() Face {
 	return Face{
 		Name: Phrase{Key: "rail.btc.name"}, Fee: Phrase{Key: "rail.btc.fee"}, Time: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
+		Note: Phrase{Key: "rail.wallet"},
 	}
 }
 
@@ -219,10 +220,9 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m.Available, m.PayTo, m.ValidUntil = true, payTo, until.Format(time.RFC3339)
 	m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
 	m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)
+	m.Holds = Phrase{Key: "rail.btc.holds", With: With{"time": until.Format("15:04 UTC")}}
 	m.Facts = []Fact{
 		{Label: "send", Value: Literal(coins + " BTC"), Copy: coins},
-		{Label: "worth", Value: Phrase{Key: "rail.btc.worth", With: With{"amount": b.amount, "time": live.RateAt.UTC().Format("15:04 UTC")}}},
-		{Label: "until", Value: Phrase{Key: "rail.btc.until", With: With{"time": until.Format("15:04 UTC")}}},
 		{Label: "network", Value: Literal(b.network.title)},
 		{Label: "to", Value: Literal(payTo), Copy: payTo},
 	}

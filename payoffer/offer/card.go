@@ -9,6 +9,26 @@ import (
 // section 1.7).
 var cardMethods = []string{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"}
 
+// brands are names of payment methods as people know them, the best known first.
+var brands = []struct {
+	method string
+	name   Phrase
+}{
+	{"card", Phrase{Key: "rail.card.card"}},
+	{"apple_pay", Literal("Apple Pay")},
+	{"google_pay", Literal("Google Pay")},
+	{"paypal", Literal("PayPal")},
+	{"klarna", Literal("Klarna")},
+	{"link", Literal("Link")},
+	{"cashapp", Literal("Cash App Pay")},
+	{"affirm", Literal("Affirm")},
+	{"afterpay_clearpay", Literal("Afterpay / Clearpay")},
+	{"us_bank_account", Phrase{Key: "rail.card.usBankAccount"}},
+}
+
+// facedMethods is how many methods stand in the name of the rail.
+const facedMethods = 3
+
 // RailCard is the name of the card rail, which every offer has.
 const RailCard = "card"
 
@@ -50,12 +70,50 @@ func (c *Card) Account() string {
 	return "stripe/" + c.PaymentLink
 }
 
-// Face says that the checkout takes cards and what else it has.
+// Face names the best known methods of the checkout, and who runs it.
 func (c *Card) Face() Face {
-	return Face{
-		Name: Phrase{Key: "rail.card.name"}, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
-		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}},
+	names := c.names()
+	name := list(names[:min(facedMethods, len(names))])
+	if len(names) > facedMethods {
+		name = Phrase{Key: "rail.card.more", With: With{"names": name}}
 	}
+	return Face{
+		Name: name, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
+		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL), Lock: true,
+	}
+}
+
+// names are the methods of the checkout as people know them. One that is not
+// among brands is called by its own words: "sepa_debit" is "Sepa debit".
+func (c *Card) names() (names []Phrase) {
+	rest := slices.Clone(c.PaymentMethods)
+	for _, brand := range brands {
+		if i := slices.Index(rest, brand.method); i >= 0 {
+			names, rest = append(names, brand.name), slices.Delete(rest, i, i+1)
+		}
+	}
+	for _, method := range rest {
+		names = append(names, Literal(words(method, "_")))
+	}
+	return names
+}
+
+// checkoutNote says who runs a checkout: by name only where the host proves it.
+func checkoutNote(address string) Phrase {
+	host := Host(address)
+	if strings.HasSuffix(host, ".stripe.com") {
+		host = "Stripe (" + host + ")"
+	}
+	return Phrase{Key: "rail.checkout", With: With{"host": host}}
+}
+
+// words are the parts of a name as people write them.
+func words(name, separator string) string {
+	name = strings.ReplaceAll(name, separator, " ")
+	if name == "" {
+		return name
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // TransactionURL is empty: only chains are public.
@@ -66,11 +124,7 @@ func (c *Card) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
 		AmountUSD: c.amount, Network: "fiat", Asset: "USD", Available: true,
-		Facts: []Fact{
-			{Label: "amount", Value: dollars(c.amount)},
-			{Label: "checkout", Value: Literal(Host(c.URL))},
-			{Label: "accepts", Value: Literal(strings.ReplaceAll(strings.Join(c.PaymentMethods, ", "), "_", " "))},
-		},
+		Facts: []Fact{{Label: "accepts", Value: list(c.names())}},
 	}}
 }
 

@@ -107,7 +107,7 @@ func (u *USDC) URI() string {
 func (u *USDC) Face() Face {
 	return Face{
 		Name: Phrase{Key: "rail.usdc.name", With: With{"network": u.Network.Title}}, Fee: Phrase{Key: "rail.usdc.fee"},
-		Time: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"},
+		Time: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"}, Note: Phrase{Key: "rail.wallet"},
 	}
 }
 

@@ -101,7 +101,11 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 	o := newOffer(t, zpub, "base")
 	facts := make(map[string]map[string]Phrase)
 	copied := make(map[string]map[string]string)
+	holds := make(map[string]Phrase)
 	for _, m := range o.Methods(Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), Address: currentAddress}) {
+		if m.Holds.Key != "" {
+			holds[m.Rail] = m.Holds
+		}
 		for _, f := range m.Facts {
 			if facts[m.Rail] == nil {
 				facts[m.Rail], copied[m.Rail] = make(map[string]Phrase), make(map[string]string)
@@ -113,20 +117,23 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 		}
 	}
 	price := Phrase{Key: "fact.dollars", With: With{"amount": USD(42_00)}}
-	require.Equal(t, map[string]Phrase{"amount": price, "checkout": Literal("checkout.example"), "accepts": Literal("card, us bank account, cashapp, link, klarna, afterpay clearpay, affirm")}, facts["card"])
+	require.Equal(t, map[string]Phrase{"accepts": list([]Phrase{
+		{Key: "rail.card.card"}, Literal("Klarna"), Literal("Link"), Literal("Cash App Pay"), Literal("Affirm"), Literal("Afterpay / Clearpay"),
+		{Key: "rail.card.usBankAccount"},
+	})}, facts["card"])
 	const token = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 	require.Equal(t, map[string]Phrase{
 		"send": Literal("42 USDC"), "network": {Key: "rail.usdc.network", With: With{"network": "Base", "chain": "8453"}}, "to": Literal(payee), "token": Literal(token),
 	}, facts["usdc"])
 	require.Equal(t, map[string]string{"send": "42", "to": payee, "token": token}, copied["usdc"])
 	require.Equal(t, map[string]Phrase{
-		"send": Literal("0.00042001 BTC"), "worth": {Key: "rail.btc.worth", With: With{"amount": USD(42_00), "time": "08:30 UTC"}},
-		"until": {Key: "rail.btc.until", With: With{"time": "09:15 UTC"}}, "network": Literal("Bitcoin"), "to": Literal(currentAddress),
+		"send": Literal("0.00042001 BTC"), "network": Literal("Bitcoin"), "to": Literal(currentAddress),
 	}, facts["btc"])
 	require.Equal(t, map[string]string{"send": "0.00042001", "to": currentAddress}, copied["btc"])
+	require.Equal(t, map[string]Phrase{"btc": {Key: "rail.btc.holds", With: With{"time": "09:15 UTC"}}}, holds)
 	require.Equal(t, map[string]Phrase{"amount": price, "payee": Literal("Example Org"), "inbox": Literal("pay@example.com"), "memo": Literal("Example 42")}, facts["wire"])
 	require.Equal(t, map[string]string{"amount": "42.00", "payee": "Example Org", "inbox": "pay@example.com", "memo": "Example 42"}, copied["wire"])
-	require.Equal(t, map[string]Phrase{"amount": price, "checkout": Literal("shop.example")}, facts["tip-jar"])
+	require.Equal(t, map[string]Phrase{"amount": price}, facts["tip-jar"])
 }
 
 func TestRailsAreFoundByNameAndKind(t *testing.T) {

@@ -23,6 +23,19 @@ type Face struct {
 	Fee  Phrase // what it costs the payer beside the price
 	Time Phrase // how long it takes until the money has arrived
 	Act  Phrase // what the button does
+	Note Phrase // what to know before paying
+	// Lock says that Note names who alone sees what the payer enters.
+	Lock bool
+	// Page is the path of a page of the rail's own; empty for none.
+	Page string
+}
+
+// list is phrases one after the other, as the language lists them.
+func list(phrases []Phrase) Phrase {
+	if len(phrases) == 1 {
+		return phrases[0]
+	}
+	return Phrase{Key: "fact.list", With: With{"first": phrases[0], "rest": list(phrases[1:])}}
 }
 
 // dollars is an amount of US dollars as the language writes numbers.

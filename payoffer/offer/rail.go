@@ -51,8 +51,10 @@ type Method struct {
 	// ValidUntil is, by RFC 3339 in UTC, until when the amount is honoured that
 	// follows a rate; empty for any other.
 	ValidUntil string `json:"validUntil,omitempty" jsonschema:"Until when an amount that follows a rate is honoured; read it again before."`
-	PayTo      string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
-	Memo       string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
+	// Holds says so to people.
+	Holds Phrase `json:"-"`
+	PayTo string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
+	Memo  string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
 	// Available is false while the rail cannot quote; Reason says why.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty" jsonschema:"Why the method is not available."`

@@ -35,10 +35,9 @@ func (s *Storefront) Account() string {
 // Face calls the shop by the name that the operator gave to the rail: "tip-jar"
 // is "Tip jar".
 func (s *Storefront) Face() Face {
-	words := strings.ReplaceAll(s.name, "-", " ")
 	return Face{
-		Name: Literal(strings.ToUpper(words[:1]) + words[1:]), Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
-		Act: Phrase{Key: "rail.storefront.act", With: With{"host": Host(s.url)}},
+		Name: Literal(words(s.name, "-")), Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
+		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: true,
 	}
 }
 
@@ -51,9 +50,6 @@ func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 		Rail: s.name, Scheme: "storefront", URL: s.url,
 		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
 		AmountUSD: s.amount, Network: "fiat", Asset: "USD", Available: true,
-		Facts: []Fact{
-			{Label: "amount", Value: dollars(s.amount)},
-			{Label: "checkout", Value: Literal(Host(s.url))},
-		},
+		Facts: []Fact{{Label: "amount", Value: dollars(s.amount)}},
 	}}
 }

@@ -42,7 +42,7 @@ func (t *Transfer) Account() string { return "" }
 func (t *Transfer) Face() Face {
 	return Face{
 		Name: Phrase{Key: "rail.transfer.name"}, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
-		Act: Phrase{Key: "rail.transfer.act"},
+		Act: Phrase{Key: "rail.transfer.act"}, Note: Phrase{Key: "rail.transfer.note"}, Page: PagePath(t.name),
 	}
 }
 

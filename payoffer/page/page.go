@@ -21,7 +21,7 @@ var files embed.FS
 
 // The pages.
 var (
-	Pay      = newSheet("pay.html", "copy", "wallet")
+	Pay      = newSheet("pay.html", "copy", "quote", "rows", "wallet")
 	Transfer = newSheet("transfer.html", "copy")
 	Received = newSheet("received.html")
 	Sponsor  = newSheet("sponsor.html")
@@ -123,12 +123,14 @@ func (v view) Say(p offer.Phrase) string { return v.Language.Say(p) }
 // Fact is the name of a fact.
 func (v view) Fact(f offer.Fact) string { return v.Language.Text("fact." + f.Label) }
 
-// Facts are facts for the template that lists them.
-func (v view) Facts(facts []offer.Fact) any {
+// Facts are facts for the template that lists them. of names the rail that they
+// are of, where a page lists those of more than one.
+func (v view) Facts(facts []offer.Fact, of ...offer.Phrase) any {
 	return struct {
 		View  view
 		Facts []offer.Fact
-	}{v, facts}
+		Of    []offer.Phrase
+	}{v, facts, of}
 }
 
 // Wallet is a rail for the template that has a wallet in the browser pay it.
@@ -138,6 +140,19 @@ func (v view) Wallet(rail any) any {
 		Rail any
 	}{v, rail}
 }
+
+// Code is a QR code for the template that shows it: its address, and what it is
+// a picture of.
+func (v view) Code(source, shows string) any {
+	return struct {
+		View          view
+		Source, Shows string
+	}{v, source, shows}
+}
+
+// Logo is the path of the operator's image, which is on the page's own host, or
+// empty.
+func (v view) Logo() string { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
 
 // Link is the address of another page of ours, in the same language.
 func (v view) Link(path string) string {

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -68,42 +69,47 @@ type railView struct {
 	// wallet: every link is one that package offer built.
 	Href template.URL
 	QR   string
-	Page string
-	// First is the rail whose button stands out.
-	First bool
-	// Wallet says that a wallet reads the QR code, which some misread.
-	Wallet bool
-	Test   bool
+	// Quote is where an amount that follows a rate is read again.
+	Quote             string
+	Test, Recommended bool
+	// Open is the one row that is open at first.
+	Open bool
 }
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
-	view := railView{
-		Method: m, Face: rail.Face(), Href: template.URL(m.Link()), First: m.Rail == offer.RailCard, Test: rail.Test(),
-		Wallet: m.Scheme == "eip681" || m.Scheme == "bip21",
-	}
-	if m.URL == "" && !view.Wallet {
-		view.Page = offer.PagePath(m.Rail)
-	}
+	view := railView{Method: m, Face: rail.Face(), Href: template.URL(m.Link()), Quote: offer.URIPath(m.Rail), Test: rail.Test()}
 	if m.Available && key != nil {
 		view.QR = qrPath(key, m.Rail, m.Link())
 	}
 	return view
 }
 
-// payPage is GET /v1/pay for people: every rail, the card first.
+// ways are the rails as the page offers them: the recommended one first, or else
+// the card, and the first that can be paid now open.
+func (s *Server) ways(live *liveResponses) (ways []railView) {
+	for _, rail := range s.Offer.Rails {
+		way := newRailView(rail, rail.Methods(s.Offer, live.now)[0], live.qrKey)
+		if way.Recommended = rail.Name() == s.Offer.Recommend; way.Recommended {
+			ways = slices.Insert(ways, 0, way)
+		} else {
+			ways = append(ways, way)
+		}
+	}
+	open := slices.IndexFunc(ways, func(way railView) bool { return way.Available })
+	ways[open].Open = true // the card is always available
+	return ways
+}
+
+// payPage is GET /v1/pay for people: one way to pay open, the others below it.
 func (s *Server) payPage(r *http.Request) *response {
 	f, live := s.frame(r, offer.PathMethods), s.live.Load()
 	return live.pages.get(f, func() *response {
 		var content struct {
-			Rails   []railView
-			Sponsor string
+			Rails []railView
+			// Programs says that they can pay by x402.
+			Programs bool
 		}
-		for _, rail := range s.Offer.Rails {
-			content.Rails = append(content.Rails, newRailView(rail, rail.Methods(s.Offer, live.now)[0], live.qrKey))
-		}
-		if len(s.Payments.Accepts()) > 0 {
-			content.Sponsor = s.Offer.URL(offer.PathSponsor)
-		}
+		content.Rails, content.Programs = s.ways(live), len(s.Payments.Accepts()) > 0
 		title := f.Language.Text("pay.title", "amount", s.Offer.Amount, "name", s.Offer.Name)
 		return s.page(http.StatusOK, cacheLive, page.Pay.Render(f, title, content))
 	})

@@ -1,0 +1,57 @@
+package offer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// said joins a list of phrases, each by its key or its text.
+func said(p Phrase) string {
+	switch {
+	case p.Key == "fact.list":
+		return said(p.With["first"].(Phrase)) + ", " + said(p.With["rest"].(Phrase))
+	case p.Key == "rail.card.more":
+		return said(p.With["names"].(Phrase)) + "…"
+	}
+	return p.Key + p.Text
+}
+
+func TestTheCardIsNamedByTheMethodsOfItsCheckout(t *testing.T) {
+	for want, methods := range map[string][]string{
+		"rail.card.card, Klarna, Link…":                  nil,
+		"rail.card.card":                                 {"card"},
+		"rail.card.card, Apple Pay, Google Pay":          {"google_pay", "card", "apple_pay"},
+		"rail.card.card, PayPal, Sepa debit":             {"sepa_debit", "paypal", "card"},
+		"Afterpay / Clearpay, rail.card.usBankAccount":   {"us_bank_account", "afterpay_clearpay"},
+		"Cash App Pay, Affirm, rail.card.usBankAccount…": {"twint", "us_bank_account", "affirm", "cashapp"},
+	} {
+		card, err := NewCard("https://checkout.example/pay", methods, 42_00)
+		require.NoError(t, err)
+		require.Equal(t, want, said(card.Face().Name))
+		if methods != nil {
+			require.Equal(t, methods, card.PaymentMethods, "what programs read keeps its order")
+		}
+	}
+}
+
+// A name that the host does not prove would be a promise that nobody gave.
+func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://buy.stripe.com/abc":                 "Stripe (buy.stripe.com)",
+		"https://checkout.stripe.com/c/pay":          "Stripe (checkout.stripe.com)",
+		"https://pay.example.org/stripe.com":         "pay.example.org",
+		"https://stripe.com.example.org/":            "stripe.com.example.org",
+		"https://notstripe.com/":                     "notstripe.com",
+		"https://buy.stripe.com.example/?stripe.com": "buy.stripe.com.example",
+	} {
+		card, err := NewCard(address, nil, 42_00)
+		require.NoError(t, err)
+		shop, err := NewStorefront("shop", address, 42_00)
+		require.NoError(t, err)
+		for _, face := range []Face{card.Face(), shop.Face()} {
+			require.Equal(t, Phrase{Key: "rail.checkout", With: With{"host": want}}, face.Note)
+			require.True(t, face.Lock)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+// waysOf are the rows of the pay page, by the rails' names, in their order.
+func waysOf(page string) (names []string, rows map[string]string) {
+	rows = make(map[string]string)
+	page, _, _ = strings.Cut(page, "</section>")
+	for _, row := range strings.Split(page, `<details class="way"`)[1:] {
+		name := regexp.MustCompile(`id="([^"]*)"`).FindStringSubmatch(row)[1]
+		names, rows[name] = append(names, name), row
+	}
+	return names, rows
+}
+
+func TestThePayPageShowsTheTermsBesideEveryCode(t *testing.T) {
+	w := newWorld(t)
+	for _, l := range text.Languages {
+		page := read(t, send(t, w.server(t), "GET", "/v1/pay?lang="+l.Tag, "", "Accept", browser))
+		names, rows := waysOf(page)
+		for i, rail := range w.offer.Rails {
+			m, face := rail.Methods(w.offer, w.live)[0], rail.Face()
+			require.Equal(t, m.Rail, names[i], "the rails stand in their order, the card first")
+			row := html.UnescapeString(rows[m.Rail])
+			require.NotEmpty(t, m.Facts)
+			for _, fact := range m.Facts {
+				require.Contains(t, row, "<span>"+l.Say(fact.Value)+"</span>")
+				if fact.Copy != "" {
+					require.Contains(t, row, `data-copy="`+fact.Copy+`" data-label="`+l.Text("fact."+fact.Label)+", "+l.Say(face.Name)+`"`)
+				}
+			}
+			summary, _, _ := strings.Cut(row, "</summary>")
+			for _, said := range []string{l.Say(face.Name), l.Say(face.Fee) + " · " + l.Say(face.Time)} {
+				require.Contains(t, summary, said)
+			}
+			require.Contains(t, row, l.Say(face.Note))
+			require.Equal(t, 2, strings.Count(row, `loading="lazy" alt="`+l.Text("pay.qr", "name", face.Name)+`"`))
+			require.Contains(t, row, `href="`+m.Link()+`">`+l.Say(face.Act)+"<")
+		}
+		require.Contains(t, page, `"price":"42.00"`)
+		require.NotContains(t, page, l.Text("pay.test"))
+	}
+}
+
+// What a program needs is behind one link, where there is something for it.
+func TestThePayPageLeadsProgramsOn(t *testing.T) {
+	w := newWorld(t)
+	page := read(t, send(t, w.server(t), "GET", "/v1/pay?lang=de", "", "Accept", browser))
+	require.Contains(t, page, `<a href="/v1/sponsor?lang=de">https://pay.example.org/v1/sponsor</a>`)
+	require.NotContains(t, page, "spendControls")
+	w.accepts = nil
+	require.NotContains(t, read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)), "/v1/sponsor")
+}
+
+func TestTestMoneyIsCalledSo(t *testing.T) {
+	w := newWorld(t)
+	w.offer = makeOffer(t, terms(), "base-sepolia")
+	_, rows := waysOf(read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)))
+	for name, row := range rows {
+		require.Equal(t, name == "usdc", strings.Contains(row, "worth nothing"), name)
+		require.Equal(t, name == "usdc", strings.Contains(row, `<span class="tag">Test</span>`), name)
+	}
+}
+
+// One row is open: the recommended one, which is the first, or else the card; and
+// never one that cannot be paid now.
+func TestTheRecommendedWayIsOpen(t *testing.T) {
+	for recommend, want := range map[string][]string{
+		"":         {"card", "usdc", "btc", "transfer", "tip-jar", "pack"},
+		"card":     {"card", "usdc", "btc", "transfer", "tip-jar", "pack"},
+		"btc":      {"btc", "card", "usdc", "transfer", "tip-jar", "pack"},
+		"pack":     {"pack", "card", "usdc", "btc", "transfer", "tip-jar"},
+		"transfer": {"transfer", "card", "usdc", "btc", "tip-jar", "pack"},
+	} {
+		for _, quoted := range []bool{true, false} {
+			w, terms := newWorld(t), terms()
+			terms.Recommend = recommend
+			w.offer = makeOffer(t, terms, "base")
+			open := want[0]
+			if !quoted {
+				w.live = offer.Live{}
+				if open == "btc" {
+					open = "card"
+				}
+			}
+			names, rows := waysOf(read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)))
+			require.Equal(t, want, names)
+			for name, row := range rows {
+				require.True(t, strings.HasPrefix(row, ` name="way"`), "one is open at a time")
+				require.Equal(t, name == open, strings.HasPrefix(row, ` name="way" open>`), "%s of %q", name, recommend)
+				require.Equal(t, name == recommend, strings.Contains(row, ">Recommended<"), "%s of %q", name, recommend)
+				require.Equal(t, name == "btc" && !quoted, strings.Contains(row, "Not available now</span>"), name)
+			}
+		}
+	}
+}
+
+func TestAPriceThatFollowsARateSaysHowLongItHolds(t *testing.T) {
+	w := newWorld(t)
+	_, rows := waysOf(read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)))
+	require.Contains(t, rows["btc"], `<p class="holds" data-quote="/v1/pay/btc.uri" data-until="2026-11-21T13:59:15Z">This price holds until 13:59 UTC. After that, reload the page.</p>`)
+	delete(rows, "btc")
+	for name, row := range rows {
+		require.NotContains(t, row, "data-quote", name)
+	}
+}
+
+func TestThePagesShowTheLogoAndWhatIsSaidOfRefunds(t *testing.T) {
+	w, terms := newWorld(t), terms()
+	terms.Logo, terms.Refunds = baseURL+"/images/logo.svg?v=2", "Within 30 days & no questions."
+	w.offer = makeOffer(t, terms, "base")
+	for _, target := range []string{"/v1/pay", "/v1/pay/transfer"} {
+		page := read(t, send(t, w.server(t), "GET", target, "", "Accept", browser))
+		require.Contains(t, page, `<img class="logo" src="/images/logo.svg?v=2"`, target)
+		require.Contains(t, page, "Within 30 days &amp; no questions.", target)
+		require.Contains(t, page, "<span>Pay Example Org</span>", target)
+		plain := read(t, send(t, newWorld(t).server(t), "GET", target, "", "Accept", browser))
+		require.NotContains(t, plain, `class="logo"`, target)
+	}
+}
+
+func TestThePayPageIsLight(t *testing.T) {
+	for _, l := range text.Languages {
+		for _, target := range []string{"/v1/pay", "/v1/pay/transfer"} {
+			require.LessOrEqual(t, len(read(t, send(t, newWorld(t).server(t), "GET", target+"?lang="+l.Tag, "", "Accept", browser))), 40<<10, target)
+		}
+	}
+}
