@@ -79,6 +79,7 @@ type sellsNothing struct{}
 func (sellsNothing) Quote() *x402.Quote                             { return new(x402.Quote) }
 func (sellsNothing) Refusal(string) *x402.Quote                     { return new(x402.Quote) }
 func (sellsNothing) Accepts() []x402.Requirements                   { return nil }
+func (sellsNothing) SignReceipt(_, _, _ string) *x402.Artifact      { return nil }
 func (sellsNothing) Pay(context.Context, x402.Attempt) x402.Outcome { return x402.Outcome{} }
 
 // openViewed opens books on a new ledger, or on what a copy holds. events is what

@@ -41,7 +41,7 @@ func post(tag, id, path, summary string, body, responses object) operation {
 
 // operations are all rows: what is not configured has none.
 func operations(o *offer.Offer, hooks []string) []operation {
-	return slices.Concat(paymentOperations(o), []operation{receivedOperation()}, railOperations(o), hookOperations(hooks),
+	return slices.Concat(paymentOperations(o), []operation{receivedOperation()}, receiptOperations(), railOperations(o), hookOperations(hooks),
 		[]operation{agentOperation()}, discoveryOperations(o))
 }
 
@@ -109,6 +109,22 @@ func receivedOperation() operation {
 			object{{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}),
 	}
 	return op
+}
+
+// receiptOperations are the page of one payment and what is signed of it.
+func receiptOperations() []operation {
+	page := get(tagReceipts, "getReceipt", offer.PathReceipt+"/{id}", "One payment, for who made it",
+		answers(ok("The payment and what became of it.", media(typeJSON, ref("Payment")), page), later))
+	page.Description = "The address is a secret of the payer: it stands in the answer to the payment. It is the same on every server of the offer and " +
+		"for as long as the payment has the same evidence. An address that names nothing is 404, whyever it does not."
+	signed := get(tagReceipts, "getSignedReceipt", offer.PathReceipt+"/{id}/receipt.jws", "What the service signed of a payment",
+		answers(ok("A compact JWS (RFC 7515) by a key of the DID document.", media("application/jose", text)), later))
+	signed.Description = "404 for a payment of which nothing is signed: one whose payer has no address, or that did not arrive."
+	ops := []operation{page, signed}
+	for i := range ops {
+		ops[i].Parameters = []object{required(parameter("path", "id", "Names the payment, with its authentication code.", text))}
+	}
+	return ops
 }
 
 // railOperations are two for every rail, the page of the bank transfer and the

@@ -216,7 +216,7 @@ func TestOperationsCoverEveryPathConstant(t *testing.T) {
 	described := make(map[string]bool)
 	eachOperation(t, describe(t, fundedOffer(t, terms()), "card", "tip-jar"), func(_, path string, _ map[string]any) { described[path] = true })
 	described[offer.PathSite] = true // of the site host
-	for prefix, path := range map[string]string{offer.PathQR: "/{rail}/{image}", offer.PathHook: "/{storefront}/{secret}"} {
+	for prefix, path := range map[string]string{offer.PathQR: "/{rail}/{image}", offer.PathHook: "/{storefront}/{secret}", offer.PathReceipt: "/{id}"} {
 		described[prefix] = described[prefix+path]
 	}
 	constants := 0

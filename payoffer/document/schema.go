@@ -50,7 +50,7 @@ func makeFacets() map[string]jsonschema.Schema {
 			all[name] = facet
 		}
 	}
-	each("url uri uriList qr invoice resource resources receiptUrl next href anchor homepage repository documentationUrl subject aliases "+
+	each("url uri uriList qr invoice resource resources receiptUrl signedReceiptUrl transactionUrl next href anchor homepage repository documentationUrl subject aliases "+
 		"alsoKnownAs serviceEndpoint wellKnown", jsonschema.Schema{Format: "uri"})
 	each("at observedAt occurredAt recordedAt validUntil", jsonschema.Schema{Format: "date-time"})
 	each("count payments externalPayments unknownUsd lagSeconds", jsonschema.Schema{Minimum: jsonschema.Ptr(0.0)})

@@ -42,8 +42,18 @@ func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string)
 // authorization made to an account; false when there is none, or when it was
 // dropped. After a reorganization it is the newest of several.
 func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
+	r, found, err := l.LastAuthorizationReceipt(ctx, account, payer, nonce)
+	if err != nil || !found || r.Status == StatusDropped {
+		return Receipt{}, false, err
+	}
+	return r, true, nil
+}
+
+// LastAuthorizationReceipt is AuthorizationReceipt, or the newest dropped one where
+// there is no other.
+func (l *Ledger) LastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
 	return first(collect(ctx, l, scanReceipt, selectReceipts+`
-		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' AND status <> 'dropped' ORDER BY id DESC`,
+		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
 

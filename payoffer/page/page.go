@@ -21,18 +21,19 @@ var files embed.FS
 
 // The pages.
 var (
-	Pay      = newSheet("pay.html", "copy", "quote", "rows", "wallet")
-	Transfer = newSheet("transfer.html", "copy")
-	Received = newSheet("received.html")
-	Sponsor  = newSheet("sponsor.html")
-	Problem  = newSheet("error.html")
+	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet")
+	Transfer = newSheet("transfer", "copy")
+	Received = newSheet("received")
+	Sponsor  = newSheet("sponsor")
+	Problem  = newSheet("error")
+	Receipt  = newSheet("receipt")
 )
 
 // Icon is the icon of the pages, an SVG image.
 var Icon = []byte(source("icon.svg"))
 
-// style is inlined in every page.
-var style = site.Style + source("page.css") + source("wallet.css")
+// style is that of every page.
+var style = lean(site.Style + source("page.css"))
 
 // Sheet is one page, to be filled in.
 type Sheet struct {
@@ -40,20 +41,29 @@ type Sheet struct {
 	// names are those of the scripts, and of the groups of texts that they say.
 	names   []string
 	scripts []template.JS
+	style   template.CSS
 	policy  string
 }
 
-func newSheet(file string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", file))}
+// newSheet makes a page of its template and scripts, all by their names. Each may
+// have a style of its own, which is in no other page.
+func newSheet(name string, scripts ...string) *Sheet {
+	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", name+".html"))}
 	// A page loads nothing but images of its own host, asks nobody but its own
 	// host, and runs nothing but the scripts that it carries (CSP Level 3). JSON
 	// is data and needs no permission.
+	all := style
+	for _, part := range append([]string{name}, scripts...) {
+		if own, err := files.ReadFile(part + ".css"); err == nil {
+			all += lean(string(own))
+		}
+	}
 	var hashes []string
 	for _, name := range scripts {
-		script := source(name + ".js")
+		script := lean(source(name + ".js"))
 		s.scripts, hashes = append(s.scripts, template.JS(script)), append(hashes, sourceHash(script))
 	}
-	s.policy = "default-src 'none'; img-src 'self'; style-src " + sourceHash(style)
+	s.style, s.policy = template.CSS(all), "default-src 'none'; img-src 'self'; style-src "+sourceHash(all)
 	if len(hashes) > 0 {
 		s.policy += "; script-src " + strings.Join(hashes, " ") + "; connect-src 'self'"
 	}
@@ -67,6 +77,19 @@ func source(file string) string {
 		panic(err) // the file is embedded
 	}
 	return string(data)
+}
+
+// lean is a script or a style without what only its readers need: indents, and
+// lines that are a comment. No text in them goes over several lines.
+func lean(source string) string {
+	var out strings.Builder
+	for line := range strings.Lines(source) {
+		line = strings.TrimLeft(line, "\t")
+		if !strings.HasPrefix(line, "// ") && !(strings.HasPrefix(line, "/* ") && strings.HasSuffix(line, "*/\n")) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // sourceHash is the CSP source of an inlined text.
@@ -169,7 +192,7 @@ func (v view) Canonical() string { return v.Offer.URL(v.Link(v.Path)) }
 func (view) Languages() []*text.Language { return text.Languages }
 
 // Style, Scripts, Texts and JSONLD are what is inlined.
-func (view) Style() template.CSS      { return template.CSS(style) }
+func (v view) Style() template.CSS    { return v.sheet.style }
 func (v view) Scripts() []template.JS { return v.sheet.scripts }
 func (v view) JSONLD() site.JSONLD    { return site.NewJSONLD(v.Offer) }
 func (v view) Texts() map[string]map[string]string {

@@ -20,7 +20,12 @@ import (
 // families are the keys that are put together where they are said, by what they
 // begin with, and where their ends come from.
 var families = map[string]string{
-	"fact.": "the Label of every offer.Fact",
+	"fact.":          "the Label of every offer.Fact",
+	"receipt.basis.": "the ValueBasis of a receipt",
+	"receipt.proof.": "the EvidenceLevel of a receipt, and the facilitator's word",
+	"receipt.say.":   "the states of web.receiptState",
+	"receipt.state.": "the states of web.receiptState",
+	"error.":         "the names of web.problemKind, and its texts",
 }
 
 // aKey is the form of a key, or of the beginning of a family.

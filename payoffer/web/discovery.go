@@ -56,6 +56,8 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 	add("Sum", tally{})
 	add("CurrencySum", currencyTally{})
 	add("Receipt", receipt{})
+	add("Payment", payment{})
+	add("SignedReceipt", x402.Artifact{})
 	add("Feed", feed{})
 	add("Transition", transition{})
 	add("Problem", problem{})
@@ -96,6 +98,9 @@ func words(problems []problemKind) map[string][]any {
 		"Receipt.status":             statuses,
 		"Receipt.evidence":           evidence,
 		"Receipt.valueBasis":         {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
+		"Payment.status":             append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),
+		"Payment.evidence":           append(slices.Clip(evidence), ledger.EvidenceFacilitator),
+		"Payment.valueBasis":         {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
 		"Transition.from":            statuses,
 		"Transition.to":              statuses,
 		"Transition.evidence":        evidence,

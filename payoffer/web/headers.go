@@ -36,8 +36,8 @@ func commonHeaders(card string) []header {
 }
 
 // preflight answers OPTIONS, and with it a browser's CORS preflight.
-func (s *Server) preflight(allow string) *response {
-	return s.render(http.StatusNoContent, "", "", nil,
+func (re responder) preflight(allow string) *response {
+	return re.render(http.StatusNoContent, "", "", nil,
 		header{"Allow", allow},
 		header{"Access-Control-Allow-Methods", allow},
 		header{"Access-Control-Allow-Headers", sent},

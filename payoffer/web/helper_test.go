@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,9 @@ type world struct {
 	accepts  []x402.Requirements
 	quote    *x402.Quote
 	totals   []ledger.Total
+	accounts []ledger.Account
 	receipts []ledger.Receipt
+	intents  []ledger.Intent
 	changes  []ledger.Transition
 	err      error
 	health   []observe.Health
@@ -121,6 +124,35 @@ func (w *world) Receipts(_ context.Context, _ string, before int64, limit int) (
 		}
 	}
 	return page, w.err
+}
+
+func (w *world) Accounts(context.Context, string) ([]ledger.Account, error) { return w.accounts, w.err }
+
+func (w *world) Receipt(_ context.Context, _, account, externalID string) (ledger.Receipt, bool, error) {
+	return w.row(func(r ledger.Receipt) bool { return r.Account == account && r.ExternalID == externalID })
+}
+
+func (w *world) LastAuthorizationReceipt(_ context.Context, account, payer, nonce string) (ledger.Receipt, bool, error) {
+	return w.row(func(r ledger.Receipt) bool { return r.Account == account && r.Payer == payer && r.Nonce == nonce })
+}
+
+func (w *world) row(is func(ledger.Receipt) bool) (ledger.Receipt, bool, error) {
+	if i := slices.IndexFunc(w.receipts, is); i >= 0 && w.err == nil {
+		return w.receipts[i], true, nil
+	}
+	return ledger.Receipt{}, false, w.err
+}
+
+func (w *world) Intent(_ context.Context, key ledger.IntentKey) (ledger.Intent, bool, error) {
+	i := slices.IndexFunc(w.intents, func(i ledger.Intent) bool { return i.IntentKey == key.Canonical() })
+	if i < 0 || w.err != nil {
+		return ledger.Intent{}, false, w.err
+	}
+	return w.intents[i], true, nil
+}
+
+func (w *world) SignReceipt(network, payer, transaction string) *x402.Artifact {
+	return &x402.Artifact{Format: "jws", Signature: strings.Join([]string{"eyJ", network, payer, transaction}, ".")}
 }
 
 func (w *world) Feed(_ context.Context, _ string, after ledger.Bookmark, limit int) ([]ledger.Transition, error) {

@@ -16,8 +16,8 @@ import (
 var varyPage = []header{varyAccept, {"Vary", "Accept-Language"}}
 
 // page is an answer with a page for people.
-func (s *Server) page(status int, cache string, p page.Page, headers ...header) *response {
-	return s.render(status, typeHTML, cache, p.Body, append(append(headers, varyPage...),
+func (re responder) page(status int, cache string, p page.Page, headers ...header) *response {
+	return re.render(status, typeHTML, cache, p.Body, append(append(headers, varyPage...),
 		header{"Content-Language", p.Language}, header{"Content-Security-Policy", p.Policy}, header{"Referrer-Policy", "no-referrer"})...)
 }
 

@@ -22,6 +22,8 @@ type problem struct {
 	Detail string `json:"detail" jsonschema:"What is wrong and what to do."`
 	Reason string `json:"reason,omitempty" jsonschema:"A stable code of the payment protocol."`
 	Intent string `json:"intent,omitempty" jsonschema:"The payment whose outcome is not known yet."`
+	// ReceiptURL is of the same payment.
+	ReceiptURL string `json:"receiptUrl,omitempty" jsonschema:"The page that will say what became of the payment, for its payer alone."`
 }
 
 // problemType begins every problem's type. It names no host, so that it is the
@@ -91,7 +93,7 @@ func (re responder) explain(kind problemKind, detail offer.Phrase, p problem, he
 	headers = slices.Clip(headers)
 	return &response{status: kind.status, choose: func(r *http.Request) *response {
 		if re.explained != nil && prefer(r.Header["Accept"], [][]string{asksProblem, asksHTML}) == 1 {
-			return re.explained(r, kind, detail, p, headers)
+			return re.explained(re, r, kind, detail, p, headers)
 		}
 		told, headers, english := p, headers, text.Languages[0]
 		if re.explained != nil {
@@ -104,7 +106,7 @@ func (re responder) explain(kind problemKind, detail offer.Phrase, p problem, he
 
 // problemPage is a problem for people. It says where to go on, and leads back to
 // the same address only where asking again is safe.
-func (s *Server) problemPage(r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response {
+func (s *Server) problemPage(re responder, r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response {
 	f := s.frame(r, "")
 	content := struct {
 		problem
@@ -119,7 +121,7 @@ func (s *Server) problemPage(r *http.Request, kind problemKind, detail offer.Phr
 			content.Again = r.Method == http.MethodGet || r.Method == http.MethodHead
 		}
 	}
-	return s.page(kind.status, cacheNever, page.Problem.Render(f, content.Title+": "+s.Offer.Name, content), headers...)
+	return re.page(kind.status, cacheNever, page.Problem.Render(f, content.Title+": "+s.Offer.Name, content), headers...)
 }
 
 // retryAfter is the Retry-After header in whole seconds, at least one (RFC 9110

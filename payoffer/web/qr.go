@@ -98,8 +98,8 @@ func (s *Server) checkImages() error {
 }
 
 // notStarted is the answer of what needs the running service.
-func (s *Server) notStarted() *response {
-	return s.refuse(problemNotStarted, "detail", nil, retryAfter(startRetry))
+func (re responder) notStarted() *response {
+	return re.refuse(problemNotStarted, "detail", nil, retryAfter(startRetry))
 }
 
 // maxImages bounds the images kept in memory: some kilobytes each.

@@ -8,13 +8,15 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // receiptID names the page of one payment, /v1/receipt/<id>, to its payer alone:
-// base64url of what finds the payment, a full stop, and base64url of its MAC. The
-// MAC is over the evidence and not over a row's number, so that the address is the
-// same on every instance and after the ledger was put back to an older copy. It is
-// shown to the payer and to the operator, and stands in no log and no report.
+// base64url of what finds the payment in its account, a full stop, and base64url of
+// its MAC. The MAC is over the evidence and not over a row's number, so that the
+// address is the same on every instance and after the ledger was put back to an
+// older copy. It is shown to the payer and to the operator, and stands in no log
+// and no report.
 func receiptID(key []byte, r ledger.Receipt) string {
 	return newReceiptID(key, r.Offer, r.Account, receiptName(r))
 }
@@ -32,12 +34,16 @@ func receiptName(r ledger.Receipt) string {
 	if r.Nonce != "" {
 		return authorizationName(r.Payer, r.Nonce)
 	}
-	return "r/" + r.ExternalID
+	return byReference + r.ExternalID
 }
 
 func authorizationName(payer, nonce string) string {
-	return "a/" + strings.ToLower(payer) + "/" + strings.ToLower(nonce)
+	return byAuthorization + strings.ToLower(payer) + "/" + strings.ToLower(nonce)
 }
+
+// Names of payments begin with how they are found: by the payer and the nonce of an
+// authorization, or by what identifies the evidence.
+const byAuthorization, byReference = "a/", "r/"
 
 func newReceiptID(key []byte, offerID, account, name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(name)) + "." + base64.RawURLEncoding.EncodeToString(receiptMAC(key, offerID, account, name))
@@ -55,24 +61,41 @@ func receiptMAC(key []byte, offerID, account, name string) []byte {
 
 // parseReceiptID finds the account, of those that an offer ever had, and the name
 // of the payment that an id names; false for any id that was not made with the
-// key.
-func parseReceiptID(key []byte, offerID string, accounts []string, id string) (account, name string, ok bool) {
-	encoded, signature, _ := strings.Cut(id, ".")
-	decoded, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+// key. Ids are compared whole, in constant time: an id has one spelling.
+func parseReceiptID(key []byte, offerID string, accounts []ledger.Account, id string) (account, name string, ok bool) {
+	encoded, _, _ := strings.Cut(id, ".")
+	decoded, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
 		return "", "", false
 	}
-	mac, err := base64.RawURLEncoding.Strict().DecodeString(signature)
-	if err != nil {
-		return "", "", false
-	}
-	for _, account := range accounts {
-		if hmac.Equal(mac, receiptMAC(key, offerID, account, string(decoded))) {
-			return account, string(decoded), true
+	for _, a := range accounts {
+		if hmac.Equal([]byte(id), []byte(newReceiptID(key, offerID, a.ID, string(decoded)))) {
+			return a.ID, string(decoded), true
 		}
 	}
 	return "", "", false
 }
 
-// receiptURL is the absolute address of a payment's page.
-func receiptURL(o *offer.Offer, id string) string { return o.URL(offer.PathReceipt + "/" + id) }
+// ReceiptURL is the absolute address of the page of a receipt, a secret of its payer
+// and of the operator; empty until the key is loaded.
+func (s *Server) ReceiptURL(r ledger.Receipt) string {
+	key := s.QRKey()
+	if key == nil {
+		return ""
+	}
+	return s.Offer.URL(offer.PathReceipt + "/" + receiptID(key, r))
+}
+
+// PaidURL is where the payer of an authorization follows what becomes of it: its
+// receipt's page, or the report where that has no address yet. It is empty where
+// the attempt may not be told of it.
+func (s *Server) PaidURL(o x402.Outcome) string {
+	key := s.QRKey()
+	switch {
+	case o.Account != "" && key != nil:
+		return s.Offer.URL(offer.PathReceipt + "/" + intentID(key, s.Offer.ID, o.Account, o.Payer, o.Intent))
+	case o.Status == x402.Settled:
+		return s.Offer.URL(offer.PathReceived)
+	}
+	return ""
+}

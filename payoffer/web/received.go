@@ -17,6 +17,7 @@ import (
 
 // Receipts reads what was paid; *ledger.Ledger is one.
 type Receipts interface {
+	singleReceipts
 	// Totals are the sums of an offer.
 	Totals(ctx context.Context, offerID string) ([]ledger.Total, error)
 	// Receipts are up to limit receipts with an ID below before, newest

@@ -63,7 +63,7 @@ type header struct{ name, value string }
 type responder struct {
 	common []header
 	// explained makes the page of a problem; nil where only programs come.
-	explained func(r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response
+	explained func(re responder, r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response
 }
 
 // render makes a response with the shared headers. Cache is the value of

@@ -19,9 +19,17 @@ type route struct {
 	handler      http.Handler
 }
 
-// pathImage is the one path that is a template: what follows PathQR rebuilds a
+// pathImage is a template: what follows PathQR rebuilds a
 // payment URI.
 const pathImage = offer.PathQR + "/{rail}/{image}"
+
+// Receipts are templates, too, and private: no script of another origin may read
+// them.
+const (
+	pathReceipt = offer.PathReceipt + "/{id}"
+	pathSigned  = pathReceipt + signedFile
+	signedFile  = "/receipt.jws"
+)
 
 // table is every path of the offer, in the order of section 4 of the
 // specification; the paths that it leaves open follow.
@@ -82,7 +90,8 @@ func (s *Server) table() []route {
 	if transfer := o.Transfer(); transfer != nil {
 		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.bankTransfer(transfer)})
 	}
-	return append(routes, route{get, pathImage, answer(s.qrImage)})
+	return append(routes, route{get, pathImage, answer(s.qrImage)},
+		route{get, pathReceipt, answer(s.receipt)}, route{get, pathSigned, answer(s.signedReceipt)})
 }
 
 // resource is everything that one path answers, by method; all methods that it
@@ -109,9 +118,12 @@ func (s *Server) index(table []route) map[string]http.Handler {
 		res[row.method] = row.handler
 	}
 	for path, handler := range handlers {
-		res, refuses := handler.(resource), s.responder
-		if path == offer.PathMCP {
-			refuses = s.programs
+		res, re := handler.(resource), s.responder
+		switch {
+		case path == offer.PathMCP:
+			re = s.programs
+		case strings.HasPrefix(path, pathReceipt):
+			re = s.personal
 		}
 		var allowed []string
 		if res[http.MethodGet] != nil {
@@ -122,7 +134,7 @@ func (s *Server) index(table []route) map[string]http.Handler {
 			allowed = append(allowed, http.MethodPost)
 		}
 		allow := strings.Join(append(allowed, http.MethodOptions), ", ")
-		res[http.MethodOptions], res[""] = s.preflight(allow), refuses.notAllowed(allow)
+		res[http.MethodOptions], res[""] = re.preflight(allow), re.notAllowed(allow)
 	}
 	return handlers
 }
@@ -132,6 +144,12 @@ func (s *Server) index(table []route) map[string]http.Handler {
 func (s *Server) find(method string, u *url.URL) http.Handler {
 	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
 		return s.resources[pathImage]
+	}
+	if strings.HasPrefix(u.Path, offer.PathReceipt+"/") {
+		if strings.HasSuffix(u.Path, signedFile) {
+			return s.resources[pathSigned]
+		}
+		return s.resources[pathReceipt]
 	}
 	if found := s.resources[u.Path]; found != nil {
 		return found

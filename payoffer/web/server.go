@@ -31,6 +31,8 @@ type Payments interface {
 	Accepts() []x402.Requirements
 	// Pay verifies and settles an attempt.
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
+	// SignReceipt signs that a payer paid on a network; nil while there is no key.
+	SignReceipt(network, payer, transaction string) *x402.Artifact
 }
 
 // Config is what a Server needs. Every field is required but BodyTimeout,
@@ -74,9 +76,10 @@ type Config struct {
 type Server struct {
 	Config
 	responder
-	// programs makes the answers of what no person opens, and private those to
-	// providers, which no script of another origin may read.
-	programs, private responder
+	// programs makes the answers of what no person opens, private those to
+	// providers, which no script of another origin may read, and personal those to a
+	// payer, which none may read either.
+	programs, private, personal responder
 
 	resources map[string]http.Handler
 	images    *imageCache
@@ -106,6 +109,7 @@ func New(c Config) (*Server, error) {
 		bodies: openBodies{open: make(map[string]int)},
 	}
 	s.explained = s.problemPage
+	s.personal = responder{common, s.problemPage}
 	if err := s.checkImages(); err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ type paid struct {
 	Payer       string    `json:"payer"`
 	// Authorization is the nonce of the one that was charged.
 	Authorization string `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
-	ReceiptURL    string `json:"receiptUrl" jsonschema:"Where the receipt appears once it is confirmed."`
+	ReceiptURL    string `json:"receiptUrl" jsonschema:"The page of the receipt, for the payer alone: whoever has the address can read it. While the service starts, the report."`
 	Description   string `json:"description" jsonschema:"What the answer means."`
 }
 
@@ -132,7 +132,7 @@ func (s *Server) settled(o x402.Outcome) *response {
 	body := paid{
 		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
 		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer, Authorization: o.Intent,
-		ReceiptURL:  s.Offer.URL(offer.PathReceived),
+		ReceiptURL:  s.PaidURL(o),
 		Description: strings.TrimSpace(o.Detail + " The payment was taken. It counts as received once receiptUrl shows it confirmed."),
 	}
 	return s.json(http.StatusOK, "private, no-store", body, paymentResponse(o)...)
@@ -159,7 +159,7 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 	if o.Detail != "" {
 		remedy = strings.TrimSpace(sentence(o.Detail) + " " + remedy)
 	}
-	return s.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent}, headers...)
+	return s.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent, ReceiptURL: s.PaidURL(o)}, headers...)
 }
 
 // written tells the payments whether an answer that names a charge was written

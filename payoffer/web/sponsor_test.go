@@ -34,7 +34,7 @@ func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
 		require.Equal(t, "0xtx", body["transaction"])
 		require.Equal(t, "0xfrom", body["payer"])
 		require.Equal(t, 41.5, body["amountUsd"], "what was paid, not today's price")
-		require.Equal(t, baseURL+"/v1/received", body["receiptUrl"])
+		require.Equal(t, baseURL+"/v1/received", body["receiptUrl"], "the outcome names no authorization")
 		require.Equal(t, `{"a":1}`, string(w.attempts[0].Payload))
 		require.NotEmpty(t, w.attempts[0].Client)
 	}

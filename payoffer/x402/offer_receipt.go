@@ -38,15 +38,15 @@ type Signer interface {
 	Sign(payload any) string
 }
 
-// artifact is a signed offer or receipt as it travels (section 3.1 of the
+// Artifact is a signed offer or receipt as it travels (section 3.1 of the
 // extension).
-type artifact struct {
+type Artifact struct {
 	Format string `json:"format"`
 	// AcceptIndex is the place of an offer's terms in accepts: a hint that is
 	// not signed. nil for a receipt.
 	AcceptIndex *int `json:"acceptIndex,omitempty"`
 	// Signature is a compact JWS.
-	Signature string `json:"signature"`
+	Signature string `json:"signature" jsonschema:"A compact JWS."`
 }
 
 // OfferPayload is what a signed offer says (section 4.2 of the extension).
@@ -73,8 +73,8 @@ type ReceiptPayload struct {
 	Payer       string `json:"payer"`
 	// IssuedAt is in Unix seconds.
 	IssuedAt int64 `json:"issuedAt"`
-	// Transaction is empty in our receipts. The extension leaves it out for
-	// privacy, and a receipt must stay true when a reorganization of the chain
+	// Transaction is empty in the receipt of an answer. The extension leaves it out
+	// for privacy, and a receipt must stay true when a reorganization of the chain
 	// gives the transaction another hash.
 	Transaction string `json:"transaction,omitempty"`
 }
@@ -107,8 +107,8 @@ func (s *Service) Refresh() {
 }
 
 // signedOffers are the accepts in their order, or nothing while there is no key.
-func (s *Service) signedOffers() []artifact {
-	var offers []artifact
+func (s *Service) signedOffers() []Artifact {
+	var offers []Artifact
 	until := s.Now().Truncate(24 * time.Hour).Add(offerValidity).Unix()
 	for n, accepted := range s.Accepts() {
 		signed := s.Signer.Sign(OfferPayload{
@@ -118,22 +118,32 @@ func (s *Service) signedOffers() []artifact {
 		if signed == "" {
 			return nil
 		}
-		offers = append(offers, artifact{Format: formatJWS, AcceptIndex: &n, Signature: signed})
+		offers = append(offers, Artifact{Format: formatJWS, AcceptIndex: &n, Signature: signed})
 	}
 	return offers
 }
 
 // receipt is the extension of a paid answer, or nil while there is no key.
 func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
+	signed := s.SignReceipt(i.Network, i.From, "")
+	if signed == nil {
+		return nil
+	}
+	return map[string]json.RawMessage{
+		extensionOfferReceipt: encode(extension{map[string]any{"receipt": signed}, receiptSchema}),
+	}
+}
+
+// SignReceipt signs, as of now, that a payer paid on a network, which is a CAIP-2
+// id; nil while there is no key. transaction is empty unless it is final.
+func (s *Service) SignReceipt(network, payer, transaction string) *Artifact {
 	signed := s.Signer.Sign(ReceiptPayload{
-		Version: artifactVersion, Network: i.Network, ResourceURL: s.resource().URL, Payer: i.From, IssuedAt: s.Now().Unix(),
+		Version: artifactVersion, Network: network, ResourceURL: s.resource().URL, Payer: payer, IssuedAt: s.Now().Unix(), Transaction: transaction,
 	})
 	if signed == "" {
 		return nil
 	}
-	return map[string]json.RawMessage{
-		extensionOfferReceipt: encode(extension{map[string]any{"receipt": artifact{Format: formatJWS, Signature: signed}}, receiptSchema}),
-	}
+	return &Artifact{Format: formatJWS, Signature: signed}
 }
 
 // Statement is the payload of a signed artifact: an offer or a receipt.

@@ -59,6 +59,9 @@ type Outcome struct {
 	// while the outcome is unknown: this attempt's own, or an earlier one of the
 	// same payer.
 	Intent string
+	// Account and Payer are those of the authorization in Intent, where the attempt
+	// may be told of it: it was charged, or it is the attempt's own.
+	Account, Payer string
 	// RetryAfter is when to ask again, with Open, Unavailable and Limited.
 	RetryAfter time.Duration
 }
@@ -102,7 +105,7 @@ func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
 func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 	switch i.State {
 	case ledger.IntentSettled:
-		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i), Intent: i.Nonce}
+		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i), Intent: i.Nonce, Account: i.Account, Payer: i.From}
 		if i.IntentKey != p.key() {
 			o.Detail = "An earlier authorization of the same payer was charged, whose nonce is in 'authorization'; this one was not sent."
 		}
@@ -132,7 +135,7 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		if _, text, found := strings.Cut(i.Reason, textMark); found {
 			o.Detail += says(text)
 		}
-		o.Intent = i.Nonce
+		o.Intent, o.Account, o.Payer = i.Nonce, i.Account, i.From
 		return o
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,8 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 		Name: "Example & Söhne: <the> offer", Operator: "Example & Söhne", Contact: "pay@example.org",
 		Description: "One fixed payment for the maintenance of a library that a good part of the world's mail servers are built on.",
 		Account:     "pay", Amount: amount,
+		Thanks: "Thank you & see you again.", Refunds: "We refund every payment within 14 days; write to pay@example.org.",
+		Legal: []string{"Example & Söhne GmbH", "Musterstraße 1, 10115 Berlin", "USt-IdNr. DE123456789"},
 	}, card, usdc, bitcoin, transfer, tip)
 	require.NoError(t, err)
 	return o
@@ -70,6 +74,9 @@ type payments struct{}
 func (payments) Quote() *x402.Quote           { return &x402.Quote{Body: []byte("{}")} }
 func (payments) Refusal(string) *x402.Quote   { return &x402.Quote{Body: []byte("{}")} }
 func (payments) Accepts() []x402.Requirements { return []x402.Requirements{{Scheme: "exact"}} }
+func (payments) SignReceipt(_, payer, _ string) *x402.Artifact {
+	return &x402.Artifact{Format: "jws", Signature: "eyJ." + payer + "."}
+}
 func (payments) Pay(context.Context, x402.Attempt) x402.Outcome {
 	return x402.Outcome{Status: x402.Unavailable}
 }
@@ -87,6 +94,43 @@ func health() []observe.Health {
 }
 
 type receipts struct{}
+
+// account is that of all receipts.
+const account = "showcase"
+
+// Receipts are the paths of the pages of all receipts, by their external ids.
+func Receipts(t testing.TB, server *web.Server) map[string]string {
+	t.Helper()
+	paths := make(map[string]string)
+	for _, r := range kinds() {
+		page, err := url.Parse(server.ReceiptURL(r))
+		require.NoError(t, err)
+		paths[r.ExternalID] = page.Path
+	}
+	return paths
+}
+
+func (receipts) Accounts(context.Context, string) ([]ledger.Account, error) {
+	return []ledger.Account{{ID: account}}, nil
+}
+
+func (receipts) Receipt(_ context.Context, _, _, externalID string) (r ledger.Receipt, found bool, err error) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(r ledger.Receipt) bool { return r.ExternalID == externalID })
+	if i < 0 {
+		return r, false, nil
+	}
+	return all[i], true, nil
+}
+
+// No receipt is one of an authorization.
+func (receipts) LastAuthorizationReceipt(context.Context, string, string, string) (ledger.Receipt, bool, error) {
+	return ledger.Receipt{}, false, nil
+}
+
+func (receipts) Intent(context.Context, ledger.IntentKey) (ledger.Intent, bool, error) {
+	return ledger.Intent{}, false, nil
+}
 
 func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
 	sum := func(rail string, standing book.Standing, count, amount, cents, refunded int64) ledger.Total {
@@ -116,16 +160,17 @@ func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
 	}, nil
 }
 
-// Receipts are more than a page shows.
-func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]ledger.Receipt, error) {
+// kinds is a receipt of every kind.
+func kinds() []ledger.Receipt {
 	cents := int64(amount)
 	all := []ledger.Receipt{
 		{
 			Rail: "usdc", ExternalID: "eip155:8453:0x" + strings.Repeat("9f", 32) + ":0", Asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
 			Amount: 42_000_000, USDCents: &cents, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Own: true,
+			Transaction: "0x" + strings.Repeat("9f", 32), Payer: "0x" + strings.Repeat("4d", 20), ValueBasis: ledger.BasisFace,
 		},
 		{
-			Rail: "btc", ExternalID: strings.Repeat("e1", 32) + ":1", Asset: "BTC", Amount: Live.Satoshis,
+			Rail: "btc", Transaction: strings.Repeat("e1", 32), ExternalID: strings.Repeat("e1", 32) + ":1", Asset: "BTC", Amount: Live.Satoshis,
 			Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
 		},
 		{
@@ -148,6 +193,15 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 			Status: ledger.StatusReversed, EvidenceLevel: ledger.LevelManual,
 		},
 	}
+	for i := range all {
+		all[i].Offer, all[i].Account, all[i].OccurredAt = "pay.example.org", account, Live.RateAt.Unix()-int64(i)*86_400
+	}
+	return all
+}
+
+// Receipts are more than a page shows.
+func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]ledger.Receipt, error) {
+	all := kinds()
 	page := make([]ledger.Receipt, limit)
 	for i := range page {
 		page[i] = all[i%len(all)]

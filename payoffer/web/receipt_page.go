@@ -1,0 +1,74 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+// receiptView is a payment as its page shows it.
+type receiptView struct {
+	payment
+	State string
+	// Document says that it is a receipt: the money arrived and that is proven.
+	// Open says that the state may still change by itself.
+	Document, Open bool
+	Rail           offer.Phrase
+	// Paid, Worth and Back are amounts: what was paid, what that was worth where it
+	// is no dollars, and what went back.
+	Paid, Worth, Back string
+	Basis             string // the key of how Worth was fixed, or empty
+	Moment            string
+	Proof             string // the key of the evidence's text, or empty
+	Explorer          string // the host of TransactionURL
+	Path              string
+}
+
+// receiptPage is the page of a payment.
+func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *response {
+	f := s.frame(r, "") // it is nobody else's to come back to
+	state, at := receiptState(row), book.Standing{Status: row.Status, EvidenceLevel: row.EvidenceLevel}
+	view := receiptView{
+		payment: p, State: state, Path: r.URL.Path, Rail: offer.Literal(row.Rail), Moment: f.Language.Moment(time.Unix(row.OccurredAt, 0)), Paid: inLanguage(f.Language, row.Asset, row.Amount),
+		Document: at.Arrived() && at.Status != ledger.StatusReversed, Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
+	}
+	if rail := s.railOf(row); rail != nil {
+		view.Rail = rail.Face().Name
+	}
+	if row.USDCents != nil && row.Asset != "USD" {
+		view.Worth = inLanguage(f.Language, "USD", *row.USDCents)
+	}
+	if b := row.ValueBasis; b != "" && b != ledger.BasisFace {
+		view.Basis = "receipt.basis." + string(b)
+	}
+	if row.Refunded > 0 {
+		view.Back = inLanguage(f.Language, row.Asset, row.Refunded)
+	}
+	if p.Evidence != "" {
+		view.Proof = "receipt.proof." + p.Evidence
+	}
+	if p.TransactionURL != "" {
+		view.Explorer = offer.Host(p.TransactionURL)
+	}
+	title := "receipt.title"
+	if !view.Document {
+		title = "receipt.titleOpen"
+	}
+	return s.personal.page(http.StatusOK, cacheNever, page.Receipt.Render(f, f.Language.Text(title)+": "+s.Offer.Name, view), noIndex)
+}
+
+// inLanguage is an amount of an asset as a language writes it.
+func inLanguage(l *text.Language, asset string, atomic int64) string {
+	unit := offer.UnitOf(asset)
+	decimal := unit.Decimal(atomic)
+	if unit.Digits == 2 {
+		decimal = offer.USD(atomic).Decimal()
+	}
+	return l.Number(decimal) + "\u00a0" + unit.Symbol
+}

@@ -1,0 +1,436 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"html"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	payer = "0x1111111111111111111111111111111111111111"
+	tx    = "0xabcdef0000000000000000000000000000000000000000000000000000000001"
+)
+
+var nonce = "0x" + strings.Repeat("ab", 32)
+
+// row is a confirmed payment on a rail of the world's offer.
+func (w *world) payment(t testing.TB, rail string, change func(*ledger.Receipt)) ledger.Receipt {
+	t.Helper()
+	r, found := w.offer.Rail(rail)
+	require.True(t, found)
+	row := ledger.Receipt{
+		ID: 7, Offer: w.offer.ID, Account: w.offer.AccountOf(r), Rail: rail, ExternalID: rail + "-1", Asset: "USD", Amount: 42_00, USDCents: cents(42_00),
+		ValueBasis: ledger.BasisFace, State: ledger.StatusConfirmed, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: at.Unix(), ObservedAt: at.Unix(),
+	}
+	switch rail {
+	case "usdc":
+		row.Asset, row.Amount, row.EvidenceLevel, row.Transaction, row.Payer = "USDC", 42_000_000, ledger.LevelChain, tx, payer
+	case "btc":
+		row.Asset, row.Amount, row.EvidenceLevel, row.Transaction, row.ValueBasis = "BTC", 45_678, ledger.LevelChain, tx[2:], ledger.BasisQuote
+	}
+	if change != nil {
+		change(&row)
+	}
+	w.receipts = []ledger.Receipt{row}
+	w.accounts = []ledger.Account{{Offer: w.offer.ID, ID: "stripe/former", Rail: "card"}, {Offer: w.offer.ID, ID: row.Account, Rail: rail}}
+	return row
+}
+
+// intent is a payment by x402 without a row.
+func (w *world) intent(t testing.TB, state ledger.IntentState, evidence string) string {
+	t.Helper()
+	usdc := w.offer.USDC()[0]
+	w.receipts, w.accounts = nil, []ledger.Account{{Offer: w.offer.ID, ID: usdc.Account(), Rail: "usdc"}}
+	w.intents = []ledger.Intent{{
+		IntentKey: ledger.IntentKey{Network: usdc.Network.CAIP2(), Asset: usdc.Network.USDC, From: payer, Nonce: nonce}.Canonical(), Offer: w.offer.ID, Account: usdc.Account(),
+		Rail: "usdc", Amount: 42_000_000, USDCents: cents(42_00), State: state, Evidence: evidence, Transaction: tx, CreatedAt: at.Unix(), Testnet: usdc.Test(),
+	}}
+	return intentID(qrKey, w.offer.ID, usdc.Account(), payer, nonce)
+}
+
+func receiptPath(id string) string { return offer.PathReceipt + "/" + id }
+
+// Every rail and every state, in every language.
+func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
+	for name, c := range map[string]struct {
+		rail   string
+		change func(*ledger.Receipt)
+		intent ledger.IntentState // in place of a row
+		claim  string
+		test   bool
+
+		state, status, paid, worth, back string
+		railName                         string // a text's key, or a name
+		link                             string
+		signed                           bool
+	}{
+		"card":            {rail: "card", state: "confirmed", status: "confirmed", paid: "42.00 USD"},
+		"card authorised": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42.00 USD"},
+		"card in yen": {rail: "card", change: func(r *ledger.Receipt) { r.Asset, r.Amount, r.ValueBasis = "JPY", 6_500, ledger.BasisStated },
+			state: "confirmed", status: "confirmed", paid: "6500 JPY", worth: "42.00 USD"},
+		"refunded in part": {rail: "card", change: func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 },
+			state: "part", status: "confirmed", paid: "42.00 USD", back: "10.00 USD"},
+		"refunded": {rail: "card", change: func(r *ledger.Receipt) { r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_00, 42_00 },
+			state: "refunded", status: "refunded", paid: "42.00 USD", back: "42.00 USD"},
+		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "42.00 USD"},
+		"usdc by transfer": {rail: "usdc", change: func(r *ledger.Receipt) { r.Final = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx, signed: true},
+		"usdc by transfer, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx},
+		"usdc by x402, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status, r.Nonce, r.IntentID = ledger.StatusSeen, nonce, cents(1) }, state: "seen", status: "seen", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx, signed: true},
+		"usdc by x402": {rail: "usdc", change: func(r *ledger.Receipt) { r.Nonce = nonce }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx, signed: true},
+		"usdc by x402, claimed": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, state: "claimed", status: "claimed", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx, signed: true},
+		"usdc by x402, open":    {intent: ledger.IntentSettling, state: "settling", status: "settling", paid: "42 USDC", worth: "42.00 USD"},
+		"usdc by x402, refused": {intent: ledger.IntentRefused, state: "dropped", status: "dropped", paid: "42 USDC", worth: "42.00 USD"},
+		"test network": {rail: "usdc", test: true, change: func(r *ledger.Receipt) { r.Testnet = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://sepolia.basescan.org/tx/" + tx, signed: true},
+		"dropped": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx},
+		"moved": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusMoved }, state: "moved", status: "moved", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx},
+		"bitcoin": {rail: "btc", state: "confirmed", status: "confirmed", paid: "0.00045678 BTC", worth: "42.00 USD", link: "https://mempool.space/tx/" + tx[2:]},
+		"bitcoin of unknown value": {rail: "btc", change: func(r *ledger.Receipt) { r.USDCents, r.ValueBasis = nil, "" }, state: "confirmed", status: "confirmed", paid: "0.00045678 BTC",
+			link: "https://mempool.space/tx/" + tx[2:]},
+		"bank transfer": {rail: "transfer", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelManual }, state: "confirmed", status: "confirmed", paid: "42.00 USD"},
+		"storefront":    {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelProvider }, state: "confirmed", status: "confirmed", paid: "42.00 USD", railName: "Tip jar"},
+		"storefront asserted": {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelAsserted },
+			state: "asserted", status: "seen", paid: "42.00 USD", railName: "Tip jar"},
+		"storefront asserted and refunded": {rail: "tip-jar", change: func(r *ledger.Receipt) {
+			r.Status, r.EvidenceLevel, r.Refunded = ledger.StatusRefunded, ledger.LevelAsserted, 42_00
+		}, state: "refunded", status: "refunded", paid: "42.00 USD", back: "42.00 USD", railName: "Tip jar"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			said := terms()
+			said.Thanks, said.Refunds, said.Legal = "Thank you so much.", "Refunds within 14 days.", []string{"Example Org Ltd", "VAT EU 123"}
+			network := "base"
+			if c.test {
+				network = "base-sepolia"
+			}
+			w.offer = makeOffer(t, said, network)
+			var id string
+			number := ""
+			if c.rail == "" {
+				id = w.intent(t, c.intent, c.claim)
+			} else {
+				row := w.payment(t, c.rail, c.change)
+				id, number = receiptID(qrKey, row), row.ExternalID
+			}
+			s := w.server(t)
+
+			res := send(t, s, "GET", receiptPath(id), "")
+			require.Equal(t, 200, res.StatusCode)
+			body := readJSON(t, res)
+			require.Equal(t, baseURL+receiptPath(id), body["url"])
+			require.Equal(t, c.status, body["status"])
+			require.Equal(t, text.Languages[0].Text("receipt.say."+c.state), body["description"])
+			require.Equal(t, []any{"Example Org Ltd", "VAT EU 123"}, body["legal"])
+			require.Equal(t, "Example Org", body["operator"])
+			if number == "" {
+				require.NotContains(t, body, "id")
+			} else {
+				require.Equal(t, number, body["id"])
+			}
+			if c.link == "" {
+				require.NotContains(t, body, "transactionUrl")
+			} else {
+				require.Equal(t, c.link, body["transactionUrl"])
+			}
+
+			file := send(t, s, "GET", receiptPath(id)+"/receipt.jws", "")
+			if c.signed {
+				signed := body["signedReceipt"].(map[string]any)
+				require.Equal(t, "jws", signed["format"])
+				require.Contains(t, signed["signature"], "."+payer)
+				require.Equal(t, name == "usdc by transfer", strings.HasSuffix(signed["signature"].(string), tx), "a transaction is signed once it is final")
+				require.Equal(t, baseURL+receiptPath(id)+"/receipt.jws", body["signedReceiptUrl"])
+				require.Equal(t, "application/jose", file.Header.Get("Content-Type"))
+				require.Equal(t, `attachment; filename="receipt.jws"`, file.Header.Get("Content-Disposition"))
+				require.Equal(t, signed["signature"], strings.TrimSpace(read(t, file)))
+			} else {
+				require.NotContains(t, body, "signedReceipt")
+				require.NotContains(t, body, "signedReceiptUrl")
+				require.Equal(t, 404, file.StatusCode)
+			}
+
+			for _, l := range text.Languages {
+				res := send(t, s, "GET", receiptPath(id)+"?lang="+l.Tag, "", "Accept", browser)
+				require.Equal(t, 200, res.StatusCode)
+				require.Equal(t, l.Tag, res.Header.Get("Content-Language"))
+				page := html.UnescapeString(read(t, res))
+				shown := func(amount string) string {
+					number, unit, _ := strings.Cut(amount, " ")
+					return l.Number(number) + "\u00a0" + unit
+				}
+				railName := c.railName
+				if rail, found := w.offer.Rail(c.rail); found {
+					railName = html.EscapeString(l.Say(rail.Face().Name))
+				}
+				for _, want := range []string{
+					">" + l.Text("receipt.state."+c.state) + "<", l.Text("receipt.say." + c.state), ">" + shown(c.paid) + "<", ">" + railName + "<", l.Moment(at), `datetime="2026-11-21T13:14:15Z"`,
+					"<strong>Example Org</strong>", "<span>VAT EU 123</span>", "Refunds within 14 days.", `<meta name="robots" content="noindex">`,
+				} {
+					require.Contains(t, page, want, l.Tag)
+				}
+				has := func(want string, shown bool) {
+					if shown {
+						require.Contains(t, page, want, l.Tag)
+					} else {
+						require.NotContains(t, page, want, l.Tag)
+					}
+				}
+				has("<dt>"+l.Text("receipt.worth")+"</dt>", c.worth != "")
+				has("<dt>"+l.Text("receipt.refunded")+"</dt>", c.back != "")
+				has("<dt>"+l.Text("receipt.number")+"</dt><dd>"+number+"</dd>", number != "")
+				has("<dt>"+l.Text("receipt.sent")+"</dt>", number == "")
+				has(`href="`+c.link+`" rel="noopener noreferrer"`, c.link != "")
+				has("receipt.jws", c.signed)
+				has(l.Text("receipt.test"), c.test)
+				received := c.state == "confirmed" || c.state == "part" || name == "refunded"
+				has("<h1>"+l.Text("receipt.title")+"</h1>", received)
+				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received)
+				has("Thank you so much.", received)
+				open := strings.Contains("settling claimed asserted seen", c.state)
+				has(`data-await="`+receiptPath(id)+`"`, open)
+				has(l.Text("receipt.again"), open)
+				if c.worth != "" {
+					require.Contains(t, page, shown(c.worth))
+				}
+				if c.back != "" {
+					require.Contains(t, page, shown(c.back))
+				}
+				require.NotContains(t, page, "ZgotmplZ")
+				require.NotContains(t, page, `rel="canonical"`)
+			}
+		})
+	}
+}
+
+// What a signed receipt says stands although the transaction may still be another.
+func TestAReceiptIsPrivateToWhoHasItsAddress(t *testing.T) {
+	w := newWorld(t)
+	id := receiptID(qrKey, w.payment(t, "usdc", nil))
+	s := w.server(t)
+	for _, target := range []string{receiptPath(id), receiptPath(id) + "/receipt.jws", receiptPath("none")} {
+		for _, accept := range []string{"application/json", browser} {
+			for _, method := range []string{"GET", "HEAD", "OPTIONS", "DELETE"} {
+				res := send(t, s, method, target, "", "Accept", accept, "Origin", "https://evil.example")
+				require.Empty(t, res.Header.Get("Access-Control-Allow-Origin"), "%s %s", method, target)
+				if method == "OPTIONS" {
+					require.Equal(t, 204, res.StatusCode)
+					require.Equal(t, "GET, HEAD, OPTIONS", res.Header.Get("Allow"))
+					continue
+				}
+				require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+				if method == "DELETE" {
+					require.Equal(t, 405, res.StatusCode)
+					continue
+				}
+				require.Equal(t, "noindex", res.Header.Get("X-Robots-Tag"))
+				require.Equal(t, "no-referrer", res.Header.Get("Referrer-Policy"))
+				require.Empty(t, res.Header.Get("ETag"))
+			}
+		}
+	}
+	// Nothing else tells of it.
+	for _, row := range rows {
+		for _, accept := range []string{"*/*", browser} {
+			res := send(t, s, row.method, row.target, "", "Accept", accept)
+			require.NotContains(t, read(t, res), "/v1/receipt/"+id[:8], row.target)
+			for name, values := range res.Header {
+				require.NotContains(t, strings.Join(values, " "), id[:8], name)
+			}
+		}
+	}
+}
+
+func TestNobodyFindsAReceiptWithoutItsAddress(t *testing.T) {
+	w := newWorld(t)
+	row := w.payment(t, "usdc", func(r *ledger.Receipt) { r.Nonce = nonce })
+	id := receiptID(qrKey, row)
+	s := w.server(t)
+	require.Equal(t, 200, send(t, s, "GET", receiptPath(id), "").StatusCode)
+	name, mac, _ := strings.Cut(id, ".")
+	other := []byte("fedcba9876543210fedcba9876543210")
+	gone := row
+	gone.Nonce, gone.ExternalID = "", "eip155:8453:0xgone:0"
+	var answers []string
+	for what, forged := range map[string]string{
+		"empty": "", "a name alone": name, "a stop": ".", "no mac": name + ".", "another mac": name + "." + strings.Repeat("A", len(mac)),
+		"another name": "YS8." + mac, "a longer one": id + "A", "a third part": id + ".x", "padded": id + "=", "a line break": id + "%0A", "a break inside": name[:4] + "%0D" + name[4:] + "." + mac,
+		"another key": receiptID(other, row), "of another offer": newReceiptID(qrKey, "other", row.Account, receiptName(row)), "of another account": newReceiptID(qrKey, row.Offer, "stripe/former", receiptName(row)),
+		"a QR address": strings.TrimSuffix(strings.TrimPrefix(qrPath(qrKey, "usdc", authorizationName(payer, nonce)), offer.PathQR+"/usdc/"), ".png"),
+		"no such row":  receiptID(qrKey, gone), "no such name": newReceiptID(qrKey, row.Offer, row.Account, "x/1"), "half a name": newReceiptID(qrKey, row.Offer, row.Account, "a/"+payer),
+		"of this, and further": id + "/x",
+	} {
+		for _, file := range []string{"", "/receipt.jws"} {
+			res := send(t, s, "GET", receiptPath(forged)+file, "")
+			require.Equal(t, 404, res.StatusCode, what)
+			require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+			answers = append(answers, read(t, res))
+			require.Equal(t, answers[0], answers[len(answers)-1], "%s tells why it is refused", what)
+		}
+	}
+	require.NotContains(t, answers[0], name)
+}
+
+func TestAReceiptThatCannotBeReadIsNotLost(t *testing.T) {
+	w := newWorld(t)
+	id := receiptID(qrKey, w.payment(t, "usdc", nil))
+	log := new(bytes.Buffer)
+	c := w.config()
+	c.Logger = slog.New(slog.NewTextHandler(log, nil))
+	s, err := New(c)
+	require.NoError(t, err)
+	w.key = nil
+	res := send(t, s, "GET", receiptPath(id), "")
+	require.Equal(t, 503, res.StatusCode)
+	require.NotEmpty(t, res.Header.Get("Retry-After"))
+	require.Equal(t, "urn:pay-offer:problem:not-started", readJSON(t, res)["type"])
+
+	w.key, w.err = qrKey, errors.New("the database is away")
+	res = send(t, s, "GET", receiptPath(id), "")
+	require.Equal(t, 503, res.StatusCode)
+	require.NotEmpty(t, res.Header.Get("Retry-After"))
+	require.Equal(t, "urn:pay-offer:problem:ledger-unavailable", readJSON(t, res)["type"])
+	require.Contains(t, log.String(), "cannot read a receipt")
+	require.NotContains(t, log.String(), id[:8])
+}
+
+// A transaction that was replaced is one payment of one address.
+func TestTheAddressOfAnAuthorizationHoldsFromTheFirstAnswerOn(t *testing.T) {
+	w := newWorld(t)
+	id := w.intent(t, ledger.IntentSettling, "")
+	s := w.server(t)
+	status := func() any { return readJSON(t, send(t, s, "GET", receiptPath(id), ""))["status"] }
+	require.Equal(t, "settling", status())
+	w.intents[0].State, w.intents[0].Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
+	require.Equal(t, "claimed", status())
+	row := w.payment(t, "usdc", func(r *ledger.Receipt) { r.Nonce = nonce })
+	require.Equal(t, id, receiptID(qrKey, row))
+	require.Equal(t, "confirmed", status())
+	// The transaction left the chain, and the payment may still come.
+	w.receipts[0].Status, w.intents[0].State = ledger.StatusDropped, ledger.IntentSettling
+	require.Equal(t, "settling", status())
+	w.intents[0].State = ledger.IntentRefused
+	require.Equal(t, "dropped", status())
+	require.Equal(t, "usdc-1", readJSON(t, send(t, s, "GET", receiptPath(id), ""))["id"])
+	w.intents = nil
+	require.Equal(t, "dropped", status(), "nobody sent it here")
+}
+
+// A rail's name may be given to another chain, and a rail be removed.
+func TestAReceiptOfAFormerRailIsShownOnItsOwnChain(t *testing.T) {
+	w := newWorld(t)
+	row := w.payment(t, "usdc", nil)
+	id, page := receiptID(qrKey, row), ""
+	load := func() {
+		page = read(t, send(t, w.server(t), "GET", receiptPath(id), "", "Accept", browser))
+	}
+	w.offer = makeOffer(t, terms(), "polygon")
+	load()
+	require.Contains(t, page, "USDC on Base<")
+	require.Contains(t, page, `href="https://basescan.org/tx/`+tx)
+	card, err := offer.NewCard(checkout, nil, 42_00)
+	require.NoError(t, err)
+	bitcoin := w.payment(t, "btc", nil)
+	w.offer, err = offer.New(terms(), card)
+	require.NoError(t, err)
+	id = receiptID(qrKey, bitcoin)
+	load()
+	require.Contains(t, page, ">Bitcoin<")
+	require.Contains(t, page, `href="https://mempool.space/tx/`)
+	w.receipts[0].Account, w.receipts[0].Rail = "gumroad/p1", "pack"
+	w.accounts[1].ID = "gumroad/p1"
+	id = receiptID(qrKey, w.receipts[0])
+	load()
+	require.Contains(t, page, "<dd>pack</dd>")
+}
+
+func TestAnOffersOwnExplorerIsLinkedOrNone(t *testing.T) {
+	w := newWorld(t)
+	id := receiptID(qrKey, w.payment(t, "usdc", func(r *ledger.Receipt) { r.Transaction = "../../evil?a=\"><script>" }))
+	w.offer.USDC()[0].Explorer = "https://explorer.example/?tx="
+	page := read(t, send(t, w.server(t), "GET", receiptPath(id), "", "Accept", browser))
+	require.Contains(t, page, `href="https://explorer.example/?tx=..%2F..%2Fevil%3Fa=%22%3E%3Cscript%3E"`)
+	require.NotContains(t, page, "<script>\"")
+	w.offer.USDC()[0].Explorer = ""
+	require.NotContains(t, readJSON(t, send(t, w.server(t), "GET", receiptPath(id), "")), "transactionUrl")
+}
+
+func TestHostileTextOnAReceiptStaysText(t *testing.T) {
+	const evil = `</script></style></title><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`{{.}}"
+	w := newWorld(t)
+	bad := terms()
+	bad.Name, bad.Operator, bad.Description, bad.Thanks, bad.Refunds, bad.Legal = evil, evil, evil, evil, evil, []string{evil}
+	w.offer = makeOffer(t, bad, "base")
+	id := receiptID(qrKey, w.payment(t, "usdc", func(r *ledger.Receipt) {
+		r.ExternalID, r.Transaction, r.Payer, r.Rail, r.Asset = evil, evil, evil, evil, evil
+	}))
+	s := w.server(t)
+	for _, l := range text.Languages {
+		res := send(t, s, "GET", receiptPath(id)+"?lang="+l.Tag, "", "Accept", browser)
+		page := read(t, res)
+		require.NotContains(t, page, "<script>alert")
+		require.NotContains(t, page, "<img src=x")
+		require.Equal(t, strings.Count(page, "<script"), strings.Count(page, "</script>"))
+		require.GreaterOrEqual(t, strings.Count(page, "&lt;img src=x"), 8)
+		require.NotContains(t, res.Header.Get("Content-Security-Policy"), "script-src", "it runs nothing")
+		require.Less(t, len(page), 40<<10)
+		require.Empty(t, regexp.MustCompile(` (?:style|on[a-z]+)="`).FindString(page))
+	}
+}
+
+func TestThePayerIsGivenTheAddressOfTheReceipt(t *testing.T) {
+	w := newWorld(t)
+	account := w.offer.USDC()[0].Account()
+	page := baseURL + receiptPath(intentID(qrKey, w.offer.ID, account, payer, nonce))
+	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", Response: &x402.SettleResponse{Success: true}, Intent: nonce, Account: account, Payer: strings.ToUpper(payer)}
+	s := w.server(t)
+	pay := func() map[string]any {
+		return readJSON(t, send(t, s, "POST", "/v1/sponsor", "", "PAYMENT-SIGNATURE", "e30="))
+	}
+	require.Equal(t, page, pay()["receiptUrl"], "in whatever letters the payer is written")
+	w.outcome.Status = x402.Open
+	require.Equal(t, page, pay()["receiptUrl"], "it tells what becomes of the payment")
+	w.outcome.Status, w.outcome.Account = x402.Conflict, ""
+	require.NotContains(t, pay(), "receiptUrl", "the other payment's page is not this attempt's")
+	w.key, w.outcome.Status, w.outcome.Account = nil, x402.Settled, account
+	require.Equal(t, baseURL+"/v1/received", pay()["receiptUrl"], "there is no key yet")
+	w.outcome.Status = x402.Open
+	require.NotContains(t, pay(), "receiptUrl")
+}
+
+func TestAReceiptIsDescribedAsItIs(t *testing.T) {
+	all := schemas(t, makeOffer(t, terms(), "base"))
+	w := newWorld(t)
+	id := receiptID(qrKey, w.payment(t, "usdc", nil))
+	var body map[string]json.RawMessage
+	require.NoError(t, json.NewDecoder(send(t, w.server(t), http.MethodGet, receiptPath(id), "").Body).Decode(&body))
+	for name := range body {
+		require.Contains(t, all["Payment"].Properties, name)
+	}
+	for _, name := range all["Payment"].Required {
+		require.Contains(t, body, name)
+	}
+	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed", "moved", "settling", "claimed"}, all["Payment"].Properties["status"].Enum)
+	require.Equal(t, []any{"asserted", "signed", "provider", "chain", "manual", "facilitator"}, all["Payment"].Properties["evidence"].Enum)
+	require.Equal(t, "uri", all["Payment"].Properties["transactionUrl"].Format)
+	require.Equal(t, "uri", all["Settlement"].Properties["receiptUrl"].Format)
+}
