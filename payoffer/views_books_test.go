@@ -328,7 +328,7 @@ func (b *viewed) announced() map[string]row {
 
 // exported is what the movements that count add up to.
 func (b *viewed) exported() (m money) {
-	books := &desk.Desk{Offer: offerViewed(b.t), Ledger: b.ledger, Logger: slog.New(slog.DiscardHandler)}
+	books := &desk.Desk{Offer: offerViewed(b.t), Ledger: b.ledger, Page: b.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
 	left := make(map[int64]row) // of each payment, by its number
 	var end *desk.MovementsEnd
 	require.NoError(b.t, books.Movements(b.t.Context(), func(line desk.MovementLine) error {

@@ -49,6 +49,9 @@ type Config struct {
 	// Summary is the report of received payments without its receipts, a JSON
 	// object.
 	Summary func(ctx context.Context) (json.RawMessage, error)
+	// PaidURL is where the payer follows what becomes of a payment; empty where
+	// there is no such page.
+	PaidURL func(x402.Outcome) string
 	// ClientIP is the address that the rate limit counts a request by.
 	ClientIP func(r *http.Request) string
 	Logger   *slog.Logger
@@ -67,7 +70,7 @@ type Endpoint struct {
 
 // New makes the endpoint.
 func New(c Config) (*Endpoint, error) {
-	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.ClientIP == nil || c.Logger == nil {
+	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.PaidURL == nil || c.ClientIP == nil || c.Logger == nil {
 		return nil, errors.New("agent: a field of Config is not set")
 	}
 	e := &Endpoint{Config: c}

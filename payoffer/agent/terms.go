@@ -150,6 +150,7 @@ type attempted struct {
 	Transaction       string `json:"transaction,omitempty"`
 	Payer             string `json:"payer,omitempty"`
 	Authorization     string `json:"authorization,omitempty" jsonschema:"Nonce of the authorization that was charged"`
+	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer alone: whoever has the address can read it"`
 }
 
 // refused reports whether a payment was not charged and will not be, so that the client may be asked to pay again.
@@ -159,6 +160,7 @@ func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status 
 func (e *Endpoint) attempted(o x402.Outcome) attempted {
 	a := attempted{
 		common: e.shared(), Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
+		ReceiptURL: e.PaidURL(o),
 	}
 	switch o.Status {
 	case x402.Settled:
@@ -181,7 +183,7 @@ func (e *Endpoint) attempted(o x402.Outcome) attempted {
 func advice(status x402.Status) string {
 	switch status {
 	case x402.Settled:
-		return "The payment was taken; do not pay again. It counts as received once the report at 'received' shows it confirmed."
+		return "The payment was taken; do not pay again. It counts as received once the page at 'receiptUrl' shows it confirmed."
 	case x402.Refused, x402.Conflict:
 		return "" // the detail says it all
 	case x402.Malformed:

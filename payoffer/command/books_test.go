@@ -68,7 +68,7 @@ func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 	inBerlin(t)
 	row := desk.Receipt{
 		Rail: "usdc", Reference: "eip155:8453:0x1:0", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed",
-		Evidence: "chain", Version: 2, Refunded: 1, Unit: "USDC", Paid: "42", Returned: "10", Left: "32", Said: []string{"this refund stands already"},
+		Evidence: "chain", Version: 2, Refunded: 1, Unit: "USDC", Paid: "42", Returned: "10", Left: "32", Page: "https://pay.example/v1/receipt/x", Said: []string{"this refund stands already"},
 	}
 	require.NoError(t, json.Unmarshal([]byte(`[{"kind":"refund","amount":"10","gone":true,"at":"2026-11-20T10:00:00Z"},{"kind":"refund","amount":"5","gone":false}]`), &row.Returns))
 	require.NoError(t, json.Unmarshal([]byte(`[{"version":1,"reason":"a\u001bb"},{"version":2}]`), &row.History))
@@ -80,6 +80,7 @@ func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
   refund of 10 USDC at 2026-11-20 11:00 Europe/Berlin = 2026-11-20T10:00:00Z
   reason of version 1: ab
   this refund stands already
+  page for the payer: https://pay.example/v1/receipt/x
 `, out)
 	row.Refunded, row.Returns, row.History, row.Said, row.ValueBasis, row.Unit, row.Paid = 0, nil, nil, nil, "stated", "JPY", "6300"
 	out, err = newAdminAPI(t, row).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")

@@ -215,8 +215,21 @@ func printReceipts(out io.Writer, page desk.Receipts) error {
 	if page.Next != nil {
 		fmt.Fprintf(out, "older ones: --before %d\n", *page.Next)
 	}
+	printPages(out, page.Receipts)
 	printCandidates(out, page.Candidates)
 	return nil
+}
+
+// printPages prints the addresses of the receipts' pages.
+func printPages(out io.Writer, receipts []desk.Receipt) {
+	for n, r := range receipts {
+		if n == 0 && r.Page != "" {
+			fmt.Fprintln(out, "\na page for each payer, to be given to nobody else:")
+		}
+		if r.Page != "" {
+			fmt.Fprintf(out, "%d: %s\n", r.Number, printable(r.Page))
+		}
+	}
 }
 
 // printCandidates prints what may be refunds, and the commands that book them.

@@ -145,6 +145,9 @@ func printEntry(out io.Writer, r desk.Receipt) error {
 	for _, sentence := range r.Said {
 		lines = append(lines, "  "+sentence)
 	}
+	if r.Page != "" {
+		lines = append(lines, "  page for the payer: "+r.Page)
+	}
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(out, printable(line)); err != nil {
 			return err

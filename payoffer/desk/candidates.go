@@ -57,7 +57,7 @@ func (d *Desk) candidates(ctx context.Context) ([]Candidate, error) {
 		}
 		for _, r := range paid {
 			if r.OccurredAt <= o.OccurredAt {
-				row := newReceipt(r)
+				row := d.newReceipt(r)
 				c.Receipts = append(c.Receipts, CandidateReceipt{r.Rail, r.ExternalID, row.Left, books(o, r, unit)})
 			}
 		}

@@ -43,6 +43,9 @@ type Desk struct {
 	Health   func() []observe.Health // how well each rail is observed
 	// Summary is what the offer answers at /v1/received, without receipts.
 	Summary func(context.Context) (json.RawMessage, error)
+	// Page is the address of the page that shows a receipt to its payer, a secret of
+	// the two; empty while the service starts.
+	Page func(ledger.Receipt) string
 	// Rotate makes and publishes a new signing key, and says its whole id and
 	// from when it signs. Where it fails, the keys are as they were, and an
 	// *Error says it all.

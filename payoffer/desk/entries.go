@@ -53,7 +53,7 @@ var actions = []action{
 func answered(enter func(*Desk, context.Context, manual.Entry) (ledger.Receipt, error)) act {
 	return func(d *Desk, ctx context.Context, e manual.Entry) (Receipt, error) {
 		receipt, err := enter(d, ctx, e)
-		return newReceipt(receipt), err
+		return d.newReceipt(receipt), err
 	}
 }
 
@@ -116,7 +116,7 @@ func (r ReceiptEntry) entry(a action) (manual.Entry, error) {
 // entered is enter, and warns of what a provider tells of by itself.
 func (d *Desk) entered(ctx context.Context, e manual.Entry) (Receipt, error) {
 	receipt, err := d.enter(ctx, e)
-	row := newReceipt(receipt)
+	row := d.newReceipt(receipt)
 	told := func(h observe.Health) bool {
 		return h.Rail == e.Rail && (h.Source == "webhook" || h.Source == "provider")
 	}

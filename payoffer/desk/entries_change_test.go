@@ -172,7 +172,7 @@ func (o *office) meanwhile(write func()) {
 
 func TestOneOfTwoEntriesAtOneMomentIsToldOfTheOther(t *testing.T) {
 	o := newOffice(t)
-	elsewhere := &Desk{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Now: o.Now}
+	elsewhere := &Desk{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Page: page, Now: o.Now}
 	o.meanwhile(func() { o.must(elsewhere.enter(t.Context(), inv7(4300, ""))) })
 	_, err := o.enter(t.Context(), inv7(4200, ""))
 	requireRefusal(t, err, Conflict, "at the same moment")

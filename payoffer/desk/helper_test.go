@@ -83,11 +83,14 @@ func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.L
 	require.NoError(t, o.book.Register(t.Context(), accounts...))
 	o.Desk = &Desk{
 		Offer: offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
-		Accounts: accounts,
-		Health:   func() []observe.Health { return []observe.Health{o.health} },
+		Accounts: accounts, Page: page,
+		Health: func() []observe.Health { return []observe.Health{o.health} },
 	}
 	return o
 }
+
+// page is the address of a receipt's page.
+func page(r ledger.Receipt) string { return "https://pay.example/v1/receipt/" + r.ExternalID }
 
 func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
 	t.Helper()

@@ -32,6 +32,7 @@ type Receipt struct {
 	ValueBasis  string          `json:"value_basis,omitempty"` // how that was fixed: face, quote, rate or stated
 	Transaction string          `json:"transaction,omitempty"`
 	Payer       string          `json:"payer,omitempty"`
+	Page        string          `json:"page,omitempty"` // its page, for the payer: who has the address can read it
 	Final       bool            `json:"final"`
 	Own         bool            `json:"own"`
 	Testnet     bool            `json:"testnet"`
@@ -97,7 +98,7 @@ func (d *Desk) Receipts(ctx context.Context, before int64, limit int) (Receipts,
 	}
 	history := histories(transitions)
 	for _, r := range rows {
-		row := newReceipt(r)
+		row := d.newReceipt(r)
 		row.History = history[r.ID]
 		if err := d.withReturns(ctx, &row); err != nil {
 			return Receipts{}, noLedger(err)
@@ -139,7 +140,7 @@ func (d *Desk) withReturns(ctx context.Context, r *Receipt) error {
 	return nil
 }
 
-func newReceipt(r ledger.Receipt) Receipt {
+func (d *Desk) newReceipt(r ledger.Receipt) Receipt {
 	unit, left := offer.UnitOf(r.Asset), int64(0)
 	if r.Status == ledger.StatusSeen || r.Status == ledger.StatusConfirmed {
 		left = r.Amount - min(r.Refunded, r.Amount)
@@ -149,7 +150,7 @@ func newReceipt(r ledger.Receipt) Receipt {
 		Status: string(r.Status), Evidence: string(r.EvidenceLevel), Proof: r.Evidence, Via: r.Via,
 		Asset: r.Asset, Amount: r.Amount, Refunded: r.Refunded,
 		Unit: unit.Symbol, Paid: unit.Decimal(r.Amount), Returned: unit.Decimal(r.Refunded), Left: unit.Decimal(left),
-		AmountUSD: dollars(r.USDCents), ValueBasis: string(r.ValueBasis), Transaction: r.Transaction, Payer: r.Payer,
+		AmountUSD: dollars(r.USDCents), ValueBasis: string(r.ValueBasis), Transaction: r.Transaction, Payer: r.Payer, Page: d.Page(r),
 		Final: r.Final, Own: r.Own, Testnet: r.Testnet, Version: r.Version, Revision: r.Revision,
 		OccurredAt: moment(r.OccurredAt), ObservedAt: moment(r.ObservedAt), UpdatedAt: moment(r.UpdatedAt),
 	}

@@ -42,7 +42,7 @@ func (d *Desk) refund(ctx context.Context, e manual.Entry) (Receipt, error) {
 			return Receipt{}, refuse(Conflict, "this transaction is recorded already, as a refund of %s of %q; restore that first if it is wrong",
 				unit.Format(known.Amount), e.Reference)
 		}
-		row := newReceipt(stored)
+		row := d.newReceipt(stored)
 		row.Said = []string{"this refund stands already, nothing was changed; another one of the same amount needs another reason or a date of its own"}
 		return row, nil
 	}
@@ -56,7 +56,7 @@ func (d *Desk) refund(ctx context.Context, e manual.Entry) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	row := newReceipt(receipt)
+	row := d.newReceipt(receipt)
 	row.Said = twice(stored, e, amount, words)
 	return row, nil
 }

@@ -328,7 +328,7 @@ func TestACorrectionStaysAboveWhatWentBack(t *testing.T) {
 func TestOneOfTwoRefundsAtOneMomentIsToldOfTheOther(t *testing.T) {
 	o := newOffice(t)
 	o.must(o.enter(t.Context(), inv7(4200, "")))
-	elsewhere := &Desk{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Now: o.Now, Health: o.Health}
+	elsewhere := &Desk{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Page: page, Now: o.Now, Health: o.Health}
 	entry := ReceiptEntry{Action: "refund", Rail: "transfer", Reference: "INV-7", Amount: "30", Reason: "here"}
 	o.meanwhile(func() {
 		there := entry

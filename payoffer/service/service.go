@@ -71,7 +71,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		return nil, err
 	}
 	svc.Desk = &desk.Desk{
-		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
 		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()
@@ -109,12 +109,13 @@ func (svc *Service) publish() {
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt}, svc.clientIP(i.ClientIP)
-	var server *web.Server // serves the endpoint, which reads its report
+	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
 	endpoint, err := agent.New(agent.Config{
 		Offer:    svc.Offer,
 		Live:     svc.live,
 		Payments: counted,
 		Summary:  func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
+		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
 		ClientIP: clientIP,
 		Logger:   svc.logger,
 	})
