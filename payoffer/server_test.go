@@ -175,6 +175,13 @@ func TestSiteHostServesThePage(t *testing.T) {
 	require.Contains(t, page.body, i.service+"/v1/pay")
 	require.Contains(t, page.body, "A &lt;b&gt; name")
 	require.NotContains(t, page.body, "payOffer")
+	require.Contains(t, page.header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
+	require.Equal(t, "nosniff", page.header.Get("X-Content-Type-Options"))
+	require.Equal(t, "no-referrer", page.header.Get("Referrer-Policy"))
+	require.Contains(t, page.header.Values("Vary"), "Accept-Language")
+	german := i.get(i.other + "/offer/?lang=de")
+	require.Equal(t, "de", german.header.Get("Content-Language"))
+	require.Contains(t, german.body, i.service+"/v1/pay?lang=de#usdc\">USDC auf Base")
 	require.Equal(t, http.StatusNotFound, i.get(i.other+"/nothing").status)
 	require.Equal(t, http.StatusNotFound, i.get(i.other+"/v1/quote").status)
 }

@@ -63,7 +63,7 @@ func (f *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
 func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
 	for _, o := range f.app.Offers() {
 		if strings.EqualFold(offer.Host(o.SiteURL), request.Host) {
-			return site.NewData(o), nil
+			return site.NewData(o, request.URL.Query().Get("lang"), request.Header["Accept-Language"]), nil
 		}
 	}
 	return site.Data{}, fmt.Errorf("no offer has a site_url with the host %q; set site_url to the address of this site", request.Host)

@@ -5,9 +5,7 @@ package page
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"html/template"
 	"strings"
 
@@ -16,7 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-//go:embed *.html *.css *.js *.svg
+//go:embed *.html *.css *.js
 var files embed.FS
 
 // The pages.
@@ -28,9 +26,6 @@ var (
 	Problem  = newSheet("error")
 	Receipt  = newSheet("receipt")
 )
-
-// Icon is the icon of the pages, an SVG image.
-var Icon = []byte(source("icon.svg"))
 
 // style is that of every page.
 var style = lean(site.Style + source("page.css"))
@@ -61,9 +56,9 @@ func newSheet(name string, scripts ...string) *Sheet {
 	var hashes []string
 	for _, name := range scripts {
 		script := lean(source(name + ".js"))
-		s.scripts, hashes = append(s.scripts, template.JS(script)), append(hashes, sourceHash(script))
+		s.scripts, hashes = append(s.scripts, template.JS(script)), append(hashes, site.Source(script))
 	}
-	s.style, s.policy = template.CSS(all), "default-src 'none'; img-src 'self'; style-src "+sourceHash(all)
+	s.style, s.policy = template.CSS(all), "default-src 'none'; img-src 'self'; style-src "+site.Source(all)
 	if len(hashes) > 0 {
 		s.policy += "; script-src " + strings.Join(hashes, " ") + "; connect-src 'self'"
 	}
@@ -90,12 +85,6 @@ func lean(source string) string {
 		}
 	}
 	return out.String()
-}
-
-// sourceHash is the CSP source of an inlined text.
-func sourceHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // Frame is what is around every page.

@@ -7,15 +7,20 @@ package site
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // FS holds the page as offer/index.html.
@@ -23,10 +28,14 @@ import (
 //go:embed offer
 var FS embed.FS
 
-// Style is the look that the page shares with the pages of the service host.
-//
-//go:embed style.css
-var Style string
+// Style is the look that the page shares with the pages of the service host, and
+// Icon the icon of all of them, an SVG image.
+var (
+	//go:embed style.css
+	Style string
+	//go:embed icon.svg
+	Icon string
+)
 
 // Data is what the page shows, as plain values. Templates of Caddy do not
 // escape: every text needs html.
@@ -37,35 +46,111 @@ type Data struct {
 	Amount, Currency string
 	// Payee is who is paid: the operator, or the offer's name.
 	Payee string
-	// Checkout is the address of the card checkout.
+	// Checkout is the address of the card checkout. In a Demo it is one that
+	// nobody can have, and the page does not go there by itself.
 	Checkout string
-	// BaseURL is the origin of the service host.
-	BaseURL string
-	// Methods are the first method of each rail but the card. One that follows
-	// the exchange rate holds no price here.
-	Methods []offer.Method
-	// JSONLD is the offer as JSON-LD, escaped for a script element.
-	JSONLD string
-	// Style is the shared style sheet.
-	Style string
+	Demo     bool
+	// BaseURL is the origin of the service host, Page the page's own address, and
+	// Logo that of an image, or empty.
+	BaseURL, Page, Logo string
+	// Methods are the first method of each rail but the card, by its Name for
+	// people. One that follows the exchange rate holds no price here.
+	Methods []Method
+	// JSONLD is the offer as JSON-LD, and Texts what the script says as JSON, both
+	// escaped for a script element.
+	JSONLD, Texts string
+	// Style, Script and Icon are what is inlined, and Headers those that the page
+	// is safe with, by name.
+	Style, Script, Icon string
+	Headers             map[string]string
+	// Language is the one that the page is in, and chosen says that its address
+	// asks for it.
+	Language *text.Language
+	chosen   bool
 }
 
-// NewData are the values for an offer.
-func NewData(o *offer.Offer) Data {
+// Method is a way to pay and what people call it.
+type Method struct {
+	offer.Method
+	Name string
+}
+
+// NewData are the values for an offer, in the language that is asked for by its
+// tag, or else by the lines of an Accept-Language header.
+func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Amount: o.Amount.String(), Currency: "USD",
-		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, BaseURL: o.BaseURL, Style: Style,
+		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: reserved(o.Card.URL), BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
+		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle, Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
 	}
+	d.Language, d.chosen = text.Choose(tag, accept)
 	for _, rail := range o.Rails[1:] {
-		d.Methods = append(d.Methods, rail.Methods(o, offer.Live{})[0])
+		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], d.Language.Say(rail.Face().Name)})
 	}
-	// encoding/json escapes what could end a script element.
-	jsonLD, err := json.Marshal(NewJSONLD(o))
+	// The page loads nothing but its own icon, and asks nobody.
+	policy := "default-src 'none'; img-src data:; style-src " + Source(d.Style)
+	if !d.Demo {
+		d.Script, d.Texts = countdown, inScript(d.Language.Group("site.countdown"))
+		policy += "; script-src " + Source(d.Script)
+	}
+	d.Headers = map[string]string{
+		"Content-Security-Policy": policy + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Content-Language":        d.Language.Tag, "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+	}
+	return d
+}
+
+// The countdown of the page.
+var (
+	//go:embed countdown.js
+	countdown string
+	//go:embed countdown.css
+	countdownStyle string
+)
+
+// Source is the source by which a Content-Security-Policy lets an inlined style or
+// script be (CSP Level 3).
+func Source(inlined string) string {
+	sum := sha256.Sum256([]byte(inlined))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// inScript is a value as JSON in a script element, whose end encoding/json
+// escapes.
+func inScript(v any) string {
+	data, err := json.Marshal(v)
 	if err != nil {
 		panic("site: " + err.Error()) // plain strings always marshal
 	}
-	d.JSONLD = string(jsonLD)
-	return d
+	return string(data)
+}
+
+// reservedNames are the domains that nobody can have (RFC 2606, RFC 6761).
+var reservedNames = regexp.MustCompile(`(?i)(^|\.)(example|invalid|test|localhost|example\.(com|net|org))\.?$`)
+
+// reserved reports whether an address is at a name that nobody can have.
+func reserved(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && reservedNames.MatchString(u.Hostname())
+}
+
+// T is the text of a key, filled with pairs of a name and a value.
+func (d Data) T(key string, pairs ...any) string { return d.Language.Text(key, pairs...) }
+
+// Languages are those that the page can be had in.
+func (Data) Languages() []*text.Language { return text.Languages }
+
+// Link is the address of a page of the service host, in the same language.
+func (d Data) Link(path string) string { return d.inLanguage(d.BaseURL + path) }
+
+// Canonical is the page's own absolute address.
+func (d Data) Canonical() string { return d.inLanguage(d.Page) }
+
+func (d Data) inLanguage(address string) string {
+	if d.chosen {
+		return address + "?lang=" + d.Language.Tag
+	}
+	return address
 }
 
 // JSONLD is a schema.org Offer.

@@ -13,9 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-const checkout = "https://checkout.example/pay?a=1&b=2"
+const checkout = "https://checkout.shop/pay?a=1&b=2"
 
 func makeOffer(t *testing.T, name, operator, description string) *offer.Offer {
 	t.Helper()
@@ -35,48 +36,109 @@ func makeOffer(t *testing.T, name, operator, description string) *offer.Offer {
 	return o
 }
 
+// respHeader is what Caddy's templates handler gives a template of the response.
+type respHeader struct{ http.Header }
+
+func (h respHeader) Set(name, value string) string {
+	h.Header.Set(name, value)
+	return ""
+}
+
+func (h respHeader) Add(name, value string) string {
+	h.Header.Add(name, value)
+	return ""
+}
+
 // render does what Caddy's templates handler does: text/template, which
 // escapes nothing by itself.
-func render(t *testing.T, o *offer.Offer) string {
+func render(t *testing.T, o *offer.Offer, tag, accept string) (string, http.Header) {
 	t.Helper()
 	source, err := fs.ReadFile(FS, "offer/index.html")
 	require.NoError(t, err)
-	page, err := template.New("").Funcs(template.FuncMap{"payOffer": func(*http.Request) Data { return NewData(o) }}).Parse(string(source))
+	page, err := template.New("").Funcs(template.FuncMap{"payOffer": func(*http.Request) Data { return NewData(o, tag, []string{accept}) }}).Parse(string(source))
 	require.NoError(t, err)
 	var out strings.Builder
-	require.NoError(t, page.Execute(&out, struct{ Req *http.Request }{new(http.Request)}))
-	return out.String()
+	header := http.Header{"Vary": {"Accept-Encoding"}}
+	require.NoError(t, page.Execute(&out, struct {
+		Req        *http.Request
+		RespHeader respHeader
+	}{new(http.Request), respHeader{header}}))
+	return out.String(), header
 }
 
 func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
-	page := render(t, makeOffer(t, "Example Offer", "Example Org", "One payment."))
+	page, _ := render(t, makeOffer(t, "Example Offer", "Example Org", "One payment."), "", "")
 	require.True(t, strings.HasPrefix(page, "<!doctype html>"))
 	for _, want := range []string{
 		"<h1>Example Offer</h1>", "42 USD <small>one payment to Example Org</small>", "One payment.",
-		`id="checkout" rel="payment" href="https://checkout.example/pay?a=1&amp;b=2"`,
-		`href="https://pay.example.org/v1/pay#usdc">42 USDC on Base<`, `href="https://pay.example.org/v1/pay#btc">42 USD in bitcoin<`,
-		`"price":"42.00"`, ".sheet {",
+		`id="checkout" rel="payment" href="https://checkout.shop/pay?a=1&amp;b=2"`,
+		`href="https://pay.example.org/v1/pay#usdc">USDC on Base<`, `href="https://pay.example.org/v1/pay#btc">Bitcoin<`,
+		`"price":"42.00"`, ".sheet {", `<link rel="canonical" href="https://www.example.org/offer/">`,
+		`<meta property="og:title" content="Example Offer: 42 USD">`, `<meta name="twitter:card" content="summary">`,
 	} {
 		require.Contains(t, page, want)
 	}
-	require.Equal(t, "Example Offer", NewData(makeOffer(t, "Example Offer", "", "")).Payee)
+	require.Equal(t, "Example Offer", NewData(makeOffer(t, "Example Offer", "", ""), "", nil).Payee)
 }
 
-func TestThePageLoadsNothingFromElsewhere(t *testing.T) {
-	page := render(t, makeOffer(t, "Example Offer", "Example Org", "One payment."))
-	require.NotRegexp(t, regexp.MustCompile(`(?i)\ssrc=|url\(|@import|http-equiv="refresh"`), page)
-	for _, link := range regexp.MustCompile(`<link [^>]*href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		require.Contains(t, []string{"data:,", "https://checkout.example/pay?a=1&amp;b=2"}, link[1])
+func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
+	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
+	for _, l := range text.Languages {
+		for query, link := range map[string]string{"": "", l.Tag: "?lang=" + l.Tag} {
+			page, header := render(t, o, query, l.Tag)
+			require.Contains(t, page, `<html lang="`+l.Tag+`">`)
+			require.Contains(t, page, "<h2 id=\"checkout-title\">"+l.Text("site.title")+"</h2>")
+			require.Contains(t, page, `href="https://pay.example.org/v1/pay`+link+`#usdc">`+l.Say(o.Rails[1].Face().Name)+"<")
+			require.Contains(t, page, `<link rel="canonical" href="https://www.example.org/offer/`+link+`">`)
+			require.Contains(t, page, `<a href="?lang=fr" lang="fr" hreflang="fr"`)
+			require.Equal(t, l.Tag, header.Get("Content-Language"))
+			require.Equal(t, []string{"Accept-Encoding", "Accept-Language"}, header.Values("Vary"))
+			require.NotContains(t, page, "{n}</")
+		}
 	}
-	require.Contains(t, page, `content="default-src 'none';`)
+}
+
+func TestThePageRunsAndLoadsOnlyWhatItCarries(t *testing.T) {
+	for _, l := range text.Languages {
+		page, header := render(t, makeOffer(t, "Example Offer", "Example Org", "One payment."), l.Tag, "")
+		require.NotRegexp(t, regexp.MustCompile(`(?i)\ssrc=|url\(|@import|http-equiv|\sstyle=|\son[a-z]+=`), page)
+		for _, link := range regexp.MustCompile(`<link rel="(icon|stylesheet|preload)"[^>]*href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			require.True(t, strings.HasPrefix(link[2], "data:image/svg+xml;base64,"))
+		}
+		inlined := func(element string) string {
+			found := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(page, -1)
+			require.Len(t, found, 1, "one %s", element)
+			return Source(found[0][1])
+		}
+		require.Equal(t, "default-src 'none'; img-src data:; style-src "+inlined("style")+"; script-src "+inlined("script")+
+			"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", header.Get("Content-Security-Policy"))
+		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
+		require.Equal(t, "no-referrer", header.Get("Referrer-Policy"))
+		require.Less(t, len(page), 16<<10)
+	}
+}
+
+func TestADemoGoesNowhereByItself(t *testing.T) {
+	for address, demo := range map[string]bool{
+		"https://checkout.example/pay-42": true, "https://example.com/": true, "https://pay.EXAMPLE.org:8443/x": true, "https://shop.test/": true,
+		"https://shop.invalid": true, "http://localhost:1/": true, "https://a.localhost/": true, "https://example./": true,
+		"https://buy.checkout.shop/a": false, "https://example.shop/": false, "https://myexample.com/": false, "https://test.dev/example": false,
+	} {
+		o := makeOffer(t, "Example Offer", "", "")
+		o.Card.URL = address
+		page, header := render(t, o, "", "")
+		require.Equal(t, demo, strings.Contains(page, "This is a demo"), address)
+		require.Equal(t, !demo, strings.Contains(page, "location.assign"), address)
+		require.Equal(t, !demo, strings.Contains(header.Get("Content-Security-Policy"), "script-src"), address)
+	}
 }
 
 func TestHostileTextStaysText(t *testing.T) {
 	evil := `</script></style><script>alert(1)</script><img src=x onerror=alert(2)>"'{{payOffer}}`
-	page := render(t, makeOffer(t, evil, evil, evil))
+	page, _ := render(t, makeOffer(t, evil, evil, evil), "", "")
 	require.NotContains(t, page, "<script>alert")
 	require.NotContains(t, page, "<img")
-	require.Equal(t, 2, strings.Count(page, "</script>"))
+	require.Equal(t, 3, strings.Count(page, "</script>"))
 	require.Equal(t, 1, strings.Count(page, "</style>"))
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
 
 // route is one row of the table: a method, a path and its handler. GET answers
@@ -70,7 +70,7 @@ func (s *Server) table() []route {
 		{get, offer.PathOpenAPI, s.document(OpenAPI(o, slices.Sorted(maps.Keys(s.Hooks))...))},
 		{get, offer.PathLLMs, s.document(document.LLMs(o))},
 		{get, offer.PathAPICatalog, s.apiCatalog()},
-		{get, offer.PathIcon, s.render(http.StatusOK, "image/svg+xml", cacheDocument, page.Icon)},
+		{get, offer.PathIcon, s.render(http.StatusOK, "image/svg+xml", cacheDocument, []byte(site.Icon))},
 	}
 	if o.Funding != nil {
 		routes = append(routes, route{get, offer.PathFunding, s.document(document.Funding(o))})
