@@ -73,7 +73,7 @@ func fundedOffer(t *testing.T, with offer.Terms) *offer.Offer {
 // served stands in for the bodies of the packages above, which the description
 // refers to.
 func served(o *offer.Offer, hooks ...string) Served {
-	names := []string{"Received", "Payment", "Feed", "Problem", "Quote", "Terms"}
+	names := []string{"Received", "Payment", "Arrival", "Feed", "Problem", "Quote", "Terms"}
 	if len(o.USDC()) > 0 {
 		names = append(names, "Settlement", "PaymentRequirements")
 	}

@@ -41,7 +41,7 @@ func post(tag, id, path, summary string, body, responses object) operation {
 
 // operations are all rows: what is not configured has none.
 func operations(o *offer.Offer, hooks []string) []operation {
-	return slices.Concat(paymentOperations(o), []operation{receivedOperation()}, receiptOperations(), railOperations(o), hookOperations(hooks),
+	return slices.Concat(paymentOperations(o), []operation{receivedOperation(), thanksOperation()}, receiptOperations(), railOperations(o), hookOperations(hooks),
 		[]operation{agentOperation()}, discoveryOperations(o))
 }
 
@@ -125,6 +125,17 @@ func receiptOperations() []operation {
 		ops[i].Parameters = []object{required(parameter("path", "id", "Names the payment, with its authentication code.", text))}
 	}
 	return ops
+}
+
+// thanksOperation is what the return address of a checkout tells.
+func thanksOperation() operation {
+	op := get(tagReceipts, "getThanks", offer.PathThanks, "What became of the payment of a checkout, or whether any payment came just now",
+		answers(ok("What is known of it.", page, media(typeJSON, ref("Arrival"))), later))
+	op.Parameters = []object{
+		parameter("query", "session_id", "The checkout session, as the card processor fills it in; without it nothing is told of whose payment it is.",
+			object{{"type", "string"}, {"pattern", `^cs_[A-Za-z0-9_]{1,252}$`}}),
+	}
+	return op
 }
 
 // railOperations are two for every rail, the page of the bank transfer and the

@@ -19,12 +19,13 @@ var files embed.FS
 
 // The pages.
 var (
-	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet")
+	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "arrive")
 	Transfer = newSheet("transfer", "copy")
-	Received = newSheet("received")
+	Received = newSheet("received", "arrive")
+	Thanks   = newSheet("thanks", "arrive")
 	Sponsor  = newSheet("sponsor")
 	Problem  = newSheet("error")
-	Receipt  = newSheet("receipt")
+	Receipt  = newSheet("receipt", "arrive")
 )
 
 // style is that of every page.
@@ -43,7 +44,7 @@ type Sheet struct {
 // newSheet makes a page of its template and scripts, all by their names. Each may
 // have a style of its own, which is in no other page.
 func newSheet(name string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", name+".html"))}
+	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", "arrive.html", name+".html"))}
 	// A page loads nothing but images of its own host, asks nobody but its own
 	// host, and runs nothing but the scripts that it carries (CSP Level 3). JSON
 	// is data and needs no permission.
@@ -128,6 +129,9 @@ type view struct {
 
 // T is the text of a key, filled with pairs of a name and a value.
 func (v view) T(key string, pairs ...any) string { return v.Language.Text(key, pairs...) }
+
+// Number is a decimal number as the page's language writes it.
+func (v view) Number(decimal string) string { return v.Language.Number(decimal) }
 
 // Say is a phrase in the page's language.
 func (v view) Say(p offer.Phrase) string { return v.Language.Say(p) }

@@ -58,6 +58,7 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 	add("Receipt", receipt{})
 	add("Payment", payment{})
 	add("SignedReceipt", x402.Artifact{})
+	add("Arrival", arrival{})
 	add("Feed", feed{})
 	add("Transition", transition{})
 	add("Problem", problem{})
@@ -101,6 +102,8 @@ func words(problems []problemKind) map[string][]any {
 		"Payment.status":             append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),
 		"Payment.evidence":           append(slices.Clip(evidence), ledger.EvidenceFacilitator),
 		"Payment.valueBasis":         {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
+		"Arrival.state": append([]any{arrivalWaiting, arrivalUnknown, arrivalNone, arrivalAnnounced, arrivalArrived},
+			slices.DeleteFunc(slices.Clone(statuses), func(s any) bool { return s == ledger.StatusMoved })...),
 		"Transition.from":            statuses,
 		"Transition.to":              statuses,
 		"Transition.evidence":        evidence,

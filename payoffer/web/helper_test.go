@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,9 +78,16 @@ type world struct {
 	intents  []ledger.Intent
 	changes  []ledger.Transition
 	err      error
-	health   []observe.Health
-	hooks    map[string]observe.Hook
-	hooksOff []string
+	// changed says how often what follows may have changed; nil is that it always
+	// may have.
+	changed  func() uint64
+	sessions map[string]ledger.Receipt
+	// reads counts the readings of the ledger, and lookUps those by a session.
+	reads, lookUps atomic.Int64
+	always         atomic.Uint64
+	health         []observe.Health
+	hooks          map[string]observe.Hook
+	hooksOff       []string
 	// delivered is what Config.OnDelivery was told.
 	delivered []string
 }
@@ -112,6 +120,24 @@ func (w *world) Refusal(reason string) *x402.Quote {
 func (w *world) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
 	w.attempts = append(w.attempts, a)
 	return w.outcome
+}
+
+func (w *world) Changes() uint64 {
+	if w.changed != nil {
+		return w.changed()
+	}
+	return w.always.Add(1)
+}
+
+func (w *world) Last(context.Context, string) (ledger.Bookmark, error) {
+	w.reads.Add(1)
+	return ledger.Bookmark{Seq: int64(len(w.changes))}, w.err
+}
+
+func (w *world) SessionReceipt(_ context.Context, offerID, session string) (ledger.Receipt, bool, error) {
+	w.lookUps.Add(1)
+	r, found := w.sessions[offerID+" "+session]
+	return r, found, w.err
 }
 
 func (w *world) Totals(context.Context, string) ([]ledger.Total, error) { return w.totals, w.err }

@@ -34,6 +34,15 @@ func (s *Server) frame(r *http.Request, path string) page.Frame {
 	return f
 }
 
+// pageVariant names what two requests for one page must have in common to be given
+// the same.
+func pageVariant(f page.Frame) string {
+	if f.Chosen {
+		return "chosen " + f.Language.Tag
+	}
+	return f.Language.Tag
+}
+
 // livePages are the pages that follow from what is live, each rendered when it is
 // first asked for in a language.
 type livePages struct {

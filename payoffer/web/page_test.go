@@ -15,7 +15,7 @@ import (
 )
 
 // pageTargets are the pages for people.
-var pageTargets = []string{"/v1/pay", "/v1/invoice", "/v1/pay/transfer", "/v1/received", "/v1/sponsor", "/v1/pay/nothing"}
+var pageTargets = []string{"/v1/pay", "/v1/invoice", "/v1/pay/transfer", "/v1/received", "/v1/thanks", "/v1/sponsor", "/v1/pay/nothing"}
 
 func TestHostileTextStaysText(t *testing.T) {
 	const evil = `</script></style></title><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`{{.}}"
@@ -88,37 +88,55 @@ func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	w.health[1].Blind = true
 	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00)}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "<small>at least</small> 10.00 USD <small>of 42.00 USD</small>")
-	require.Contains(t, page, "At most 32.00 USD remain")
+	require.Contains(t, page, `<h1>At least 1 payment received</h1>`)
+	require.Contains(t, page, `<p class="price" role="status">at least 10.00 USD</p>`)
 	require.Contains(t, page, "This report is partial")
-	require.Regexp(t, `<th scope="row" class="name">usdc</th><td>unknown</td><td>not watched, money may have arrived`, page)
-	require.Regexp(t, `<th scope="row" class="name">btc</th><td>0</td><td>watched, 0 seconds ago</td>`, page)
-	require.Regexp(t, `<th scope="row" class="name">transfer</th><td>0</td><td>by hand, as the operator enters it</td>`, page)
+	require.Regexp(t, `<th scope="row" class="name">USDC on Base</th><td>unknown</td><td>not watched, money may have arrived`, page)
+	require.Regexp(t, `<th scope="row" class="name">Bitcoin</th><td>0</td><td>watched, 0 seconds ago</td>`, page)
+	require.Regexp(t, `<th scope="row" class="name">Bank transfer</th><td>0</td><td>by hand, as the operator enters it</td>`, page)
 
 	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00), confirmed("usdc", ledger.LevelChain, 0)}
 	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "The goal is reached")
-	require.Regexp(t, `<th scope="row" class="name">usdc</th><td>at least 1 <span class="quiet">\(0.00 USD\)</span></td>`, page)
+	require.Regexp(t, `<th scope="row" class="name">USDC on Base</th><td>at least 1 <span class="quiet">\(0.00 USD\)</span></td>`, page)
 
-	w.totals, w.health[1].Blind = nil, false
+	w.totals = nil
 	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "42.00 USD remain")
+	require.Contains(t, page, "No payment known yet", "where money may have arrived unseen, nobody says that none did")
+	require.Contains(t, page, "at least 0.00 USD")
+
+	w.health[1].Blind = false
+	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
+	require.Contains(t, page, "No payment received yet")
 	require.NotContains(t, strings.ToLower(page), "at most")
 	require.NotContains(t, strings.ToLower(page), "at least")
 }
 
-// An offer that sells again and again has no goal to speak of.
-func TestTheReceivedPageCountsWhatIsSoldAgainAndAgain(t *testing.T) {
+// An offer that sells again and again has no goal to speak of, unless it has one.
+func TestTheReceivedPageSpeaksOfAGoalOnlyWhereThereIsOne(t *testing.T) {
 	w := newWorld(t)
 	w.totals = []ledger.Total{with(confirmed("card", ledger.LevelSigned, 210_00), func(t *ledger.Total) { t.Count = 5 })}
-	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "210.00 USD <small>in 5 payments</small>")
-	require.Contains(t, page, "The price is 42.00 USD")
-	for _, word := range []string{"goal is", "remain", "<progress", "of 42.00"} {
-		require.NotContains(t, strings.SplitN(page, "<h1>", 2)[1], word)
+	page := func() string {
+		return strings.SplitN(read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "<h1", 2)[1]
 	}
-	w.totals[0].Count = 1
-	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "210.00 USD <small>in 1 payment</small>")
+	none := page()
+	require.Contains(t, none, ">5 payments received</h1>")
+	require.Contains(t, none, ">210.00 USD</p>")
+	for _, word := range []string{"goal", "remain", "<progress", "42"} {
+		require.NotContains(t, strings.SplitN(none, "<details", 2)[0], word)
+	}
+	require.Equal(t, 42.0, readJSON(t, send(t, w.server(t), "GET", "/v1/received", ""))["goalUsd"], "programs are told the price, as ever")
+
+	goal := terms()
+	goal.Goal = 1_000_00
+	w.offer = makeOffer(t, goal, "base")
+	require.Contains(t, page(), ">790.00 USD remain to the goal of 1000 USD</h2>")
+	require.Contains(t, page(), `<progress max="100" value="21"`)
+	report := readJSON(t, send(t, w.server(t), "GET", "/v1/received", ""))
+	require.Equal(t, []any{1000.0, "1000.00", 790.0, false}, []any{report["goalUsd"], report["goalUsdDecimal"], report["remainingUsd"], report["goalMet"]})
+	w.health[1].Blind = true
+	require.Contains(t, page(), ">At most 790.00 USD remain to the goal of 1000 USD</h2>")
+	w.totals[0].USDCents = 1_000_00
+	require.Contains(t, page(), ">The goal of 1000 USD is reached</h2>")
 }
 
 func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
@@ -130,7 +148,8 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	w.totals[0].Refunded, w.totals[0].RefundedCents = 10_00, 10_00
 	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "JPY", Amount: 6_500, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "card, a signed message, 6500 JPY: pi_1")
+	require.Contains(t, page, `<td class="number">6500 JPY<span class="apart quiet">value unknown</span></td>`)
+	require.Contains(t, page, "card, a signed message: pi_1")
 	require.Contains(t, page, `at least 2 <span class="quiet">(32.00 USD)</span><span class="apart quiet">1 of unknown value</span>`)
 	require.Contains(t, page, `in JPY: 1 (6500 JPY, value unknown)`)
 	require.Contains(t, page, "refunded: 10.00 USD in part")
@@ -138,7 +157,7 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	for asset, want := range map[string]string{"EUR": "39.00 EUR", "KWD": "3.9 KWD", "JPY": "3900 JPY", "ISK": "39.00 ISK"} {
 		w.totals[1].Currency, w.totals[1].Amount, w.receipts[0].Asset, w.receipts[0].Amount = asset, 2*3900, asset, 3900
 		page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-		require.Contains(t, page, "card, a signed message, "+want+": pi_1")
+		require.Contains(t, page, `<td class="number">`+want+`<span class="apart quiet">value unknown</span></td>`)
 		w.totals[1].Amount = 3900
 		require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "in "+asset+": 1 ("+want+", value unknown)")
 		require.NotContains(t, page, "smallest unit")
@@ -155,9 +174,9 @@ func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testi
 	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
 	s := w.server(t)
 	page := read(t, send(t, s, "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<time datetime="2026-11-21T13:14:15Z"><span>2026-11-21</span> <span>13:14</span></time>`)
-	require.Contains(t, page, `Money moved <time datetime="2026-11-14T13:14:15Z">2026-11-14</time>, transfer, entered by the operator, value as the operator states it: INV-1`)
-	require.Contains(t, page, "confirmed, 10.00 refunded")
+	require.Contains(t, page, `<time datetime="2026-11-21T13:14:15Z">21 November 2026, 13:14 UTC</time><span class="apart quiet">Bank transfer</span>`)
+	require.Contains(t, page, `21 November 2026, 13:14 UTC, money moved on 14 November 2026, 13:14 UTC, transfer, entered by the operator, value as the operator states it: INV-1`)
+	require.Contains(t, page, "confirmed, 10.00 USD refunded")
 	require.Contains(t, page, "moved within the account; nobody paid it")
 
 	rows := readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"].([]any)
@@ -180,7 +199,8 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 	}
 	w.health[0].LastError, w.health[0].At = observe.ErrLimited, at.Unix()-7_300
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, "1.00 USD <small>of 42.00 USD</small>")
+	require.Contains(t, page, ">1 payment received</h1>")
+	require.Contains(t, page, ">1.00 USD</p>")
 	for _, want := range []string{
 		"seen, not sure yet: 2 <span class=\"quiet\">(5.00 USD)", "of that, by unsigned messages alone: 1 <span class=\"quiet\">(3.00 USD)",
 		"claimed by a facilitator: 1 <span class=\"quiet\">(4.00 USD)", "outcome not known yet: 1 <span class=\"quiet\">(5.00 USD)",
@@ -192,6 +212,7 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 }
 
 func TestReceiptsAreReadInPlainWords(t *testing.T) {
+	say := teller{text.Languages[0], nil}
 	for want, r := range map[string]receipt{
 		"confirmed":                                {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
 		"confirmed; the operator's own":            {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
@@ -200,13 +221,14 @@ func TestReceiptsAreReadInPlainWords(t *testing.T) {
 		"never became money":                       {Status: "dropped", Evidence: "chain"},
 		"refunded":                                 {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
 		"taken back":                               {Status: "reversed", Evidence: "manual"},
-		"confirmed, 1.00 refunded":                 {Status: "confirmed", Evidence: "signed", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
+		"confirmed, 1.00 USD refunded":             {Status: "confirmed", Evidence: "signed", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
 		"moved within the account; nobody paid it": {Status: "moved", Evidence: "chain", Own: true},
+		"confirmed (test, worth nothing)":          {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Testnet: true},
 	} {
-		require.Equal(t, want, r.Words())
+		require.Equal(t, want, say.state(r))
 	}
-	for seconds, want := range map[int64]string{0: "0 seconds ago", 119: "119 seconds ago", 120: "2 minutes ago", 7_199: "119 minutes ago", 7_200: "2 hours ago", 172_800: "2 days ago"} {
-		require.Equal(t, want, ago(seconds))
+	for seconds, want := range map[int64]string{0: "0 seconds ago", 1: "1 second ago", 119: "119 seconds ago", 120: "2 minutes ago", 7_199: "119 minutes ago", 7_200: "2 hours ago", 172_800: "2 days ago"} {
+		require.Equal(t, want, say.ago(seconds))
 	}
 }
 
@@ -219,11 +241,11 @@ func TestTheReceivedPageLeadsToOlderReceiptsAndBack(t *testing.T) {
 	page := func(target string) string { return read(t, send(t, s, "GET", target, "", "Accept", browser)) }
 	first := page("/v1/received")
 	require.Contains(t, first, `href="https://pay.example.org/v1/received?before=6&amp;limit=20"`)
-	require.NotContains(t, first, "Newest receipts")
+	require.NotContains(t, first, "Newest payments")
 	last := page("/v1/received?before=6&limit=20")
-	require.Contains(t, last, `<a href="/v1/received">Newest receipts</a>`)
-	require.NotContains(t, last, "Older receipts")
-	require.Contains(t, page("/v1/received?before=1"), "No older receipt")
+	require.Contains(t, last, `<a href="/v1/received">Newest payments</a>`)
+	require.NotContains(t, last, "Older payments")
+	require.Contains(t, page("/v1/received?before=1"), "No older payment")
 }
 
 func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {

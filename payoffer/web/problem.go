@@ -49,6 +49,7 @@ var (
 	problemResource     = problemKind{http.StatusBadRequest, "bad-resource"}
 	problemUnknown      = problemKind{http.StatusNotFound, "unknown-resource"}
 	problemPage         = problemKind{http.StatusBadRequest, "bad-page"}
+	problemSession      = problemKind{http.StatusBadRequest, "bad-session"}
 	problemCursor       = problemKind{http.StatusGone, "unknown-cursor"}
 	problemLedger       = problemKind{http.StatusServiceUnavailable, "ledger-unavailable"}
 	problemMalformed    = problemKind{http.StatusBadRequest, "malformed-payment"}
@@ -66,7 +67,7 @@ var (
 var (
 	commonProblems = []problemKind{
 		problemMethod, problemTooLarge, problemBody, problemSlow, problemNotFound, problemNotStarted, problemNoRate, problemResource, problemUnknown,
-		problemPage, problemCursor, problemLedger, problemMalformed,
+		problemPage, problemSession, problemCursor, problemLedger, problemMalformed,
 	}
 	paymentProblems = []problemKind{problemOpen, problemSettlement, problemConflict, problemTooManyTries}
 	hookProblems    = []problemKind{problemUnverified, problemDelivery, problemNotRecorded}

@@ -12,12 +12,20 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Receipts reads what was paid; *ledger.Ledger is one.
 type Receipts interface {
 	singleReceipts
+	// Changes grows whenever this process may have changed what the others return.
+	Changes() uint64
+	// Last is the place after the newest change of a receipt.
+	Last(ctx context.Context, offerID string) (ledger.Bookmark, error)
+	// SessionReceipt is the payment that was made in a checkout of the card
+	// processor; false where none is known.
+	SessionReceipt(ctx context.Context, offerID, session string) (ledger.Receipt, bool, error)
 	// Totals are the sums of an offer.
 	Totals(ctx context.Context, offerID string) ([]ledger.Total, error)
 	// Receipts are up to limit receipts with an ID below before, newest
@@ -77,19 +85,32 @@ func (s *Server) received(r *http.Request) *response {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
-	read, refuses := s.readReport, s.responder
-	if at.feed {
-		read, refuses = s.readFeed, s.programs
-	}
-	found, err := read(ctx, at, r)
+	var found *response
+	var err error
 	switch {
-	case errors.Is(err, ledger.ErrBookmark):
-		return refuses.refuse(problemCursor, "detail", offer.With{"url": s.pageURL("after", "0", at.limit)})
-	case err != nil:
+	case at.feed:
+		found, err = s.readFeed(ctx, at, r)
+	case at == place{limit: defaultReceipts}:
+		found, err = s.readNewest(ctx, at, r)
+	default:
+		found, err = s.readReport(ctx, at, r)
+	}
+	if errors.Is(err, ledger.ErrBookmark) {
+		return s.programs.refuse(problemCursor, "detail", offer.With{"url": s.pageURL("after", "0", at.limit)})
+	}
+	if at.feed {
+		return s.unless(s.programs, err, r, found)
+	}
+	return s.unless(s.responder, err, r, found)
+}
+
+// unless is the answer, or that the ledger cannot be read.
+func (s *Server) unless(re responder, err error, r *http.Request, found *response) *response {
+	if err != nil {
 		if r.Context().Err() == nil && !s.unread.Swap(true) { // else it is only that nobody waits any more
 			s.Logger.Warn("cannot read the receipts", "error", err)
 		}
-		return refuses.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry))
+		return re.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry))
 	}
 	s.unread.Store(false)
 	return found
@@ -143,7 +164,33 @@ func parsePlace(rawQuery string) (at place, ok bool) {
 	return at, true
 }
 
-// readReport is the report as the request's Accept header prefers it.
+// readNewest is the report with the newest receipts, which many ask for again and
+// again: nothing of it is made for who has it already.
+func (s *Server) readNewest(ctx context.Context, at place, r *http.Request) (*response, error) {
+	newest, err := s.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	health, offset := s.Health(), s.ClockOffset()
+	variant, headers := "json", []header{varyAccept}
+	f, people := s.frame(r, offer.PathReceived), prefersPage(r)
+	if people {
+		variant, headers = pageVariant(f), varyPage
+	}
+	tag := newest.tag(health, variant)
+	if same := s.unchanged(r, tag, headers...); same != nil {
+		return same, nil
+	}
+	return newest.show(variant, health, offset, func() *response {
+		rep := s.report(newest.totals, newest.rows, at, health, newest.began, offset)
+		if people {
+			return s.receivedPage(f, rep, at, weak(tag))
+		}
+		return s.json(http.StatusOK, cacheNever, rep, varyAccept, weak(tag))
+	}), nil
+}
+
+// readReport is the report with other receipts.
 func (s *Server) readReport(ctx context.Context, at place, r *http.Request) (*response, error) {
 	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
 	if err != nil {
@@ -153,7 +200,22 @@ func (s *Server) readReport(ctx context.Context, at place, r *http.Request) (*re
 	if err != nil {
 		return nil, err
 	}
-	rep := report{summary: s.summarize(totals), Receipts: []receipt{}}
+	rep := s.report(totals, rows, at, s.Health(), s.Now(), s.ClockOffset())
+	if prefersPage(r) {
+		return s.receivedPage(s.frame(r, offer.PathReceived), rep, at), nil
+	}
+	return s.json(http.StatusOK, cacheNever, rep, varyAccept), nil
+}
+
+// prefersPage reports whether a request asks for what is for people.
+func prefersPage(r *http.Request) bool {
+	return prefer(r.Header["Accept"], [][]string{asksJSON, asksHTML}) == 1
+}
+
+// report is the body of the report, of up to one receipt more than it lists.
+func (s *Server) report(totals []ledger.Total, rows []ledger.Receipt, at place, health []observe.Health, now time.Time, offset time.Duration) report {
+	rep := report{summary: summarize(s.Offer, totals, health, now), Receipts: []receipt{}}
+	rep.ClockOffsetSeconds = clock.Seconds(offset)
 	if len(rows) > at.limit {
 		rows = rows[:at.limit]
 		next := s.pageURL("before", strconv.FormatInt(rows[at.limit-1].ID, 10), at.limit)
@@ -162,26 +224,16 @@ func (s *Server) readReport(ctx context.Context, at place, r *http.Request) (*re
 	for _, row := range rows {
 		rep.Receipts = append(rep.Receipts, newReceipt(row, rep.TestnetMoneyCounts))
 	}
-	if prefer(r.Header["Accept"], [][]string{asksJSON, asksHTML}) == 1 {
-		return s.receivedPage(s.frame(r, offer.PathReceived), rep, at), nil
-	}
-	return s.json(http.StatusOK, cacheNever, rep, varyAccept), nil
+	return rep
 }
 
 // Summary is the report of GET /v1/received without its receipts, as JSON.
 func (s *Server) Summary(ctx context.Context) (json.RawMessage, error) {
-	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
+	newest, err := s.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return encode(s.summarize(totals)), nil
-}
-
-// summarize is the report now.
-func (s *Server) summarize(totals []ledger.Total) summary {
-	now := summarize(s.Offer, totals, s.Health(), s.Now())
-	now.ClockOffsetSeconds = clock.Seconds(s.ClockOffset())
-	return now
+	return encode(s.report(newest.totals, nil, place{}, s.Health(), newest.began, s.ClockOffset()).summary), nil
 }
 
 // pageURL is the address of the receipts before a number or the changes after a

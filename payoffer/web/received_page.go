@@ -1,165 +1,268 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // receivedPage is the report for people.
-func (s *Server) receivedPage(f page.Frame, rep report, at place) *response {
-	return s.page(http.StatusOK, cacheNever, page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, struct {
-		Report  report
+func (s *Server) receivedPage(f page.Frame, rep report, at place, headers ...header) *response {
+	say := teller{f.Language, s.Offer}
+	content := struct {
+		Report report
+		Heading, Sum,
+		ReadAt string
+		// Goal is empty where there is none, and else what is missing to it.
+		Goal    string
 		Percent int
-		// Later says that there are newer receipts than these.
-		Later bool
-	}{rep, rep.percent(), at.before > 0}))
+		Rails   []railRow
+		Rows    []receiptRow
+		// Later says that there are newer receipts than these, and Live that the page
+		// keeps itself up to date.
+		Later, Live bool
+	}{
+		Report: rep, Heading: say.heading(rep.summary), Sum: say.sum(rep.summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == place{limit: defaultReceipts},
+	}
+	if s.Offer.Goal > 0 {
+		content.Goal, content.Percent = say.goal(rep.summary), rep.percent()
+	}
+	for _, rail := range rep.Rails {
+		content.Rails = append(content.Rails, say.rail(rail))
+	}
+	for _, r := range rep.Receipts {
+		content.Rows = append(content.Rows, say.receipt(r))
+	}
+	return s.page(http.StatusOK, cacheNever, page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, content), headers...)
 }
 
-// part is money that a rail tells of and that is not received.
-type part struct {
-	Name  string
-	Money *tally
+// railRow is a rail's part of the report in words.
+type railRow struct {
+	Name, Observed string
+	Test           bool
+	Confirmed      sumRow
+	// Apart are the parts of its money that are not received, those that are not
+	// known or nothing left out.
+	Apart []sumRow
 }
 
-// Apart are the parts of a rail's money that are not received, those that are
-// not known or nothing left out.
-func (r railSummary) Apart() []part {
-	var parts []part
-	for _, p := range []part{
-		{"seen, not sure yet", r.Seen}, {"of that, by unsigned messages alone", r.Asserted}, {"claimed by a facilitator", r.Claimed},
-		{"outcome not known yet", r.Settling}, {"refunded", r.Refunded}, {"taken back", r.Reversed},
+// sumRow is a sum in words: how much, its value, and what that leaves out.
+type sumRow struct {
+	Name, Main, Value string
+	More              []string
+}
+
+// receiptRow is a receipt in words.
+type receiptRow struct {
+	receipt
+	Recorded, Moved, Way, Paid, Value, State, Proof, Basis string
+	// Shown is the status that a page which waits for payments tells apart, and
+	// Say the sentence that it says; empty for what nobody paid.
+	Shown, Say string
+}
+
+// teller says a report in a language.
+type teller struct {
+	*text.Language
+	offer *offer.Offer
+}
+
+// word says a word of the report, and as it stands one that a later version wrote
+// into the ledger.
+func (w teller) word(group, word string) string {
+	if said, known := w.Group("received." + group)[word]; known {
+		return said
+	}
+	return word
+}
+
+func (w teller) heading(s summary) string {
+	at := ""
+	if s.AtLeast() {
+		at = "AtLeast"
+	}
+	if s.ExternalPayments == 0 {
+		return w.Text("received.none" + at)
+	}
+	return w.Text("received.count"+at, "n", s.ExternalPayments)
+}
+
+func (w teller) sum(s summary) string {
+	key := "fact.dollars"
+	if s.AtLeast() {
+		key = "received.atLeast"
+	}
+	return w.Text(key, "amount", w.Number(s.ExternalDecimal))
+}
+
+// goal says what is missing to the goal, by what is known.
+func (w teller) goal(s summary) string {
+	switch {
+	case s.GoalMet != nil && *s.GoalMet:
+		return w.Text("received.goalMet", "goal", s.GoalUSD)
+	case s.AtLeast():
+		return w.Text("received.goalAtMost", "goal", s.GoalUSD, "amount", w.Number(s.RemainingDecimal))
+	}
+	return w.Text("received.goal", "goal", s.GoalUSD, "amount", w.Number(s.RemainingDecimal))
+}
+
+// way is what people call a rail: those that are no longer offered go by their
+// name in the ledger.
+func (w teller) way(rail string) string {
+	if found, offered := w.offer.Rail(rail); offered {
+		return w.Say(found.Face().Name)
+	}
+	return rail
+}
+
+func (w teller) rail(r railSummary) railRow {
+	row := railRow{Name: w.way(r.Rail), Test: r.Testnet, Observed: w.observed(r), Confirmed: w.tally(r.Confirmed)}
+	if r.AtLeast && r.Confirmed != nil && r.Confirmed.Count > 0 {
+		row.Confirmed.Main = w.Text("received.tally.atLeast", "sum", row.Confirmed.Main)
+	}
+	for _, part := range []struct {
+		key string
+		sum *tally
+	}{
+		{"seen", r.Seen}, {"asserted", r.Asserted}, {"claimed", r.Claimed}, {"settling", r.Settling}, {"refunded", r.Refunded}, {"reversed", r.Reversed},
 	} {
-		if p.Money != nil && !p.Money.empty() {
-			parts = append(parts, p)
+		if part.sum != nil && !part.sum.empty() {
+			sum := w.tally(part.sum)
+			sum.Name = w.Text("received.tally." + part.key)
+			row.Apart = append(row.Apart, sum)
 		}
 	}
-	return parts
+	return row
 }
 
-// errorWords say in plain words why a rail is not observed as it should be.
-var errorWords = map[string]string{
-	observe.ErrUnreachable:  "its source does not answer",
-	observe.ErrWrongChain:   "its source is on another chain",
-	observe.ErrBadAnswer:    "its source cannot be understood",
-	observe.ErrLagging:      "its source is behind",
-	observe.ErrLedger:       "the ledger cannot be written",
-	observe.ErrDisagree:     "its sources disagree",
-	observe.ErrUnauthorized: "the provider refuses the key",
-	observe.ErrLimited:      "the provider asks for fewer calls",
-	observe.ErrUnverified:   "deliveries come that are not signed with the secret",
-	observe.ErrMalformed:    "a delivery could not be read",
-	observe.ErrHistory:      "what was final has changed",
-}
-
-// Observed says in plain words how well the rail is observed.
-func (r railSummary) Observed() string {
-	words := map[string]string{
-		statusObserved: "watched", statusPartial: "watched in part, more may have arrived", stateManual: "by hand, as the operator enters it",
-		stateUnknown: "not watched, money may have arrived", stateRemoved: "no longer offered",
-	}[r.State]
+// observed says how well a rail is observed.
+func (w teller) observed(r railSummary) string {
+	said := w.Text("received.observed." + r.State)
 	if r.LastError != nil {
-		words += ": " + errorWords[*r.LastError]
+		said = w.Text("received.observed.because", "said", said, "error", w.word("error", *r.LastError))
 	}
 	if r.ObservedThrough != nil {
-		words += "; seen up to " + *r.ObservedThrough
+		said = w.Text("received.observed.through", "said", said, "through", *r.ObservedThrough)
 	}
 	if r.LagSeconds != nil {
-		words += ", " + ago(*r.LagSeconds)
+		said = w.Text("received.observed.ago", "said", said, "ago", w.ago(*r.LagSeconds))
 	}
-	return words
+	return said
 }
 
-// ago is a span of time for people.
-func ago(seconds int64) string {
+// ago is a span of time.
+func (w teller) ago(seconds int64) string {
 	for _, unit := range []struct {
 		seconds int64
 		name    string
 	}{{86_400, "days"}, {3_600, "hours"}, {60, "minutes"}} {
 		if seconds >= 2*unit.seconds {
-			return fmt.Sprintf("%d %s ago", seconds/unit.seconds, unit.name)
+			return w.Text("received.ago."+unit.name, "n", seconds/unit.seconds)
 		}
 	}
-	return fmt.Sprintf("%d seconds ago", seconds)
+	return w.Text("received.ago.seconds", "n", seconds)
 }
 
-// Beyond says that more was paid than the goal: an offer that sells again and
-// again is told of by count and sum.
-func (s summary) Beyond() bool { return s.ExternalUSD > s.GoalUSD }
+// tally is a sum, where nil is one that is not known.
+func (w teller) tally(t *tally) (row sumRow) {
+	switch {
+	case t == nil:
+		return sumRow{Main: w.Text("received.tally.unknown")}
+	case t.Count > 0:
+		row.Main, row.Value = w.Number(strconv.FormatInt(t.Count, 10)), w.value(t.dollars)
+	case t.AmountAtomic != "0":
+		row.Main = w.Text("received.tally.part", "amount", w.value(t.dollars))
+	default:
+		row.Main = "0"
+	}
+	if t.AmountUSDDecimal != nil && t.UnknownUSD > 0 {
+		row.More = append(row.More, w.Text("received.tally.unvalued", "n", t.UnknownUSD))
+	}
+	for _, c := range t.Currencies {
+		row.More = append(row.More, w.Text("received.tally.currency",
+			"currency", c.Currency, "n", c.Count, "paid", w.paid(c.Currency, c.AmountAtomic), "value", w.value(c.dollars)))
+	}
+	return row
+}
 
-// Met says that the goal is reached, by what is known.
-func (s summary) Met() bool { return s.GoalMet != nil && *s.GoalMet }
+// value is what money is worth.
+func (w teller) value(d dollars) string {
+	if d.AmountUSDDecimal == nil {
+		return w.Text("received.valueUnknown")
+	}
+	return w.Text("fact.dollars", "amount", w.Number(*d.AmountUSDDecimal))
+}
+
+// paid is an amount of an asset, as dollars are: hundredths always stand there.
+func (w teller) paid(asset, atomic string) string {
+	unit := offer.UnitOf(asset)
+	n, _ := strconv.ParseInt(atomic, 10, 64) // it is one of ours
+	decimal := unit.Decimal(n)
+	if unit.Digits == 2 {
+		decimal = offer.USD(n).Decimal()
+	}
+	return w.Number(decimal) + " " + unit.Symbol
+}
+
+// moment is a time that a report has.
+func (w teller) moment(timestamp string) string {
+	at, _ := time.Parse(time.RFC3339, timestamp) // it is one of ours
+	return w.Moment(at)
+}
+
+func (w teller) receipt(r receipt) receiptRow {
+	at := r.standing()
+	row := receiptRow{
+		receipt: r, Recorded: w.moment(r.RecordedAt), Way: w.way(r.Rail), Paid: w.paid(r.Asset, r.AmountAtomic), State: w.state(r),
+		Proof: w.word("proof", r.Evidence), Shown: string(at.Shown()),
+	}
+	if r.Asset != "USD" {
+		row.Value = w.value(r.dollars)
+	}
+	if r.ValueBasis != "" && ledger.ValueBasis(r.ValueBasis) != ledger.BasisFace {
+		row.Basis = w.word("basis", r.ValueBasis)
+	}
+	moved := w.moment(r.OccurredAt)
+	if moved != row.Recorded {
+		row.Moved = moved
+	}
+	if at.Status != ledger.StatusMoved && !r.Own {
+		row.Say = w.Text("received.say", "paid", row.Paid, "way", row.Way, "at", moved, "state", row.State)
+	}
+	return row
+}
+
+// standing is where the receipt stands, as far as it is published.
+func (r receipt) standing() book.Standing {
+	return book.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence), Own: r.Own, Testnet: r.Testnet}
+}
+
+// state is the receipt's status.
+func (w teller) state(r receipt) string {
+	at := r.standing()
+	said := w.word("status", string(at.Shown()))
+	switch {
+	case at.Status == ledger.StatusMoved:
+		return said
+	case at.Held() && r.RefundedUSDDecimal != nil && r.RefundedAtomic != "0":
+		said = w.Text("received.status.partly", "amount", w.Number(*r.RefundedUSDDecimal))
+	case at.Held() && r.RefundedAtomic != "0":
+		said = w.Text("received.status.part")
+	}
+	if r.Testnet {
+		said = w.Text("received.status.test", "said", said)
+	}
+	if r.Own {
+		said = w.Text("received.status.own", "said", said)
+	}
+	return said
+}
 
 // AtLeast says that the sums are the least that arrived.
 func (s summary) AtLeast() bool { return s.Status == statusPartial }
-
-// Value is what the money is worth, for people.
-func (m money) Value() string {
-	if m.AmountUSDDecimal == nil {
-		return "value unknown"
-	}
-	return *m.AmountUSDDecimal + " USD"
-}
-
-// Paid is the money in its own currency, for people.
-func (c currencyTally) Paid() string { return inUnit(c.Currency, c.AmountAtomic) }
-
-// Paid is the money in its own asset, for people.
-func (r receipt) Paid() string { return inUnit(r.Asset, r.AmountAtomic) }
-
-// inUnit is an amount of an asset for people, as dollars are: hundredths always
-// stand there.
-func inUnit(asset, atomic string) string {
-	unit := offer.UnitOf(asset)
-	n, _ := strconv.ParseInt(atomic, 10, 64) // it is one of ours
-	if unit.Digits == 2 {
-		return offer.USD(n).Decimal() + " " + unit.Symbol
-	}
-	return unit.Format(n)
-}
-
-// Basis says in plain words how the value in dollars was fixed, where they are
-// not what was paid.
-func (r receipt) Basis() string {
-	return map[ledger.ValueBasis]string{
-		ledger.BasisQuote: "value as quoted", ledger.BasisRate: "value by the rate of that time", ledger.BasisStated: "value as the operator states it",
-	}[ledger.ValueBasis(r.ValueBasis)]
-}
-
-// Words are the receipt's status in plain words.
-func (r receipt) Words() string {
-	at := book.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence)}
-	words := r.Status
-	switch {
-	case at.Held() && r.RefundedUSDDecimal != nil && r.RefundedAtomic != "0":
-		words = "confirmed, " + *r.RefundedUSDDecimal + " refunded"
-	case at.Held() && r.RefundedAtomic != "0":
-		words = "confirmed, refunded in part"
-	case at.Status == ledger.StatusMoved:
-		return "moved within the account; nobody paid it"
-	case at.Status == ledger.StatusDropped:
-		words = "never became money"
-	case at.Status == ledger.StatusReversed:
-		words = "taken back"
-	case at.Seen():
-		words = "seen, not sure yet"
-	}
-	if r.Own {
-		words += "; the operator's own"
-	}
-	return words
-}
-
-// Proof is the receipt's evidence in plain words.
-func (r receipt) Proof() string {
-	return map[ledger.EvidenceLevel]string{
-		ledger.LevelAsserted: "an unsigned message", ledger.LevelSigned: "a signed message", ledger.LevelProvider: "read from the provider",
-		ledger.LevelChain: "read from the chain", ledger.LevelManual: "entered by the operator",
-	}[ledger.EvidenceLevel(r.Evidence)]
-}

@@ -59,6 +59,7 @@ func (s *Server) table() []route {
 		{post, offer.PathSponsor, written(s.drained(s.sponsor))},
 		{post, offer.PathMCP, written(s.agent())},
 		{get, offer.PathReceived, answer(s.received)},
+		{get, offer.PathThanks, answer(s.thanks)},
 
 		{get, offer.PathMethods, negotiate(invoice, people)},
 		{get, offer.PathHostMeta, s.hostMeta()},

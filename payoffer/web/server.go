@@ -88,6 +88,7 @@ type Server struct {
 	live      atomic.Pointer[liveResponses]
 	bodies    openBodies
 	refresh   sync.Mutex
+	arrivals  arrivals
 	unread    atomic.Bool // the receipts cannot be read, which the log says once
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ type summary struct {
 	ObservedAt         string        `json:"observedAt"`
 	ClockOffsetSeconds int64         `json:"clockOffsetSeconds" jsonschema:"How far the clock of this server is proven to be ahead of others; negative is behind, 0 while nothing proves that it is wrong."`
 	Definition         string        `json:"definition" jsonschema:"What the words of the report mean."`
-	GoalUSD            offer.USD     `json:"goalUsd" jsonschema:"US dollars. The price."`
+	GoalUSD            offer.USD     `json:"goalUsd" jsonschema:"US dollars. What is to be received in all: the price where the operator has no other goal."`
 	GoalUSDDecimal     string        `json:"goalUsdDecimal"`
 	GoalMet            *bool         `json:"goalMet" jsonschema:"Whether externalUsd has reached goalUsd; null where it has not and a rail is unknown, or the value of some money."`
 	ReceivedUSD        offer.USD     `json:"receivedUsd" jsonschema:"US dollars. Confirmed money, less refunds: the sum of the rails."`
@@ -117,7 +118,7 @@ func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, n
 	testCounts := book.TestCounts(totals, o.Test())
 	counted := book.Count(totals, testCounts)
 	s := summary{
-		Offer: o.ID, Status: statusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition, GoalUSD: o.Amount,
+		Offer: o.ID, Status: statusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition, GoalUSD: cmp.Or(o.Goal, o.Amount),
 		ReceivedUSD: offer.USD(counted.Received), Payments: counted.Payments,
 		ExternalUSD: offer.USD(counted.External), ExternalPayments: counted.ExternalPayments,
 		TestnetUSD: offer.USD(counted.Test), TestnetMoneyCounts: testCounts, Rails: []railSummary{},

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // enum are the words that the API description lists for a member of a schema.
@@ -56,9 +58,11 @@ func literals(t *testing.T, file, prefix string) []any {
 func TestEveryErrorCodeOfARailIsDescribedInEveryLanguage(t *testing.T) {
 	codes := append(literals(t, "../observe/observe.go", "Err"), literals(t, "../observe/source/error.go", "")...)
 	require.ElementsMatch(t, append(codes, nil), enum(t, "RailReport", "lastError"))
-	require.Len(t, errorWords, len(codes))
-	for _, code := range codes {
-		require.NotEmpty(t, errorWords[code.(string)], code)
+	for _, l := range text.Languages {
+		require.Len(t, l.Group("received.error"), len(codes))
+		for _, code := range codes {
+			require.NotEmpty(t, l.Text("received.error."+code.(string)), code)
+		}
 	}
 }
 
@@ -76,7 +80,9 @@ func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
 	levels := literals(t, "../ledger/book/standing.go", "Level")
 	require.ElementsMatch(t, levels, enum(t, "Receipt", "evidence"))
 	for _, level := range levels {
-		require.NotEmpty(t, receipt{Evidence: level.(string)}.Proof(), level)
+		for _, l := range text.Languages {
+			require.NotEmpty(t, l.Text("received.proof."+level.(string)), level)
+		}
 	}
 	var statuses []any
 	for _, status := range literals(t, "../ledger/book/standing.go", "Status") {
@@ -85,5 +91,16 @@ func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, statuses, enum(t, "Receipt", "status"))
+	for _, l := range text.Languages {
+		for _, status := range statuses {
+			require.NotEmpty(t, l.Text("received.status."+status.(string)), status)
+		}
+		for _, state := range enum(t, "RailReport", "state") {
+			require.NotEmpty(t, l.Text("received.observed."+state.(string)), state)
+		}
+		for _, state := range enum(t, "Arrival", "state") {
+			require.NotEmpty(t, l.Text("thanks."+state.(string)+".title")+l.Text("thanks."+state.(string)+".how"), state)
+		}
+	}
 	require.ElementsMatch(t, statuses, enum(t, "Transition", "to"))
 }

@@ -1,0 +1,159 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// arrivalsAge is how old a reading of the ledger may be that is shown: other
+// instances write into it, too.
+const arrivalsAge = time.Second
+
+// arrivals is what was received, as the ledger had it a moment ago, for all who
+// ask. It is read when somebody asks, once at a time and off the requests, at most
+// once in arrivalsAge and at once where this process has changed it since: who
+// pays here and then asks is shown the payment.
+type arrivals struct {
+	mu   sync.Mutex
+	last *reading // may be under way
+}
+
+// reading is one reading of the ledger. What follows done is set when that is
+// closed.
+type reading struct {
+	began time.Time
+	// changes is what Receipts.Changes was before.
+	changes uint64
+	done    chan struct{}
+
+	err    error
+	totals []ledger.Total
+	rows   []ledger.Receipt // of the newest page, and one more where there is another page
+	// version is of all of it, and changes with every change of any receipt.
+	version []byte
+
+	mu    sync.Mutex
+	shown map[string]shown
+}
+
+// shown is an answer made of a reading.
+type shown struct {
+	health []observe.Health
+	offset time.Duration
+	*response
+}
+
+// newest is a reading that is current now. It fails as the ledger does, or with
+// ctx.
+func (s *Server) newest(ctx context.Context) (*reading, error) {
+	for changes := s.Receipts.Changes(); ; {
+		r := s.arrivals.current(changes, s.Now(), func(r *reading) {
+			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
+			defer cancel()
+			r.read(reading, s.Receipts, s.Offer.ID)
+		}, s.Receipts.Changes)
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.changes >= changes { // else it began before
+			return r, r.err
+		}
+	}
+}
+
+// current is the last reading, or one that begins now where that does not do.
+func (a *arrivals) current(changes uint64, now time.Time, read func(*reading), latest func() uint64) *reading {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last != nil {
+		select {
+		case <-a.last.done:
+			age := now.Sub(a.last.began)
+			if a.last.changes >= changes && 0 <= age && age < arrivalsAge {
+				return a.last
+			}
+		default:
+			return a.last
+		}
+	}
+	r := &reading{began: now, changes: latest(), done: make(chan struct{}), shown: make(map[string]shown)}
+	a.last = r
+	go func() {
+		defer close(r.done)
+		read(r)
+	}()
+	return r
+}
+
+// read fills the reading in. The place in the history is read first: what is
+// committed meanwhile shows with the next reading at the latest.
+func (r *reading) read(ctx context.Context, from Receipts, offerID string) {
+	var last ledger.Bookmark
+	if last, r.err = from.Last(ctx, offerID); r.err != nil {
+		return
+	}
+	if r.totals, r.err = from.Totals(ctx, offerID); r.err != nil {
+		return
+	}
+	if r.rows, r.err = from.Receipts(ctx, offerID, 0, defaultReceipts+1); r.err != nil {
+		return
+	}
+	r.rows = slices.Clone(r.rows)
+	for i := range r.rows {
+		r.rows[i].Evidence = nil // which nobody is shown, and may be anything
+	}
+	sum := sha256.New()
+	_ = json.NewEncoder(sum).Encode([]any{last.String(), r.totals, r.rows}) // plain values, and a hash takes all
+	r.version = sum.Sum(nil)
+}
+
+// tag is the entity tag of a variant of what is shown of the reading, without
+// quotation marks. It is weak: what the clock and the progress of the chains alone
+// change is left out.
+func (r *reading) tag(health []observe.Health, variant ...string) string {
+	sum := sha256.New()
+	sum.Write(r.version)
+	for _, h := range health {
+		h.ObservedThrough, h.At = "", 0
+		_ = json.NewEncoder(sum).Encode(h)
+	}
+	for _, part := range variant {
+		_, _ = io.WriteString(sum, part+"\x00")
+	}
+	return `"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16]) + `"`
+}
+
+// show is the answer of that variant, made once for all who ask.
+func (r *reading) show(variant string, health []observe.Health, offset time.Duration, render func() *response) *response {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kept, has := r.shown[variant]; has && kept.offset == offset && slices.Equal(kept.health, health) {
+		return kept.response
+	}
+	made := render()
+	r.shown[variant] = shown{slices.Clone(health), offset, made}
+	return made
+}
+
+// unchanged is 304 to who has the variant with that tag, else nil.
+func (s *Server) unchanged(r *http.Request, tag string, headers ...header) *response {
+	if !matches(r.Header["If-None-Match"], tag) {
+		return nil
+	}
+	return s.render(http.StatusNotModified, "", cacheNever, nil, append(headers, weak(tag))...)
+}
+
+// weak is the header of a weak entity tag.
+func weak(tag string) header { return header{"Etag", "W/" + tag} }

@@ -1,0 +1,182 @@
+package web
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+// cardReceipt is a payment by card that was just made.
+func cardReceipt(id int64, name string, status ledger.Status) ledger.Receipt {
+	return ledger.Receipt{
+		ID: id, Offer: "pay.example.org", Account: "plink_1", ExternalID: name, Rail: "card", Asset: "USD", Amount: 42_00, USDCents: cents(42_00),
+		Status: status, EvidenceLevel: ledger.LevelSigned, OccurredAt: at.Unix() - 60, ObservedAt: at.Unix() - 58,
+	}
+}
+
+func TestThanksTellsOfThePaymentOfThatCheckoutAlone(t *testing.T) {
+	w := newWorld(t)
+	mine, theirs := cardReceipt(2, "pi_mine", ledger.StatusConfirmed), cardReceipt(1, "pi_theirs", ledger.StatusConfirmed)
+	mine.Amount, mine.USDCents = 42_01, cents(42_01)
+	foreign := cardReceipt(3, "pi_foreign", ledger.StatusConfirmed)
+	w.receipts = []ledger.Receipt{mine, theirs}
+	w.sessions = map[string]ledger.Receipt{
+		"pay.example.org cs_test_mine": mine, "pay.example.org cs_test_theirs": theirs, "other.example cs_test_foreign": foreign,
+	}
+	s := w.server(t)
+	get := func(session, accept string) string {
+		return read(t, send(t, s, "GET", "/v1/thanks?session_id="+session, "", "Accept", accept))
+	}
+	receipt := func(r ledger.Receipt) string { return "/v1/receipt/" + receiptID(qrKey, r) }
+
+	page := get("cs_test_mine", browser)
+	require.Contains(t, page, "<h2>Received: 42.01 USD</h2>")
+	require.Contains(t, page, `href="`+receipt(mine)+`"`)
+	require.NotContains(t, page, receipt(theirs))
+	require.Contains(t, page, `?session_id=cs_test_mine&amp;lang=de"`, "another language keeps the checkout")
+	require.Contains(t, get("cs_test_theirs", browser), `href="`+receipt(theirs)+`"`)
+	for _, stranger := range []string{"cs_test_min", "cs_test_mine_", "cs_test_foreign", "cs_1", "", "%7BCHECKOUT_SESSION_ID%7D"} {
+		for _, accept := range []string{browser, "application/json"} {
+			answer := get(stranger, accept)
+			for _, secret := range []string{"/v1/receipt/", "42.01", "pi_mine", "pi_theirs", `"4201"`} {
+				require.NotContains(t, answer, secret, stranger)
+			}
+		}
+	}
+	found := readJSON(t, send(t, s, "GET", "/v1/thanks?session_id=cs_test_mine", ""))
+	require.Equal(t, "confirmed", found["state"])
+	require.Equal(t, baseURL+receipt(mine), found["payment"].(map[string]any)["receiptUrl"])
+	require.Equal(t, "42.01", found["payment"].(map[string]any)["amountUsdDecimal"])
+	waiting := readJSON(t, send(t, s, "GET", "/v1/thanks?session_id=cs_test_foreign", ""))
+	require.Equal(t, map[string]any{"state": "waiting", "occurredAt": nil, "testnet": false, "payment": nil}, waiting)
+}
+
+func TestThanksSaysWhatBecameOfThePayment(t *testing.T) {
+	with := func(change func(*ledger.Receipt)) ledger.Receipt {
+		r := cardReceipt(1, "pi_1", ledger.StatusConfirmed)
+		change(&r)
+		return r
+	}
+	withThanks := terms()
+	withThanks.Thanks = "Your licence comes by e-mail."
+	for want, r := range map[string]ledger.Receipt{
+		"Received: 42.00 USD":               with(func(*ledger.Receipt) {}),
+		"10.00 USD of it went back to you.": with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
+		"Under way: 42.00 USD":              with(func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }),
+		"Refunded: 42.00 USD":               with(func(r *ledger.Receipt) { r.Status, r.Refunded = ledger.StatusRefunded, 42_00 }),
+		"Taken back: 42.00 USD":             with(func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }),
+		"Not paid":                          with(func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }),
+		"This was a test":                   with(func(r *ledger.Receipt) { r.Testnet = true }),
+		"21 November 2026, 13:13 UTC":       with(func(*ledger.Receipt) {}),
+		"Received: 6500 JPY":                with(func(r *ledger.Receipt) { r.Asset, r.Amount, r.USDCents = "JPY", 6_500, nil }),
+	} {
+		w := newWorld(t)
+		w.offer = makeOffer(t, withThanks, "base")
+		w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": r}
+		page := read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser))
+		require.Contains(t, page, want)
+		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, withThanks.Thanks), "%s: nobody is sent what is not paid", want)
+		require.Equal(t, r.Testnet, strings.Contains(page, "its money is worth nothing"), want)
+	}
+	w := newWorld(t)
+	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser)), "Waiting for the card processor")
+	w.health[0].Blind = true
+	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser)), "cannot be seen now", "who is not told waits for nothing")
+}
+
+func TestThanksWithoutACheckoutTellsOnlyThatSomePaymentCame(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	for name, c := range map[string]struct {
+		change      func(*ledger.Receipt)
+		state, says string
+	}{
+		"just now":          {func(*ledger.Receipt) {}, "arrived", "A payment arrived on 21 November 2026, 13:13 UTC."},
+		"not sure yet":      {func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, "announced", "is not confirmed yet"},
+		"anybody's word":    {func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelAsserted }, "announced", "is not confirmed yet"},
+		"a test":            {func(r *ledger.Receipt) { r.Testnet = true }, "arrived", "This was a test"},
+		"long ago":          {func(r *ledger.Receipt) { r.OccurredAt = at.Unix() - 901 }, "none", "No payment seen just now"},
+		"in the future":     {func(r *ledger.Receipt) { r.OccurredAt = at.Unix() + 1 }, "none", "No payment seen just now"},
+		"refunded":          {func(r *ledger.Receipt) { r.Status = ledger.StatusRefunded }, "none", "No payment seen just now"},
+		"dropped":           {func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, "none", "No payment seen just now"},
+		"the operator's":    {func(r *ledger.Receipt) { r.Own = true }, "none", "No payment seen just now"},
+		"within an account": {func(r *ledger.Receipt) { r.Status = ledger.StatusMoved }, "none", "No payment seen just now"},
+	} {
+		r := cardReceipt(1, "pi_1", ledger.StatusConfirmed)
+		c.change(&r)
+		w.receipts = []ledger.Receipt{r}
+		for _, query := range []string{"", "?session_id=", "?session_id={CHECKOUT_SESSION_ID}", "?other=1"} {
+			require.Contains(t, read(t, send(t, s, "GET", "/v1/thanks"+query, "", "Accept", browser)), c.says, name)
+			found := readJSON(t, send(t, s, "GET", "/v1/thanks"+query, ""))
+			require.Equal(t, c.state, found["state"], name)
+			require.Nil(t, found["payment"], name)
+		}
+	}
+	require.Zero(t, w.lookUps.Load())
+}
+
+func TestThanksRefusesWhatIsNoCheckoutWithoutRepeatingIt(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	for _, query := range []string{
+		"session_id=pi_1", "session_id=cs_", "session_id=cs_%3Cscript%3E", "session_id=cs_" + strings.Repeat("x", 253), "session_id=cs_1&session_id=cs_2",
+		"session_id=cs_%00", "session_id=cs_%25", "session_id=%zz", "session_id=cs_a%22b", "session_id=cs_%C3%A4",
+	} {
+		for _, accept := range []string{browser, "application/json"} {
+			res := send(t, s, "GET", "/v1/thanks?"+query, "", "Accept", accept)
+			require.Equal(t, 400, res.StatusCode, query)
+			body := read(t, res)
+			require.Contains(t, body, "bad-session")
+			require.NotContains(t, strings.ToLower(body), "script>")
+			require.NotContains(t, body, "xxxx")
+		}
+	}
+	require.Zero(t, w.lookUps.Load())
+}
+
+func TestThanksIsForThePayerAlone(t *testing.T) {
+	w := newWorld(t)
+	w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": cardReceipt(1, "pi_1", ledger.StatusConfirmed)}
+	s := w.server(t)
+	for _, l := range text.Languages {
+		for _, query := range []string{"?lang=" + l.Tag, "?session_id=cs_1&lang=" + l.Tag, "?session_id=cs_2&lang=" + l.Tag} {
+			for _, accept := range []string{browser, "application/json"} {
+				res := send(t, s, "GET", "/v1/thanks"+query, "", "Accept", accept)
+				require.Equal(t, []string{"no-store", "noindex", "no-referrer"},
+					[]string{res.Header.Get("Cache-Control"), res.Header.Get("X-Robots-Tag"), res.Header.Get("Referrer-Policy")})
+				require.NotContains(t, read(t, res), `canonical" href="`+baseURL+offer.PathThanks+"?", "the checkout stands in no link to others")
+			}
+		}
+	}
+}
+
+func TestMadeUpCheckoutsCostALookUpAndNoneWhileNothingChanged(t *testing.T) {
+	w := newWorld(t)
+	var changes atomic.Uint64
+	w.changed = changes.Load
+	s := w.server(t)
+	first := ask(s, t.Context(), "/v1/thanks?session_id=cs_1", browser, "")
+	tag := first.Header().Get("ETag")
+	require.EqualValues(t, 1, w.lookUps.Load())
+	for range 100 {
+		require.Equal(t, 304, ask(s, t.Context(), "/v1/thanks?session_id=cs_1", browser, tag).Code)
+	}
+	require.EqualValues(t, 1, w.lookUps.Load())
+	for range 100 {
+		got := ask(s, t.Context(), "/v1/thanks?session_id=cs_2", browser, tag)
+		require.Equal(t, 200, got.Code, "the tag of another checkout is none of this one")
+	}
+	require.EqualValues(t, 101, w.lookUps.Load())
+	require.EqualValues(t, 1, w.reads.Load())
+
+	w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": cardReceipt(1, "pi_1", ledger.StatusConfirmed)}
+	w.changes = append(w.changes, ledger.Transition{Seq: 1})
+	changes.Add(1)
+	require.Contains(t, ask(s, t.Context(), "/v1/thanks?session_id=cs_1", browser, tag).Body.String(), "Received: 42.00 USD")
+}
