@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"embed"
 	"html/template"
+	"maps"
+	"net/url"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -98,6 +100,9 @@ type Frame struct {
 	// Path is the page's own. Without one it is a page that nobody should come back
 	// to, and that nothing may keep or preview.
 	Path string
+	// Query are the parameters beside the language that the page follows, so that
+	// it stays the same page in another language.
+	Query url.Values
 }
 
 // Page is a rendered page.
@@ -116,7 +121,17 @@ func (s *Sheet) Render(f Frame, title string, content any) Page {
 	if err := s.template.ExecuteTemplate(&body, "layout.html", view{f, s, title, content}); err != nil {
 		panic("page: " + err.Error()) // a template that does not fit its data; every page is tested
 	}
-	return Page{body.Bytes(), s.policy, f.Language.Tag}
+	return Page{bytes.Map(upright, body.Bytes()), s.policy, f.Language.Tag}
+}
+
+// upright leaves out the characters that turn the direction of what follows them,
+// with which a text could change how the words around it read (UAX #9, explicit
+// directional formatting). Other text keeps its own direction without them.
+func upright(r rune) rune {
+	if ('\u202a' <= r && r <= '\u202e') || ('\u2066' <= r && r <= '\u2069') {
+		return -1
+	}
+	return r
 }
 
 // view is what a template sees.
@@ -171,11 +186,27 @@ func (v view) Code(source, shows string) any {
 func (v view) Logo() string { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
 
 // Link is the address of another page of ours, in the same language.
-func (v view) Link(path string) string {
-	if v.Chosen {
-		return path + "?lang=" + v.Language.Tag
+func (v view) Link(address string) string {
+	if !v.Chosen {
+		return address
 	}
-	return path
+	address, fragment, cut := strings.Cut(address, "#")
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
+	}
+	address += separator + "lang=" + v.Language.Tag
+	if cut {
+		address += "#" + fragment
+	}
+	return address
+}
+
+// In is the address of the same page in another language.
+func (v view) In(l *text.Language) string {
+	query := url.Values{"lang": {l.Tag}}
+	maps.Copy(query, v.Query)
+	return "?" + query.Encode()
 }
 
 // Canonical is the page's absolute address.

@@ -22,15 +22,17 @@ func (re responder) page(status int, cache string, p page.Page, headers ...heade
 }
 
 // frame is what is around a page at path in the language that a request asks for:
-// by the parameter lang, or else by Accept-Language.
-func (s *Server) frame(r *http.Request, path string) page.Frame {
-	tag := ""
-	if r.URL.RawQuery != "" {
-		query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
-		tag = query.Get("lang")
+// by the parameter lang, or else by Accept-Language. follows are the other
+// parameters that the page is made by.
+func (s *Server) frame(r *http.Request, path string, follows ...string) page.Frame {
+	f := page.Frame{Offer: s.Offer, Path: path, Query: make(url.Values)}
+	query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
+	f.Language, f.Chosen = text.Choose(query.Get("lang"), r.Header["Accept-Language"])
+	for _, name := range follows {
+		if query.Has(name) {
+			f.Query.Set(name, query.Get(name))
+		}
 	}
-	f := page.Frame{Offer: s.Offer, Path: path}
-	f.Language, f.Chosen = text.Choose(tag, r.Header["Accept-Language"])
 	return f
 }
 

@@ -202,7 +202,7 @@ func (s *Server) readReport(ctx context.Context, at place, r *http.Request) (*re
 	}
 	rep := s.report(totals, rows, at, s.Health(), s.Now(), s.ClockOffset())
 	if prefersPage(r) {
-		return s.receivedPage(s.frame(r, offer.PathReceived), rep, at), nil
+		return s.receivedPage(s.frame(r, offer.PathReceived, "before", "limit"), rep, at), nil
 	}
 	return s.json(http.StatusOK, cacheNever, rep, varyAccept), nil
 }

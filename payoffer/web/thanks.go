@@ -87,7 +87,7 @@ func (s *Server) readThanks(ctx context.Context, session string, r *http.Request
 		return nil, err
 	}
 	health := s.Health()
-	f, people := s.frame(r, offer.PathThanks), prefersPage(r)
+	f, people := s.frame(r, offer.PathThanks, "session_id"), prefersPage(r)
 	variant, headers := "json", []header{varyAccept}
 	if people {
 		variant, headers = pageVariant(f), varyPage
