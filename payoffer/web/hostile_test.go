@@ -142,7 +142,7 @@ func visits(s *Server, text string) []visit {
 		{"no receipt", "GET", offer.PathReceipt + "/" + url.PathEscape(text), nil},
 		{"nobody", "GET", "/.well-known/webfinger?resource=" + url.QueryEscape(text), nil},
 		{"a conflict", "POST", "/v1/sponsor", []string{x402.HeaderSignature, x402.EncodeHeader(map[string]any{"x402Version": 2, "payload": text, "accepted": map[string]any{}})}},
-		{"no payment", "POST", "/v1/sponsor", []string{x402.HeaderSignature, inURL(text)}},
+		{"no payment", "POST", "/v1/sponsor", []string{x402.HeaderSignature, "!" + inURL(text)}},
 	}
 	for _, row := range s.table() {
 		if !strings.Contains(row.path, "{") {
@@ -181,7 +181,7 @@ func looks(t *testing.T, said string) map[string]shape {
 	for _, v := range visits(s, said) {
 		for _, l := range text.Languages {
 			if w := look(t, s, v, l, inMail(said)); w != nil {
-				all[fmt.Sprint(v.method, " ", v.name, " in ", l.Tag, ": ", w.Code)] = shapeOf(t, w)
+				all[fmt.Sprint(v.method, " ", v.name, " in ", l.Tag)] = shapeOf(t, w)
 			}
 		}
 	}

@@ -135,7 +135,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 				language := link.Query().Get("lang")
 				switch {
 				case n.Data == "link":
-					require.True(t, attribute(n, "rel") == "alternate" || language == "", link)
+					require.True(t, attribute(n, "rel") == "alternate" || language == "" || language == chosen, link)
 				case attribute(n, "hreflang") != "":
 					query.Set("lang", attribute(n, "hreflang"))
 					require.Equal(t, at.Path, link.Path)
@@ -196,8 +196,8 @@ func TestALanguageIsReadWhenAPageIsAskedForInIt(t *testing.T) {
 	for _, target := range targets(s) {
 		get(s, target, "*/*", "de, fr;q=0.9, es;q=0.8, en;q=0.7")
 	}
-	runtime.MemProfileRate = 1 // every allocation
-	for _, l := range text.Languages {
+	runtime.MemProfileRate = 1             // every allocation
+	for _, l := range text.Languages[1:] { // problems are told to programs in the words of the first
 		before := reading(t)
 		get(s, "/v1/pay", browser, l.Tag)
 		after := reading(t)
