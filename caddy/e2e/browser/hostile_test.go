@@ -1,0 +1,85 @@
+package browser
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+// hostile is a text that would write to the console if anything of it ran, and that the policy would complain of there if
+// anything of it only tried to. Of a word so long the page must not become wider.
+var hostile = strings.Repeat("verylong", 20) +
+	`</script></style></title><script>window.pwned=console.error("pwned")</script><img src=x onerror='console.error("pwned")'><svg/onload=console.error("pwned")>` +
+	`" ' autofocus onfocus=console.error("pwned") onmouseover=console.error("pwned") style=background:url(https://foreign.example/) x="` + "`" +
+	"\u2028\u2029';console.error('pwned')//\";console.error('pwned')//${console.error('pwned')}`\\\"}]]><!--<script>" +
+	`{{.}} {amount} {name} ${7*7} javascript:console.error("pwned") data:text/html,<script>console.error("pwned")</script>`
+
+// TestHostileTextsDoNothingInTheBrowser shows every page of the showcase with a text that tries to be something else, in the
+// language whose texts are the longest.
+func TestHostileTextsDoNothingInTheBrowser(t *testing.T) {
+	b, host := Start(t), startHostile(t, hostile)
+	query := "?" + url.Values{"lang": {longestLanguage(t)}, "session_id": {hostile}, "x": {hostile}}.Encode()
+	for _, path := range []string{
+		offer.PathMethods, offer.PagePath("transfer"), offer.PathReceived, offer.PathThanks, offer.PathSponsor,
+		offer.PathReceipt + "/" + url.PathEscape(hostile), offer.PathMethods + "/" + url.PathEscape(hostile),
+	} {
+		page := b.Look(t, View{URL: host + path + query, Width: 390})
+		messages := slices.DeleteFunc(page.Messages, func(m string) bool { return strings.HasSuffix(m, "status of 404 (Not Found)") }) // the page says so, too
+		require.Empty(t, messages, path)
+		require.Empty(t, page.Foreign, path)
+		require.Zero(t, page.Overflow, path)
+	}
+}
+
+// startHostile serves the showcase with a text wherever an operator writes one.
+func startHostile(t *testing.T, evil string) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	host := httptest.NewServer(mux)
+	t.Cleanup(host.Close)
+	base := showcase.Offer(t, host.URL)
+	terms := base.Terms
+	terms.Name, terms.Operator, terms.Description, terms.Contact = evil, evil, evil, evil
+	terms.Thanks, terms.Refunds, terms.Legal = evil, evil, []string{evil, evil}
+	rails := append([]offer.Rail(nil), base.Rails[1:]...)
+	for i, rail := range rails {
+		if rail == offer.Rail(base.Transfer()) {
+			var err error
+			rails[i], err = offer.NewTransfer(rail.Name(), "pay@example.org", evil[:140], evil[:140], terms.Amount)
+			require.NoError(t, err)
+		}
+	}
+	o, err := offer.New(terms, base.Card, rails...)
+	require.NoError(t, err)
+	pages := showcase.New(t, o)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if !pages.Serve(w, r) {
+			http.NotFound(w, r)
+		}
+	})
+	return host.URL
+}
+
+// longestLanguage is the tag of the language with the longest texts.
+func longestLanguage(t *testing.T) string {
+	t.Helper()
+	tag, most := "", 0
+	for _, l := range text.Languages {
+		texts, err := json.Marshal([]map[string]string{l.Group("rail"), l.Group("pay"), l.Group("received"), l.Group("layout")})
+		require.NoError(t, err)
+		if len(texts) > most {
+			tag, most = l.Tag, len(texts)
+		}
+	}
+	return tag
+}
