@@ -26,6 +26,8 @@ type View struct {
 	Dark bool `json:"dark"`
 	// NoScript turns JavaScript off.
 	NoScript bool `json:"noScript"`
+	// Print shows the page as it is printed.
+	Print bool `json:"print"`
 	// Audit lets axe-core look for violations, which takes a second.
 	Audit bool `json:"audit"`
 	// Screenshot is the file to write a picture of the whole page to, empty for none.
@@ -49,6 +51,8 @@ type Page struct {
 	Links      []Link   `json:"links"`
 	// Buttons are the labels of the visible buttons.
 	Buttons []string `json:"buttons"`
+	// Text is the visible text.
+	Text string `json:"text"`
 }
 
 // Image is an image of a page.
@@ -56,11 +60,11 @@ type Image struct {
 	Alt string `json:"alt"`
 	// Loaded says that it could be drawn.
 	Loaded bool `json:"loaded"`
-	// Beside is the text of the section that it stands in.
+	// Beside is the text of the row or the section that it stands in.
 	Beside string `json:"beside"`
 }
 
-// Link is a link of a page.
+// Link is a visible link of a page.
 type Link struct {
 	URL  string `json:"url"`
 	Text string `json:"text"`
@@ -116,14 +120,6 @@ func (b *Browser) Look(t testing.TB, view View) Page {
 	var page Page
 	b.do(t, "look", view, &page)
 	return page
-}
-
-// Copy presses each copy button of a page and returns what the clipboard then holds, by the label of the value.
-func (b *Browser) Copy(t testing.TB, url string) map[string]string {
-	t.Helper()
-	copied := map[string]string{}
-	b.do(t, "copy", View{URL: url}, &copied)
-	return copied
 }
 
 // Wait opens the page that opens the checkout by itself, lets a person do something ("nothing", "button", "key", "leave",

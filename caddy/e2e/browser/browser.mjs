@@ -5,6 +5,7 @@
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import * as inPage from "./in_page.mjs";
+import { payCommands } from "./pay.mjs";
 
 const require = createRequire(new URL("../node/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
@@ -61,7 +62,9 @@ async function stopClock(page) {
 async function look(view) {
   const { context, page, seen } = await open(view);
   await stopClock(page);
+  if (view.print) await page.emulateMedia({ media: "print" });
   await page.goto(view.url);
+  await page.evaluate(inPage.loadImages);
   if (view.screenshot) await page.screenshot({ path: view.screenshot, fullPage: true });
   const found = await page.evaluate(inPage.describe);
   await page.clock.resume(); // the audit waits for itself
@@ -74,23 +77,6 @@ async function violationsOf(page) {
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
   return violations.map((v) => `${v.impact}: ${v.id}: ${v.nodes.map((node) => node.target.join(" ")).join(", ")}`);
-}
-
-async function copy(view) {
-  const { context, page } = await open(view);
-  await stopClock(page); // so that a button says for as long as it is looked at that it copied
-  await page.goto(view.url);
-  const copied = {};
-  for (const value of await page.locator("[data-copy]").all()) {
-    const button = value.getByRole("button");
-    const section = await value.evaluate((v) => v.closest("section").id);
-    await page.evaluate(() => navigator.clipboard.writeText("nothing"));
-    await button.press("Enter"); // as people without a pointer do
-    await value.getByText("Copied", { exact: true }).waitFor();
-    copied[`${section} ${await value.getAttribute("data-label")}`] = await page.evaluate(() => navigator.clipboard.readText());
-  }
-  await context.close();
-  return copied;
 }
 
 // leaves waits until the page has gone to the checkout, which takes a moment of real time.
@@ -129,7 +115,7 @@ async function wait({ url, does }) {
   return end;
 }
 
-const commands = { look, copy, wait };
+const commands = { look, wait, ...payCommands(open, stopClock) };
 for await (const line of createInterface({ input: process.stdin })) {
   const { command, arguments: given } = JSON.parse(line);
   try {

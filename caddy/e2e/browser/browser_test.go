@@ -12,7 +12,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // visit is a browser and what it can look at: the hosts of the shipped Caddyfile, and one with every rail and receipts.
@@ -30,6 +29,13 @@ func TestInTheBrowser(t *testing.T) {
 	t.Run("pages need no script", v.noScript)
 	t.Run("the terms stand beside each code", v.terms)
 	t.Run("copy buttons copy the exact value", v.copies)
+	t.Run("one row of the chooser is open, low enough for a phone", v.rows)
+	t.Run("rows open without a script", v.rowsWithoutScript)
+	t.Run("a link to a row opens it", v.linkToRow)
+	t.Run("the opened rows are accessible", v.auditRows)
+	t.Run("nothing is lost when text is twice as large", v.zoom)
+	t.Run("the open row is printed", v.print)
+	t.Run("a price renews itself before it ends", v.renewal)
 	t.Run("the offer opens the checkout unless the person does something", v.countdown)
 }
 
@@ -105,50 +111,6 @@ func (v visit) noScript(t *testing.T) {
 			requireUsable(t, without.Links)
 		})
 	}
-}
-
-// terms holds the text beside each QR code against the invoice, for people must be able to compare
-// what their wallet read.
-func (v visit) terms(t *testing.T) {
-	page := v.Look(t, View{URL: v.showcase + offer.PathMethods, Width: 390})
-	o := showcase.Offer(t, v.showcase)
-	require.Len(t, page.Images, len(o.Rails))
-	for i, rail := range o.Rails {
-		for _, want := range besides(rail, o) {
-			require.Contains(t, page.Images[i].Beside, want, rail.Name())
-		}
-	}
-	transfer := v.Look(t, View{URL: v.showcase + offer.PagePath("transfer"), Width: 390})
-	require.Len(t, transfer.Images, 1)
-	for _, want := range besides(o.Transfer(), o) {
-		require.Contains(t, transfer.Images[0].Beside, want)
-	}
-}
-
-// besides are the payee, the amount, the network and the address of a rail as people know them.
-func besides(rail offer.Rail, o *offer.Offer) []string {
-	return map[string][]string{
-		offer.RailCard: {"42 USD", "checkout.example"},
-		"usdc":         {"42 USDC", "Base", "8453", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
-		"btc":          {"0.00045678 BTC", "Bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},
-		"transfer":     {"42.00 USD", o.Operator, "Example 42", "pay@example.org"},
-		"tip-jar":      {"42 USD", "shop.example"},
-	}[rail.Name()]
-}
-
-func (v visit) copies(t *testing.T) {
-	copied := v.Copy(t, v.showcase+offer.PathMethods)
-	o, want := showcase.Offer(t, v.showcase), map[string]string{}
-	for _, rail := range o.Rails {
-		for _, fact := range rail.Methods(o, showcase.Live)[0].Facts {
-			if fact.Copy != "" {
-				want[rail.Name()+" "+text.Languages[0].Text("fact."+fact.Label)] = fact.Copy
-			}
-		}
-	}
-	require.Equal(t, want, copied)
-	require.Equal(t, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", copied["usdc To address"])
-	require.Equal(t, "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", copied["btc To address"])
 }
 
 func (v visit) countdown(t *testing.T) {

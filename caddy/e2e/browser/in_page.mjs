@@ -1,5 +1,14 @@
 // What runs inside of a page. Each function stands alone, for its text is sent to the page.
 
+// loadImages has every visible image loaded, some of which wait until they are near the window.
+export async function loadImages() {
+  for (const image of document.images) {
+    if (!image.checkVisibility()) continue;
+    image.scrollIntoView({ block: "nearest", behavior: "instant" });
+    await image.decode();
+  }
+}
+
 // describe tells what the page shows. Contrast is that of WCAG 2.2, by the computed colors.
 export function describe() {
   const rgba = (color) => {
@@ -46,13 +55,30 @@ export function describe() {
   return {
     texts,
     faint,
-    links: [...document.links].map((link) => ({ url: link.href, text: link.innerText.trim(), usable: reachable(link) })),
+    links: [...document.links].filter(visible).map((link) => ({ url: link.href, text: link.innerText.trim(), usable: reachable(link) })),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
-    images: [...document.images].map((image) => ({
-      alt: image.alt,
+    // What a picture shows is said by its text, or by what stands beside it.
+    images: [...document.images].filter(visible).map((image) => ({
+      alt: image.alt || image.parentElement.innerText,
       loaded: image.complete && image.naturalWidth > 0,
-      beside: image.closest("section").innerText,
+      beside: image.closest(".way, section, header").innerText,
     })),
     buttons: [...document.querySelectorAll("button")].filter(visible).map((button) => button.innerText),
+    text: document.body.innerText,
+  };
+}
+
+// describeRow tells what a row of the chooser shows, and the page around it.
+export function describeRow(row) {
+  const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+  const targets = [...document.querySelectorAll("summary, button, .button, nav a")].filter(visible);
+  return {
+    rail: row.querySelector(".rail").id,
+    open: [...document.querySelectorAll(".way[open] > .rail")].map((rail) => rail.id),
+    text: row.innerText,
+    links: [...row.querySelectorAll("a")].filter(visible).map((link) => link.href),
+    height: document.documentElement.scrollHeight,
+    overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
+    low: targets.filter((target) => target.getBoundingClientRect().height < 44).map((target) => target.innerText),
   };
 }

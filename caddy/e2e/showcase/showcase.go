@@ -31,9 +31,15 @@ const amount offer.USD = 42_00
 // New returns the server of an offer.
 func New(t testing.TB, o *offer.Offer) *web.Server {
 	t.Helper()
+	return NewAt(t, o, func() offer.Live { return Live })
+}
+
+// NewAt is New with an exchange rate that changes.
+func NewAt(t testing.TB, o *offer.Offer, live func() offer.Live) *web.Server {
+	t.Helper()
 	server, err := web.New(web.Config{
 		Offer: o, Payments: payments{}, Receipts: receipts{}, Agent: http.NotFoundHandler(),
-		Live: func() offer.Live { return Live }, Health: health,
+		Live: live, Health: health,
 		QRKey: func() []byte { return make([]byte, 32) }, ClientIP: func(*http.Request) string { return "" },
 		Now: func() time.Time { return Live.RateAt }, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -56,14 +62,16 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 	require.NoError(t, err)
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", amount)
 	require.NoError(t, err)
+	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", amount)
+	require.NoError(t, err)
 	o, err := offer.New(offer.Terms{
 		ID: "pay.example.org", BaseURL: baseURL, SiteURL: "https://www.example.org",
 		Name: "Example & Söhne: <the> offer", Operator: "Example & Söhne", Contact: "pay@example.org",
 		Description: "One fixed payment for the maintenance of a library that a good part of the world's mail servers are built on.",
-		Account:     "pay", Amount: amount,
+		Account:     "pay", Amount: amount, Logo: baseURL + offer.PathIcon,
 		Thanks: "Thank you & see you again.", Refunds: "We refund every payment within 14 days; write to pay@example.org.",
 		Legal: []string{"Example & Söhne GmbH", "Musterstraße 1, 10115 Berlin", "USt-IdNr. DE123456789"},
-	}, card, usdc, bitcoin, transfer, tip)
+	}, card, usdc, bitcoin, transfer, tip, pack)
 	require.NoError(t, err)
 	return o
 }

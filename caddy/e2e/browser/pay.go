@@ -1,0 +1,78 @@
+package browser
+
+import "testing"
+
+// Row is a row of the chooser after it was opened, and the page around it.
+type Row struct {
+	Rail string `json:"rail"`
+	// Open are the rails whose rows are open.
+	Open  []string `json:"open"`
+	Text  string   `json:"text"`
+	Links []string `json:"links"`
+	// Height is that of the whole page, and Overflow by how much it is wider than the window, in pixels.
+	Height   int `json:"height"`
+	Overflow int `json:"overflow"`
+	// Low are the labels of what is to be pressed and lower than 44 pixels.
+	Low []string `json:"low"`
+	// Before are the rails whose codes had been asked for when the row was opened, and After when its code was looked at.
+	Before []string `json:"before"`
+	After  []string `json:"after"`
+}
+
+// Rows opens each row of a page by the keyboard.
+func (b *Browser) Rows(t testing.TB, view View) []Row {
+	t.Helper()
+	var rows []Row
+	b.do(t, "rows", view, &rows)
+	return rows
+}
+
+// Copied is what the clipboard holds after a button was pressed.
+type Copied struct {
+	// Name is what the button is called.
+	Name  string `json:"name"`
+	Holds string `json:"holds"`
+}
+
+// Copy presses each copy button of a page.
+func (b *Browser) Copy(t testing.TB, url string) []Copied {
+	t.Helper()
+	var copied []Copied
+	b.do(t, "copy", View{URL: url}, &copied)
+	return copied
+}
+
+// Passing is how the price of an open row passes.
+type Passing struct {
+	URL string `json:"url"`
+	// At is the time at which the page is opened, in milliseconds.
+	At int64 `json:"at"`
+	// Change is an address that changes the price once it is sent a POST; Minutes pass then, until the row Shows a text.
+	Change  string `json:"change"`
+	Minutes int    `json:"minutes"`
+	Shows   string `json:"shows"`
+}
+
+// Price is what a row shows of a price that follows a rate.
+type Price struct {
+	Line string `json:"line"`
+	// Values are what is shown and what is copied.
+	Values [][2]string `json:"values"`
+	Link   string      `json:"link"`
+	// Code is the address of the QR image.
+	Code string `json:"code"`
+}
+
+// Renew lets the time of a price pass.
+func (b *Browser) Renew(t testing.TB, p Passing) (before, after Price) {
+	t.Helper()
+	var shown struct {
+		Before, After Price
+		Messages      []string
+	}
+	b.do(t, "renew", p, &shown)
+	for _, message := range shown.Messages {
+		t.Log(message)
+	}
+	return shown.Before, shown.After
+}

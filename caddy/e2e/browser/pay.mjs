@@ -1,0 +1,75 @@
+// What people do on the page that takes a payment.
+import { describeRow } from "./in_page.mjs";
+
+export function payCommands(open, stopClock) {
+  // rows opens each row by the keyboard, one after the other, and its code where that is asked for.
+  async function rows(view) {
+    const { context, page } = await open(view);
+    const codes = [];
+    page.on("request", (request) => {
+      const [, rail] = /\/v1\/qr\/([^/]*)\//.exec(request.url()) ?? [];
+      if (rail) codes.push(rail);
+    });
+    await stopClock(page);
+    await page.goto(view.url);
+    const found = [];
+    for (const row of await page.locator(".way").all()) {
+      if (!(await row.evaluate((way) => way.open))) await row.locator("> summary").press("Enter");
+      const described = { ...(await row.evaluate(describeRow)), before: [...codes] };
+      const ask = row.locator("details.qr > summary");
+      if (await ask.isVisible()) await ask.press("Enter");
+      const code = row.locator(".qr img:visible");
+      await code.scrollIntoViewIfNeeded();
+      await code.evaluate((image) => image.decode());
+      found.push({ ...described, after: [...codes] });
+    }
+    await context.close();
+    return found;
+  }
+
+  // copy presses each copy button and tells what the clipboard then holds, by the button's name.
+  async function copy(view) {
+    const { context, page } = await open(view);
+    await stopClock(page); // so that a button says for as long as it is looked at that it copied
+    await page.goto(view.url);
+    const copied = [];
+    for (const value of await page.locator("[data-copy]").all()) {
+      await value.evaluate((v) => (v.closest("details").open = true));
+      const button = value.getByRole("button");
+      const name = await button.getAttribute("aria-label");
+      await page.evaluate(() => navigator.clipboard.writeText("nothing"));
+      await button.press("Enter"); // as people without a pointer do
+      await value.getByText("Copied", { exact: true }).waitFor();
+      copied.push({ name, holds: await page.evaluate(() => navigator.clipboard.readText()) });
+    }
+    await context.close();
+    return copied;
+  }
+
+  // renew looks at a price that follows a rate, has it changed, and lets minutes pass, of which the page's clock knows, until
+  // the page shows a text.
+  async function renew({ url, at, change, minutes, shows }) {
+    const { context, page, seen } = await open({ url });
+    await context.unrouteAll(); // a browser whose requests are looked at has no cache
+    await page.clock.install({ time: at - 3_600_000 });
+    await page.clock.pauseAt(at);
+    await page.goto(url);
+    const row = page.locator(".way[open]");
+    const describe = async () => ({
+      line: await row.locator(".holds").innerText(),
+      values: await row.locator("[data-copy]").evaluateAll((all) => all.map((value) => [value.firstElementChild.innerText, value.dataset.copy])),
+      link: await row.locator(".button").getAttribute("href"),
+      code: await row.locator("figure img").evaluate((image) => image.decode().then(() => fetch(image.src)).then((answer) => answer.url)),
+    });
+    await row.getByText("45 min").waitFor();
+    const before = await describe();
+    await fetch(change, { method: "POST" });
+    await page.clock.runFor(minutes * 60_000);
+    await row.getByText(shows).waitFor();
+    const after = await describe();
+    await context.close();
+    return { before, after, messages: seen.messages };
+  }
+
+  return { rows, copy, renew };
+}

@@ -1,0 +1,159 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+// maxHeight is how high the chooser may be on a phone, in pixels.
+const maxHeight = 1600
+
+// terms holds the text beside each QR code against the invoice, for people must be able to compare
+// what their wallet read.
+func (v visit) terms(t *testing.T) {
+	o := showcase.Offer(t, v.showcase)
+	for _, rail := range o.Rails {
+		page := v.Look(t, View{URL: v.showcase + offer.PathMethods + "#" + rail.Name(), Width: 1280})
+		require.Len(t, page.Images, 2, "the logo and the code of the open row")
+		for _, want := range besides(rail, o) {
+			require.Contains(t, page.Images[1].Beside, want, rail.Name())
+		}
+	}
+	transfer := v.Look(t, View{URL: v.showcase + offer.PagePath("transfer"), Width: 1280})
+	require.Len(t, transfer.Images, 2)
+	for _, want := range besides(o.Transfer(), o) {
+		require.Contains(t, transfer.Images[1].Beside, want)
+	}
+}
+
+// besides are the payee, the amount, the network and the address of a rail as people know them.
+func besides(rail offer.Rail, o *offer.Offer) []string {
+	return map[string][]string{
+		offer.RailCard: {"42 USD", "checkout.example", "Card, Klarna, Link, Cash App Pay, Affirm, Afterpay / Clearpay, US bank account"},
+		"usdc":         {"42 USDC", "Base", "8453", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+		"btc":          {"0.00045678 BTC", "Bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},
+		"transfer":     {"42 USD", o.Operator, "Example 42", "pay@example.org"},
+		"tip-jar":      {"42 USD", "shop.example"},
+		"pack":         {"42 USD", "shop.example"},
+	}[rail.Name()]
+}
+
+func (v visit) copies(t *testing.T) {
+	copied := v.Copy(t, v.showcase+offer.PathMethods)
+	o, l, want, names := showcase.Offer(t, v.showcase), text.Languages[0], []Copied{}, map[string]bool{}
+	for _, rail := range o.Rails {
+		for _, fact := range rail.Methods(o, showcase.Live)[0].Facts {
+			if fact.Copy != "" {
+				want = append(want, Copied{"Copy: " + l.Text("fact."+fact.Label) + ", " + l.Say(rail.Face().Name), fact.Copy})
+			}
+		}
+	}
+	require.Equal(t, want, copied)
+	for _, button := range copied {
+		require.False(t, names[button.Name], "two buttons are called %q", button.Name)
+		names[button.Name] = true
+	}
+	for _, exact := range []Copied{
+		{"Copy: Amount, USDC on Base", "42"}, {"Copy: To address, USDC on Base", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"},
+		{"Copy: Amount, Bitcoin", "0.00045678"}, {"Copy: To address, Bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},
+		{"Copy: Amount, Bank transfer", "42.00"},
+	} {
+		require.Contains(t, copied, exact)
+	}
+}
+
+// rows opens each row by the keyboard, in every language: on a phone nothing but what is seen is loaded.
+func (v visit) rows(t *testing.T) {
+	o := showcase.Offer(t, v.showcase)
+	for _, l := range text.Languages {
+		for _, width := range []int{390, 1280} {
+			rows := v.Rows(t, View{URL: v.showcase + offer.PathMethods + "?lang=" + l.Tag, Width: width})
+			require.Len(t, rows, len(o.Rails))
+			asked := []string{}
+			for i, row := range rows {
+				rail := o.Rails[i]
+				require.Equal(t, rail.Name(), row.Rail)
+				require.Equal(t, []string{rail.Name()}, row.Open, "one row is open at a time")
+				require.Zero(t, row.Overflow, rail.Name())
+				require.Contains(t, row.Text, l.Say(rail.Face().Act), l.Tag)
+				if width == 390 {
+					require.LessOrEqual(t, row.Height, maxHeight, "%s in %s", rail.Name(), l.Tag)
+					require.Empty(t, row.Low, "%s in %s", rail.Name(), l.Tag)
+					require.Equal(t, asked, row.Before, "a code that nobody asked for was loaded")
+				}
+				asked = append(asked, rail.Name())
+				require.Equal(t, asked, row.After, "a code of a closed row was loaded")
+			}
+		}
+	}
+}
+
+func (v visit) rowsWithoutScript(t *testing.T) {
+	with := v.Rows(t, View{URL: v.showcase + offer.PathMethods, Width: 390})
+	without := v.Rows(t, View{URL: v.showcase + offer.PathMethods, Width: 390, NoScript: true})
+	o := showcase.Offer(t, v.showcase)
+	for i, row := range without {
+		require.Equal(t, []string{with[i].Rail}, row.Open)
+		require.Equal(t, with[i].Links, row.Links)
+		require.LessOrEqual(t, row.Height, maxHeight)
+		for _, fact := range o.Rails[i].Methods(o, showcase.Live)[0].Facts {
+			require.Contains(t, row.Text, text.Languages[0].Say(fact.Value))
+		}
+	}
+	require.Contains(t, without[2].Text, "This price holds until 13:45 UTC. After that, reload the page.")
+}
+
+func (v visit) linkToRow(t *testing.T) {
+	for _, noScript := range []bool{false, true} {
+		page := v.Look(t, View{URL: v.showcase + offer.PathMethods + "#btc", Width: 390, NoScript: noScript})
+		require.Contains(t, page.Text, "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq")
+		require.NotContains(t, page.Text, "Pay 42 USD", "the row of the card is closed")
+	}
+}
+
+func (v visit) auditRows(t *testing.T) {
+	for _, rail := range showcase.Offer(t, v.showcase).Rails {
+		for _, width := range []int{390, 1280} {
+			name := "showcase-pay-" + rail.Name() + map[int]string{390: "-390", 1280: "-1280"}[width]
+			page := v.Look(t, View{
+				URL: v.showcase + offer.PathMethods + "?lang=fr#" + rail.Name(), Width: width, Dark: width == 390, Audit: true, Screenshot: Screenshot(name),
+			})
+			require.Empty(t, page.Violations, name)
+			require.Empty(t, page.Faint, name)
+			require.Empty(t, page.Messages, name)
+			requireUsable(t, page.Links)
+		}
+	}
+}
+
+// zoom looks at windows of 1280 pixels at 200 % and at 400 % (WCAG 2.2, criteria 1.4.4 and 1.4.10).
+func (v visit) zoom(t *testing.T) {
+	for _, width := range []int{640, 320} {
+		for _, l := range text.Languages {
+			for _, path := range []string{offer.PathMethods, offer.PagePath("transfer")} {
+				page := v.Look(t, View{URL: v.showcase + path + "?lang=" + l.Tag + "#usdc", Width: width})
+				require.Zero(t, page.Overflow, "%s in %s at %d pixels", path, l.Tag, width)
+				requireUsable(t, page.Links)
+			}
+		}
+	}
+}
+
+func (v visit) print(t *testing.T) {
+	page := v.Look(t, View{URL: v.showcase + offer.PathMethods + "#btc", Width: 720, Dark: true, Print: true, Screenshot: Screenshot("showcase-pay-print")})
+	for _, want := range []string{"42 USD", "Example & Söhne", "Bitcoin", "0.00045678 BTC", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"} {
+		require.Contains(t, page.Text, want)
+	}
+	require.Len(t, page.Images, 2, "the logo and the code of the open row")
+	require.Empty(t, page.Buttons)
+	for _, other := range []string{"Tip jar", "USDC", "Open in your wallet", "Copy", "Deutsch", "Show QR code"} {
+		require.NotContains(t, page.Text, other)
+	}
+	require.Empty(t, page.Faint)
+	require.Empty(t, v.Look(t, View{URL: v.showcase + offer.PagePath("transfer"), Width: 720, Print: true}).Buttons)
+}
