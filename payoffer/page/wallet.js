@@ -110,7 +110,7 @@
 
 		// sign returns a signed payment as it is sent. Every way out but this leaves nothing that could be charged.
 		async sign(wallet) {
-			this.alone();
+			this.needsNoOther();
 			this.keep(this.key + "?", "x".repeat(8192)); // a browser that stores nothing shows it before anything is signed
 			localStorage.removeItem(this.key + "?");
 			this.say("asking");
@@ -123,7 +123,7 @@
 			await this.look(wallet, from);
 			const [still] = (await wallet.request({ method: "eth_accounts" })) ?? [];
 			if (!same(still, from) || !(await this.here(wallet))) throw new Stopped("changed");
-			this.alone();
+			this.needsNoOther();
 			const nonce = "0x" + [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 			const validBefore = now() + Math.min(accepted.maxTimeoutSeconds, 600);
 			const authorization = { from, to: this.terms.payTo, value: this.terms.amount, validAfter: "0", validBefore: String(validBefore), nonce };
@@ -143,12 +143,12 @@
 			});
 			if (!/^0x([0-9a-f]{2}){65,}$/i.test(signature)) throw new Stopped("failed");
 			if (now() + 10 > validBefore) throw new Stopped("late");
-			this.alone();
+			this.needsNoOther();
 			return encode({ x402Version: 2, resource, accepted, payload: { signature, authorization } });
 		}
 
-		// alone stops a signature beside a payment that is not decided, on whatever network and in whatever tab it was signed.
-		alone() {
+		// needsNoOther stops a signature beside a payment that is not decided, on whatever network and in whatever tab it was signed.
+		needsNoOther() {
 			const open = places.find((place) => place.stored);
 			if (open) throw new Stopped("open", { network: open.network });
 		}
@@ -212,13 +212,14 @@
 				// A quote without a reason answers a request whose payment got lost on its way.
 				if (status === 402 && body.error && body.error !== "payment required") {
 					localStorage.removeItem(this.key);
-					return this.say("refused", {}, body.error.replace(/^\w+: /, ""));
+					return this.say("refused", {}, String(body.error).replace(/^\w+: /, ""));
 				}
 				this.say(body.detail ? "undecided" : "lost", {}, body.detail);
 				this.forgettable = Number(decode(header).payload.authorization.validBefore) + 600 < now();
 				const again = headers.get("Retry-After");
 				if (!again || ![429, 503].includes(status)) return;
-				for (let left = Math.max(1, Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10)); left > 0; left--) {
+				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // either form, RFC 9110 section 10.2.3
+				for (let left = Math.min(Math.max(seconds, 1), 3600); left > 0; left--) {
 					this.timer.textContent = text("countdown", { seconds: left });
 					await pause(1000);
 				}
@@ -281,6 +282,7 @@
 			place.show();
 		});
 		const open = places.filter((place) => place.stored);
+		for (const { root } of open) root.closest("details")?.setAttribute("open", "");
 		if (open.length) alone(open, () => Promise.all(open.map((place) => place.send())));
 	}
 }
