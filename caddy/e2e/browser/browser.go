@@ -88,13 +88,18 @@ type Browser struct {
 	out *bufio.Reader
 }
 
-// Start runs Chromium until the test ends. Should this process die before, the script's standard input closes, on which it
-// leaves.
+// Start runs Chromium until the test ends.
 func Start(t testing.TB) *Browser {
 	t.Helper()
+	return Run(t, "caddy/e2e/browser/browser.mjs")
+}
+
+// Run runs a script that drives Chromium, given relative to the root of the repository, until the test ends. Should this
+// process die before, the script's standard input closes, on which it leaves.
+func Run(t testing.TB, script string) *Browser {
+	t.Helper()
 	chromium := lab.RequireBrowser(t)
-	command := exec.CommandContext(t.Context(), "node", "browser.mjs")
-	command.Dir = lab.Path(t, "caddy/e2e/browser")
+	command := exec.CommandContext(t.Context(), "node", lab.Path(t, script))
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHROMIUM=" + chromium}
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
@@ -118,7 +123,7 @@ func Start(t testing.TB) *Browser {
 func (b *Browser) Look(t testing.TB, view View) Page {
 	t.Helper()
 	var page Page
-	b.do(t, "look", view, &page)
+	b.Do(t, "look", view, &page)
 	return page
 }
 
@@ -127,12 +132,12 @@ func (b *Browser) Look(t testing.TB, view View) Page {
 func (b *Browser) Wait(t testing.TB, url, does string) Countdown {
 	t.Helper()
 	var end Countdown
-	b.do(t, "wait", map[string]string{"url": url, "does": does}, &end)
+	b.Do(t, "wait", map[string]string{"url": url, "does": does}, &end)
 	return end
 }
 
-// do sends a command, a line of JSON, and reads its result.
-func (b *Browser) do(t testing.TB, command string, arguments, result any) {
+// Do sends a command, a line of JSON, and reads its result.
+func (b *Browser) Do(t testing.TB, command string, arguments, result any) {
 	t.Helper()
 	require.NoError(t, json.NewEncoder(b.in).Encode(map[string]any{"command": command, "arguments": arguments}))
 	line, err := b.out.ReadBytes('\n')

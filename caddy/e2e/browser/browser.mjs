@@ -1,29 +1,9 @@
-// Drives Chromium by lines of JSON: each {"command", "arguments"} on standard input is answered by {"result"} or {"error"}
-// on standard output. It leaves when its standard input closes.
-//
-// Environment: CHROMIUM, the browser's program; HOME, a folder of its own.
-import { createRequire } from "node:module";
-import { createInterface } from "node:readline";
+// Looks at pages, by the commands of drive.mjs.
 import * as inPage from "./in_page.mjs";
+import { axe, launch, serve } from "./drive.mjs";
 import { payCommands } from "./pay.mjs";
 
-const require = createRequire(new URL("../node/package.json", import.meta.url));
-const { chromium } = require("playwright-core");
-const axe = require("axe-core");
-
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM,
-  // Without these Chromium calls its maker's hosts.
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
+const browser = await launch();
 
 // open opens a page in a session of its own. Requests to other origins go nowhere: a document is answered with a line of
 // text, anything else fails; both are noted.
@@ -115,13 +95,5 @@ async function wait({ url, does }) {
   return end;
 }
 
-const commands = { look, wait, ...payCommands(open, stopClock) };
-for await (const line of createInterface({ input: process.stdin })) {
-  const { command, arguments: given } = JSON.parse(line);
-  try {
-    console.log(JSON.stringify({ result: await commands[command](given) }));
-  } catch (error) {
-    console.log(JSON.stringify({ error: error.stack }));
-  }
-}
+await serve({ look, wait, ...payCommands(open, stopClock) });
 await browser.close();

@@ -23,7 +23,7 @@ type Row struct {
 func (b *Browser) Rows(t testing.TB, view View) []Row {
 	t.Helper()
 	var rows []Row
-	b.do(t, "rows", view, &rows)
+	b.Do(t, "rows", view, &rows)
 	return rows
 }
 
@@ -38,7 +38,7 @@ type Copied struct {
 func (b *Browser) Copy(t testing.TB, url string) []Copied {
 	t.Helper()
 	var copied []Copied
-	b.do(t, "copy", View{URL: url}, &copied)
+	b.Do(t, "copy", View{URL: url}, &copied)
 	return copied
 }
 
@@ -70,7 +70,7 @@ func (b *Browser) Renew(t testing.TB, p Passing) (before, after Price) {
 		Before, After Price
 		Messages      []string
 	}
-	b.do(t, "renew", p, &shown)
+	b.Do(t, "renew", p, &shown)
 	for _, message := range shown.Messages {
 		t.Log(message)
 	}

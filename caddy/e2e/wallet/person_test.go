@@ -1,0 +1,167 @@
+package wallet
+
+import (
+	"crypto/ecdsa"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
+)
+
+// baseSepolia is the chain's id as wallets write it.
+const baseSepolia = "0x14a34"
+
+// purse is a scripted wallet in the browser.
+type purse struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+	RPC  string `json:"rpc"`
+	// Chain is the network that it is on, and Known are those that it knows.
+	Chain string   `json:"chain"`
+	Known []string `json:"known"`
+	// Legacy says that it is window.ethereum and announces nothing.
+	Legacy bool `json:"legacy"`
+	// Stuck says that it stays on its network, whatever it answers.
+	Stuck bool `json:"stuck"`
+	// Faults are the errors with which it answers a method.
+	Faults map[string]fault `json:"faults,omitempty"`
+	// Hold is a method that it does not answer until the test lets it.
+	Hold string `json:"hold,omitempty"`
+}
+
+type fault struct {
+	Code    int    `json:"code"`
+	Message string `json:"message,omitempty"`
+}
+
+// weather is what becomes of the next request for a payment or a quote.
+type weather struct {
+	Of      string            `json:"of"`
+	Does    string            `json:"does"`
+	Status  int               `json:"status,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    string            `json:"body,omitempty"`
+}
+
+// shown is what a person reads in the place for wallets.
+type shown struct {
+	Text, Status, Focus, HTML string
+	Buttons                   []struct {
+		Name           string
+		Disabled, Busy bool
+	}
+	Links, Violations []string
+}
+
+// names are those of the buttons, without the marks that isolate a wallet's name.
+func (s shown) names() (names []string) {
+	for _, button := range s.Buttons {
+		names = append(names, strings.NewReplacer("\u2068", "", "\u2069", "").Replace(button.Name))
+	}
+	return names
+}
+
+// deeds are what happened in a person's browser.
+type deeds struct {
+	// Sent are the payments as they were sent, in their order.
+	Sent     []string
+	Messages []string
+	Wallets  []struct {
+		Calls  []string
+		Added  []map[string]any
+		Signed []string // nonces
+	}
+}
+
+// visitor is a person with a browser of his own.
+type visitor struct {
+	browser *browser.Browser
+	shop    *shop
+	key     *ecdsa.PrivateKey
+	name    string
+}
+
+// options of a person's browser.
+type options map[string]any
+
+func (v *visitor) do(t testing.TB, command string, given options, result any) {
+	t.Helper()
+	if given == nil {
+		given = options{}
+	}
+	given["who"] = v.name
+	if given["tab"] == nil {
+		given["tab"] = "first"
+	}
+	v.browser.Do(t, command, given, result)
+}
+
+func (v *visitor) done(t testing.TB, command string, given options) {
+	t.Helper()
+	var nothing any
+	v.do(t, command, given, &nothing)
+}
+
+// open opens the page in the first tab.
+func (v *visitor) open(t testing.TB) { t.Helper(); v.openIn(t, "first", options{}) }
+
+func (v *visitor) openIn(t testing.TB, tab string, given options) {
+	t.Helper()
+	given["tab"] = tab
+	if given["url"] == nil {
+		given["url"] = v.shop.url + "/v1/pay"
+	}
+	v.done(t, "open", given)
+}
+
+func (v *visitor) press(t testing.TB, name string) {
+	t.Helper()
+	v.done(t, "press", options{"name": name})
+}
+
+// read waits in the first tab until a text is shown and nothing is under way.
+func (v *visitor) read(t testing.TB, text string) shown {
+	t.Helper()
+	return v.readIn(t, "first", text, options{"idle": true})
+}
+
+func (v *visitor) readIn(t testing.TB, tab, text string, given options) (s shown) {
+	t.Helper()
+	given["tab"], given["text"], given["audit"] = tab, text, given["idle"] != nil
+	given["screenshot"] = browser.Screenshot("wallet-" + strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(v.name+"-"+tab))
+	v.do(t, "read", given, &s)
+	require.Empty(t, s.Violations)
+	return s
+}
+
+func (v *visitor) did(t testing.TB) (d deeds) {
+	t.Helper()
+	v.do(t, "did", nil, &d)
+	require.Empty(t, d.Messages)
+	return d
+}
+
+// stored are the payments that the browser keeps.
+func (v *visitor) stored(t testing.TB) map[string]string {
+	t.Helper()
+	var kept map[string]string
+	v.do(t, "stored", nil, &kept)
+	return kept
+}
+
+func (v *visitor) become(t testing.TB, changes options) {
+	t.Helper()
+	v.done(t, "become", options{"changes": changes})
+}
+
+func (v *visitor) weather(t testing.TB, all ...weather) {
+	t.Helper()
+	v.done(t, "weather", options{"weather": all})
+}
+
+// privateKey is a key as the scripts read it.
+func privateKey(key *ecdsa.PrivateKey) string { return hexutil.Encode(crypto.FromECDSA(key)) }

@@ -1,0 +1,231 @@
+// Pays on pages with wallets that are scripted, by the commands of ../browser/drive.mjs. A person is a session of the
+// browser, with wallets, tabs and what the browser stores.
+import { axe, launch, packages, serve } from "../browser/drive.mjs";
+
+const { privateKeyToAccount } = packages("viem/accounts");
+const browser = await launch();
+const people = {};
+
+// error is one as wallets throw it.
+const error = (code, message = "the wallet's own words") => ({ error: { code, message } });
+
+// answer is what a wallet says to a page (EIP-1193).
+async function answer(wallet, method, params) {
+  wallet.calls.push(method);
+  const fault = wallet.faults?.[method];
+  if (fault) return error(fault.code, fault.message);
+  if (wallet.hold === method) {
+    await new Promise((release) => {
+      wallet.release = release;
+      wallet.holds();
+    });
+  }
+  const account = privateKeyToAccount(wallet.key);
+  switch (method) {
+    case "eth_requestAccounts":
+      return { result: [account.address] };
+    case "eth_accounts":
+      return { result: [wallet.account ?? account.address] };
+    case "eth_chainId":
+      return { result: wallet.chain };
+    case "wallet_switchEthereumChain":
+      if (!wallet.known.includes(params[0].chainId)) return error(4902);
+      if (!wallet.stuck) wallet.chain = params[0].chainId;
+      return { result: null };
+    case "wallet_addEthereumChain":
+      wallet.added.push(params[0]);
+      wallet.known.push(params[0].chainId);
+      return { result: null };
+    case "eth_call": {
+      const response = await fetch(wallet.rpc, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+      });
+      return { result: (await response.json()).result };
+    }
+    case "eth_signTypedData_v4":
+      if (params[0] !== account.address) return error(4100);
+      wallet.signed.push(JSON.parse(params[1]));
+      return { result: await account.signTypedData(JSON.parse(params[1])) };
+  }
+  return error(-32601);
+}
+
+// scripted is a wallet with what happens to it.
+function scripted(given) {
+  const wallet = { ...given, calls: [], added: [], signed: [] };
+  wallet.held = new Promise((holds) => (wallet.holds = holds));
+  return wallet;
+}
+
+// announce runs in a page before its scripts: it has the wallets there, and keeps what the page does with them.
+function announce(wallets) {
+  const provider = (id) => ({
+    request: async ({ method, params = [] }) => {
+      const { result, error } = await window.askWallet(id, method, params);
+      if (error) throw Object.assign(new Error(error.message), error);
+      return result;
+    },
+  });
+  const announced = wallets.filter((wallet) => !wallet.legacy);
+  const tell = () => {
+    for (const { id, name } of announced) {
+      const detail = Object.freeze({ info: { uuid: `uuid-${id}`, name, icon: "data:,", rdns: "org.example" }, provider: provider(id) });
+      window.dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
+    }
+  };
+  window.addEventListener("eip6963:requestProvider", tell);
+  const legacy = wallets.find((wallet) => wallet.legacy);
+  if (legacy) window.ethereum = provider(legacy.id);
+}
+
+// intervene does with a request for a payment, or for its terms, what the weather wants. The first that fits is used up.
+async function intervene(person, route) {
+  const kind = route.request().headers()["payment-signature"] ? "payment" : "quote";
+  const at = person.weather.findIndex((w) => w.of === kind);
+  if (at < 0) return route.continue();
+  const [{ does, status, headers, body }] = person.weather.splice(at, 1);
+  switch (does) {
+    case "abort": // it never leaves
+      return route.abort();
+    case "lose": // its answer never arrives
+      await route.fetch();
+      return route.abort();
+    case "hold": // until the tab is closed
+      return person.held();
+    case "answer":
+      return route.fulfill({ status, headers, body });
+    case "divert": { // somebody changes the terms
+      const response = await route.fetch();
+      const terms = JSON.parse(Buffer.from(response.headers()["payment-required"], "base64"));
+      Object.assign(terms.accepts[0], JSON.parse(body));
+      const changed = Buffer.from(JSON.stringify(terms)).toString("base64");
+      return route.fulfill({ response, headers: { ...response.headers(), "payment-required": changed } });
+    }
+  }
+}
+
+// words find a text, or one of several between bars, in which a wallet's name may stand between two marks.
+const words = (text) => new RegExp(text.replace(/(?!\|)[\p{P}\p{S}]/gu, "\\$&").replaceAll(" ", "\\s[\u2068]?"));
+
+const person = ({ who }) => people[who];
+const tab = ({ who, tab }) => people[who].tabs[tab];
+
+const commands = {
+  // meet makes a person with wallets.
+  async meet({ who, wallets = [], width = 390, dark = false, language = "en", noLocks = false, noStorage = false }) {
+    const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: dark ? "dark" : "light", locale: language });
+    context.setDefaultTimeout(25_000);
+    const p = { context, wallets: wallets.map(scripted), tabs: {}, weather: [], sent: [], messages: [], foreign: [] };
+    p.holding = new Promise((held) => (p.held = held));
+    await context.exposeFunction("askWallet", (id, method, params) => answer(p.wallets[id], method, params));
+    await context.addInitScript(announce, p.wallets.map(({ name, legacy }, id) => ({ id, name, legacy })));
+    if (noLocks) await context.addInitScript(() => Object.defineProperty(navigator, "locks", { value: undefined }));
+    if (noStorage) await context.addInitScript(() => (Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }));
+    await context.route("**/v1/sponsor", (route) => intervene(p, route));
+    context.on("request", (request) => {
+      const header = request.headers()["payment-signature"];
+      if (header) p.sent.push(header);
+    });
+    people[who] = p;
+  },
+
+  // open opens a page in a tab, with a clock that the test may move.
+  async open(given) {
+    const page = await person(given).context.newPage();
+    person(given).tabs[given.tab] = page;
+    page.on("pageerror", (e) => person(given).messages.push(String(e)));
+    page.on("console", (message) => {
+      if (message.text().includes("Content Security Policy")) person(given).messages.push(message.text());
+    });
+    page.on("dialog", (dialog) => person(given).messages.push(dialog.message()));
+    if (given.clock) await page.clock.install();
+    await page.goto(given.url);
+  },
+
+  reload: (given) => tab(given).reload(),
+  close: (given) => tab(given).close(),
+
+  // press presses a button as people without a pointer do.
+  async press(given) {
+    await tab(given).locator(".wallet button:enabled").filter({ hasText: words(given.name) }).press("Enter");
+  },
+
+  // pass lets time pass in a tab.
+  pass: (given) => tab(given).clock.runFor(given.milliseconds),
+
+  // read waits until a text is shown and returns all of it.
+  async read(given) {
+    const page = tab(given);
+    await page.locator(".wallet").filter({ hasText: words(given.text) }).first().waitFor({ state: "attached" });
+    if (given.idle) await page.locator(".wallet:not(:has(button[disabled]))").first().waitFor({ state: "attached" });
+    if (given.screenshot) await page.locator(".wallet").first().screenshot({ path: given.screenshot });
+    const violations = [];
+    if (given.audit) {
+      await page.evaluate(axe.source);
+      const found = await page.evaluate(() => window.axe.run(".wallet", { resultTypes: ["violations"] }));
+      violations.push(...found.violations.map((v) => `${v.id}: ${v.nodes.map((node) => node.html).join(" ")}`));
+    }
+    return page.evaluate((violations) => {
+      const place = document.querySelector(".wallet");
+      return {
+        text: place.innerText,
+        status: place.querySelector("[role=status]").innerText,
+        buttons: [...place.querySelectorAll("button")].map((b) => ({ name: b.textContent, disabled: b.disabled, busy: b.getAttribute("aria-busy") === "true" })),
+        links: [...place.querySelectorAll("a")].map((a) => a.href),
+        focus: document.activeElement.textContent,
+        html: place.innerHTML,
+        violations,
+      };
+    }, violations);
+  },
+
+  // follow follows the link to the receipt.
+  async follow(given) {
+    await tab(given).locator(".wallet a").click();
+    await tab(given).waitForLoadState();
+    return { url: tab(given).url(), text: await tab(given).locator("main").innerText() };
+  },
+
+  // stored is what the browser keeps for the page; keep has it keep something.
+  stored: (given) => tab(given).evaluate(() => ({ ...localStorage })),
+  keep: (given) => tab(given).evaluate(([key, value]) => localStorage.setItem(key, value), [given.key, given.value]),
+
+  // become changes a wallet.
+  async become(given) {
+    Object.assign(person(given).wallets[given.wallet ?? 0], given.changes);
+  },
+
+  async weather(given) {
+    person(given).weather.push(...given.weather);
+  },
+
+  // held waits until the weather holds a request.
+  held: (given) => person(given).holding,
+
+  // holds waits until a wallet holds a question.
+  async holds(given) {
+    await person(given).wallets[0].held;
+  },
+
+  // answers lets a wallet answer what it holds.
+  async answers(given) {
+    person(given).wallets[0].hold = "";
+    person(given).wallets[0].release();
+  },
+
+  // did is what happened.
+  did: ({ who }) => {
+    const { sent, wallets, messages } = people[who];
+    return { sent, messages, wallets: wallets.map(({ calls, added, signed }) => ({ calls, added, signed: signed.map((data) => data.message.nonce) })) };
+  },
+
+  async leave({ who }) {
+    await people[who].context.close();
+    delete people[who];
+  },
+};
+
+await serve(commands);
+await browser.close();

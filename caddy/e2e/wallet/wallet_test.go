@@ -1,0 +1,642 @@
+// Package wallet pays on the page with a wallet in the browser: the real server, the official facilitator, a simulated
+// chain, and Chromium with wallets that are scripted. Every sentence is held against the chain.
+package wallet
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+)
+
+const (
+	payWithPurse = "Pay with Purse"
+	again        = "Send it again"
+	forget       = "Forget this payment"
+	nothing      = "Nothing is charged."
+)
+
+// scenarios are all that may happen to one who pays.
+var scenarios = map[string]func(*testing.T, *market){
+	"one signature pays":                               onePays,
+	"wallets announce themselves":                      announced,
+	"a wallet that announces nothing is found":         legacy,
+	"without a wallet nothing is offered":              without,
+	"a hostile name stays text":                        hostile,
+	"no account is touched before the click":           quiet,
+	"what stops a payment charges nothing":             stops,
+	"a network is changed":                             changed,
+	"a network that is not known is added":             added,
+	"terms that changed are not signed":                diverted,
+	"a browser that stores nothing signs nothing":      noStorage,
+	"a reload before the signature leaves nothing":     reloadBefore,
+	"a reload after the signature sends the same":      reloadAfter,
+	"a payment that cannot be taken now is sent again": unavailable,
+	"an unknown outcome is asked for again":            unknown,
+	"an answer that got lost is asked for again":       lost,
+	"a page that was closed goes on when it is open":   reopened,
+	"a server that is down charges nothing or once":    down,
+	"two tabs sign once":                               tabs,
+	"two tabs sign once without locks":                 tabsWithoutLocks,
+	"a payment that got lost on its way is no refusal": stripped,
+	"an answer that says nothing decides nothing":      garbled,
+	"a refusal is final":                               refused,
+	"what is over and undecided can be forgotten":      forgotten,
+	"another payment in the way is said":               conflict,
+	"every language says it":                           languages,
+	"a receipt elsewhere is not linked":                foreignReceipt,
+	"a dark desktop shows it":                          desktop,
+}
+
+func TestPayingWithAWalletInTheBrowser(t *testing.T) {
+	m := openMarket(t)
+	for name, scenario := range scenarios {
+		t.Run(name, func(t *testing.T) { scenario(t, m) })
+	}
+}
+
+func onePays(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.open(t)
+	require.Equal(t, []string{payWithPurse}, v.read(t, "").names())
+	v.press(t, payWithPurse)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+}
+
+// requirePaid requires that the page says so, and links the receipt, after one payment on the chain.
+func (v *visitor) requirePaid(t *testing.T, said string) {
+	t.Helper()
+	page := v.read(t, said)
+	require.Equal(t, said, page.Status)
+	require.Empty(t, page.Buttons)
+	require.Len(t, page.Links, 1)
+	require.Empty(t, v.stored(t))
+	v.shop.requirePaid(t, 1)
+	var receipt struct{ URL, Text string }
+	v.do(t, "follow", nil, &receipt)
+	require.Equal(t, page.Links[0], receipt.URL)
+	require.Contains(t, receipt.Text, "42")
+}
+
+func announced(t *testing.T, m *market) {
+	s := m.open(t)
+	buyer := s.buyer()
+	p := purse{Key: privateKey(buyer), RPC: s.chain.URL, Chain: baseSepolia, Known: []string{baseSepolia}}
+	first, second, old := p, p, p
+	first.Name, second.Name, old.Name, old.Legacy = "Purse", "Pouch", "the old way", true
+	v := s.visitAs(t, options{"wallets": []purse{first, second, old}}, buyer)
+	v.open(t)
+	require.Equal(t, []string{payWithPurse, "Pay with Pouch"}, v.read(t, "").names())
+	v.press(t, "Pay with Pouch")
+	require.Equal(t, "To the receipt", v.read(t, "Received").Focus)
+	did := v.did(t)
+	require.Empty(t, did.Wallets[0].Calls)
+	require.Len(t, did.Wallets[1].Signed, 1)
+	require.Empty(t, did.Wallets[2].Calls)
+	s.requirePaid(t, 1)
+}
+
+func legacy(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t, func(p *purse) { p.Legacy = true })
+	v.open(t)
+	v.press(t, "Pay with your wallet")
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+}
+
+func without(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visitAs(t, options{"wallets": []purse{}}, nil)
+	v.open(t)
+	page := v.read(t, "With a wallet in this browser")
+	require.Empty(t, page.Buttons)
+	require.Empty(t, page.Status)
+}
+
+func hostile(t *testing.T, m *market) {
+	s := m.open(t)
+	const name = "<img src=x onerror=alert(1)>$&\u202egnorw\u2069"
+	v := s.visit(t, func(p *purse) { p.Name = name })
+	v.open(t)
+	page := v.read(t, "")
+	require.Equal(t, []string{"Pay with <img src=x onerror=alert(1)>$& gnorw"}, page.names())
+	require.NotContains(t, page.HTML, "<img")
+	v.become(t, options{"faults": map[string]fault{"eth_signTypedData_v4": {Code: -32603, Message: name}}})
+	v.press(t, "Pay with")
+	page = v.read(t, "The wallet could not do it")
+	require.Contains(t, page.Status, "<img src=x onerror=alert(1)>$& gnorw")
+	require.NotContains(t, page.HTML, "<img")
+	v.did(t)
+	s.requirePaid(t, 0)
+}
+
+func quiet(t *testing.T, m *market) {
+	v := m.open(t).visit(t)
+	v.open(t)
+	v.read(t, "")
+	require.Empty(t, v.did(t).Wallets[0].Calls)
+}
+
+// stops are what a wallet or the server may say before there is a signature. Nothing is stored, sent or charged, and the
+// payer may try again.
+func stops(t *testing.T, m *market) {
+	const wrong = "0x1"
+	s := m.open(t)
+	for name, c := range map[string]struct {
+		change  func(*purse)
+		weather weather
+		said    string
+	}{
+		"declined to connect":     {change: faulty("eth_requestAccounts", 4001), said: "You declined in the wallet."},
+		"declined to sign":        {change: faulty("eth_signTypedData_v4", 4001), said: "You declined in the wallet."},
+		"declined to change":      {change: also(on(wrong), faulty("wallet_switchEthereumChain", 4001)), said: "You declined in the wallet."},
+		"declined to add":         {change: also(on(wrong), only(wrong), faulty("wallet_addEthereumChain", 4001)), said: "You declined in the wallet."},
+		"cannot add":              {change: also(on(wrong), only(wrong), faulty("wallet_addEthereumChain", -32602)), said: "The wallet is not on Base Sepolia (test network)."},
+		"cannot change":           {change: also(on(wrong), faulty("wallet_switchEthereumChain", 4200)), said: "The wallet is not on Base Sepolia (test network)."},
+		"stays on its network":    {change: also(on(wrong), func(p *purse) { p.Stuck = true }), said: "The wallet is not on Base Sepolia (test network)."},
+		"busy or locked":          {change: faulty("eth_requestAccounts", -32002), said: "The wallet is locked or waits for an answer."},
+		"busy while it signs":     {change: faulty("eth_signTypedData_v4", -32002), said: "The wallet is locked or waits for an answer."},
+		"not allowed":             {change: faulty("eth_requestAccounts", 4100), said: "The wallet is locked or waits for an answer."},
+		"broken":                  {change: faulty("eth_signTypedData_v4", -32000), said: "The wallet could not do it."},
+		"the quote does not come": {weather: weather{Of: "quote", Does: "abort"}, said: "The server does not say now what is to be paid."},
+		"the server has a problem": {
+			weather: weather{Of: "quote", Does: "answer", Status: 503, Body: `{"detail":"It starts."}`},
+			said:    "The server does not say now what is to be paid. Try again in a minute. Nothing is charged. “It starts.”",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := s.visit(t, func(p *purse) {
+				if c.change != nil {
+					c.change(p)
+				}
+			})
+			if c.weather.Of != "" {
+				v.weather(t, c.weather)
+			}
+			v.requireStopped(t, c.said)
+		})
+	}
+
+	t.Run("too little", func(t *testing.T) {
+		buyer := s.chain.NewBuyer(t)
+		a := chain.NewAuthorization(t, chain.Address(buyer), chain.Wallet, 58_500_000)
+		_, err := s.chain.Send(s.chain.USDC, a.Call(t, a.Sign(t, buyer)))
+		require.NoError(t, err)
+		s.chain.Mine(t, 1)
+		s.visitAs(t, options{}, buyer).requireStopped(t, "holds 41.50 USDC on Base Sepolia (test network), and 42 are needed.")
+	})
+	t.Run("another account meanwhile", func(t *testing.T) {
+		v := s.visit(t)
+		v.become(t, options{"account": chain.Wallet.Hex()})
+		v.requireStopped(t, "The account or the network was changed in the wallet meanwhile.")
+	})
+	t.Run("a network changed while it was asked", func(t *testing.T) {
+		v := s.visit(t, func(p *purse) { p.Hold = "eth_accounts" })
+		v.open(t)
+		v.press(t, payWithPurse)
+		v.done(t, "holds", nil)
+		v.become(t, options{"chain": wrong})
+		v.done(t, "answers", nil)
+		v.requireNothing(t, v.read(t, "was changed in the wallet meanwhile"))
+	})
+	t.Run("signed too late", func(t *testing.T) {
+		v := s.visit(t, func(p *purse) { p.Hold = "eth_signTypedData_v4" })
+		v.openIn(t, "first", options{"clock": true})
+		v.press(t, payWithPurse)
+		v.done(t, "holds", nil)
+		v.done(t, "pass", options{"milliseconds": 300_000})
+		v.done(t, "answers", nil)
+		v.requireNothing(t, v.read(t, "It was signed too late."))
+	})
+}
+
+func faulty(method string, code int) func(*purse) {
+	return func(p *purse) { p.Faults = map[string]fault{method: {Code: code}} }
+}
+
+func on(network string) func(*purse) { return func(p *purse) { p.Chain = network } }
+
+func only(network string) func(*purse) { return func(p *purse) { p.Known = []string{network} } }
+
+func also(changes ...func(*purse)) func(*purse) {
+	return func(p *purse) {
+		for _, change := range changes {
+			change(p)
+		}
+	}
+}
+
+// requireStopped requires that a click leads to a sentence and to no payment.
+func (v *visitor) requireStopped(t *testing.T, said string) {
+	t.Helper()
+	v.open(t)
+	v.press(t, payWithPurse)
+	v.requireNothing(t, v.read(t, said))
+}
+
+func (v *visitor) requireNothing(t *testing.T, page shown) {
+	t.Helper()
+	require.Contains(t, page.Status, nothing)
+	require.Equal(t, []string{payWithPurse}, page.names(), "one may try again")
+	require.Equal(t, page.Buttons[0].Name, page.Focus)
+	require.Empty(t, v.stored(t))
+	require.Empty(t, v.did(t).Sent)
+	v.shop.requirePaid(t, 0)
+}
+
+func changed(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t, on("0x1"))
+	v.open(t)
+	v.press(t, payWithPurse)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	require.Contains(t, v.did(t).Wallets[0].Calls, "wallet_switchEthereumChain")
+}
+
+func added(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t, on("0x1"), only("0x1"))
+	v.open(t)
+	v.press(t, payWithPurse)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	require.Equal(t, []map[string]any{{
+		"chainId": baseSepolia, "chainName": "Base Sepolia (test network)",
+		"rpcUrls": []any{"https://sepolia.base.org"}, "blockExplorerUrls": []any{"https://sepolia.basescan.org"}, // never the operator's
+		"nativeCurrency": map[string]any{"name": "ETH", "symbol": "ETH", "decimals": 18.0},
+	}}, v.did(t).Wallets[0].Added)
+}
+
+func diverted(t *testing.T, m *market) {
+	s := m.open(t)
+	for name, change := range map[string]string{
+		"payee":   `{"payTo":"0x00000000000000000000000000000000000A11ce"}`,
+		"asset":   `{"asset":"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}`,
+		"amount":  `{"amount":"420000000"}`,
+		"network": `{"network":"eip155:8453"}`,
+		"scheme":  `{"scheme":"upto"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := s.visit(t)
+			v.weather(t, weather{Of: "quote", Does: "divert", Body: change})
+			v.requireStopped(t, "The server asks for something else than this page shows.")
+			require.Empty(t, v.did(t).Wallets[0].Calls)
+		})
+	}
+}
+
+func noStorage(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visitAs(t, options{"noStorage": true}, s.buyer())
+	v.requireStopped(t, "This browser stores nothing for this page")
+	require.Empty(t, v.did(t).Wallets[0].Calls)
+}
+
+func reloadBefore(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t, func(p *purse) { p.Hold = "eth_signTypedData_v4" })
+	v.open(t)
+	v.press(t, payWithPurse)
+	v.done(t, "holds", nil)
+	waiting := v.readIn(t, "first", "Please sign in your wallet: 42 USDC", options{})
+	require.True(t, waiting.Buttons[0].Disabled && waiting.Buttons[0].Busy)
+	v.done(t, "reload", nil)
+	v.done(t, "answers", nil) // nobody hears it
+	require.Equal(t, []string{payWithPurse}, v.read(t, "").names())
+	require.Empty(t, v.stored(t))
+	require.Empty(t, v.did(t).Sent)
+	s.requirePaid(t, 0)
+
+	v.press(t, payWithPurse)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+}
+
+// same requires that so many requests carried one payment, byte by byte, and that one was signed.
+func (v *visitor) same(t *testing.T, requests int) {
+	t.Helper()
+	did := v.did(t)
+	require.Len(t, did.Sent, requests)
+	for _, sent := range did.Sent {
+		require.Equal(t, did.Sent[0], sent)
+	}
+	require.Len(t, did.Wallets[0].Signed, 1)
+}
+
+func reloadAfter(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.open(t)
+	v.weather(t, weather{Of: "payment", Does: "hold"})
+	v.press(t, payWithPurse)
+	v.done(t, "held", nil)
+	require.Len(t, v.stored(t), 1)
+	v.done(t, "reload", nil)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 2)
+}
+
+func unavailable(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.openIn(t, "first", options{"clock": true})
+	m.line.Store(isDown)
+	v.press(t, payWithPurse)
+	page := v.readIn(t, "first", "The same payment is sent again in", options{})
+	require.Contains(t, page.Status, "The payment is not decided yet.")
+	require.Contains(t, page.Status, "It was not sent; send the same payment again later.")
+	require.True(t, page.Buttons[0].Disabled)
+	require.Len(t, v.stored(t), 1)
+	s.requirePaid(t, 0)
+	m.line.Store(works)
+	v.done(t, "pass", options{"milliseconds": 60_000})
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 2)
+}
+
+func unknown(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.openIn(t, "first", options{"clock": true})
+	m.line.Store(losesPaid)
+	v.press(t, payWithPurse)
+	// The server may read the chain before it answers.
+	for !strings.Contains(v.readIn(t, "first", "Received|sent again in", options{}).Text, "Received") {
+		v.done(t, "pass", options{"milliseconds": 12_000})
+	}
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	did := v.did(t)
+	v.same(t, len(did.Sent))
+}
+
+func lost(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.open(t)
+	v.weather(t, weather{Of: "payment", Does: "lose"})
+	v.press(t, payWithPurse)
+	page := v.read(t, "No answer came that decides the payment")
+	require.Equal(t, []string{again}, page.names())
+	require.Equal(t, again, page.Focus)
+	require.Len(t, v.stored(t), 1)
+	s.requirePaid(t, 1)
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 2)
+}
+
+func reopened(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.open(t)
+	v.weather(t, weather{Of: "payment", Does: "lose"}, weather{Of: "payment", Does: "abort"})
+	v.press(t, payWithPurse)
+	v.read(t, "No answer came that decides the payment")
+	v.done(t, "close", nil)
+
+	v.open(t) // sends it by itself, once
+	require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+	v.same(t, 2)
+	v.done(t, "close", nil)
+	v.open(t)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 3)
+}
+
+func down(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t, func(p *purse) { p.Hold = "eth_signTypedData_v4" })
+	v.open(t)
+	v.press(t, payWithPurse)
+	v.done(t, "holds", nil)
+	s.Kill()
+	v.done(t, "answers", nil)
+	v.read(t, "No answer came that decides the payment")
+	require.Len(t, v.stored(t), 1)
+	s.requirePaid(t, 0)
+	v.press(t, again)
+	v.read(t, "No answer came that decides the payment")
+	s.start(t)
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 3)
+}
+
+func tabs(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t, func(p *purse) { p.Hold = "eth_signTypedData_v4" })
+	v.open(t)
+	v.openIn(t, "second", options{})
+	v.press(t, payWithPurse)
+	v.done(t, "holds", nil)
+	v.done(t, "press", options{"tab": "second", "name": payWithPurse})
+	require.Contains(t, v.readIn(t, "second", "under way in another tab", options{"idle": true}).Status, "Go on there.")
+	v.weather(t, weather{Of: "payment", Does: "lose"})
+	v.done(t, "answers", nil)
+	v.read(t, "No answer came that decides the payment")
+	second := v.readIn(t, "second", again, options{"idle": true}) // it learned of it
+	require.Equal(t, []string{again}, second.names())
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	require.Contains(t, v.readIn(t, "second", "brought to its end in another tab", options{"idle": true}).names(), payWithPurse)
+	v.same(t, 2)
+}
+
+// Where there are no locks two tabs may have it signed at once, and only one of the two is ever sent.
+func tabsWithoutLocks(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visitAs(t, options{"noLocks": true}, s.buyer(), func(p *purse) { p.Hold = "eth_signTypedData_v4" })
+	v.open(t)
+	v.press(t, payWithPurse)
+	v.done(t, "holds", nil)
+	v.become(t, options{"hold": ""})
+	v.openIn(t, "second", options{})
+	v.weather(t, weather{Of: "payment", Does: "lose"})
+	v.done(t, "press", options{"tab": "second", "name": payWithPurse})
+	v.readIn(t, "second", "No answer came that decides the payment", options{"idle": true})
+	v.done(t, "answers", nil)
+	require.Equal(t, []string{again}, v.read(t, "is not decided yet. Wait for it first. Nothing else was sent.").names())
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	did := v.did(t)
+	require.Len(t, did.Wallets[0].Signed, 2)
+	require.Len(t, did.Sent, 2)
+	require.Equal(t, did.Sent[0], did.Sent[1])
+}
+
+// A proxy that drops the payment makes the server ask for one.
+func stripped(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.open(t)
+	v.weather(t, weather{Of: "payment", Does: "lose"}, weather{Of: "payment", Does: "answer", Status: 402, Body: `{"x402Version":1,"error":"payment required","accepts":[]}`})
+	v.press(t, payWithPurse)
+	v.read(t, "No answer came that decides the payment")
+	v.press(t, again)
+	require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 3)
+}
+
+func garbled(t *testing.T, m *market) {
+	s := m.open(t)
+	for name, w := range map[string]weather{
+		"a page of a proxy":    {Status: 200, Body: "<html>welcome"},
+		"a 200 that says no":   {Status: 200, Body: `{"success":false}`},
+		"half an answer":       {Status: 200, Body: `{"success":tr`},
+		"null":                 {Status: 200, Body: `null`},
+		"a 402 without words":  {Status: 402, Body: `[]`},
+		"a bad gateway":        {Status: 502, Body: "<html>bad gateway"},
+		"a redirect":           {Status: 302, Headers: map[string]string{"Location": "/v1/pay"}},
+		"a 503 without a time": {Status: 503, Body: "{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := s.visit(t)
+			v.open(t)
+			w.Of, w.Does = "payment", "answer"
+			v.weather(t, w)
+			v.press(t, payWithPurse)
+			require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+			require.Len(t, v.stored(t), 1)
+			v.same(t, 1)
+		})
+	}
+	s.requirePaid(t, 0)
+}
+
+func refused(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visitAs(t, options{}, s.chain.NewBuyer(t))
+	v.open(t)
+	// The money leaves between the look at the balance and the settlement.
+	v.become(t, options{"hold": "eth_signTypedData_v4"})
+	v.press(t, payWithPurse)
+	v.done(t, "holds", nil)
+	a := chain.NewAuthorization(t, chain.Address(v.key), chain.Wallet, chain.Funds/10)
+	_, err := s.chain.Send(s.chain.USDC, a.Call(t, a.Sign(t, v.key)))
+	require.NoError(t, err)
+	s.chain.Mine(t, 1)
+	v.done(t, "answers", nil)
+	page := v.read(t, "The payment was refused. The server says:")
+	require.Equal(t, []string{payWithPurse}, page.names())
+	require.NotContains(t, page.Status, "invalid_exact", "no code of the protocol")
+	require.Empty(t, v.stored(t))
+	s.requirePaid(t, 0)
+}
+
+// header is a payment of the person that was over an hour ago.
+func (v *visitor) header(t *testing.T) string {
+	t.Helper()
+	a := chain.NewAuthorization(t, chain.Address(v.key), v.shop.payee, price)
+	a.ValidAfter, a.ValidBefore = 0, time.Now().Add(-time.Hour).Unix()
+	payload, err := json.Marshal(map[string]any{
+		"x402Version": 2,
+		"accepted": map[string]any{
+			"scheme": "exact", "network": "eip155:84532", "amount": "42000000", "asset": chain.USDC.Hex(), "payTo": v.shop.payee.Hex(), "maxTimeoutSeconds": 300,
+			"extra": map[string]string{"name": "USDC", "version": "2"},
+		},
+		"payload": map[string]any{"signature": a.Sign(t, v.key), "authorization": a},
+	})
+	require.NoError(t, err)
+	return base64.StdEncoding.EncodeToString(payload)
+}
+
+func forgotten(t *testing.T, m *market) {
+	t.Run("where the chain is read it is refused", func(t *testing.T) {
+		v := m.open(t).visit(t)
+		v.comeBackLate(t)
+		require.Equal(t, []string{payWithPurse}, v.read(t, "The payment was refused. The server says:").names())
+		require.Empty(t, v.stored(t))
+		v.shop.requirePaid(t, 0)
+	})
+	t.Run("where it is not the payer looks", func(t *testing.T) {
+		s := m.open(t, "rpc {RPC}", "rpc off", "\t\t\tconfirm latest\n", "")
+		v := s.visit(t)
+		v.comeBackLate(t)
+		page := v.read(t, "The payment is not decided yet.")
+		require.Equal(t, []string{again, forget}, page.names())
+		require.Contains(t, page.Text, "If your wallet shows that these 42 USDC left it, write to the payee.")
+		require.Len(t, v.stored(t), 1)
+		v.press(t, forget)
+		require.Equal(t, []string{payWithPurse}, v.read(t, payWithPurse).names())
+		require.Empty(t, v.stored(t))
+		s.requirePaid(t, 0)
+		v.press(t, payWithPurse)
+		require.Equal(t, "Paid: 42 USD, as the payment service says. The chain has yet to confirm it.", v.read(t, "Paid").Status)
+		s.requirePaid(t, 1)
+	})
+}
+
+// comeBackLate opens the page an hour after a payment was signed.
+func (v *visitor) comeBackLate(t *testing.T) {
+	t.Helper()
+	v.open(t)
+	v.done(t, "keep", options{"key": "pay-offer " + strings.TrimPrefix(v.shop.url, "http://") + " eip155:84532", "value": v.header(t)})
+	v.done(t, "reload", nil)
+}
+
+func conflict(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.open(t)
+	const detail = "Another payment of this payer is not decided yet; this one was not sent."
+	v.weather(t, weather{Of: "payment", Does: "answer", Status: 409, Body: `{"detail":"` + detail + `"}`})
+	v.press(t, payWithPurse)
+	page := v.read(t, detail)
+	require.Contains(t, page.Status, "The payment is not decided yet.")
+	require.Equal(t, []string{again}, page.names())
+	require.Len(t, v.stored(t), 1)
+	s.requirePaid(t, 0)
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 2)
+}
+
+func languages(t *testing.T, m *market) {
+	s := m.open(t)
+	for language, said := range map[string]string{
+		"de": "Eingegangen: 42 USD, auf der Blockchain gesehen.",
+		"fr": "Reçu : 42 USD, vu sur la blockchain.",
+		"es": "Recibido: 42 USD, visto en la cadena.",
+	} {
+		t.Run(language, func(t *testing.T) {
+			v := s.visitAs(t, options{"language": language}, s.buyer())
+			v.open(t)
+			v.press(t, "Purse")
+			require.Equal(t, said, v.read(t, "USD").Status)
+		})
+	}
+	s.requirePaid(t, 3)
+}
+
+func foreignReceipt(t *testing.T, m *market) {
+	s := m.open(t)
+	for name, url := range map[string]string{"a script": "javascript:alert(1)", "another host": "https://evil.example/v1/receipt/x", "a longer name": s.url + ".evil.example/"} {
+		t.Run(name, func(t *testing.T) {
+			v := s.visit(t)
+			v.open(t)
+			body, err := json.Marshal(map[string]any{"success": true, "status": "claimed", "amountUsd": 42, "receiptUrl": url})
+			require.NoError(t, err)
+			v.weather(t, weather{Of: "payment", Does: "answer", Status: 200, Body: string(body)})
+			v.press(t, payWithPurse)
+			page := v.read(t, "An earlier payment of yours was taken: 42 USD.")
+			require.Empty(t, page.Links)
+			require.Empty(t, page.Buttons)
+		})
+	}
+}
+
+// In the dark and wide.
+func desktop(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visitAs(t, options{"width": 1280, "dark": true}, s.buyer())
+	v.open(t)
+	v.read(t, payWithPurse)
+	v.press(t, payWithPurse)
+	v.read(t, "Received")
+}
