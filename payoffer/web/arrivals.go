@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // arrivalsAge is how old a reading of the ledger may be that is shown: other
@@ -119,11 +121,12 @@ func (r *reading) read(ctx context.Context, from Receipts, offerID string) {
 	r.version = sum.Sum(nil)
 }
 
-// tag is the entity tag of a variant of what is shown of the reading, without
-// quotation marks. It is weak: what the clock and the progress of the chains alone
-// change is left out.
-func (r *reading) tag(health []observe.Health, variant ...string) string {
+// tag is the entity tag of a variant of what is shown of a reading. It is weak:
+// what the clock and the progress of the chains alone change is left out. It is the
+// same on every instance of the same offer.
+func (s *Server) tag(r *reading, health []observe.Health, variant ...string) string {
 	sum := sha256.New()
+	sum.Write(s.edition)
 	sum.Write(r.version)
 	for _, h := range health {
 		h.ObservedThrough, h.At = "", 0
@@ -133,6 +136,17 @@ func (r *reading) tag(health []observe.Health, variant ...string) string {
 		_, _ = io.WriteString(sum, part+"\x00")
 	}
 	return `"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16]) + `"`
+}
+
+// newEdition is of everything that the configuration puts on what is shown.
+func newEdition(o *offer.Offer) []byte {
+	sum := sha256.New()
+	said := []any{document.Version, o.Terms}
+	for _, rail := range o.Rails {
+		said = append(said, rail.Name(), rail.Test(), rail.Face())
+	}
+	_ = json.NewEncoder(sum).Encode(said) // plain values, and a hash takes all
+	return sum.Sum(nil)
 }
 
 // show is the answer of that variant, made once for all who ask.

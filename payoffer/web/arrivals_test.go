@@ -17,6 +17,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // slow is a ledger whose readings take a while, and end with their context.
@@ -228,6 +229,30 @@ func TestTheTagIsOfEverythingButTheClockAndTheProgressOfTheChains(t *testing.T) 
 			w.receipts = []ledger.Receipt{paid}
 			w.health = newWorld(t).health
 		}
+	}
+}
+
+func TestTheTagIsOfTheOfferAsItIsConfigured(t *testing.T) {
+	tag := func(change func(*world)) string {
+		w := newWorld(t)
+		change(w)
+		return ask(w.server(t), t.Context(), "/v1/thanks?session_id=cs_1", browser, "").Header().Get("ETag")
+	}
+	with := func(change func(*offer.Terms)) func(*world) {
+		return func(w *world) {
+			changed := terms()
+			change(&changed)
+			w.offer = makeOffer(t, changed, "base")
+		}
+	}
+	same := tag(func(*world) {})
+	require.Equal(t, same, tag(with(func(*offer.Terms) {})), "on every instance")
+	for what, change := range map[string]func(*world){
+		"the goal": with(func(o *offer.Terms) { o.Goal = 1_00 }), "the thanks": with(func(o *offer.Terms) { o.Thanks = "Bye." }),
+		"a rail":  func(w *world) { w.offer = makeOffer(t, terms(), "arbitrum") },
+		"the key": func(w *world) { w.key = nil },
+	} {
+		require.NotEqual(t, same, tag(change), what)
 	}
 }
 

@@ -177,7 +177,7 @@ func (s *Server) readNewest(ctx context.Context, at place, r *http.Request) (*re
 	if people {
 		variant, headers = pageVariant(f), varyPage
 	}
-	tag := newest.tag(health, variant)
+	tag := s.tag(newest, health, variant)
 	if same := s.unchanged(r, tag, headers...); same != nil {
 		return same, nil
 	}

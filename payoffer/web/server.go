@@ -89,6 +89,7 @@ type Server struct {
 	bodies    openBodies
 	refresh   sync.Mutex
 	arrivals  arrivals
+	edition   []byte
 	unread    atomic.Bool // the receipts cannot be read, which the log says once
 }
 
@@ -107,7 +108,7 @@ func New(c Config) (*Server, error) {
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{
 		Config: c, private: responder{common: common}, programs: programs, responder: programs, images: newImageCache(),
-		bodies: openBodies{open: make(map[string]int)},
+		bodies: openBodies{open: make(map[string]int)}, edition: newEdition(c.Offer),
 	}
 	s.explained = s.problemPage
 	s.personal = responder{common, s.problemPage}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -92,7 +93,7 @@ func (s *Server) readThanks(ctx context.Context, session string, r *http.Request
 	if people {
 		variant, headers = pageVariant(f), varyPage
 	}
-	tag := newest.tag(health, "thanks", session, variant)
+	tag := s.tag(newest, health, "thanks", session, variant, strconv.FormatBool(s.QRKey() != nil))
 	if same := s.unchanged(r, tag, headers...); same != nil {
 		return same, nil
 	}

@@ -86,6 +86,8 @@ type Countdown struct {
 type Browser struct {
 	in  io.Writer
 	out *bufio.Reader
+	// tabs counts those that were opened.
+	tabs int
 }
 
 // Start runs Chromium until the test ends.
@@ -116,7 +118,7 @@ func Run(t testing.TB, script string) *Browser {
 			t.Logf("the browser's script wrote:\n%s", &stderr)
 		}
 	})
-	return &Browser{in, bufio.NewReader(out)}
+	return &Browser{in: in, out: bufio.NewReader(out)}
 }
 
 // Look opens a page.

@@ -2,6 +2,7 @@
 import * as inPage from "./in_page.mjs";
 import { axe, launch, serve } from "./drive.mjs";
 import { payCommands } from "./pay.mjs";
+import * as tabs from "./tabs.mjs";
 
 const browser = await launch();
 
@@ -95,5 +96,7 @@ async function wait({ url, does }) {
   return end;
 }
 
-await serve({ look, wait, ...payCommands(open, stopClock) });
+const begin = async (view) => void (await tabs.begin(await open(view), view, stopClock));
+
+await serve({ look, wait, begin, ...payCommands(open, stopClock), ...tabs.commands });
 await browser.close();

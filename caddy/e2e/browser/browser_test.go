@@ -64,6 +64,8 @@ func (v visit) pages() map[string]string {
 		"showcase-pay":      v.showcase + offer.PathMethods,
 		"showcase-transfer": v.showcase + offer.PagePath("transfer"),
 		"showcase-received": v.showcase + offer.PathReceived,
+		"thanks":            v.service + offer.PathThanks,
+		"showcase-thanks":   v.showcase + offer.PathThanks + "?session_id=cs_test_showcase",
 	}
 }
 

@@ -1,0 +1,177 @@
+package arrive
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+)
+
+const (
+	// pages are open at once, and ask so often, all of them at the same time and without a pause: what pages do in a
+	// minute and a half happens as fast as the server answers.
+	pages, rounds = 1_000, 22
+	// mostMemory is how many bytes they may cost.
+	mostMemory = 20 << 20
+)
+
+const crowdCaddyfile = `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	pay_offer {
+		ledger postgres {env.LEDGER_DSN}
+	}
+}
+http://localhost:{PORT} {
+	pay_offer {
+		base_url http://localhost:{PORT}
+		card https://checkout.example/pay {
+			payment_link plink_1
+			webhook_secret {env.CARD_SECRET}
+		}
+	}
+	respond 404
+}
+`
+
+// The database itself counts how often the sums are read: each report reads the table currency_totals once, and nothing
+// else does while nobody pays. It has counted all when the sessions of the server are over.
+func TestAThousandOpenPagesCostLittle(t *testing.T) {
+	port, dsn := payoffertest.FreePort(t), postgres.Start(t).DSN(t)
+	url := "http://localhost:" + port
+	process := server.Start(t, url, strings.ReplaceAll(crowdCaddyfile, "{PORT}", port), "LEDGER_DSN="+dsn, "CARD_SECRET="+cardSecret)
+	began := time.Now()
+	few := newCrowd(20, url)
+	for range rounds {
+		few.ask(t) // the server has done everything once
+	}
+	before, most := resident(t, process.Pid()), 0
+	all := newCrowd(pages, url)
+	for range rounds {
+		all.ask(t)
+		most = max(most, resident(t, process.Pid()))
+	}
+	lasted := time.Since(began)
+	require.EqualValues(t, rounds*pages-pages, all.unchanged.Load(), "each page is given the report once")
+	few.close()
+	all.close()
+	process.Terminate()
+	process.Await(t)
+	reads := scans(t, dsn)
+	seconds := int(lasted/time.Second) + 1
+	t.Logf("%d open pages: %.1f MB more resident memory, %d answers (%d of them 304) and %d readings of the ledger in %.1f s",
+		pages, float64(most-before)/(1<<20), rounds*pages, all.unchanged.Load(), reads, lasted.Seconds())
+	require.LessOrEqual(t, most-before, mostMemory)
+	require.Positive(t, reads)
+	require.LessOrEqual(t, reads, seconds+startReads)
+}
+
+// startReads are those of the start: the server is asked whether it answers.
+const startReads = 2
+
+// scans is how often the database has read the table of sums.
+func scans(t *testing.T, dsn string) (count int) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, connection.Close(t.Context())) }()
+	require.NoError(t, connection.QueryRow(t.Context(),
+		"SELECT seq_scan + coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'currency_totals'").Scan(&count))
+	return count
+}
+
+// resident is the memory of a process in bytes.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); fields[0] == "VmRSS:" {
+			kilobytes, err := strconv.Atoi(fields[1])
+			require.NoError(t, err)
+			return kilobytes << 10
+		}
+	}
+	t.Fatal("the kernel does not tell the memory of a process")
+	return 0
+}
+
+// crowd are open pages, each with a connection of its own.
+type crowd struct {
+	url       string
+	clients   []*http.Client
+	tags      []string
+	unchanged atomic.Int64
+}
+
+func newCrowd(size int, url string) *crowd {
+	c := &crowd{url: url, tags: make([]string, size)}
+	for range size {
+		c.clients = append(c.clients, &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConns: 1, MaxConnsPerHost: 1}})
+	}
+	return c
+}
+
+// ask lets every page ask at once, and waits for all answers.
+func (c *crowd) ask(t *testing.T) {
+	t.Helper()
+	var asking sync.WaitGroup
+	errs := make(chan error, len(c.clients))
+	for i := range c.clients {
+		asking.Go(func() { errs <- c.askOne(i) })
+	}
+	asking.Wait()
+	for range c.clients {
+		require.NoError(t, <-errs)
+	}
+}
+
+func (c *crowd) askOne(i int) error {
+	request, err := http.NewRequest(http.MethodGet, c.url+"/v1/received", nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "text/html")
+	if c.tags[i] != "" {
+		request.Header.Set("If-None-Match", c.tags[i])
+	}
+	response, err := c.clients[i].Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return err
+	}
+	switch response.StatusCode {
+	case http.StatusNotModified:
+		c.unchanged.Add(1)
+	case http.StatusOK:
+		c.tags[i] = response.Header.Get("ETag")
+	default:
+		return fmt.Errorf("the answer is %s", response.Status)
+	}
+	return nil
+}
+
+func (c *crowd) close() {
+	for _, client := range c.clients {
+		client.CloseIdleConnections()
+	}
+}
