@@ -40,7 +40,7 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 		sent.Header.Set(header, payment)
 		answer, err := http.DefaultClient.Do(sent)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
+		t.Cleanup(func() { answer.Body.Close() })
 		return answer
 	}
 	for _, reason := range []string{"", "insufficient_funds"} {
@@ -53,7 +53,7 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 			require.Equal(t, http.StatusOK, answer.StatusCode)
 			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE")
 			require.NotEmpty(t, response)
-			secrets = append(secrets, response)
+			secrets = append(secrets, response, readReceipt(t, answer))
 		}
 	}
 	shipped.Terminate()
@@ -76,8 +76,26 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 			logged = append(logged, entry.Status)
 		}
 	}
+	require.Contains(t, log, `/v1/receipt/REDACTED`)
 	require.ElementsMatch(t, []int{200, 200, 402, 402}, logged) // each is logged after its client has the answer
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
 	}
+}
+
+// readReceipt opens the page that the answer to a payment names, and what is signed of it. It returns what in its address is
+// secret.
+func readReceipt(t *testing.T, answer *http.Response) string {
+	t.Helper()
+	var paid struct{ ReceiptURL string }
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&paid))
+	_, id, found := strings.Cut(paid.ReceiptURL, "/v1/receipt/")
+	require.True(t, found, paid.ReceiptURL)
+	for _, address := range []string{paid.ReceiptURL, paid.ReceiptURL + "?lang=de", paid.ReceiptURL + "/receipt.jws"} {
+		page, err := http.Get(address)
+		require.NoError(t, err)
+		require.NoError(t, page.Body.Close())
+		require.Equal(t, http.StatusOK, page.StatusCode, address)
+	}
+	return id
 }

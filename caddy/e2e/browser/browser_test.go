@@ -2,8 +2,10 @@ package browser
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,11 +20,13 @@ import (
 type visit struct {
 	*Browser
 	service, site, showcase string
+	receipts                map[string]string // the paths of the showcase's, by their external ids
 }
 
 // TestInTheBrowser starts the browser once, for that takes longest.
 func TestInTheBrowser(t *testing.T) {
-	v := visit{Browser: Start(t), showcase: startShowcase(t)}
+	v := visit{Browser: Start(t)}
+	v.showcase, v.receipts = startShowcase(t)
 	shipped := server.StartShipped(t)
 	v.service, v.site = shipped.Service, shipped.Site
 	t.Run("pages are readable on every screen", v.screens)
@@ -40,7 +44,7 @@ func TestInTheBrowser(t *testing.T) {
 }
 
 // startShowcase serves the showcase on a free port of the loopback interface.
-func startShowcase(t *testing.T) string {
+func startShowcase(t *testing.T) (address string, receipts map[string]string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	host := httptest.NewServer(mux)
@@ -51,12 +55,12 @@ func startShowcase(t *testing.T) string {
 			http.NotFound(w, r)
 		}
 	})
-	return host.URL
+	return host.URL, showcase.Receipts(t, pages)
 }
 
 // pages are all pages, by a name for pictures.
 func (v visit) pages() map[string]string {
-	return map[string]string{
+	all := map[string]string{
 		"offer":             v.site + offer.PathSite,
 		"pay":               v.service + offer.PathMethods,
 		"transfer":          v.service + offer.PagePath("transfer"),
@@ -67,6 +71,10 @@ func (v visit) pages() map[string]string {
 		"thanks":            v.service + offer.PathThanks,
 		"showcase-thanks":   v.showcase + offer.PathThanks + "?session_id=cs_test_showcase",
 	}
+	for _, id := range slices.Sorted(maps.Keys(v.receipts)) {
+		all[fmt.Sprint("showcase-receipt-", len(all)-7)] = v.showcase + v.receipts[id] + "?lang=de"
+	}
+	return all
 }
 
 func (v visit) screens(t *testing.T) {

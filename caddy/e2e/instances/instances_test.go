@@ -3,6 +3,7 @@
 package instances
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -119,10 +120,14 @@ func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 	require.Equal(t, http.StatusOK, receipt.status, receipt.body)
 	signed := []string{receipt.header.Get("PAYMENT-RESPONSE")}
 	require.NotEmpty(t, signed[0])
+	var paid struct{ ReceiptURL string }
+	require.NoError(t, json.Unmarshal([]byte(receipt.body), &paid))
+	page := strings.TrimPrefix(paid.ReceiptURL, s.base)
+	require.Regexp(t, "^/v1/receipt/", page)
 	genuine := func() {
 		t.Helper()
 		for _, i := range s.instances {
-			signed = append(signed, s.do(i.url, request{path: "/v1/quote"}).body)
+			signed = append(signed, s.do(i.url, request{path: "/v1/quote"}).body, s.do(i.url, request{path: page}).body, s.do(i.url, request{path: page + "/receipt.jws"}).body)
 		}
 		for range 3 { // nginx asks the instances in turn
 			for _, text := range signed {
