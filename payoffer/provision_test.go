@@ -58,6 +58,12 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both take money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
 		"funding, no contact": {`{` + valid + `, "funding": {"entity_type": "individual", "entity_role": "owner", "repository": "http://localhost:8402/code", "licenses": ["spdx:MIT"], "tags": ["mail"]}}`, "set contact"},
+		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},
+		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: the image is on another host"},
+		"goal":                {`{` + valid + `, "goal": "much"}`, "goal: "},
+		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
+		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: write the address"},
+		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: write the address"},
 		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "need payment_link"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,4 +164,14 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	require.Equal(t, "https://one.example", main.Facilitators[0].URL)
 	require.Empty(t, main.RPC)
 	require.EqualValues(t, "latest", main.Confirm)
+	require.Equal(t, "https://sepolia.basescan.org/tx/0x1", test.Rail.TransactionURL("0x1"))
+	require.Empty(t, test.Rail.TransactionURL(""))
+
+	h.USDC[1].Explorer, h.USDC[2].Explorer = "https://explorer.example/?tx=", "off"
+	h.Bitcoin = &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Explorer: "off"}
+	s, err = h.settings(newResolver(), today)
+	require.NoError(t, err)
+	require.Equal(t, "https://explorer.example/?tx=0x1", s.USDC[0].Rail.TransactionURL("0x1"))
+	require.Empty(t, s.USDC[1].Rail.TransactionURL("0x1"))
+	require.Empty(t, s.Offer.Bitcoin().TransactionURL("1"))
 }

@@ -192,3 +192,18 @@ func secretPart(s string) string {
 	}
 	return s[4:]
 }
+
+func TestATransactionIsShownByTheExplorerOfItsNetwork(t *testing.T) {
+	for account, want := range map[string]string{
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":   "https://mempool.space/tx/1f",
+		"tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx":   "https://mempool.space/testnet/tx/1f",
+		"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080": "",
+	} {
+		b, err := NewBitcoin(account, "", 42_00)
+		require.NoError(t, err)
+		require.Equal(t, want, b.TransactionURL("1f"))
+		former, err := ParseBitcoinAccount(b.Account(), 42_00)
+		require.NoError(t, err)
+		require.Equal(t, want, former.TransactionURL("1f"))
+	}
+}

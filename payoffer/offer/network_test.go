@@ -8,7 +8,7 @@ import (
 )
 
 func TestNetworksAreToldApart(t *testing.T) {
-	names, ids, contracts := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	names, ids, contracts, explorers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, n := range networks {
 		require.False(t, names[n.Name] || ids[n.CAIP2()] || contracts[n.USDC], n.Name)
 		names[n.Name], ids[n.CAIP2()], contracts[n.USDC] = true, true, true
@@ -18,6 +18,9 @@ func TestNetworksAreToldApart(t *testing.T) {
 		rpc, err := url.Parse(n.RPC)
 		require.NoError(t, err)
 		require.Equal(t, "https", rpc.Scheme)
+		require.Regexp(t, `^https://[a-z.]+/tx/$`, n.Explorer)
+		require.False(t, explorers[n.Explorer], "another network's transactions are not there")
+		explorers[n.Explorer] = true
 	}
 }
 
