@@ -16,7 +16,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// Whoever reads a signed payment can send it until it is spent, and read the answer that is its buyer's.
+// Whoever reads a signed payment can send it until it is spent, and read the answer that is its buyer's; the address of a
+// receipt's page and the session of a checkout are their payer's alone, too.
 func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	facilitator := payoffertest.NewFacilitator(t)
 	payee := newAddress(t)
@@ -56,17 +57,23 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 			secrets = append(secrets, response, readReceipt(t, answer))
 		}
 	}
+	for _, path := range []string{"/v1/receipt/cmVjZWlwdA.bWFj", "/v1/receipt/cmVjZWlwdA.bWFj?lang=de", "/v1/thanks?session_id=cs_live_secret", "/v1/thanks?lang=de&session_id=cs_live_secret&a=b"} {
+		get(t, shipped.Service+path)
+	}
+	secrets = append(secrets, "cmVjZWlwdA", "bWFj", "cs_live_secret")
 	shipped.Terminate()
 	shipped.Await(t)
 
 	log := shipped.Log()
 	var logged []int
+	var read []string
 	for line := range strings.Lines(log) {
 		var entry struct {
 			Logger  string
 			Status  int
 			Request struct {
 				Method  string
+				URI     string
 				Headers http.Header
 			}
 		}
@@ -75,9 +82,15 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 			require.Contains(t, entry.Request.Headers, "User-Agent", "other headers are logged")
 			logged = append(logged, entry.Status)
 		}
+		if strings.HasPrefix(entry.Logger, "http.log.access") && strings.HasPrefix(entry.Request.URI, "/v1/receipt/") || strings.HasPrefix(entry.Request.URI, "/v1/thanks") {
+			read = append(read, entry.Request.URI)
+		}
 	}
 	require.Contains(t, log, `/v1/receipt/REDACTED`)
 	require.ElementsMatch(t, []int{200, 200, 402, 402}, logged) // each is logged after its client has the answer
+	require.ElementsMatch(t, []string{
+		"/v1/receipt/REDACTED", "/v1/receipt/REDACTED?lang=de", "/v1/thanks?session_id=REDACTED", "/v1/thanks?lang=de&session_id=REDACTED",
+	}, read)
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
 	}

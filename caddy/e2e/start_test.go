@@ -32,3 +32,9 @@ func TestTheShippedCaddyfileStartsBothHosts(t *testing.T) {
 		})
 	}
 }
+
+func TestTheShippedCaddyfileTakesWhatPagesSayFromTheEnvironment(t *testing.T) {
+	shipped := server.StartShipped(t, "RECOMMEND=btc", "LOGO=/favicon.svg", "THANKS=Thank you.", "REFUNDS=Within 14 days.", "GOAL=1000")
+	_, page := get(t, shipped.Service+"/v1/pay", "text/html")
+	require.Contains(t, page, `<meta property="og:image" content="`+shipped.Service+`/favicon.svg">`)
+}

@@ -27,53 +27,53 @@ func (b *Browser) Open(t testing.TB, url string, scripted bool) *Tab {
 	t.Helper()
 	b.tabs++
 	tab := &Tab{b, fmt.Sprint(b.tabs)}
-	tab.Do(t, "begin", map[string]any{"url": url, "width": 390, "scripted": scripted}, nil)
+	tab.do(t, "begin", map[string]any{"url": url, "width": 390, "scripted": scripted}, nil)
 	return tab
 }
 
 // Read reads an element of the page.
 func (tab *Tab) Read(t testing.TB, selector string) (shown Shown) {
 	t.Helper()
-	tab.Do(t, "read", map[string]any{"selector": selector}, &shown)
+	tab.do(t, "read", map[string]any{"selector": selector}, &shown)
 	return shown
 }
 
 // Await waits until an element of the page says something.
 func (tab *Tab) Await(t testing.TB, selector, text string) {
 	t.Helper()
-	tab.Do(t, "awaits", map[string]any{"selector": selector, "text": text}, nil)
+	tab.do(t, "awaits", map[string]any{"selector": selector, "text": text}, nil)
 }
 
 // Pass lets seconds go by, a few at a time, and returns after how many of them the page asked the server.
 func (tab *Tab) Pass(t testing.TB, seconds, step int) (asked []int) {
 	t.Helper()
-	tab.Do(t, "pass", map[string]any{"seconds": seconds, "step": step}, &asked)
+	tab.do(t, "pass", map[string]any{"seconds": seconds, "step": step}, &asked)
 	return asked
 }
 
 // Turn hides the page or shows it again.
 func (tab *Tab) Turn(t testing.TB, hidden bool) {
 	t.Helper()
-	tab.Do(t, "turn", map[string]any{"hidden": hidden}, nil)
+	tab.do(t, "turn", map[string]any{"hidden": hidden}, nil)
 }
 
 // Return loads the page again, as a browser does with a tab that it has thrown away.
 func (tab *Tab) Return(t testing.TB) {
 	t.Helper()
-	tab.Do(t, "come", nil, nil)
+	tab.do(t, "come", nil, nil)
 }
 
 // Act does something with an element: "click" or "focus".
 func (tab *Tab) Act(t testing.TB, selector, does string) {
 	t.Helper()
-	tab.Do(t, "act", map[string]any{"selector": selector, "does": does}, nil)
+	tab.do(t, "act", map[string]any{"selector": selector, "does": does}, nil)
 }
 
 // Picture writes a picture of the page where pictures are wanted.
 func (tab *Tab) Picture(t testing.TB, name string) {
 	t.Helper()
 	if path := Screenshot(name); path != "" {
-		tab.Do(t, "picture", map[string]any{"path": path}, nil)
+		tab.do(t, "picture", map[string]any{"path": path}, nil)
 	}
 }
 
