@@ -23,7 +23,9 @@
 	function end(text) {
 		clearInterval(timer);
 		for (const name of events) removeEventListener(name, stop, true);
-		for (const id of ["stay", "countdown", "bar"]) find(id).hidden = true;
+		// What is below stays where it is, for a finger may be on it.
+		for (const id of ["stay", "countdown", "bar"]) find(id).style.visibility = "hidden";
+		status.style.minHeight = status.offsetHeight + "px";
 		status.textContent = text;
 	}
 	function stop() {
@@ -46,4 +48,5 @@
 	for (const name of events) addEventListener(name, stop, { capture: true, passive: true });
 	show();
 	timer = setInterval(tick, 1000);
+	addEventListener("pageshow", (event) => event.persisted && stop());
 })();
