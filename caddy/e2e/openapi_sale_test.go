@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,11 +82,15 @@ func (s *sale) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // facilitator, and one attempt too many.
 func (s *sale) buy(t *testing.T, d *described) {
 	t.Helper()
+	var paid struct{ ReceiptURL string }
 	pay := func(a chain.Authorization, signature hexutil.Bytes) int {
 		payload, err := json.Marshal(requestV2(a, signature, s.payee.Hex())["paymentPayload"])
 		require.NoError(t, err)
-		answer, _ := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "",
+		answer, body := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "",
 			"PAYMENT-SIGNATURE", base64.StdEncoding.EncodeToString(payload))
+		if answer.StatusCode == http.StatusOK {
+			require.NoError(t, json.Unmarshal(body, &paid))
+		}
 		return answer.StatusCode
 	}
 	good := chain.NewAuthorization(t, chain.Address(s.chain.Buyers[0]), s.payee, price)
@@ -115,5 +120,11 @@ func (s *sale) buy(t *testing.T, d *described) {
 	}, 30*time.Second, 100*time.Millisecond, "the receipts: two were delivered")
 	for _, target := range []string{"/v1/received", "/v1/received?after=0"} {
 		d.ask(t, http.MethodGet, "/v1/received", target, "")
+	}
+	for _, file := range []string{"", "/receipt.jws"} {
+		for _, accept := range []string{typeAny, typeHTML} {
+			answer, _ := d.ask(t, http.MethodGet, "/v1/receipt/{id}"+file, strings.TrimPrefix(paid.ReceiptURL, s.service)+file, "", "Accept", accept)
+			require.Equal(t, http.StatusOK, answer.StatusCode)
+		}
 	}
 }

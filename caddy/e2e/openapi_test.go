@@ -101,7 +101,7 @@ func (d *described) ask(t *testing.T, method, path, target, body string, headers
 
 // readTexts lets the validator take the media types that are text or an image as what they are, strings.
 func readTexts(t *testing.T) {
-	for _, mediaType := range []string{typeHTML, "text/uri-list", "text/markdown", "image/png", "image/svg+xml", "application/xrd+xml"} {
+	for _, mediaType := range []string{typeHTML, "text/uri-list", "text/markdown", "image/png", "image/svg+xml", "application/xrd+xml", "application/jose"} {
 		openapi3filter.RegisterBodyDecoder(mediaType, openapi3filter.PlainBodyDecoder)
 		t.Cleanup(func() { openapi3filter.UnregisterBodyDecoder(mediaType) })
 	}
@@ -156,6 +156,8 @@ func (d *described) targets(t *testing.T, path string) []string {
 		return []string{path, path + "?limit=100", path + "?limit=101", path + "?before=0", path + "?after=0", path + "?after=0&before=1", path + "?after=7.0000000000000000"}
 	case "/v1/hook/{storefront}/{secret}":
 		return []string{"/v1/hook/tip-jar/" + shopSecret}
+	case "/v1/receipt/{id}", "/v1/receipt/{id}/receipt.jws":
+		return []string{strings.Replace(path, "{id}", "unknown", 1)} // others are asked for when they were paid
 	case "/v1/qr/{rail}/{image}":
 		answer, _ := get(t, d.service+"/v1/pay/card.png")
 		return []string{answer.Header.Get("Location"), "/v1/qr/card/forged.png"}

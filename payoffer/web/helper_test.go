@@ -177,7 +177,7 @@ func (w *world) Intent(_ context.Context, key ledger.IntentKey) (ledger.Intent, 
 	return w.intents[i], true, nil
 }
 
-func (w *world) SignReceipt(network, payer, transaction string) *x402.Artifact {
+func (w *world) SignReceipt(network, payer, transaction string, _ int64) *x402.Artifact {
 	return &x402.Artifact{Format: "jws", Signature: strings.Join([]string{"eyJ", network, payer, transaction}, ".")}
 }
 

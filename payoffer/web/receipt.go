@@ -151,7 +151,7 @@ func (s *Server) readPayment(ctx context.Context, key []byte, id string) (row le
 func asReceipt(i ledger.Intent) ledger.Receipt {
 	r := ledger.Receipt{
 		Offer: i.Offer, Account: i.Account, Rail: i.Rail, Via: "x402", Asset: i.Asset, Amount: i.Amount, USDCents: i.USDCents, ValueBasis: ledger.BasisFace,
-		Payer: i.From, Nonce: i.Nonce, Own: i.Own, Testnet: i.Testnet, OccurredAt: i.CreatedAt, ObservedAt: i.CreatedAt, Status: ledger.StatusSettling,
+		Payer: i.From, Nonce: i.Nonce, Own: i.Own, Testnet: i.Testnet, OccurredAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, Status: ledger.StatusSettling,
 	}
 	switch i.State {
 	case ledger.IntentSettled:
@@ -185,7 +185,8 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 
 // sign signs a receipt where it says who paid on which chain, as those of x402 do,
 // and that stands: nil for any other. An authorization of ours was signed for in the
-// answer to it, before it was sure.
+// answer to it, before it was sure. The time is that from which on the receipt says
+// so, for every instance signs alike.
 func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
 	network, _, _ := strings.Cut(r.Account, "/")
 	stands := r.Status == ledger.StatusClaimed || r.EvidenceLevel == ledger.LevelChain &&
@@ -197,7 +198,7 @@ func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
 	if r.Final {
 		transaction = r.Transaction
 	}
-	return s.Payments.SignReceipt(network, r.Payer, transaction)
+	return s.Payments.SignReceipt(network, r.Payer, transaction, r.UpdatedAt)
 }
 
 // railOf is the rail that a receipt came by; nil where the offer has it no more. A

@@ -31,8 +31,9 @@ type Payments interface {
 	Accepts() []x402.Requirements
 	// Pay verifies and settles an attempt.
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
-	// SignReceipt signs that a payer paid on a network; nil while there is no key.
-	SignReceipt(network, payer, transaction string) *x402.Artifact
+	// SignReceipt signs, as of a time, that a payer paid on a network; nil while there
+	// is no key.
+	SignReceipt(network, payer, transaction string, at int64) *x402.Artifact
 }
 
 // Config is what a Server needs. Every field is required but BodyTimeout,

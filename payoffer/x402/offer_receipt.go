@@ -125,7 +125,7 @@ func (s *Service) signedOffers() []Artifact {
 
 // receipt is the extension of a paid answer, or nil while there is no key.
 func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
-	signed := s.SignReceipt(i.Network, i.From, "")
+	signed := s.SignReceipt(i.Network, i.From, "", s.Now().Unix())
 	if signed == nil {
 		return nil
 	}
@@ -134,11 +134,12 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 	}
 }
 
-// SignReceipt signs, as of now, that a payer paid on a network, which is a CAIP-2
-// id; nil while there is no key. transaction is empty unless it is final.
-func (s *Service) SignReceipt(network, payer, transaction string) *Artifact {
+// SignReceipt signs, as of a time in Unix seconds, that a payer paid on a network,
+// which is a CAIP-2 id; nil while there is no key. transaction is empty unless it is
+// final.
+func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Artifact {
 	signed := s.Signer.Sign(ReceiptPayload{
-		Version: artifactVersion, Network: network, ResourceURL: s.resource().URL, Payer: payer, IssuedAt: s.Now().Unix(), Transaction: transaction,
+		Version: artifactVersion, Network: network, ResourceURL: s.resource().URL, Payer: payer, IssuedAt: at, Transaction: transaction,
 	})
 	if signed == "" {
 		return nil

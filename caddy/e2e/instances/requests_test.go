@@ -88,6 +88,16 @@ func (s *shop) targets(path string) (all []string) {
 			path + "?after=0&before=1", path + "?after=7.0000000000000000"}
 	case "/v1/hook/{storefront}/{secret}":
 		return []string{"/v1/hook/tip-jar/" + storeSecret, "/v1/hook/tip-jar/other"}
+	case "/v1/receipt/{id}", "/v1/receipt/{id}/receipt.jws":
+		out, err := s.run("", "received", "--receipts", "--json", "--address", s.instances[0].admin)
+		require.NoError(s, err, out)
+		var listed struct{ Receipts []struct{ Page string } }
+		require.NoError(s, json.Unmarshal([]byte(out), &listed))
+		all = []string{strings.Replace(path, "{id}", "forged", 1)}
+		for _, r := range listed.Receipts {
+			all = append(all, strings.Replace(path, "/v1/receipt/{id}", strings.TrimPrefix(r.Page, s.base), 1))
+		}
+		return all
 	case "/v1/qr/{rail}/{image}":
 		all = []string{"/v1/qr/card/forged.png"}
 		for _, i := range s.instances { // each serves what another gave out

@@ -17,6 +17,8 @@ const [rail, image] = redirect.headers.get("location").split("/").slice(-2);
 const needs = {
   getWebFinger: { query: { resource: "acct:pay@" + new URL(base).host, rel: ["payment"] } },
   getQr: { path: { rail, image } },
+  getReceipt: { path: { id: "unknown" } },
+  getSignedReceipt: { path: { id: "unknown" } },
   postMcp: { body: { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "first_42_sponsor", arguments: {} } } },
 };
 

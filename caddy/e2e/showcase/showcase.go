@@ -82,7 +82,7 @@ type payments struct{}
 func (payments) Quote() *x402.Quote           { return &x402.Quote{Body: []byte("{}")} }
 func (payments) Refusal(string) *x402.Quote   { return &x402.Quote{Body: []byte("{}")} }
 func (payments) Accepts() []x402.Requirements { return []x402.Requirements{{Scheme: "exact"}} }
-func (payments) SignReceipt(_, payer, _ string) *x402.Artifact {
+func (payments) SignReceipt(_, payer, _ string, _ int64) *x402.Artifact {
 	return &x402.Artifact{Format: "jws", Signature: "eyJ." + payer + "."}
 }
 func (payments) Pay(context.Context, x402.Attempt) x402.Outcome {
