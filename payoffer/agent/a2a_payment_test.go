@@ -86,6 +86,7 @@ func TestPaymentByMessageCompletesItsTask(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, string(encode([]*x402.SettleResponse{settled.Response})), string(receipts))
 	require.Equal(t, true, m.Parts[1].Data["paid"])
+	require.Equal(t, receiptURL(settled), m.Parts[1].Data["receiptUrl"])
 	require.Contains(t, m.Parts[0].Text, "do not pay again")
 	require.Equal(t, paid, payByMessage(t, e, paying), "a payment needs no task that went before, and is answered again")
 }

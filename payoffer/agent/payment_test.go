@@ -94,6 +94,7 @@ func TestPaymentThroughTheToolSettles(t *testing.T) {
 	require.Equal(t, payer, found["payer"])
 	require.EqualValues(t, 42, found["amountUsd"])
 	require.Equal(t, "https://pay.example.org/v1/received", found["received"])
+	require.Equal(t, receiptURL(settled), found["receiptUrl"])
 	require.NotContains(t, found, "methods", "a payer is not asked again")
 
 	var schema jsonschema.Schema

@@ -124,7 +124,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 		{Amount: "5", Unit: "USDC", To: "0x12", OccurredAt: "2026-11-21T10:00:00Z", Transaction: "0xac"},
 	}, Receipts: []desk.Receipt{
 		{Number: 3, Rail: "usdc", Reference: "eip155:84532:0x01:0", Paid: "0.5", Refunded: 1, Returned: "0.1", Unit: "BTC", OccurredAt: "2026-11-21T10:00:00Z", Status: "seen", Evidence: "chain"},
-		{Number: 2, Rail: "transfer", Reference: "INV-8", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed", Evidence: "manual"},
+		{Number: 2, Rail: "transfer", Reference: "INV-8", Page: "https://pay.example/v1/receipt/\u001bx", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed", Evidence: "manual"},
 	}}
 	require.NoError(t, json.Unmarshal([]byte(`[{"reason":"statement"},{"reason":"fee"},{}]`), &page.Receipts[1].History))
 	api := newAdminAPI(t, page)
@@ -135,6 +135,9 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 3       2026-11-21  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
 2       2026-11-20  transfer  42 USD   -         confirmed  manual    INV-8                fee
 older ones: --before 2
+
+a page for each payer, to be given to nobody else:
+2: https://pay.example/v1/receipt/x
 
 went out to somebody who had paid, and is not booked as a refund:
 10 USDC to 0x11 at 2026-11-21 11:00 Europe/Berlin = 2026-11-21T10:00:00Z, transaction 0xab

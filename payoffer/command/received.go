@@ -222,12 +222,11 @@ func printReceipts(out io.Writer, page desk.Receipts) error {
 
 // printPages prints the addresses of the receipts' pages.
 func printPages(out io.Writer, receipts []desk.Receipt) {
-	for n, r := range receipts {
-		if n == 0 && r.Page != "" {
-			fmt.Fprintln(out, "\na page for each payer, to be given to nobody else:")
-		}
+	title := "\na page for each payer, to be given to nobody else:\n"
+	for _, r := range receipts {
 		if r.Page != "" {
-			fmt.Fprintf(out, "%d: %s\n", r.Number, printable(r.Page))
+			fmt.Fprintf(out, "%s%d: %s\n", title, r.Number, printable(r.Page))
+			title = ""
 		}
 	}
 }

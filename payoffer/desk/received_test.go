@@ -45,3 +45,12 @@ func TestTestMoneyIsCalledCountedWhereItCounts(t *testing.T) {
 		require.Equal(t, want, counted)
 	}
 }
+
+func TestTheOperatorIsGivenThePageOfEachReceipt(t *testing.T) {
+	o := newOffice(t)
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	listed, err := o.Desk.Receipts(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Equal(t, "https://pay.example/v1/receipt/pi_1", listed.Receipts[0].Page)
+	require.NotContains(t, o.log.String(), "/v1/receipt/")
+}
