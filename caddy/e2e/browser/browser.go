@@ -80,6 +80,8 @@ type Countdown struct {
 	// URL is where the browser is after a minute, and Text the visible text there.
 	URL  string `json:"url"`
 	Text string `json:"text"`
+	// Messages are warnings and errors of the console.
+	Messages []string `json:"messages"`
 }
 
 // Browser is a running Chromium.
@@ -129,12 +131,12 @@ func (b *Browser) Look(t testing.TB, view View) Page {
 	return page
 }
 
-// Wait opens the page that opens the checkout by itself, lets a person do something ("nothing", "button", "key", "leave",
-// "return" from the checkout), and then a minute pass, of which only the page's clock knows.
-func (b *Browser) Wait(t testing.TB, url, does string) Countdown {
+// Wait opens the page that opens the checkout by itself, lets a person, who may ask for less motion, do something ("nothing",
+// "button", "key", "leave", "return" from the checkout, and more), and then a minute pass, of which only the page's clock knows.
+func (b *Browser) Wait(t testing.TB, url, does string, reducedMotion bool) Countdown {
 	t.Helper()
 	var end Countdown
-	b.Do(t, "wait", map[string]string{"url": url, "does": does}, &end)
+	b.Do(t, "wait", map[string]any{"url": url, "does": does, "reducedMotion": reducedMotion}, &end)
 	return end
 }
 

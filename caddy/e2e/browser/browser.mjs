@@ -8,12 +8,13 @@ const browser = await launch();
 
 // open opens a page in a session of its own. Requests to other origins go nowhere: a document is answered with a line of
 // text, anything else fails; both are noted.
-async function open({ url, width = 1280, dark = false, noScript = false }) {
+async function open({ url, width = 1280, dark = false, noScript = false, reducedMotion = false }) {
   const origin = new URL(url).origin;
   const context = await browser.newContext({
     viewport: { width, height: 800 },
     colorScheme: dark ? "dark" : "light",
     javaScriptEnabled: !noScript,
+    reducedMotion: reducedMotion ? "reduce" : "no-preference",
     permissions: ["clipboard-read", "clipboard-write"],
   });
   // Nothing here is late because it is slow: the tests have a limit of their own.
@@ -66,8 +67,16 @@ const leaves = (page) => page.waitForURL((url) => url.protocol === "https:");
 // What a person may do while the seconds pass.
 const deeds = {
   nothing: async () => {},
-  button: (page) => page.getByRole("button").click(),
-  key: (page) => page.keyboard.press("Tab"),
+  button: (page) => page.getByRole("button").dispatchEvent("click"), // as a screen reader does
+  key: (page) => page.keyboard.press("Shift"),
+  focus: (page) => page.getByRole("link").last().focus(),
+  pointer: (page) => page.mouse.move(300, 300),
+  scroll: async (page) => {
+    await page.setViewportSize({ width: 1280, height: 200 });
+    await page.evaluate(() => scrollBy(0, 100));
+  },
+  select: (page) => page.evaluate(() => getSelection().selectAllChildren(document.querySelector("h1"))),
+  resize: (page) => page.setViewportSize({ width: 1000, height: 800 }),
   // A browser without a window never hides a tab, so the page is told so.
   leave: (page) =>
     page.evaluate(() => {
@@ -81,8 +90,8 @@ const deeds = {
   },
 };
 
-async function wait({ url, does }) {
-  const { context, page } = await open({ url });
+async function wait({ url, does, reducedMotion }) {
+  const { context, page, seen } = await open({ url, reducedMotion });
   await stopClock(page);
   await page.goto(url);
   const before = await page.locator("body").innerText();
@@ -90,8 +99,8 @@ async function wait({ url, does }) {
   const after = await page.locator("body").innerText();
   await deeds[does](page);
   await page.clock.runFor(60_000);
-  if (does === "nothing") await leaves(page);
-  const end = { before, after, url: page.url(), text: await page.locator("body").innerText() };
+  if (does === "nothing" && !reducedMotion) await leaves(page);
+  const end = { before, after, url: page.url(), text: await page.locator("body").innerText(), messages: seen.messages };
   await context.close();
   return end;
 }

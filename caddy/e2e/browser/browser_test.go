@@ -16,19 +16,23 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// visit is a browser and what it can look at: the hosts of the shipped Caddyfile, and one with every rail and receipts.
+// visit is a browser and what it can look at: the hosts of the shipped Caddyfile, the site of one that has a checkout, and one
+// host with every rail and receipts.
 type visit struct {
 	*Browser
-	service, site, showcase string
-	receipts                map[string]string // the paths of the showcase's, by their external ids
+	service, site, open, showcase string
+	receipts                      map[string]string // the paths of the showcase's, by their external ids
 }
+
+// checkout is where a name could be; no request reaches it.
+const checkout = "https://checkout.shop/pay-42"
 
 // TestInTheBrowser starts the browser once, for that takes longest.
 func TestInTheBrowser(t *testing.T) {
 	v := visit{Browser: Start(t)}
 	v.showcase, v.receipts = startShowcase(t)
 	shipped := server.StartShipped(t)
-	v.service, v.site = shipped.Service, shipped.Site
+	v.service, v.site, v.open = shipped.Service, shipped.Site, server.StartShipped(t, "CARD_URL="+checkout).Site
 	t.Run("pages are readable on every screen", v.screens)
 	t.Run("pages need no script", v.noScript)
 	t.Run("the terms stand beside each code", v.terms)
@@ -40,6 +44,7 @@ func TestInTheBrowser(t *testing.T) {
 	t.Run("nothing is lost when text is twice as large", v.zoom)
 	t.Run("the open row is printed", v.print)
 	t.Run("a price renews itself before it ends", v.renewal)
+	t.Run("the border of the service speaks every language", v.languages)
 	t.Run("the offer opens the checkout unless the person does something", v.countdown)
 }
 
@@ -61,7 +66,10 @@ func startShowcase(t *testing.T) (address string, receipts map[string]string) {
 // pages are all pages, by a name for pictures.
 func (v visit) pages() map[string]string {
 	all := map[string]string{
-		"offer":             v.site + offer.PathSite,
+		"demo":              v.site + offer.PathSite,
+		"offer":             v.open + offer.PathSite,
+		"sponsor":           v.service + offer.PathSponsor,
+		"problem":           v.service + offer.URIPath("none"),
 		"pay":               v.service + offer.PathMethods,
 		"transfer":          v.service + offer.PagePath("transfer"),
 		"received":          v.service + offer.PathReceived,
@@ -84,7 +92,9 @@ func (v visit) screens(t *testing.T) {
 				view := fmt.Sprintf("%s-%d-%s", name, width, map[bool]string{false: "light", true: "dark"}[dark])
 				t.Run(view, func(t *testing.T) {
 					page := v.Look(t, View{URL: url, Width: width, Dark: dark, Audit: !dark, Screenshot: Screenshot(view)})
-					require.Empty(t, page.Messages)
+					if name != "problem" || len(page.Messages) != 1 { // the browser tells of the status
+						require.Empty(t, page.Messages)
+					}
 					require.Empty(t, page.Foreign, "asked for before the person chose")
 					require.Zero(t, page.Overflow, "pixels beyond the window")
 					require.Greater(t, page.Texts, 10)
@@ -124,23 +134,44 @@ func (v visit) noScript(t *testing.T) {
 }
 
 func (v visit) countdown(t *testing.T) {
-	here := v.site + offer.PathSite
-	for does, want := range map[string]string{
-		"nothing": "https://checkout.example/pay-42",
-		"button":  here,
-		"key":     here,
-		"leave":   here,
-		"return":  here,
-	} {
+	here := v.open + offer.PathSite
+	for _, does := range []string{"nothing", "button", "key", "focus", "pointer", "scroll", "select", "resize", "leave", "return"} {
 		t.Run(does, func(t *testing.T) {
-			end := v.Wait(t, here, does)
-			require.Contains(t, end.Before, "10 seconds")
-			require.Contains(t, end.After, "7 seconds")
-			require.Equal(t, want, end.URL)
-			if want == here {
-				require.NotRegexp(t, "[0-9] seconds?", end.Text)
-				require.Equal(t, does != "return", strings.Contains(end.Text, "does not open by itself any more"))
+			end := v.Wait(t, here, does, false)
+			require.Contains(t, end.Before, "20 seconds left")
+			require.Contains(t, end.Before, "opens by itself after 20 seconds")
+			require.Contains(t, end.After, "17 seconds left")
+			require.Empty(t, end.Messages)
+			if does == "nothing" {
+				require.Equal(t, checkout, end.URL)
+				return
 			}
+			require.Equal(t, here, end.URL)
+			require.NotRegexp(t, "[0-9] seconds?", end.Text)
+			require.Equal(t, does != "return", strings.Contains(end.Text, "does not open by itself any more"))
 		})
+	}
+	for name, end := range map[string]Countdown{
+		"reduced motion": v.Wait(t, here, "nothing", true),
+		"the demo":       v.Wait(t, v.site+offer.PathSite, "key", false),
+	} {
+		require.NotRegexp(t, "[0-9] seconds?", end.Before, name)
+		require.NotContains(t, end.URL, "checkout", name)
+		require.Empty(t, end.Messages, name)
+		require.Equal(t, name == "the demo", strings.Contains(end.Text, "This is a demo"), name)
+	}
+}
+
+// languages looks at the pages that stand at the border of the service, in every language.
+func (v visit) languages(t *testing.T) {
+	for _, l := range text.Languages {
+		for name, url := range map[string]string{
+			"offer": v.open + offer.PathSite, "demo": v.site + offer.PathSite, "sponsor": v.service + offer.PathSponsor, "problem": v.service + offer.URIPath("none"),
+		} {
+			page := v.Look(t, View{URL: url + "?lang=" + l.Tag, Width: 320, Audit: true, Screenshot: Screenshot(name + "-" + l.Tag)})
+			require.Zero(t, page.Overflow, name)
+			require.Empty(t, page.Violations, name)
+			requireUsable(t, page.Links)
+		}
 	}
 }

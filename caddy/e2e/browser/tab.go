@@ -86,5 +86,5 @@ func (tab *Tab) do(t testing.TB, command string, arguments map[string]any, resul
 		result = new(any)
 	}
 	arguments["id"] = tab.id
-	tab.browser.do(t, command, arguments, result)
+	tab.browser.Do(t, command, arguments, result)
 }
