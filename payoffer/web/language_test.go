@@ -151,7 +151,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 }
 
 // maxPage is how many bytes a page may have without its images.
-const maxPage = 40_000
+const maxPage = 40 << 10
 
 func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 	w := newWorld(t)
