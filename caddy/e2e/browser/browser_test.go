@@ -14,6 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 // visit is a browser and what it can look at: the hosts of the shipped Caddyfile, the site of one that has a checkout, and one
