@@ -4,21 +4,24 @@ const tabs = new Map();
 
 // begin opens a page and keeps it. A scripted one has a clock that only pass moves on.
 export async function begin({ context, page, seen }, { id, url, scripted }, stopClock) {
-  const tab = { context, page, seen, loads: 0, under: 0, asked: [], answers: [], passed: 0 };
+  const tab = { context, page, seen, loads: 0, under: new Set(), asked: [], answers: [], passed: 0 };
   tabs.set(id, tab);
-  page.on("framenavigated", () => tab.loads++);
+  page.on("framenavigated", () => {
+    tab.loads++;
+    tab.under.clear(); // nobody waits for what the page before had asked for
+  });
   const asks = (request) => request.resourceType() === "fetch" && !request.url().endsWith(".svg");
   page.on("request", (request) => {
     if (!asks(request)) return;
-    tab.under++;
+    tab.under.add(request);
     tab.asked.push(tab.passed);
   });
   page.on("requestfinished", async (request) => {
     if (!asks(request)) return;
-    tab.answers.push((await request.response()).status());
-    tab.under--;
+    const answer = await request.response();
+    if (tab.under.delete(request)) tab.answers.push(answer.status());
   });
-  page.on("requestfailed", (request) => asks(request) && tab.under--);
+  page.on("requestfailed", (request) => tab.under.delete(request));
   if (scripted) await stopClock(page);
   await page.goto(url);
   return rest(tab);
@@ -27,7 +30,7 @@ export async function begin({ context, page, seen }, { id, url, scripted }, stop
 // rest waits until the page has dealt with the answers to what it asked: what it is given later comes after them.
 async function rest(tab) {
   do await tab.page.evaluate(() => fetch("/favicon.svg").then((icon) => icon.text()));
-  while (tab.under > 0);
+  while (tab.under.size > 0);
   await tab.page.evaluate(() => fetch("/favicon.svg").then((icon) => icon.text()));
 }
 
