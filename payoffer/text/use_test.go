@@ -111,7 +111,8 @@ func TestEveryTextIsSaidSomewhereAndThereIsEveryTextThatIsSaid(t *testing.T) {
 	}
 	for name, script := range scripts {
 		for _, member := range inScript.FindAllStringSubmatch(script, -1) {
-			require.NotEmpty(t, all[name+"."+member[1]], "%s.js says %s, which is in no catalogue", name, member[1])
+			known := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { return strings.HasSuffix("."+key, "."+name+"."+member[1]) })
+			require.True(t, known, "%s.js says %s, which is in no catalogue", name, member[1])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
