@@ -111,6 +111,22 @@ func TestNumbersAndDatesHaveTheLanguagesForm(t *testing.T) {
 	}
 }
 
+// Texts have the apostrophes, quotation marks and spaces of print: in French no
+// line breaks before a colon, and in Spanish a question begins as one.
+func TestTextsAreWrittenAsInPrint(t *testing.T) {
+	wrong := map[string]*regexp.Regexp{
+		"de": regexp.MustCompile(`['"]|\.\.\.| - `),
+		"fr": regexp.MustCompile(`['"]|\.\.\.| - | [:;?!»%]|[^\x{a0}]:(?:[^/]|$)|[^\x{202f}][;?!]|« |“|”`),
+		"es": regexp.MustCompile(`['"]|\.\.\.| - |^[^¿]*\?|^[^¡]*!|“|”`),
+	}
+	for tag, form := range wrong {
+		l, _ := Choose(tag, nil)
+		for key, said := range l.load() {
+			require.False(t, form.MatchString(regexp.MustCompile(`\S*\?\S+`).ReplaceAllString(said, "")), "%s: %s: %q", tag, key, said)
+		}
+	}
+}
+
 // spoken is a language of a test, which says these texts.
 func spoken(tag string, one func(int64) bool, texts catalogue) *Language {
 	return &Language{Tag: tag, Name: tag, one: one, load: func() catalogue { return texts }}

@@ -198,17 +198,17 @@ func TestALanguageIsReadWhenAPageIsAskedForInIt(t *testing.T) {
 	}
 	runtime.MemProfileRate = 1             // every allocation
 	for _, l := range text.Languages[1:] { // problems are told to programs in the words of the first
-		before := reading(t)
+		before := allocated(t)
 		get(s, "/v1/pay", browser, l.Tag)
-		after := reading(t)
+		after := allocated(t)
 		require.Greater(t, after, before+50, l.Name)
 		get(s, "/v1/received", browser, l.Tag)
-		require.Equal(t, after, reading(t), l.Name)
+		require.Equal(t, after, allocated(t), l.Name)
 	}
 }
 
-// reading is how many objects were made by reading catalogues.
-func reading(t *testing.T) (objects int64) {
+// allocated is how many objects were made by reading catalogues.
+func allocated(t *testing.T) (objects int64) {
 	t.Helper()
 	runtime.GC()
 	runtime.GC() // the profile is as of the last collection but one
