@@ -21,17 +21,19 @@ var files embed.FS
 
 // The pages.
 var (
-	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "arrive")
-	Transfer = newSheet("transfer", "copy")
-	Received = newSheet("received", "arrive")
-	Thanks   = newSheet("thanks", "arrive")
+	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "came", "arrive")
+	Transfer = newSheet("transfer", "copy", "rows")
+	Received = newSheet("received", "live", "arrive")
+	Thanks   = newSheet("thanks", "live", "arrive")
 	Sponsor  = newSheet("sponsor")
 	Problem  = newSheet("error")
-	Receipt  = newSheet("receipt", "arrive")
+	Receipt  = newSheet("receipt")
+	// Pending is a Receipt that may still change.
+	Pending = newSheet("receipt", "live", "arrive")
 )
 
 // style is that of every page.
-var style = lean(site.Style + source("page.css"))
+var style = dense(site.Style + source("page.css"))
 
 // Sheet is one page, to be filled in.
 type Sheet struct {
@@ -53,7 +55,7 @@ func newSheet(name string, scripts ...string) *Sheet {
 	all := style
 	for _, part := range append([]string{name}, scripts...) {
 		if own, err := files.ReadFile(part + ".css"); err == nil {
-			all += lean(string(own))
+			all += dense(string(own))
 		}
 	}
 	var hashes []string
@@ -77,17 +79,22 @@ func source(file string) string {
 	return string(data)
 }
 
-// lean is a script or a style without what only its readers need: indents, and
-// lines that are a comment. No text in them goes over several lines.
+// lean is a script or a style without what only its readers need: indents and
+// comments. No text in them goes over several lines or holds what begins a comment.
 func lean(source string) string {
 	var out strings.Builder
 	for line := range strings.Lines(source) {
-		line = strings.TrimLeft(line, "\t")
-		if !strings.HasPrefix(line, "// ") && !(strings.HasPrefix(line, "/* ") && strings.HasSuffix(line, "*/\n")) {
-			out.WriteString(line)
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "// ")
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "/* ") {
+			out.WriteString(line + "\n")
 		}
 	}
 	return out.String()
+}
+
+// dense is a lean style without the spaces that separate nothing.
+func dense(source string) string {
+	return strings.NewReplacer(" {", "{", "{ ", "{", "{\n", "{", ": ", ":", ", ", ",", "; ", ";", ";\n", ";", " }", "}", ";}", "}", "}\n", "}").Replace(lean(source))
 }
 
 // Frame is what is around every page.

@@ -6,3 +6,11 @@ function showRow() {
 }
 addEventListener("hashchange", showRow);
 showRow();
+
+// A second device that can scan a code is likely beside a wide screen and before paper.
+const wide = matchMedia("(min-width: 48rem)").matches;
+function showCodes() {
+	for (const code of document.querySelectorAll("details.qr")) code.open = true;
+}
+if (wide) showCodes();
+addEventListener("beforeprint", showCodes);

@@ -165,7 +165,7 @@ func TestNoTextChangesAPage(t *testing.T) {
 			for at, page := range got {
 				require.Equal(t, want[at].elements, page.elements, at)
 				require.Equal(t, strings.Contains(want[at].texts, mark), strings.Contains(page.texts, mark), at)
-				require.NotRegexp(t, `<nil>|%!|ZgotmplZ|\{\w*\}`, want[at].texts, at)
+				require.NotRegexp(t, `<nil>|%!|ZgotmplZ|\{\w*\}`, strings.ReplaceAll(want[at].texts, sessionTemplate, ""), at)
 				require.NotRegexp(t, "[\u202a-\u202e\u2066-\u2069]", page.texts, at)
 				shown += strings.Count(page.texts, mark)
 			}

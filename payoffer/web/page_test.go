@@ -112,14 +112,14 @@ func TestTheReceivedPageSpeaksOfAGoalOnlyWhereThereIsOne(t *testing.T) {
 	goal := terms()
 	goal.Goal = 1_000_00
 	w.offer = makeOffer(t, goal, "base")
-	require.Contains(t, page(), ">790.00 USD remain to the goal of 1000 USD</h2>")
+	require.Contains(t, page(), ">790.00 USD remain to the goal of 1,000 USD</h2>")
 	require.Contains(t, page(), `<progress max="100" value="21"`)
 	report := readJSON(t, send(t, w.server(t), "GET", "/v1/received", ""))
 	require.Equal(t, []any{1000.0, "1000.00", 790.0, false}, []any{report["goalUsd"], report["goalUsdDecimal"], report["remainingUsd"], report["goalMet"]})
 	w.health[1].Blind = true
-	require.Contains(t, page(), ">At most 790.00 USD remain to the goal of 1000 USD</h2>")
+	require.Contains(t, page(), ">At most 790.00 USD remain to the goal of 1,000 USD</h2>")
 	w.totals[0].USDCents = 1_000_00
-	require.Contains(t, page(), ">The goal of 1000 USD is reached</h2>")
+	require.Contains(t, page(), ">The goal of 1,000 USD is reached</h2>")
 }
 
 func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
@@ -131,13 +131,13 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	w.totals[0].Refunded, w.totals[0].RefundedCents = 10_00, 10_00
 	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "JPY", Amount: 6_500, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<td class="number">6500 JPY<span class="apart quiet">value unknown</span></td>`)
+	require.Contains(t, page, `<td class="number">6,500 JPY<span class="apart quiet">value unknown</span></td>`)
 	require.Contains(t, page, "card, a signed message: pi_1")
 	require.Contains(t, page, `at least 2 <span class="quiet">(32.00 USD)</span><span class="apart quiet">1 of unknown value</span>`)
-	require.Contains(t, page, `in JPY: 1 (6500 JPY, value unknown)`)
+	require.Contains(t, page, `in JPY: 1 (6,500 JPY, value unknown)`)
 	require.Contains(t, page, "refunded: 10.00 USD in part")
 
-	for asset, want := range map[string]string{"EUR": "39.00 EUR", "KWD": "3.9 KWD", "JPY": "3900 JPY", "ISK": "39.00 ISK"} {
+	for asset, want := range map[string]string{"EUR": "39.00 EUR", "KWD": "3.9 KWD", "JPY": "3,900 JPY", "ISK": "39.00 ISK"} {
 		w.totals[1].Currency, w.totals[1].Amount, w.receipts[0].Asset, w.receipts[0].Amount = asset, 2*3900, asset, 3900
 		page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
 		require.Contains(t, page, `<td class="number">`+want+`<span class="apart quiet">value unknown</span></td>`)

@@ -50,6 +50,7 @@ func wrongs() []wrong {
 		{kind: problemNotFound, method: "GET", target: "/v1/pay/none.uri"},
 		{kind: problemNotFound, method: "GET", target: "/v1/qr/usdc/none.png"},
 		{kind: problemPage, method: "GET", target: "/v1/received?before=x"},
+		{kind: problemSession, method: "GET", target: "/v1/thanks?session_id=x"},
 		{kind: problemMethod, method: "DELETE", target: "/v1/pay"},
 		{kind: problemMethod, method: "POST", target: "/humans.txt"},
 		{kind: problemTooLarge, method: "POST", target: "/v1/offer", body: strings.Repeat("x", maxBody+1)},

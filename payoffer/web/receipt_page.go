@@ -27,7 +27,6 @@ type receiptView struct {
 	Moment            string
 	Proof             string // the key of the evidence's text, or empty
 	Explorer          string // the host of TransactionURL
-	Path              string
 }
 
 // receiptPage is the page of a payment.
@@ -35,7 +34,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	f := s.frame(r, "") // it is nobody else's to come back to
 	state, at := receiptState(row), book.Standing{Status: row.Status, EvidenceLevel: row.EvidenceLevel}
 	view := receiptView{
-		payment: p, State: state, Path: r.URL.Path, Rail: offer.Literal(row.Rail), Moment: f.Language.Moment(time.Unix(row.OccurredAt, 0)), Paid: inLanguage(f.Language, row.Asset, row.Amount),
+		payment: p, State: state, Rail: offer.Literal(row.Rail), Moment: f.Language.Moment(time.Unix(row.OccurredAt, 0)), Paid: inLanguage(f.Language, row.Asset, row.Amount),
 		Document: at.Arrived() && at.Status != ledger.StatusReversed, Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {
@@ -60,7 +59,11 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	if !view.Document {
 		title = "receipt.titleOpen"
 	}
-	return s.personal.page(http.StatusOK, cacheNever, page.Receipt.Render(f, f.Language.Text(title)+": "+s.Offer.Name, view), noIndex)
+	sheet := page.Receipt
+	if view.Open {
+		sheet = page.Pending
+	}
+	return s.personal.page(http.StatusOK, cacheNever, sheet.Render(f, f.Language.Text(title)+": "+s.Offer.Name, view), noIndex)
 }
 
 // inLanguage is an amount of an asset as a language writes it.

@@ -207,7 +207,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received)
 				has("Thank you so much.", received)
 				open := strings.Contains("settling claimed asserted seen", c.state)
-				has(`data-await="`+receiptPath(id)+`"`, open)
+				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)
 				if c.worth != "" {
 					require.Contains(t, page, shown(c.worth))

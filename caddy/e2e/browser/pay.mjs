@@ -17,7 +17,7 @@ export function payCommands(open, stopClock) {
       if (!(await row.evaluate((way) => way.open))) await row.locator("> summary").press("Enter");
       const described = { ...(await row.evaluate(describeRow)), before: [...codes] };
       const ask = row.locator("details.qr > summary");
-      if (await ask.isVisible()) await ask.press("Enter");
+      if (!(await ask.evaluate((summary) => summary.parentElement.open))) await ask.press("Enter");
       const code = row.locator(".qr img:visible");
       await code.scrollIntoViewIfNeeded();
       await code.evaluate((image) => image.decode());

@@ -1,0 +1,38 @@
+"use strict";
+// Brings the live part of a page up to date in place.
+function arrived(region, page) {
+	const now = page.getElementById("live");
+	if (now) change(region, now);
+}
+
+// Makes one element like another, and keeps what need not change: the focus, the
+// selection, and what a person opened.
+function change(old, now) {
+	for (const { name, value } of now.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+	for (const { name } of [...old.attributes]) if (name !== "open" && !now.hasAttribute(name)) old.removeAttribute(name);
+	let at = old.firstChild;
+	for (const node of now.childNodes) {
+		const same = node.id && [...old.children].find((child) => child.id === node.id);
+		while (same && at !== same) {
+			const gone = at;
+			at = at.nextSibling;
+			gone.remove();
+		}
+		if (!at || at.nodeName !== node.nodeName || at.id !== node.id) {
+			const made = document.importNode(node, true);
+			if (at && !node.id && !at.id) {
+				at.replaceWith(made);
+				at = made.nextSibling;
+			} else old.insertBefore(made, at);
+			continue;
+		}
+		if (node.nodeType === Node.ELEMENT_NODE) change(at, node);
+		else if (at.data !== node.data) at.data = node.data;
+		at = at.nextSibling;
+	}
+	while (at) {
+		const gone = at;
+		at = at.nextSibling;
+		gone.remove();
+	}
+}
