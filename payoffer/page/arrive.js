@@ -17,7 +17,7 @@
 	};
 
 	async function look() {
-		if (looking || !("arrive" in region.dataset)) return; // what has its end is not asked for
+		if (looking || !region?.hasAttribute("data-arrive")) return; // what has its end is not asked for
 		if (Date.now() - person >= hour) {
 			stopped.textContent = say.stopped;
 			region.after(stopped);
