@@ -60,7 +60,7 @@ func paymentOperations(o *offer.Offer) []operation {
 		leading[i].Payment = payment(o)
 	}
 	terms := get(tagPayment, "getSponsor", offer.PathSponsor, "How to pay",
-		answers(ok("The terms, without a demand to pay.", media(typeJSON, ref("Terms")))))
+		answers(ok("The terms, without a demand to pay.", page, media(typeJSON, ref("Terms")))))
 	invoice := get(tagPayment, "getInvoice", offer.PathInvoice, "Every way to pay now",
 		answers(ok("The invoice.", media(typeJSON, ref("Invoice")), media(typeURIList, text), page)))
 	invoice.Description = "An invoice is a quote, not a payment."
@@ -189,7 +189,7 @@ func hookOperations(hooks []string) (ops []operation) {
 	body := func(types ...member) object {
 		return object{{"description", "The delivery, at most 256 KiB."}, {"required", true}, {"content", object(types)}}
 	}
-	recorded := answers(ok("The delivery was recorded, or is none of this offer's.", media(typeJSON, ref("Delivery"))), later)
+	recorded := object{ok("The delivery was recorded, or is none of this offer's.", media(typeJSON, ref("Delivery"))), {"503", notNow()}, {"4XX", refused()}}
 	isCard := func(rail string) bool { return rail == offer.RailCard }
 	if slices.ContainsFunc(hooks, isCard) {
 		card := post(tagHooks, "postHookCard", offer.PathHookCard, "Take an event of the card processor", body(anyJSON), recorded)

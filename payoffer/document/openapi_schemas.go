@@ -37,6 +37,17 @@ func contents(description string, types ...member) object {
 	return object{{"description", description}, {"content", object(types)}}
 }
 
+// refused is the answer to a refused request, and notNow that to one that is to be
+// sent again: a problem document, or also a page with the same words.
+func refused(also ...member) object {
+	return contents("Refused, with what is wrong and what to do (RFC 9457).", append([]member{media(typeProblem, ref("Problem"))}, also...)...)
+}
+
+func notNow(also ...member) object {
+	return with(contents("Not now. Send the same again after the time in Retry-After.", append([]member{media(typeProblem, ref("Problem"))}, also...)...),
+		"Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}})
+}
+
 // answers are the responses of an operation. Every other refusal of a client is
 // a problem document.
 func answers(responses ...member) object {
@@ -79,16 +90,14 @@ func railNames(o *offer.Offer) []string {
 // sharedResponses are those that the references mean: the 402 answer, that to a
 // request that is to be sent again, and that to every refused request.
 func sharedResponses(o *offer.Offer) object {
-	problem := media(typeProblem, ref("Problem"))
 	quote := contents("The quote. It is not a payment.", media(typeJSON, ref("Quote")))
 	if len(o.USDC()) > 0 {
 		quote = with(quote, "PAYMENT-REQUIRED", "The quote in x402 version 2: base64 of the JSON.", text)
 	}
 	return object{
 		{"Quote", quote},
-		{"Later", with(contents("Not now. Send the same again after the time in Retry-After.", problem),
-			"Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}})},
-		{"Problem", contents("Refused, with what is wrong and what to do (RFC 9457).", problem)},
+		{"Later", notNow(page)},
+		{"Problem", refused(page)},
 	}
 }
 

@@ -33,7 +33,8 @@
 				headers, cache: "no-store", signal: AbortSignal.timeout(30_000),
 			});
 			if (answer.ok) {
-				arrived(region, new DOMParser().parseFromString(await answer.text(), "text/html"));
+				const page = (await answer.text()).replace(/<style>[^]*?<\/style>/g, ""); // which no policy need allow
+				arrived(region, new DOMParser().parseFromString(page, "text/html"));
 				tag = answer.headers.get("ETag");
 			}
 			failures = answer.ok || answer.status === 304 ? 0 : failures + 1;

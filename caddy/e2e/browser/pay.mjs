@@ -59,7 +59,7 @@ export function payCommands(open, stopClock) {
       line: await row.locator(".holds").innerText(),
       values: await row.locator("[data-copy]").evaluateAll((all) => all.map((value) => [value.firstElementChild.innerText, value.dataset.copy])),
       link: await row.locator(".button").getAttribute("href"),
-      code: await row.locator("figure img").evaluate((image) => image.decode().then(() => fetch(image.src)).then((answer) => answer.url)),
+      code: await row.locator(".qr img").evaluate((image) => image.decode().then(() => fetch(image.src)).then((answer) => answer.url)),
     });
     await row.getByText("45 min").waitFor();
     const before = await describe();

@@ -113,7 +113,7 @@ func (v *visitor) openIn(t testing.TB, tab string, given options) {
 	t.Helper()
 	given["tab"] = tab
 	if given["url"] == nil {
-		given["url"] = v.shop.url + "/v1/pay"
+		given["url"] = v.shop.url + "/v1/pay#usdc" // the row is open
 	}
 	v.done(t, "open", given)
 }
