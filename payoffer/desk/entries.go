@@ -193,7 +193,7 @@ func sameTime(stored int64, at time.Time) bool {
 // changes reports whether a correction says another amount or time than stands.
 func changes(stored ledger.Receipt, e manual.Entry) bool {
 	return e.Amount != 0 && int64(e.Amount) != stored.Amount ||
-		!e.OccurredAt.IsZero() && e.OccurredAt.Unix() != stored.OccurredAt
+		!e.OccurredAt.IsZero() && (e.OccurredAt.Unix() != stored.OccurredAt || e.Day() != manual.Day(stored))
 }
 
 // correct gives an entry another amount, another time, or both, and undoes its

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -76,6 +77,31 @@ func TestADayEnteredAgainFromAnotherTimeZoneChangesNothing(t *testing.T) {
 			require.Equal(t, moment(at.Unix()), row.OccurredAt, "a correction is exact")
 		}
 	}
+}
+
+func TestADayThatWasEnteredSurvivesWhatHappensToItsReceipt(t *testing.T) {
+	inEachOffice(t, func(t *testing.T, o *office) {
+		day := func() string {
+			account := o.account("transfer")
+			row, found, err := o.book.Receipt(t.Context(), account.Offer, account.ID, "INV-7")
+			require.NoError(t, err)
+			require.True(t, found)
+			return manual.Day(row)
+		}
+		e := ReceiptEntry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: "2026-11-20T00:00:00+01:00"}
+		for _, next := range []struct {
+			action, amount, date, want string
+		}{
+			{"enter", "42", "2026-11-20T00:00:00+01:00", "2026-11-20"}, {"correct", "43", "", "2026-11-20"}, {"refund", "10", "2026-11-21T00:00:00+01:00", "2026-11-20"},
+			{"reverse", "", "", "2026-11-20"}, {"restore", "", "", "2026-11-20"}, {"correct", "", "2026-11-19T00:00:00+01:00", "2026-11-19"},
+			{"correct", "", "2026-11-18T23:00:00Z", ""}, {"correct", "", "2026-11-19T00:00:00+01:00", "2026-11-19"}, {"correct", "", "2026-11-19", "2026-11-19"},
+		} {
+			e.Action, e.Amount, e.Date, e.Reason = next.action, json.Number(next.amount), next.date, "statement"
+			_, err := o.Enter(t.Context(), e)
+			require.NoError(t, err, next)
+			require.Equal(t, next.want, day(), next)
+		}
+	})
 }
 
 func TestEnteringOtherFactsUnderAReferenceIsRefused(t *testing.T) {

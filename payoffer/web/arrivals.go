@@ -114,7 +114,9 @@ func (r *reading) read(ctx context.Context, from Receipts, offerID string) {
 	}
 	r.rows = slices.Clone(r.rows)
 	for i := range r.rows {
-		r.rows[i].Evidence = nil // which nobody is shown, and may be anything
+		if r.rows[i].EvidenceLevel != ledger.LevelManual { // of which a day is shown
+			r.rows[i].Evidence = nil // may be anything
+		}
 	}
 	sum := sha256.New()
 	_ = json.NewEncoder(sum).Encode([]any{last.String(), r.totals, r.rows}) // plain values, and a hash takes all

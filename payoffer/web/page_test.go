@@ -3,9 +3,11 @@ package web
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -169,6 +171,32 @@ func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testi
 	require.Equal(t, false, second["counted"])
 	require.Nil(t, second["refundedUsd"])
 	require.NotContains(t, second, "valueBasis")
+}
+
+// The operator wrote the day; where it began is no matter of the payer's.
+func TestADayThatTheOperatorEnteredIsShownAsThatDay(t *testing.T) {
+	w := newWorld(t)
+	row := w.payment(t, "transfer", func(r *ledger.Receipt) {
+		r.ExternalID, r.EvidenceLevel, r.Evidence = "INV-1", ledger.LevelManual, json.RawMessage(`{"day":"2026-11-20","enteredAt":"2026-11-21T13:14:15Z"}`)
+		r.OccurredAt = time.Date(2026, 11, 19, 23, 0, 0, 0, time.UTC).Unix()
+	})
+	s := w.server(t)
+	for _, l := range text.Languages {
+		day := l.Date(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+		receipt := read(t, send(t, s, "GET", receiptPath(receiptID(qrKey, row))+"?lang="+l.Tag, "", "Accept", browser))
+		require.Contains(t, receipt, `<time datetime="2026-11-20">`+day+`</time>`)
+		require.NotContains(t, receipt, "23:00")
+		received := read(t, send(t, s, "GET", "/v1/received?lang="+l.Tag, "", "Accept", browser))
+		require.Contains(t, received, l.Text("received.moved", "at", day)+",")
+		require.Contains(t, received, l.Say(w.offer.Rails[3].Face().Name)+", "+day)
+		require.NotContains(t, received, "23:00")
+	}
+	for _, told := range []map[string]any{
+		readJSON(t, send(t, s, "GET", receiptPath(receiptID(qrKey, row)), "")),
+		readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"].([]any)[0].(map[string]any),
+	} {
+		require.Equal(t, []any{"2026-11-20", "2026-11-19T23:00:00Z"}, []any{told["day"], told["occurredAt"]})
+	}
 }
 
 func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -54,6 +55,7 @@ type payment struct {
 	Transaction        string         `json:"transaction,omitempty" jsonschema:"Where the movement is recorded."`
 	TransactionURL     string         `json:"transactionUrl,omitempty" jsonschema:"The transaction at a public explorer."`
 	OccurredAt         string         `json:"occurredAt" jsonschema:"When the money moved; while there is no evidence, when it was sent."`
+	Day                string         `json:"day,omitempty" jsonschema:"The day on which it moved, where the operator entered a day: occurredAt is the moment at which that began there."`
 	Signed             *x402.Artifact `json:"signedReceipt,omitempty" jsonschema:"What the service signed of it, for anyone to verify by its domain alone."`
 	SignedURL          string         `json:"signedReceiptUrl,omitempty" jsonschema:"The same to download."`
 }
@@ -168,7 +170,7 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 		URL: s.Offer.URL(offer.PathReceipt + "/" + id), ID: r.ExternalID, Offer: r.Offer, Name: s.Offer.Name, Operator: s.Offer.Operator, Legal: s.Offer.Legal,
 		Rail: r.Rail, Via: r.Via, Status: string(book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Shown()), Evidence: string(r.EvidenceLevel), Final: r.Final, Testnet: r.Testnet, Asset: r.Asset,
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10), dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
-		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Signed: s.sign(r),
+		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), Signed: s.sign(r),
 	}
 	p.Description = text.Languages[0].Text("receipt.say." + receiptState(r))
 	if rail := s.railOf(r); rail != nil {

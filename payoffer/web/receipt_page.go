@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
@@ -34,7 +33,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	f := s.frame(r, "") // it is nobody else's to come back to
 	state, at := receiptState(row), book.Standing{Status: row.Status, EvidenceLevel: row.EvidenceLevel}
 	view := receiptView{
-		payment: p, State: state, Rail: offer.Literal(row.Rail), Moment: f.Language.Moment(time.Unix(row.OccurredAt, 0)), Paid: inLanguage(f.Language, row.Asset, row.Amount),
+		payment: p, State: state, Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
 		Document: at.Arrived() && at.Status != ledger.StatusReversed, Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {

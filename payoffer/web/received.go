@@ -13,6 +13,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -73,6 +74,7 @@ type receipt struct {
 	ValueBasis         string     `json:"valueBasis,omitempty" jsonschema:"How the value in US dollars was fixed. face: it is dollars. quote: the amount was asked for these dollars. rate: the market's price of that time. stated: the operator says so."`
 	Transaction        string     `json:"transaction,omitempty" jsonschema:"Where the movement is recorded."`
 	OccurredAt         string     `json:"occurredAt" jsonschema:"When the money moved."`
+	Day                string     `json:"day,omitempty" jsonschema:"The day on which it moved, where the operator entered a day: occurredAt is the moment at which that began there."`
 	RecordedAt         string     `json:"recordedAt" jsonschema:"When it was recorded here first."`
 }
 
@@ -249,7 +251,7 @@ func newReceipt(r ledger.Receipt, testCounts bool) receipt {
 		Counted: book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}.Counts(testCounts), Final: r.Final, Own: r.Own, Testnet: r.Testnet, Asset: r.Asset, Transaction: r.Transaction,
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10),
 		dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
-		OccurredAt: timestamp(r.OccurredAt), RecordedAt: timestamp(r.ObservedAt),
+		OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), RecordedAt: timestamp(r.ObservedAt),
 	}
 	if r.USDCents != nil {
 		out.RefundedUSD, out.RefundedUSDDecimal = inDollars(&r.RefundedCents)

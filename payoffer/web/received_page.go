@@ -210,6 +210,14 @@ func (w teller) paid(asset, atomic string) string {
 	return w.Number(decimal) + " " + unit.Symbol
 }
 
+// when is a moment, or the day that the operator entered in place of one.
+func (w teller) when(timestamp, day string) string {
+	if at, err := time.Parse(time.DateOnly, day); err == nil {
+		return w.Date(at)
+	}
+	return w.moment(timestamp)
+}
+
 // moment is a time that a report has.
 func (w teller) moment(timestamp string) string {
 	at, _ := time.Parse(time.RFC3339, timestamp) // it is one of ours
@@ -228,7 +236,7 @@ func (w teller) receipt(r receipt) receiptRow {
 	if r.ValueBasis != "" && ledger.ValueBasis(r.ValueBasis) != ledger.BasisFace {
 		row.Basis = w.word("basis", r.ValueBasis)
 	}
-	moved := w.moment(r.OccurredAt)
+	moved := w.when(r.OccurredAt, r.Day)
 	if moved != row.Recorded {
 		row.Moved = moved
 	}

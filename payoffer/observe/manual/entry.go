@@ -163,17 +163,20 @@ func (e Entry) word(stored ledger.Receipt, cause string, gone bool, now time.Tim
 
 // payment is what an entry says of the money itself, in US cents.
 func (e Entry) payment(stored ledger.Receipt, cause string, now time.Time) ledger.Sighting {
-	amount, occurred := stored.Amount, stored.OccurredAt
+	amount, occurred, date := stored.Amount, stored.OccurredAt, Day(stored)
 	if e.Amount != 0 {
 		amount = int64(e.Amount)
 	}
 	if !e.OccurredAt.IsZero() {
-		occurred = e.OccurredAt.Unix()
+		occurred, date = e.OccurredAt.Unix(), e.Day()
 	}
 	s := e.sighting(stored, cause)
 	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = "USD", amount, &amount, ledger.StatusConfirmed, occurred
 	s.ValueBasis = ledger.BasisFace
-	s.Evidence = observe.Evidence(map[string]string{"enteredAt": now.UTC().Format(time.RFC3339)})
+	s.Evidence = observe.Evidence(struct {
+		Day       string `json:"day,omitempty"`
+		EnteredAt string `json:"enteredAt"`
+	}{date, now.UTC().Format(time.RFC3339)})
 	return s
 }
 
