@@ -190,8 +190,9 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 
 // Face says what bitcoin costs and how long it takes.
 func (b *Bitcoin) Face() Face {
+	name := Phrase{Key: "rail.btc.name"}
 	return Face{
-		Name: Phrase{Key: "rail.btc.name"}, Fee: Phrase{Key: "rail.btc.fee"}, Time: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.btc.fee"}, Time: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
 		Note: Phrase{Key: "rail.wallet"},
 	}
 }

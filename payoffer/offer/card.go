@@ -78,7 +78,7 @@ func (c *Card) Face() Face {
 		name = Phrase{Key: "rail.card.more", With: With{"names": name}}
 	}
 	return Face{
-		Name: name, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
+		Name: name, Way: Phrase{Key: "rail.card.way"}, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
 		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL), Lock: true,
 	}
 }

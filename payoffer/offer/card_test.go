@@ -29,6 +29,7 @@ func TestTheCardIsNamedByTheMethodsOfItsCheckout(t *testing.T) {
 		card, err := NewCard("https://checkout.example/pay", methods, 42_00)
 		require.NoError(t, err)
 		require.Equal(t, want, said(card.Face().Name))
+		require.Equal(t, "rail.card.way", said(card.Face().Way), "which of them was chosen is not known")
 		if methods != nil {
 			require.Equal(t, methods, card.PaymentMethods, "what programs read keeps its order")
 		}

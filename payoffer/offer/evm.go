@@ -103,10 +103,12 @@ func (u *USDC) URI() string {
 	return fmt.Sprintf("ethereum:%s@%d/transfer?address=%s&uint256=%s", u.Network.USDC, u.Network.ChainID, u.PayTo, u.AmountAtomic())
 }
 
-// Face names the token and its network.
+// Face names the token and its network. That it is a test is said beside it, as of
+// every rail.
 func (u *USDC) Face() Face {
+	name := Phrase{Key: "rail.usdc.name", With: With{"network": strings.TrimSuffix(u.Network.Title, testTitle)}}
 	return Face{
-		Name: Phrase{Key: "rail.usdc.name", With: With{"network": u.Network.Title}}, Fee: Phrase{Key: "rail.usdc.fee"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.usdc.fee"},
 		Time: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"}, Note: Phrase{Key: "rail.wallet"},
 	}
 }

@@ -31,6 +31,9 @@ type Network struct {
 	Coin string
 }
 
+// testTitle ends the titles of test networks.
+const testTitle = " (test network)"
+
 // atomicPerCent is the number of atomic units (10^-6 USDC) of one cent: USDC has
 // six decimals on every known network.
 const atomicPerCent = 10_000
@@ -40,11 +43,11 @@ const atomicPerCent = 10_000
 // clients have no entry for OP Mainnet.
 var networks = []Network{
 	{8453, "base", "Base", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin", "2", true, false, "https://mainnet.base.org", "https://basescan.org/tx/", "ETH"},
-	{84532, "base-sepolia", "Base Sepolia (test network)", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2", true, true, "https://sepolia.base.org", "https://sepolia.basescan.org/tx/", "ETH"},
+	{84532, "base-sepolia", "Base Sepolia" + testTitle, "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2", true, true, "https://sepolia.base.org", "https://sepolia.basescan.org/tx/", "ETH"},
 	{1, "ethereum", "Ethereum", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "USD Coin", "2", false, false, "https://ethereum-rpc.publicnode.com", "https://etherscan.io/tx/", "ETH"},
 	{10, "optimism", "OP Mainnet", "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85", "USD Coin", "2", false, false, "https://mainnet.optimism.io", "https://optimistic.etherscan.io/tx/", "ETH"},
 	{42161, "arbitrum", "Arbitrum One", "0xaf88d065e77c8cC2239327C5EDb3A432268e5831", "USD Coin", "2", false, false, "https://arb1.arbitrum.io/rpc", "https://arbiscan.io/tx/", "ETH"},
-	{421614, "arbitrum-sepolia", "Arbitrum Sepolia (test network)", "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", "USD Coin", "2", false, true, "https://sepolia-rollup.arbitrum.io/rpc", "https://sepolia.arbiscan.io/tx/", "ETH"},
+	{421614, "arbitrum-sepolia", "Arbitrum Sepolia" + testTitle, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", "USD Coin", "2", false, true, "https://sepolia-rollup.arbitrum.io/rpc", "https://sepolia.arbiscan.io/tx/", "ETH"},
 	{137, "polygon", "Polygon", "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359", "USD Coin", "2", true, false, "https://polygon-rpc.com", "https://polygonscan.com/tx/", "POL"},
 	{43114, "avalanche", "Avalanche C-Chain", "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E", "USD Coin", "2", true, false, "https://api.avax.network/ext/bc/C/rpc", "https://snowtrace.io/tx/", "AVAX"},
 	{42220, "celo", "Celo", "0xcebA9300f2b948710d2653dD7B07f33A8B32118C", "USDC", "2", false, false, "https://forno.celo.org", "https://celoscan.io/tx/", "CELO"},

@@ -20,6 +20,7 @@ func Literal(text string) Phrase { return Phrase{Text: text} }
 // Face is what people see of a rail before they choose it.
 type Face struct {
 	Name Phrase // what to pay with, as people call it
+	Way  Phrase // what a payment was made over, whichever of the choices of Name it was
 	Fee  Phrase // what it costs the payer beside the price
 	Time Phrase // how long it takes until the money has arrived
 	Act  Phrase // what the button does

@@ -35,8 +35,9 @@ func (s *Storefront) Account() string {
 // Face calls the shop by the name that the operator gave to the rail: "tip-jar"
 // is "Tip jar".
 func (s *Storefront) Face() Face {
+	name := Literal(words(s.name, "-"))
 	return Face{
-		Name: Literal(words(s.name, "-")), Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
 		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: true,
 	}
 }

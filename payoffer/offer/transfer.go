@@ -40,8 +40,9 @@ func (t *Transfer) Account() string { return "" }
 
 // Face says that a bank's own fees and days come on top.
 func (t *Transfer) Face() Face {
+	name := Phrase{Key: "rail.transfer.name"}
 	return Face{
-		Name: Phrase{Key: "rail.transfer.name"}, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
 		Act: Phrase{Key: "rail.transfer.act"}, Note: Phrase{Key: "rail.transfer.note"}, Page: PagePath(t.name),
 	}
 }

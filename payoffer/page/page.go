@@ -192,6 +192,10 @@ func (v view) Code(source, shows string) any {
 // empty.
 func (v view) Logo() string { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
 
+// Operator is the operator's name for the end of a sentence, whose full stop it may
+// have.
+func (v view) Operator() string { return strings.TrimSuffix(v.Offer.Operator, ".") }
+
 // Link is the address of another page of ours, in the same language.
 func (v view) Link(address string) string {
 	if !v.Chosen {

@@ -85,7 +85,11 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 	}
 	d.Language, d.chosen = text.Choose(tag, accept)
 	for _, rail := range o.Rails[1:] {
-		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], d.Language.Say(rail.Face().Name)})
+		name := d.Language.Say(rail.Face().Name)
+		if rail.Test() {
+			name += " " + d.Language.Text("received.test")
+		}
+		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], name})
 	}
 	// The page loads nothing but its own icon, and asks nobody.
 	policy := "default-src 'none'; img-src data:; style-src " + Source(d.Style)

@@ -173,6 +173,20 @@ func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testi
 	require.NotContains(t, second, "valueBasis")
 }
 
+func TestAnOperatorWhoseNameEndsInAFullStopEndsTheSentenceWithOne(t *testing.T) {
+	for name, want := range map[string]string{"Example Inc.": "Example Inc.", "Example Org": "Example Org."} {
+		w, said := newWorld(t), terms()
+		said.Operator = name
+		w.offer = makeOffer(t, said, "base")
+		for _, l := range text.Languages {
+			for _, target := range pageTargets {
+				page := read(t, send(t, w.server(t), "GET", target+"?lang="+l.Tag, "", "Accept", browser))
+				require.Contains(t, page, want+" "+l.Text("layout.question"), target)
+			}
+		}
+	}
+}
+
 // The operator wrote the day; where it began is no matter of the payer's.
 func TestADayThatTheOperatorEnteredIsShownAsThatDay(t *testing.T) {
 	w := newWorld(t)

@@ -112,9 +112,10 @@ func (s *Server) problemPage(re responder, r *http.Request, kind problemKind, de
 	content := struct {
 		problem
 		English bool // the detail is, on a page in another language
+		Pay     bool // who has not paid is shown how
 		Wait    int
 		Again   bool
-	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0]}
+	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0], Pay: kind != problemSession}
 	content.Status, content.Title, content.Detail = kind.status, kind.title(f.Language), capitalized(f.Language.Say(detail))
 	for _, h := range headers {
 		if h.name == "Retry-After" {

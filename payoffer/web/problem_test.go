@@ -147,6 +147,16 @@ func TestAProblemIsSaidInTheLanguageOfItsAddress(t *testing.T) {
 	require.Contains(t, page, `href="/v1/pay?lang=fr"`)
 }
 
+// A name that a program sends is written as it is, also at the beginning of a
+// sentence: none begins with one.
+func TestNoSentenceOfAProblemBeginsWithANameInSmallLetters(t *testing.T) {
+	for _, l := range text.Languages {
+		for key, said := range l.Group("error") {
+			require.Regexp(t, `^[\p{Lu}{]`, said, "%s: %s", l.Tag, key)
+		}
+	}
+}
+
 func TestAQuoteIsNeverAPage(t *testing.T) {
 	for _, o := range []x402.Outcome{{Status: x402.Refused, Reason: "insufficient_funds"}, {Status: x402.Settled}} {
 		w := newWorld(t)
@@ -185,8 +195,12 @@ func TestTheAddressOfProgramsExplainsItselfToPeople(t *testing.T) {
 	}
 	require.Equal(t, []string{"Accept"}, send(t, s, "GET", "/v1/sponsor", "").Header.Values("Vary"))
 
-	w.accepts = nil
+	w.offer = makeOffer(t, terms(), "base-sepolia")
 	page := read(t, send(t, w.server(t), "GET", "/v1/sponsor", "", "Accept", browser))
+	require.Contains(t, page, "<li>USDC on Base Sepolia (test)</li>")
+
+	w.accepts = nil
+	page = read(t, send(t, w.server(t), "GET", "/v1/sponsor", "", "Accept", browser))
 	require.Contains(t, page, "takes no payment by a program")
 	require.NotContains(t, page, "<ol>")
 }

@@ -221,6 +221,13 @@ func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 	return nil
 }
 
+// isReceipt reports whether the page of a payment is a receipt: the money arrived,
+// that is proven, and it was not taken back.
+func isReceipt(r ledger.Receipt) bool {
+	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
+	return at.Arrived() && at.Status != ledger.StatusReversed
+}
+
 // receiptState is what a receipt amounts to in the words of the catalogues.
 func receiptState(r ledger.Receipt) string {
 	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
@@ -31,13 +30,13 @@ type receiptView struct {
 // receiptPage is the page of a payment.
 func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *response {
 	f := s.frame(r, "") // it is nobody else's to come back to
-	state, at := receiptState(row), book.Standing{Status: row.Status, EvidenceLevel: row.EvidenceLevel}
+	state := receiptState(row)
 	view := receiptView{
 		payment: p, State: state, Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
-		Document: at.Arrived() && at.Status != ledger.StatusReversed, Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
+		Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {
-		view.Rail = rail.Face().Name
+		view.Rail = rail.Face().Way
 	}
 	if row.USDCents != nil && row.Asset != "USD" {
 		view.Worth = inLanguage(f.Language, "USD", *row.USDCents)

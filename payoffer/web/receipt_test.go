@@ -180,7 +180,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				}
 				railName := c.railName
 				if rail, found := w.offer.Rail(c.rail); found {
-					railName = html.EscapeString(l.Say(rail.Face().Name))
+					railName = html.EscapeString(l.Say(rail.Face().Way))
 				}
 				for _, want := range []string{
 					">" + l.Text("receipt.state."+c.state) + "<", l.Text("receipt.say." + c.state), ">" + shown(c.paid) + "<", ">" + railName + "<", l.Moment(at), `datetime="2026-11-21T13:14:15Z"`,
@@ -202,6 +202,8 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has(`href="`+c.link+`" rel="noopener noreferrer"`, c.link != "")
 				has("receipt.jws", c.signed)
 				has(l.Text("receipt.test"), c.test)
+				require.NotContains(t, page, "(test network)", "it is said once, and in the page's language")
+				require.NotContains(t, page, "Klarna", "nobody knows that it was that")
 				received := c.state == "confirmed" || c.state == "part" || name == "refunded"
 				has("<h1>"+l.Text("receipt.title")+"</h1>", received)
 				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received)

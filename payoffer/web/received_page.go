@@ -112,11 +112,11 @@ func (w teller) goal(s summary) string {
 	return w.Text("received.goal", "goal", s.GoalUSD, "amount", w.Number(s.RemainingDecimal))
 }
 
-// way is what people call a rail: those that are no longer offered go by their
+// way is what people call what a payment was made over: rails that are no longer offered go by their
 // name in the ledger.
 func (w teller) way(rail string) string {
 	if found, offered := w.offer.Rail(rail); offered {
-		return w.Say(found.Face().Name)
+		return w.Say(found.Face().Way)
 	}
 	return rail
 }

@@ -55,12 +55,10 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 	return live.pages.get(f, func() *response {
 		content := struct {
 			URL, Header string
-			Takes       []offer.Phrase
+			Takes       []*offer.USDC
 		}{URL: s.Offer.URL(offer.PathSponsor), Header: x402.HeaderSignature}
 		if len(s.Payments.Accepts()) > 0 {
-			for _, rail := range s.Offer.USDC() {
-				content.Takes = append(content.Takes, rail.Face().Name)
-			}
+			content.Takes = s.Offer.USDC()
 		}
 		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
 		return s.page(http.StatusOK, cacheDocument, page.Sponsor.Render(f, title, content))

@@ -155,8 +155,8 @@ func (s *Server) thanksPage(f page.Frame, a arrival, paid ledger.Receipt, header
 	with := []any{"amount", "", "at", ""}
 	content := struct {
 		Title, How, Part, Receipt string
-		Test, Thanks              bool
-	}{Test: a.Testnet}
+		Test, Thanks, Document    bool
+	}{Test: a.Testnet, Document: isReceipt(paid)}
 	if a.OccurredAt != nil {
 		with[3] = say.moment(*a.OccurredAt)
 	}

@@ -82,6 +82,12 @@ func TestThanksSaysWhatBecameOfThePayment(t *testing.T) {
 		require.Contains(t, page, want)
 		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, withThanks.Thanks), "%s: nobody is sent what is not paid", want)
 		require.Equal(t, r.Testnet, strings.Contains(page, "its money is worth nothing"), want)
+		require.NotContains(t, page, "Thank you.", "the operator thanks in words of their own")
+		require.Equal(t, r.Status == ledger.StatusConfirmed || r.Status == ledger.StatusRefunded, strings.Contains(page, ">Your receipt</a>"), want)
+		require.Equal(t, r.Status != ledger.StatusConfirmed && r.Status != ledger.StatusRefunded, strings.Contains(page, ">Your payment</a>"), "%s: what is no receipt is not called one", want)
+		w.offer = makeOffer(t, terms(), "base")
+		page = read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser))
+		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, "<p>Thank you.</p>"), want)
 	}
 	w := newWorld(t)
 	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser)), "Waiting for the card processor")
@@ -134,6 +140,9 @@ func TestThanksRefusesWhatIsNoCheckoutWithoutRepeatingIt(t *testing.T) {
 			require.Contains(t, body, text.Languages[0].Text("error.bad-session.title"))
 			require.NotContains(t, strings.ToLower(body), "<script>")
 			require.NotContains(t, body, "xxxx")
+			require.Contains(t, body, "If you paid, your payment is not lost: please do not pay again.")
+			require.Contains(t, body, "the parameter session_id must stand there once")
+			require.NotContains(t, body, `class="button"`, "who paid is not asked to pay")
 		}
 	}
 	require.Zero(t, w.lookUps.Load())
