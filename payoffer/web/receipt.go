@@ -172,7 +172,7 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10), dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
 		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), Signed: s.sign(r),
 	}
-	p.Description = text.Languages[0].Text("receipt.say." + receiptState(r))
+	p.Description = text.Languages[0].Text(receiptSays(r))
 	if rail := s.railOf(r); rail != nil {
 		p.TransactionURL = rail.TransactionURL(r.Transaction)
 	}
@@ -226,6 +226,16 @@ func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 func isReceipt(r ledger.Receipt) bool {
 	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
 	return at.Arrived() && at.Status != ledger.StatusReversed
+}
+
+// receiptSays is the key of what its state means: only what was on a chain can have
+// left it.
+func receiptSays(r ledger.Receipt) string {
+	state := receiptState(r)
+	if chain, _, _ := strings.Cut(r.Account, "/"); state == string(ledger.StatusDropped) && strings.Contains(chain, ":") {
+		state = "droppedChain"
+	}
+	return "receipt.say." + state
 }
 
 // receiptState is what a receipt amounts to in the words of the catalogues.

@@ -14,17 +14,18 @@ import (
 type receiptView struct {
 	payment
 	State string
+	Says  string // the key of what the state means
 	// Document says that it is a receipt: the money arrived and that is proven.
 	// Open says that the state may still change by itself.
 	Document, Open bool
 	Rail           offer.Phrase
-	// Paid, Worth and Back are amounts: what was paid, what that was worth where it
-	// is no dollars, and what went back.
-	Paid, Worth, Back string
-	Basis             string // the key of how Worth was fixed, or empty
-	Moment            string
-	Proof             string // the key of the evidence's text, or empty
-	Explorer          string // the host of TransactionURL
+	// Paid, Worth, Back and Kept are amounts: what was paid, what that was worth where
+	// it is no dollars, what went back, and what is left where that is only a part.
+	Paid, Worth, Back, Kept string
+	Basis                   string // the key of how Worth was fixed, or empty
+	Moment                  string
+	Proof                   string // the key of the evidence's text, or empty
+	Explorer                string // the host of TransactionURL
 }
 
 // receiptPage is the page of a payment.
@@ -32,7 +33,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	f := s.frame(r, "") // it is nobody else's to come back to
 	state := receiptState(row)
 	view := receiptView{
-		payment: p, State: state, Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
+		payment: p, State: state, Says: receiptSays(row), Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
 		Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {
@@ -46,6 +47,9 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	}
 	if row.Refunded > 0 {
 		view.Back = inLanguage(f.Language, row.Asset, row.Refunded)
+	}
+	if state == "part" {
+		view.Kept = inLanguage(f.Language, row.Asset, row.Amount-row.Refunded)
 	}
 	if p.Evidence != "" {
 		view.Proof = "receipt.proof." + p.Evidence

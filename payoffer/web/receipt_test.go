@@ -72,17 +72,18 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		claim  string
 		test   bool
 
-		state, status, paid, worth, back string
-		railName                         string // a text's key, or a name
-		link                             string
-		signed                           bool
+		state, status, paid, worth, back, kept string
+		railName                               string // a text's key, or a name
+		link                                   string
+		signed                                 bool
 	}{
 		"card":            {rail: "card", state: "confirmed", status: "confirmed", paid: "42.00 USD"},
 		"card authorised": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42.00 USD"},
 		"card in yen": {rail: "card", change: func(r *ledger.Receipt) { r.Asset, r.Amount, r.ValueBasis = "JPY", 6_500, ledger.BasisStated },
 			state: "confirmed", status: "confirmed", paid: "6500 JPY", worth: "42.00 USD"},
 		"refunded in part": {rail: "card", change: func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 },
-			state: "part", status: "confirmed", paid: "42.00 USD", back: "10.00 USD"},
+			state: "part", status: "confirmed", paid: "42.00 USD", back: "10.00 USD", kept: "32.00 USD"},
+		"card failed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42.00 USD"},
 		"refunded": {rail: "card", change: func(r *ledger.Receipt) { r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_00, 42_00 },
 			state: "refunded", status: "refunded", paid: "42.00 USD", back: "42.00 USD"},
 		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "42.00 USD"},
@@ -133,13 +134,17 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				id, number = receiptID(qrKey, row), row.ExternalID
 			}
 			s := w.server(t)
+			says := "receipt.say." + c.state
+			if c.state == "dropped" && c.rail != "card" {
+				says = "receipt.say.droppedChain"
+			}
 
 			res := send(t, s, "GET", receiptPath(id), "")
 			require.Equal(t, 200, res.StatusCode)
 			body := readJSON(t, res)
 			require.Equal(t, baseURL+receiptPath(id), body["url"])
 			require.Equal(t, c.status, body["status"])
-			require.Equal(t, text.Languages[0].Text("receipt.say."+c.state), body["description"])
+			require.Equal(t, text.Languages[0].Text(says), body["description"])
 			require.Equal(t, []any{"Example Org Ltd", "VAT EU 123"}, body["legal"])
 			require.Equal(t, "Example Org", body["operator"])
 			if number == "" {
@@ -183,8 +188,8 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 					railName = html.EscapeString(l.Say(rail.Face().Way))
 				}
 				for _, want := range []string{
-					">" + l.Text("receipt.state."+c.state) + "<", l.Text("receipt.say." + c.state), ">" + shown(c.paid) + "<", ">" + railName + "<", l.Moment(at), `datetime="2026-11-21T13:14:15Z"`,
-					"<strong>Example Org</strong>", "<span>VAT EU 123</span>", "Refunds within 14 days.", `<meta name="robots" content="noindex">`,
+					">" + l.Text("receipt.state."+c.state) + "<", l.Text(says), ">" + shown(c.paid) + "<", ">" + railName + "<", l.Moment(at), `datetime="2026-11-21T13:14:15Z"`,
+					"<strong>Example Org</strong>", "<span>VAT EU 123</span>", `<meta name="robots" content="noindex">`,
 				} {
 					require.Contains(t, page, want, l.Tag)
 				}
@@ -197,7 +202,8 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				}
 				has("<dt>"+l.Text("receipt.worth")+"</dt>", c.worth != "")
 				has("<dt>"+l.Text("receipt.refunded")+"</dt>", c.back != "")
-				has("<dt>"+l.Text("receipt.number")+"</dt><dd>"+number+"</dd>", number != "")
+				has("<dt>"+l.Text("receipt.kept")+"</dt><dd>"+shown(c.kept)+"</dd>", c.kept != "")
+				has("<dt>"+l.Text("receipt.reference")+"</dt><dd>"+number+"</dd>", number != "")
 				has("<dt>"+l.Text("receipt.sent")+"</dt>", number == "")
 				has(`href="`+c.link+`" rel="noopener noreferrer"`, c.link != "")
 				has("receipt.jws", c.signed)
@@ -208,6 +214,10 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has("<h1>"+l.Text("receipt.title")+"</h1>", received)
 				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received)
 				has("Thank you so much.", received)
+				has("Refunds within 14 days.", received)
+				has(l.Text("receipt.confirms"), received)
+				require.NotContains(t, page, "<h2 id=\"state\">"+l.Text("receipt.title")+"</h2>", "%s: the state is not the title again", l.Tag)
+				require.Regexp(t, `@media print,\(min-width:37\.5rem\)\{\s*\.lines\{ ?display:grid;[^}]*align-items:baseline`, page, "a term and what it says stand on one line")
 				open := strings.Contains("settling claimed asserted seen", c.state)
 				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)
