@@ -81,7 +81,8 @@ func parseSession(rawQuery string) (session string, ok bool) {
 }
 
 // readThanks answers by the newest reading of the ledger: for who asks again, the
-// checkout is looked up only where any receipt has changed.
+// checkout is looked up only where any receipt has changed. What came just now
+// ends with the clock.
 func (s *Server) readThanks(ctx context.Context, session string, r *http.Request) (*response, error) {
 	newest, err := s.newest(ctx)
 	if err != nil {
@@ -93,11 +94,14 @@ func (s *Server) readThanks(ctx context.Context, session string, r *http.Request
 	if people {
 		variant, headers = pageVariant(f), varyPage
 	}
-	tag := s.tag(newest, health, "thanks", session, variant, strconv.FormatBool(s.QRKey() != nil))
+	a, of := s.anyArrival(newest), session
+	if session == "" && a.OccurredAt != nil {
+		of = a.State + " " + *a.OccurredAt
+	}
+	tag := s.tag(newest, health, "thanks", of, variant, strconv.FormatBool(s.QRKey() != nil))
 	if same := s.unchanged(r, tag, headers...); same != nil {
 		return same, nil
 	}
-	a := s.anyArrival(newest)
 	var paid ledger.Receipt
 	if session != "" {
 		var found bool

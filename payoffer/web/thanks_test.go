@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -187,4 +188,25 @@ func TestMadeUpCheckoutsCostALookUpAndNoneWhileNothingChanged(t *testing.T) {
 	w.changes = append(w.changes, ledger.Transition{Seq: 1})
 	changes.Add(1)
 	require.Contains(t, ask(s, t.Context(), "/v1/thanks?session_id=cs_1", browser, tag).Body.String(), "Received: 42.00 USD")
+}
+
+func TestThanksWithoutACheckoutIsAskedForAnewOnceAPaymentIsOld(t *testing.T) {
+	w, now := newWorld(t), at
+	w.receipts = []ledger.Receipt{cardReceipt(1, "pi_1", ledger.StatusConfirmed)}
+	c := w.config()
+	c.Now = func() time.Time { return now }
+	s, err := New(c)
+	require.NoError(t, err)
+	for _, accept := range []string{browser, "application/json"} {
+		now = at
+		first := ask(s, t.Context(), "/v1/thanks", accept, "")
+		tag := first.Header().Get("ETag")
+		now = at.Add(14 * time.Minute) // the payment was a minute before
+		require.Equal(t, 304, ask(s, t.Context(), "/v1/thanks", accept, tag).Code)
+		now = now.Add(time.Second)
+		got := ask(s, t.Context(), "/v1/thanks", accept, tag)
+		require.Equal(t, 200, got.Code)
+		require.NotEqual(t, first.Body.String(), got.Body.String())
+		require.Equal(t, 304, ask(s, t.Context(), "/v1/thanks", accept, got.Header().Get("ETag")).Code)
+	}
 }
