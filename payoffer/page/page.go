@@ -60,7 +60,7 @@ func newSheet(name string, scripts ...string) *Sheet {
 	}
 	var hashes []string
 	for _, name := range scripts {
-		script := lean(source(name + ".js"))
+		script := tight.Replace(lean(source(name + ".js")))
 		s.scripts, hashes = append(s.scripts, template.JS(script)), append(hashes, site.Source(script))
 	}
 	s.style, s.policy = template.CSS(all), "default-src 'none'; img-src 'self'; style-src "+site.Source(all)
@@ -92,9 +92,14 @@ func lean(source string) string {
 	return out.String()
 }
 
+// tight leaves out of a lean script the line breaks that separate nothing.
+var tight = strings.NewReplacer("{\n", "{", "(\n", "(", ",\n", ",", ";\n", ";")
+
 // dense is a lean style without the spaces that separate nothing.
 func dense(source string) string {
-	return strings.NewReplacer(" {", "{", "{ ", "{", "{\n", "{", ": ", ":", ", ", ",", "; ", ";", ";\n", ";", " }", "}", ";}", "}", "}\n", "}").Replace(lean(source))
+	return strings.NewReplacer(
+		" { ", "{", " {\n", "{", "; }\n", "}", ";\n}\n", "}", "; }", "}", "; ", ";", ";\n", ";", "}\n", "}", ": ", ":", ", ", ",", " > ", ">", " + ", "+",
+	).Replace(lean(source))
 }
 
 // Frame is what is around every page.
@@ -195,6 +200,9 @@ func (v view) Logo() string { return strings.TrimPrefix(v.Offer.Logo, v.Offer.Ba
 // Operator is the operator's name for the end of a sentence, whose full stop it may
 // have.
 func (v view) Operator() string { return strings.TrimSuffix(v.Offer.Operator, ".") }
+
+// Demo says that the offer's checkout does not exist.
+func (v view) Demo() bool { return site.Demo(v.Offer) }
 
 // Link is the address of another page of ours, in the same language.
 func (v view) Link(address string) string {

@@ -80,7 +80,7 @@ type Method struct {
 func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Amount: o.Amount.String(), Currency: "USD",
-		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: reserved(o.Card.URL), BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
+		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle, Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
 	}
 	d.Language, d.chosen = text.Choose(tag, accept)
@@ -132,9 +132,9 @@ func inScript(v any) string {
 // reservedNames are the domains that nobody can have (RFC 2606, RFC 6761).
 var reservedNames = regexp.MustCompile(`(?i)(^|\.)(example|invalid|test|localhost|example\.(com|net|org))\.?$`)
 
-// reserved reports whether an address is at a name that nobody can have.
-func reserved(address string) bool {
-	u, err := url.Parse(address)
+// Demo reports whether the checkout of an offer is at a name that nobody can have.
+func Demo(o *offer.Offer) bool {
+	u, err := url.Parse(o.Card.URL)
 	return err == nil && reservedNames.MatchString(u.Hostname())
 }
 
