@@ -24,16 +24,22 @@
 		}
 	}
 
-	let ahead = 0; // by how many milliseconds the server's clock is ahead of ours
+	let ahead; // by how many milliseconds the server's clock is ahead of ours, by its latest answer
 	const now = () => Math.floor((Date.now() + ahead) / 1000);
 
+	// over says that a payment can be charged no more.
+	const over = (header) => Number(decode(header).payload.authorization.validBefore) + 600 < now();
+
+	// post waits longer than the server does for a payment.
 	async function post(headers) {
-		const response = await fetch("/v1/sponsor", { method: "POST", headers, redirect: "error", cache: "no-store" });
+		ahead = NaN; // until it answers, for nothing is over by a clock that may be wrong
+		const response = await fetch("/v1/sponsor", { method: "POST", headers, redirect: "error", cache: "no-store", signal: AbortSignal.timeout(90_000) });
 		ahead = (Date.parse(response.headers.get("Date")) || Date.now()) - Date.now();
 		const body = (await response.json().catch(() => null)) ?? {};
 		return { status: response.status, headers: response.headers, body };
 	}
 
+	const longest = 12_000; // of a payment as it is sent: servers and proxies take headers of 16 KB
 	const wallets = new Map(); // those that announced themselves (EIP-6963)
 	class Place {
 		constructor(root) {
@@ -60,6 +66,11 @@
 			}
 		}
 
+		// drop forgets one payment, and no other that another tab may have stored meanwhile.
+		drop(header) {
+			if (this.stored === header) localStorage.removeItem(this.key);
+		}
+
 		keep(key, value) {
 			try {
 				localStorage.setItem(key, value);
@@ -75,16 +86,16 @@
 
 		// show offers what can be done now, and after a payment nothing that could be one more.
 		show() {
-			const open = this.stored;
+			const open = this.stored, forgettable = open && over(open);
 			const buttons = open ? [this.button(text("again"), () => this.send())] : [];
-			if (open && this.forgettable) buttons.push(this.button(text("forget"), () => this.forget()));
+			if (forgettable) buttons.push(this.button(text("forget"), () => this.forget(open)));
 			if (!open && this.receipt === undefined) {
 				for (const { name, provider } of wallets.values()) buttons.push(this.button(text("pay", { wallet: `\u2068${name}\u2069` }), () => this.pay(provider)));
 			}
 			this.buttons.replaceChildren(...buttons);
 			this.after.className = this.receipt ? "" : "quiet small";
 			if (this.receipt !== undefined) this.after.replaceChildren(this.receipt);
-			else this.after.textContent = open && this.forgettable ? text("forgetWhy", { amount: this.amount }) : buttons.length ? "" : text("none");
+			else this.after.textContent = forgettable ? text("forgetWhy", { amount: this.amount }) : buttons.length ? "" : text("none");
 		}
 
 		button(label, work) {
@@ -111,7 +122,7 @@
 		// sign returns a signed payment as it is sent. Every way out but this leaves nothing that could be charged.
 		async sign(wallet) {
 			this.needsNoOther();
-			this.keep(this.key + "?", "x".repeat(8192)); // a browser that stores nothing shows it before anything is signed
+			this.keep(this.key + "?", "x".repeat(longest)); // a browser that stores nothing shows it before anything is signed
 			localStorage.removeItem(this.key + "?");
 			this.say("asking");
 			const { accepted, resource } = await this.quote();
@@ -144,7 +155,9 @@
 			if (!/^0x([0-9a-f]{2}){65,}$/i.test(signature)) throw new Stopped("failed");
 			if (now() + 10 > validBefore) throw new Stopped("late");
 			this.needsNoOther();
-			return encode({ x402Version: 2, resource, accepted, payload: { signature, authorization } });
+			const header = encode({ x402Version: 2, resource, accepted, payload: { signature, authorization } });
+			if (header.length > longest) throw new Stopped("long");
+			return header;
 		}
 
 		// needsNoOther stops a signature beside a payment that is not decided, on whatever network and in whatever tab it was signed.
@@ -211,11 +224,10 @@
 				if (status === 200 && body.success === true) return this.paid(body, header);
 				// A quote without a reason answers a request whose payment got lost on its way.
 				if (status === 402 && body.error && body.error !== "payment required") {
-					localStorage.removeItem(this.key);
+					this.drop(header);
 					return this.say("refused", {}, String(body.error).replace(/^\w+: /, ""));
 				}
 				this.say(body.detail ? "undecided" : "lost", {}, body.detail);
-				this.forgettable = Number(decode(header).payload.authorization.validBefore) + 600 < now();
 				const again = headers.get("Retry-After");
 				if (!again || ![429, 503].includes(status)) return;
 				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // either form, RFC 9110 section 10.2.3
@@ -230,7 +242,7 @@
 
 		paid(body, header) {
 			const { nonce } = decode(header).payload.authorization;
-			localStorage.removeItem(this.key);
+			this.drop(header);
 			const ours = String(body.receiptUrl).startsWith(location.origin + "/");
 			this.receipt = ours ? element("a", { href: body.receiptUrl, textContent: text("receipt") }) : "";
 			const paid = Number(body.amountUsd).toLocaleString(language, { minimumFractionDigits: Number.isInteger(body.amountUsd) ? 0 : 2 });
@@ -238,8 +250,8 @@
 		}
 
 		// forget lets a person go on who looked into the wallet.
-		async forget() {
-			localStorage.removeItem(this.key);
+		async forget(header) {
+			this.drop(header);
 			this.status.textContent = "";
 		}
 	}

@@ -29,6 +29,8 @@ type purse struct {
 	Stuck bool `json:"stuck"`
 	// Faults are the errors with which it answers a method.
 	Faults map[string]fault `json:"faults,omitempty"`
+	// Longer is by how many bytes its signatures are longer than those of a key.
+	Longer int `json:"longer,omitempty"`
 	// Hold is a method that it does not answer until the test lets it.
 	Hold string `json:"hold,omitempty"`
 }

@@ -47,14 +47,15 @@ async function answer(wallet, method, params) {
     case "eth_signTypedData_v4":
       if (params[0] !== account.address) return error(4100);
       wallet.signed.push(JSON.parse(params[1]));
-      return { result: await account.signTypedData(JSON.parse(params[1])) };
+      // A wallet that is a contract has signatures of any length (EIP-1271).
+      return { result: (await account.signTypedData(JSON.parse(params[1]))) + "00".repeat(wallet.longer) };
   }
   return error(-32601);
 }
 
 // scripted is a wallet with what happens to it.
 function scripted(given) {
-  const wallet = { ...given, calls: [], added: [], signed: [] };
+  const wallet = { longer: 0, ...given, calls: [], added: [], signed: [] };
   wallet.held = new Promise((holds) => (wallet.holds = holds));
   return wallet;
 }
@@ -140,7 +141,16 @@ const commands = {
       if (message.text().includes("Content Security Policy")) person(given).messages.push(message.text());
     });
     page.on("dialog", (dialog) => person(given).messages.push(dialog.message()));
-    if (given.clock) await page.clock.install();
+    if (given.clock) {
+      await page.clock.install();
+      await page.addInitScript(() => {
+        AbortSignal.timeout = (milliseconds) => {
+          const aborts = new AbortController();
+          setTimeout(() => aborts.abort(new DOMException("", "TimeoutError")), milliseconds);
+          return aborts.signal;
+        };
+      });
+    }
     await page.goto(given.url);
   },
 

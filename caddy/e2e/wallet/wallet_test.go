@@ -39,6 +39,8 @@ var scenarios = map[string]func(*testing.T, *market){
 	"a payment that cannot be taken now is sent again": unavailable,
 	"an unknown outcome is asked for again":            unknown,
 	"an answer that got lost is asked for again":       lost,
+	"an answer that never comes is not waited for":     silent,
+	"a signature that is too long is not sent":         long,
 	"a page that was closed goes on when it is open":   reopened,
 	"a server that is down charges nothing or once":    down,
 	"two tabs sign once":                               tabs,
@@ -47,6 +49,7 @@ var scenarios = map[string]func(*testing.T, *market){
 	"an answer that says nothing decides nothing":      garbled,
 	"a refusal is final":                               refused,
 	"what is over and undecided can be forgotten":      forgotten,
+	"what is over says nothing of the next payment":    forgottenAlone,
 	"another payment in the way is said":               conflict,
 	"every language says it":                           languages,
 	"a receipt elsewhere is not linked":                foreignReceipt,
@@ -389,6 +392,27 @@ func lost(t *testing.T, m *market) {
 	v.same(t, 2)
 }
 
+func silent(t *testing.T, m *market) {
+	s := m.open(t)
+	v := s.visit(t)
+	v.openIn(t, "first", options{"clock": true})
+	v.weather(t, weather{Of: "payment", Does: "hold"})
+	v.press(t, payWithPurse)
+	v.done(t, "held", nil)
+	v.done(t, "pass", options{"milliseconds": 120_000})
+	require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+	require.Len(t, v.stored(t), 1)
+	v.press(t, again)
+	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.same(t, 2)
+}
+
+// A server takes no headers of any length, and says so before it reads a payment.
+func long(t *testing.T, m *market) {
+	s := m.open(t)
+	s.visit(t, func(p *purse) { p.Longer = 5000 }).requireStopped(t, "The wallet's signature is too long to be sent from here.")
+}
+
 func reopened(t *testing.T, m *market) {
 	s := m.open(t)
 	v := s.visit(t)
@@ -570,6 +594,39 @@ func forgotten(t *testing.T, m *market) {
 		require.Equal(t, "Paid: 42 USD, as the payment service says. The chain has yet to confirm it.", v.read(t, "Paid").Status)
 		s.requirePaid(t, 1)
 	})
+}
+
+// The first payment is over. What is signed after it is not, in whatever tab the first was forgotten.
+func forgottenAlone(t *testing.T, m *market) {
+	for name, tab := range map[string]string{"in this tab": "first", "in another tab": "second"} {
+		t.Run(name, func(t *testing.T) {
+			s := m.open(t, "rpc {RPC}", "rpc off", "\t\t\tconfirm latest\n", "")
+			v := s.visit(t)
+			v.comeBackLate(t)
+			require.Equal(t, []string{again, forget}, v.read(t, "The payment is not decided yet.").names())
+			if tab != "first" {
+				v.openIn(t, tab, options{})
+				v.readIn(t, tab, forget, options{"idle": true})
+			}
+			v.done(t, "press", options{"tab": tab, "name": forget})
+			v.readIn(t, tab, payWithPurse, options{"idle": true})
+			v.read(t, payWithPurse)
+
+			v.weather(t, weather{Of: "payment", Does: "lose"})
+			v.press(t, payWithPurse)
+			page := v.read(t, "No answer came that decides the payment")
+			require.Equal(t, []string{again}, page.names(), "it can still be charged")
+			require.NotContains(t, page.Text, "is over")
+			require.Len(t, v.stored(t), 1)
+			s.requirePaid(t, 1)
+			if tab != "first" {
+				require.Equal(t, []string{again}, v.readIn(t, tab, again, options{"idle": true}).names())
+			}
+			v.press(t, again)
+			v.read(t, "Paid: 42 USD")
+			s.requirePaid(t, 1)
+		})
+	}
 }
 
 // comeBackLate opens the page an hour after a payment was signed.
