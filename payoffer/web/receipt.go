@@ -192,8 +192,9 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
 	network, _, _ := strings.Cut(r.Account, "/")
 	stands := r.Status == ledger.StatusClaimed || r.EvidenceLevel == ledger.LevelChain &&
-		(r.Status == ledger.StatusConfirmed || r.Status == ledger.StatusRefunded || r.Status == ledger.StatusSeen && r.IntentID != nil)
-	if !stands || r.Payer == "" {
+		(r.Status == ledger.StatusConfirmed || r.Status == ledger.StatusSeen && r.IntentID != nil)
+	whole := r.Status == ledger.StatusClaimed || r.IntentID != nil || r.USDCents != nil && *r.USDCents >= int64(s.Offer.Amount)
+	if !stands || !whole || r.Payer == "" {
 		return nil
 	}
 	transaction := ""
