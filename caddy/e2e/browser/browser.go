@@ -42,6 +42,8 @@ type Page struct {
 	Foreign []string `json:"foreign"`
 	// Overflow is by how many pixels the page is wider than the window.
 	Overflow int `json:"overflow"`
+	// TallestRow is how high the highest row of a payment is, in pixels.
+	TallestRow int `json:"tallestRow"`
 	// Texts is the number of texts looked at, and Faint those with a contrast below 4.5 to 1.
 	Texts int      `json:"texts"`
 	Faint []string `json:"faint"`

@@ -43,6 +43,7 @@ func TestInTheBrowser(t *testing.T) {
 	t.Run("a link to a row opens it", v.linkToRow)
 	t.Run("the opened rows are accessible", v.auditRows)
 	t.Run("nothing is lost when text is twice as large", v.zoom)
+	t.Run("payments are a short list on a phone", v.phone)
 	t.Run("the open row is printed", v.print)
 	t.Run("a price renews itself before it ends", v.renewal)
 	t.Run("the border of the service speaks every language", v.languages)

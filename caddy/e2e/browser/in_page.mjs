@@ -57,6 +57,7 @@ export function describe() {
     faint,
     links: [...document.links].filter(visible).map((link) => ({ url: link.href, text: link.innerText.trim(), usable: reachable(link) })),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
+    tallestRow: Math.max(0, ...[...document.querySelectorAll("[data-number]")].map((row) => row.offsetHeight)),
     // What a picture shows is said by its text, or by what stands beside it.
     images: [...document.images].filter(visible).map((image) => ({
       alt: image.alt || image.parentElement.innerText,

@@ -144,6 +144,16 @@ func (v visit) zoom(t *testing.T) {
 	}
 }
 
+// phone looks at the list of payments, whose words are not broken, on a phone.
+func (v visit) phone(t *testing.T) {
+	for _, l := range text.Languages {
+		page := v.Look(t, View{URL: v.showcase + offer.PathReceived + "?lang=" + l.Tag, Width: 390, Screenshot: Screenshot("showcase-received-" + l.Tag)})
+		require.Zero(t, page.Overflow, l.Tag)
+		require.Greater(t, page.TallestRow, 40, l.Tag)
+		require.LessOrEqual(t, page.TallestRow, 130, l.Tag) // three lines and two below
+	}
+}
+
 func (v visit) print(t *testing.T) {
 	page := v.Look(t, View{URL: v.showcase + offer.PathMethods + "#btc", Width: 720, Dark: true, Print: true, Screenshot: Screenshot("showcase-pay-print")})
 	for _, want := range []string{"42 USD", "Example & Söhne", "Bitcoin", "0.00045678 BTC", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"} {
