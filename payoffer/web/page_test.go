@@ -87,7 +87,8 @@ func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	w.totals = nil
 	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
 	require.Contains(t, page, "No payment known yet", "where money may have arrived unseen, nobody says that none did")
-	require.Contains(t, page, "at least 0.00 USD")
+	require.Contains(t, page, `<p class="price" role="status"></p>`)
+	require.NotContains(t, page, "0.00 USD", "what is not known is no sum")
 
 	w.health[1].Blind = false
 	page = read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
@@ -154,7 +155,7 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testing.T) {
 	w := newWorld(t)
 	w.receipts = []ledger.Receipt{{
-		ID: 2, ExternalID: "INV-1", Rail: "transfer", Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, USDCents: cents(42_00), RefundedCents: 10_00,
+		ID: 2, ExternalID: "INV-1", Rail: "transfer", Asset: "USD", Amount: 42_00, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, USDCents: cents(42_00), RefundedCents: 10_00,
 		Refunded: 10_00, ValueBasis: ledger.BasisStated, OccurredAt: at.Unix() - 7*86_400, ObservedAt: at.Unix(),
 	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
 	s := w.server(t)
@@ -241,12 +242,14 @@ func TestReceiptsAreReadInPlainWords(t *testing.T) {
 	for want, r := range map[string]receipt{
 		"confirmed":                                {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
 		"confirmed; the operator's own":            {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
-		"confirmed, refunded in part":              {Status: "confirmed", Evidence: "signed", RefundedAtomic: "1"},
+		"confirmed, 650 JPY refunded":              {Status: "confirmed", Evidence: "signed", Asset: "JPY", RefundedAtomic: "650", RefundedUSDDecimal: new("4.20")},
+		"confirmed, 0.5 USDC refunded":             {Status: "confirmed", Evidence: "chain", Asset: "USDC", RefundedAtomic: "500000", RefundedUSDDecimal: new("0.50")},
+		"confirmed, 0.0001 BTC refunded":           {Status: "confirmed", Evidence: "chain", Asset: "BTC", RefundedAtomic: "10000"},
 		"seen, not sure yet":                       {Status: "confirmed", Evidence: "asserted", RefundedAtomic: "0"},
 		"never became money":                       {Status: "dropped", Evidence: "chain"},
 		"refunded":                                 {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
 		"taken back":                               {Status: "reversed", Evidence: "manual"},
-		"confirmed, 1.00 USD refunded":             {Status: "confirmed", Evidence: "signed", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
+		"confirmed, 1.00 USD refunded":             {Status: "confirmed", Evidence: "signed", Asset: "USD", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
 		"moved within the account; nobody paid it": {Status: "moved", Evidence: "chain", Own: true},
 		"confirmed (test, worth nothing)":          {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Testnet: true},
 	} {

@@ -93,10 +93,14 @@ func (w teller) heading(s summary) string {
 	return w.Text("received.count"+at, "n", s.ExternalPayments)
 }
 
+// sum is what was received; empty where nothing is known and something may be.
 func (w teller) sum(s summary) string {
 	key := "fact.dollars"
 	if s.AtLeast() {
 		key = "received.atLeast"
+		if s.ExternalUSD == 0 {
+			return ""
+		}
 	}
 	return w.Text(key, "amount", w.Number(s.ExternalDecimal))
 }
@@ -258,10 +262,8 @@ func (w teller) state(r receipt) string {
 	switch {
 	case at.Status == ledger.StatusMoved:
 		return said
-	case at.Held() && r.RefundedUSDDecimal != nil && r.RefundedAtomic != "0":
-		said = w.Text("received.status.partly", "amount", w.Number(*r.RefundedUSDDecimal))
 	case at.Held() && r.RefundedAtomic != "0":
-		said = w.Text("received.status.part")
+		said = w.Text("received.status.partly", "amount", w.paid(r.Asset, r.RefundedAtomic))
 	}
 	if r.Testnet {
 		said = w.Text("received.status.test", "said", said)
