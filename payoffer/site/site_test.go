@@ -81,6 +81,15 @@ func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
 	require.Equal(t, "Example Offer", NewData(makeOffer(t, "Example Offer", "", ""), "", nil).Payee)
 }
 
+func TestAWayToPayThatIsATestIsMarkedAsOne(t *testing.T) {
+	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
+	o.USDC()[0].Network.Test = true
+	for _, l := range text.Languages {
+		page, _ := render(t, o, "", l.Tag)
+		require.Contains(t, page, `#usdc">`+l.Say(o.Rails[1].Face().Name)+" "+l.Text("received.test")+"<")
+	}
+}
+
 func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	for _, l := range text.Languages {
