@@ -43,6 +43,7 @@ func startFixtures(t *testing.T) string {
 	require.NoError(t, err)
 	endpoint, err := agent.New(agent.Config{
 		Offer: o, Live: func() offer.Live { return offer.Live{} }, Payments: payments, Logger: logger,
+		PaidURL:  func(x402.Outcome) string { return "" },
 		Summary:  func(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil },
 		ClientIP: func(*http.Request) string { return "" },
 	})
