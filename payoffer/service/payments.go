@@ -52,16 +52,26 @@ func (p *payments) run(ctx context.Context) {
 	work.Wait()
 }
 
+// startRetry is when to pay again while the service is starting.
+const startRetry = 2 * time.Second
+
 // countedPayments tells how attempts ended.
 type countedPayments struct {
 	*payments
 	offer string
 	count func(offer string, status x402.Status)
+	// key is that by which a payer is told of the receipt's page; nil until it is
+	// loaded.
+	key func() []byte
 }
 
-// Pay counts the outcome of an attempt.
+// Pay counts the outcome of an attempt. Nobody pays before the address of the
+// receipt can be told, so that whoever asks again gets the same answer.
 func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
-	outcome := p.payments.Pay(ctx, a)
+	outcome := x402.Outcome{Status: x402.Unavailable, Detail: "the service is starting, and did not look at the payment", RetryAfter: startRetry}
+	if p.key() != nil {
+		outcome = p.payments.Pay(ctx, a)
+	}
 	p.count(p.offer, outcome.Status)
 	return outcome
 }

@@ -108,7 +108,7 @@ func (svc *Service) publish() {
 }
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
-	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt}, svc.clientIP(i.ClientIP)
+	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.qrKey.Bytes}, svc.clientIP(i.ClientIP)
 	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
 	endpoint, err := agent.New(agent.Config{
 		Offer:    svc.Offer,

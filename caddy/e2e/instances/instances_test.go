@@ -24,6 +24,7 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`"lagSeconds": ?(\d+)`),
 	regexp.MustCompile(`"observedThrough": ?"([^"]*)"`),
 	regexp.MustCompile(`validUntil\\?": ?\\?"([^"\\]*)`), // also within a text of JSON
+	regexp.MustCompile(`data-until="([^"]*)"`),
 	regexp.MustCompile(`Read at ([^<]*)\. Programs`),
 	regexp.MustCompile(`seen up to ([^,<]*)`),
 	regexp.MustCompile(`(\d+ (?:seconds|minutes|hours|days)) ago`),
