@@ -52,7 +52,7 @@ func (p *payments) run(ctx context.Context) {
 	work.Wait()
 }
 
-// startRetry is when to pay again while the service is starting.
+// startRetry is how long a payment waits while the service is starting, and when to pay again.
 const startRetry = 2 * time.Second
 
 // countedPayments tells how attempts ended.
@@ -60,17 +60,18 @@ type countedPayments struct {
 	*payments
 	offer string
 	count func(offer string, status x402.Status)
-	// key is that by which a payer is told of the receipt's page; nil until it is
-	// loaded.
-	key func() []byte
+	// told is closed once the address of a receipt's page can be told.
+	told <-chan struct{}
 }
 
 // Pay counts the outcome of an attempt. Nobody pays before the address of the
 // receipt can be told, so that whoever asks again gets the same answer.
 func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
 	outcome := x402.Outcome{Status: x402.Unavailable, Detail: "the service is starting, and did not look at the payment", RetryAfter: startRetry}
-	if p.key() != nil {
+	select {
+	case <-p.told:
 		outcome = p.payments.Pay(ctx, a)
+	case <-time.After(startRetry):
 	}
 	p.count(p.offer, outcome.Status)
 	return outcome

@@ -39,6 +39,9 @@ type Service struct {
 
 	opening sync.Mutex
 	opened  bool
+	// told is closed, by tell, once the address of a receipt's page can be told.
+	told <-chan struct{}
+	tell func()
 }
 
 // Acquire puts an offer to work, or goes on with it. It calls nobody and opens
@@ -54,7 +57,11 @@ func Acquire(share *Share, s *Settings) (*Service, error) {
 }
 
 func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) (*Service, error) {
-	svc := &Service{Settings: s, parts: p, logger: logger(hosts).With("offer", s.Offer.ID)}
+	told := make(chan struct{})
+	svc := &Service{Settings: s, parts: p, logger: logger(hosts).With("offer", s.Offer.ID), told: told, tell: sync.OnceFunc(func() { close(told) })}
+	if p.qrKey.Bytes() != nil { // another configuration loaded it
+		svc.tell()
+	}
 	var err error
 	if svc.payments, err = newPayments(s, p, i, svc.logger); err != nil {
 		return nil, err
@@ -108,7 +115,7 @@ func (svc *Service) publish() {
 }
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
-	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.qrKey.Bytes}, svc.clientIP(i.ClientIP)
+	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.told}, svc.clientIP(i.ClientIP)
 	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
 	endpoint, err := agent.New(agent.Config{
 		Offer:    svc.Offer,
@@ -193,6 +200,10 @@ func (svc *Service) Open(ctx context.Context) error {
 	if svc.opened {
 		return nil
 	}
+	if err := svc.qrKey.Load(ctx); err != nil {
+		return err
+	}
+	svc.tell()
 	if err := svc.announcer.Load(ctx); err != nil {
 		return err
 	}
@@ -202,9 +213,6 @@ func (svc *Service) Open(ctx context.Context) error {
 		}
 	}
 	if err := svc.keys.Load(ctx); err != nil {
-		return err
-	}
-	if err := svc.qrKey.Load(ctx); err != nil {
 		return err
 	}
 	svc.opened = true

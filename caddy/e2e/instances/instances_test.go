@@ -27,7 +27,7 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`data-until="([^"]*)"`),
 	regexp.MustCompile(`Read at ([^<]*)\. Programs`),
 	regexp.MustCompile(`seen up to ([^,<]*)`),
-	regexp.MustCompile(`(\d+ (?:seconds|minutes|hours|days)) ago`),
+	regexp.MustCompile(`(\d+ (?:seconds?|minutes?|hours?|days?)) ago`),
 	regexp.MustCompile(`(\d\d:\d\d) UTC`),
 }
 
