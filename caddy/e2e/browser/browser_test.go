@@ -81,8 +81,10 @@ func (v visit) pages() map[string]string {
 		"thanks":            v.service + offer.PathThanks,
 		"showcase-thanks":   v.showcase + offer.PathThanks + "?session_id=cs_test_showcase",
 	}
-	for _, id := range slices.Sorted(maps.Keys(v.receipts)) {
-		all[fmt.Sprint("showcase-receipt-", len(all)-7)] = v.showcase + v.receipts[id] + "?lang=de"
+	// Of the receipts, which are one page in many states, the first and the last.
+	ids := slices.Sorted(maps.Keys(v.receipts))
+	for name, id := range map[string]string{"showcase-receipt": ids[0], "showcase-receipt-other": ids[len(ids)-1]} {
+		all[name] = v.showcase + v.receipts[id] + "?lang=de"
 	}
 	return all
 }

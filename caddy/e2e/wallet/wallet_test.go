@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 const (
@@ -170,7 +171,7 @@ func stops(t *testing.T, m *market) {
 		"the quote does not come": {weather: weather{Of: "quote", Does: "abort"}, said: "The server does not say now what is to be paid."},
 		"the server has a problem": {
 			weather: weather{Of: "quote", Does: "answer", Status: 503, Body: `{"detail":"It starts."}`},
-			said:    "The server does not say now what is to be paid. Try again in a minute. Nothing is charged. “It starts.”",
+			said:    "The server does not say now what is to be paid. Try again in a minute. Nothing is charged. It starts.", // its quotation marks are the style's
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -656,16 +657,12 @@ func conflict(t *testing.T, m *market) {
 
 func languages(t *testing.T, m *market) {
 	s := m.open(t)
-	for language, said := range map[string]string{
-		"de": "Eingegangen: 42 USD, auf der Blockchain gesehen.",
-		"fr": "Reçu : 42 USD, vu sur la blockchain.",
-		"es": "Recibido: 42 USD, visto en la cadena.",
-	} {
-		t.Run(language, func(t *testing.T) {
-			v := s.visitAs(t, options{"language": language}, s.buyer())
+	for _, l := range text.Languages[1:] {
+		t.Run(l.Tag, func(t *testing.T) {
+			v := s.visitAs(t, options{"language": l.Tag}, s.buyer())
 			v.open(t)
 			v.press(t, "Purse")
-			require.Equal(t, said, v.read(t, "USD").Status)
+			require.Equal(t, l.Text("wallet.received", "paid", "42"), v.read(t, "USD").Status)
 		})
 	}
 	s.requirePaid(t, 3)
