@@ -8,7 +8,7 @@ addEventListener("hashchange", showRow);
 showRow();
 
 // A second device that can scan a code is likely beside a wide screen and before paper.
-const wide = matchMedia("(min-width: 48rem)").matches;
+const wide = matchMedia("(min-width: 48rem), print").matches;
 function showCodes() {
 	for (const code of document.querySelectorAll("details.qr")) code.open = true;
 }

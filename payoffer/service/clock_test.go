@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"sync"
@@ -51,7 +50,7 @@ func TestUpstreamsTellThatTheClockIsWrong(t *testing.T) {
 	h := newHouse(t)
 	upstream := &dated{ahead: map[string]time.Duration{"one.example": time.Hour, "two.example": time.Hour}}
 	h.upstream = upstream
-	var log bytes.Buffer
+	var log lockedBuffer
 	first := h.share(&log)
 	svc := h.acquireWith(first, "https://one.example/pay", "https://two.example/v2/secret-key")
 	h.open(first, svc)
@@ -78,7 +77,7 @@ func TestUpstreamsTellThatTheClockIsWrong(t *testing.T) {
 // A chain says how late it is where two endpoints are asked for it.
 func TestTheChainTellsTheClock(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(bytes.Buffer))
+	share := h.share(new(lockedBuffer))
 	svc := h.acquire(share, "one")
 	defer h.release(share)
 	config := chain(svc.Settings, svc.USDC[0], svc.ledger, svc.clock, share.Instruments, svc.logger)

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -35,7 +34,7 @@ func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
 		"an offer at a public address":      {base: "http://198.51.100.1", peer: "127.0.0.1:1234", counted: "127.0.0.1", warned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
+			var log lockedBuffer
 			svc := &Service{
 				Settings: &Settings{Offer: &offer.Offer{Terms: offer.Terms{BaseURL: c.base}}},
 				logger:   slog.New(slog.NewTextHandler(&log, nil)),

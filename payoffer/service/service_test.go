@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,8 +88,26 @@ func (h *house) settings(description string) *Settings {
 	}
 }
 
+// lockedBuffer is a log that is read while others write it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.String()
+}
+
 // share is one configuration's.
-func (h *house) share(log *bytes.Buffer) *Share {
+func (h *house) share(log *lockedBuffer) *Share {
 	h.t.Helper()
 	use := h.pool.Use(Host{
 		Logger: slog.NewTextHandler(log, nil), Storage: &certmagic.FileStorage{Path: h.folder}, Emit: func(string, map[string]any) error { return nil },
@@ -142,7 +161,7 @@ func (h *house) ask(svc *Service, method, path string, header http.Header, body 
 
 func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	h := newHouse(t)
-	var log bytes.Buffer
+	var log lockedBuffer
 	first := h.share(&log)
 	svc := h.acquire(first, "one")
 	h.open(first, svc)
@@ -174,7 +193,7 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 
 func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(bytes.Buffer))
+	share := h.share(new(lockedBuffer))
 	svc := h.acquire(share, "one")
 	defer h.release(share)
 	require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodGet, offer.PNGPath("usdc"), nil, "").Code)
@@ -197,7 +216,7 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 
 func TestWhatHappensIsCounted(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(bytes.Buffer))
+	share := h.share(new(lockedBuffer))
 	svc := h.acquire(share, "one")
 	defer h.release(share)
 	h.open(share, svc)
@@ -211,7 +230,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 
 func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(bytes.Buffer))
+	share := h.share(new(lockedBuffer))
 	svc := h.acquire(share, "one")
 	defer h.release(share)
 	sources := make(map[string]string)
@@ -239,7 +258,7 @@ func TestTwoRailsOfOneAccountAreRefused(t *testing.T) {
 // What outlives a configuration writes to the log of the one that started last.
 func TestLogFollowsTheConfigurations(t *testing.T) {
 	h := newHouse(t)
-	var one, two bytes.Buffer
+	var one, two lockedBuffer
 	first, second := h.share(&one), h.share(&two)
 	svc := h.acquire(first, "one")
 	h.acquire(second, "one")

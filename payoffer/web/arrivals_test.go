@@ -23,6 +23,7 @@ import (
 // slow is a ledger whose readings take a while, and end with their context.
 type slow struct {
 	*world
+	mu    sync.Mutex // guards all that a test changes while it is read
 	takes time.Duration
 	// under counts the readings under way, and most is how many there were at once.
 	under, most atomic.Int64
@@ -33,12 +34,36 @@ func (s *slow) Last(ctx context.Context, offerID string) (ledger.Bookmark, error
 		s.most.Store(n)
 	}
 	defer s.under.Add(-1)
+	s.mu.Lock()
+	takes := s.takes
+	s.mu.Unlock()
 	select {
-	case <-time.After(s.takes):
+	case <-time.After(takes):
 	case <-ctx.Done():
 		return ledger.Bookmark{}, ctx.Err()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.world.Last(ctx, offerID)
+}
+
+func (s *slow) Totals(ctx context.Context, offerID string) ([]ledger.Total, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.world.Totals(ctx, offerID)
+}
+
+func (s *slow) Receipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Receipt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.world.Receipts(ctx, offerID, before, limit)
+}
+
+// set changes what is read next.
+func (s *slow) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 }
 
 // openPages is a server on such a ledger, with the time of the bubble.
@@ -106,7 +131,7 @@ func TestWhoPaysAndThenAsksIsShownThePayment(t *testing.T) {
 		early := make(chan string)
 		go func() { early <- ask(s, t.Context(), "/v1/received", "application/json", "").Body.String() }()
 		time.Sleep(time.Second / 4) // a reading is under way that may not hold what is committed now
-		book.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00)}
+		book.set(func() { book.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00)} })
 		changes.Add(1)
 		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments": 1`)
 		<-early
@@ -144,22 +169,22 @@ func TestWhoLeavesTakesNobodysReadingAlong(t *testing.T) {
 func TestALedgerThatCannotBeReadIsAskedAgainASecondLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, s := openPages(t, 0)
-		book.err = errors.New("broken")
+		book.set(func() { book.err = errors.New("broken") })
 		for range 3 {
 			require.Equal(t, 503, ask(s, t.Context(), "/v1/received", "", "").Code)
 			require.Equal(t, 503, ask(s, t.Context(), "/v1/thanks", browser, "").Code)
 		}
 		require.EqualValues(t, 1, book.reads.Load())
-		book.err = nil
+		book.set(func() { book.err = nil })
 		time.Sleep(time.Second)
 		require.Equal(t, 200, ask(s, t.Context(), "/v1/received", "", "").Code)
 
-		book.takes = time.Hour
+		book.set(func() { book.takes = time.Hour })
 		time.Sleep(time.Second)
 		began := time.Now()
 		require.Equal(t, 503, ask(s, t.Context(), "/v1/received", "", "").Code)
 		require.Equal(t, ledgerTimeout, time.Since(began), "nobody waits longer")
-		book.takes = 0
+		book.set(func() { book.takes = 0 })
 		synctest.Wait()
 		time.Sleep(time.Second)
 		require.Equal(t, 200, ask(s, t.Context(), "/v1/received", "", "").Code)

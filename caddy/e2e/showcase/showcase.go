@@ -50,7 +50,7 @@ func NewAt(t testing.TB, o *offer.Offer, live func() offer.Live) *web.Server {
 // Offer has every kind of rail, all on main networks.
 func Offer(t testing.TB, baseURL string) *offer.Offer {
 	t.Helper()
-	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, amount)
+	card, err := offer.NewCard("https://checkout.shop/pay?a=1&b=2", nil, amount)
 	require.NoError(t, err)
 	network, err := offer.LookupNetwork("base")
 	require.NoError(t, err)
