@@ -55,8 +55,8 @@ var caddyRooms = []string{"payoffer", "payoffer/command", "caddy"}
 var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/book"}
 
 // fromOutside is what every black-box test may use beside the stand-ins: the
-// paths and rails of an offer, and the names of the points at which a server is
-// killed.
+// paths and rails of an offer, the texts of its pages, and the names of the points at
+// which a server is killed.
 var fromOutside = []string{"payoffer/offer", "payoffer/text", "payoffer/failpoint"}
 
 // inProcess are the black-box tests that use more, and why each does. Most run

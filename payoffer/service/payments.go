@@ -71,6 +71,7 @@ func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
 	select {
 	case <-p.told:
 		outcome = p.payments.Pay(ctx, a)
+	case <-ctx.Done():
 	case <-time.After(startRetry):
 	}
 	p.count(p.offer, outcome.Status)

@@ -31,7 +31,7 @@ type singleReceipts interface {
 // not known of it yet is left out.
 type payment struct {
 	URL            string   `json:"url" jsonschema:"The page of this receipt. Whoever has the address can read it."`
-	ID             string   `json:"id,omitempty" jsonschema:"Names the movement of money by its evidence: the number of the receipt. None while there is no evidence."`
+	ID             string   `json:"id,omitempty" jsonschema:"Names the movement of money by its evidence: the reference of the receipt. None while there is no evidence."`
 	Offer          string   `json:"offer"`
 	Name           string   `json:"name"`
 	Operator       string   `json:"operator,omitempty" jsonschema:"Who was paid."`
@@ -186,9 +186,9 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 }
 
 // sign signs a receipt where it says who paid on which chain, as those of x402 do,
-// and that stands: nil for any other. An authorization of ours was signed for in the
-// answer to it, before it was sure. The time is that from which on the receipt says
-// so, for every instance signs alike.
+// and that stands: nil for any other, and for a transfer that is less than the price.
+// An authorization of ours was signed for in the answer to it, before it was sure. The
+// time is that from which on the receipt says so, for every instance signs alike.
 func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
 	network, _, _ := strings.Cut(r.Account, "/")
 	stands := r.Status == ledger.StatusClaimed || r.EvidenceLevel == ledger.LevelChain &&
@@ -223,10 +223,9 @@ func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 }
 
 // isReceipt reports whether the page of a payment is a receipt: the money arrived,
-// that is proven, and it was not taken back.
+// that is proven, and it did not all go back.
 func isReceipt(r ledger.Receipt) bool {
-	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
-	return at.Arrived() && at.Status != ledger.StatusReversed
+	return book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Held()
 }
 
 // receiptSays is the key of what its state means: only what was on a chain can have

@@ -89,6 +89,12 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "42.00 USD"},
 		"usdc by transfer": {rail: "usdc", change: func(r *ledger.Receipt) { r.Final = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
 			link: "https://basescan.org/tx/" + tx, signed: true},
+		"usdc, less than the price": {rail: "usdc", change: func(r *ledger.Receipt) { r.Amount, r.USDCents = 10_000, cents(1) }, state: "confirmed", status: "confirmed", paid: "0.01 USDC", worth: "0.01 USD",
+			link: "https://basescan.org/tx/" + tx},
+		"usdc refunded": {rail: "usdc", change: func(r *ledger.Receipt) {
+			r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_000_000, 42_00
+		}, state: "refunded", status: "refunded", paid: "42 USDC", worth: "42.00 USD", back: "42 USDC",
+			link: "https://basescan.org/tx/" + tx},
 		"usdc by transfer, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42 USDC", worth: "42.00 USD",
 			link: "https://basescan.org/tx/" + tx},
 		"usdc by x402, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status, r.Nonce, r.IntentID = ledger.StatusSeen, nonce, cents(1) }, state: "seen", status: "seen", paid: "42 USDC", worth: "42.00 USD",
@@ -210,7 +216,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has(l.Text("receipt.test"), c.test)
 				require.NotContains(t, page, "(test network)", "it is said once, and in the page's language")
 				require.NotContains(t, page, "Klarna", "nobody knows that it was that")
-				received := c.state == "confirmed" || c.state == "part" || name == "refunded"
+				received := c.state == "confirmed" || c.state == "part" // nobody is thanked for what went back
 				has("<h1>"+l.Text("receipt.title")+"</h1>", received)
 				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received)
 				has("Thank you so much.", received)
