@@ -72,6 +72,8 @@ func (h *Handler) options() block {
 		"refunds":       text(&h.Refunds, checkDescription),
 		"legal":         list(&h.Legal, checkMemo),
 		"goal":          text(&h.Goal, checkAmount),
+		"tags":          list(&h.Tags, checkTag),
+		"mpp":           text(&h.MPP, checkMPP),
 		"rate_limit":    {parse: h.parseRateLimit, resolve: h.resolveRateLimit},
 		"card":          {parse: h.parseCard, resolve: h.resolveCard},
 		"usdc":          {parse: h.parseUSDC, resolve: h.resolveUSDC, repeats: true},

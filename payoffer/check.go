@@ -139,6 +139,26 @@ func checkForm(form *regexp.Regexp, want string) func(string) error {
 	})
 }
 
+// tag is the form of what facilitators and directories list a resource under
+// (x402, Bazaar).
+var tag = regexp.MustCompile(`^[!-~]([ -~]{0,30}[!-~])?$`)
+
+// maxTags is how many of them a resource may have.
+const maxTags = 5
+
+// parseMPP is the request field that an operator chose for the Payment scheme.
+func parseMPP(choice string) (field string, err error) {
+	switch choice {
+	case "authorization":
+		return "Authorization", nil
+	case "header":
+		return "Payment-Authorization", nil
+	case "off":
+		return "", nil
+	}
+	return "", fmt.Errorf("%q is none of: authorization, header, off", choice)
+}
+
 func parseRateSource(s string) (*rate.Watcher, error) {
 	return rate.New(rate.Config{Sources: []string{s}})
 }
@@ -155,6 +175,8 @@ var (
 	checkRailName      = noSecret(offer.CheckRailName)
 	checkRecommended   = checkForm(railName, "the name of a rail, as in usdc")
 	checkLogo          = noSecret(parseLogo)
+	checkTag           = checkForm(tag, "a tag of at most 32 printable ASCII characters")
+	checkMPP           = parses(parseMPP)
 	checkAccount       = noSecret(offer.CheckAccount)
 	checkName          = checkText(80)
 	checkDescription   = checkText(500)

@@ -92,6 +92,15 @@ type Handler struct {
 	// money compares with. Default: none; the price stands there for programs.
 	Goal string `json:"goal,omitempty"`
 
+	// Words under which directories of payable addresses list this one: at most
+	// five, each of at most 32 printable ASCII characters. Default: none.
+	Tags []string `json:"tags,omitempty"`
+
+	// Where the Payment scheme (MPP) has its credentials: "authorization" takes them
+	// in Authorization, "header" in Payment-Authorization, for a site whose own login
+	// needs the other one, and "off" does not speak it. Default: authorization.
+	MPP string `json:"mpp,omitempty"`
+
 	// How often one client address may attempt to pay. Default: 10 attempts
 	// in 1m.
 	RateLimit *RateLimitConfig `json:"rate_limit,omitempty"`

@@ -64,6 +64,8 @@ var misplacedAt = map[string]string{
 	"pay_offer refunds":           "refunds %s",
 	"pay_offer legal":             "legal %s",
 	"pay_offer goal":              "goal %s",
+	"pay_offer tags":              "tags %s",
+	"pay_offer mpp":               "mpp %s",
 	"card methods":                "card https://checkout.example {\n methods card %s\n}",
 	"card payment_link":           "card https://checkout.example {\n payment_link %s\n}",
 	"card test_mode":              "card https://checkout.example {\n test_mode %s\n}",

@@ -60,6 +60,8 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"funding, no contact": {`{` + valid + `, "funding": {"entity_type": "individual", "entity_role": "owner", "repository": "http://localhost:8402/code", "licenses": ["spdx:MIT"], "tags": ["mail"]}}`, "set contact"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},
 		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: the image is on another host"},
+		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6; directories take at most 5"},
+		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is none of: authorization, header, off"},
 		"goal":                {`{` + valid + `, "goal": "much"}`, "goal: "},
 		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
 		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: write the address"},

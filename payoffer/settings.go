@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	defaultAccount   = "pay"
 	defaultAmount    = "42"
 	defaultAttempts  = 10
+	defaultMPP       = "authorization"
 	defaultName      = "Payment offer"
 	defaultTimeout   = 30 * time.Second
 	defaultSourceURL = "https://github.com/payoffer/caddy-pay-offer"
@@ -116,6 +118,12 @@ func (h *Handler) terms(today time.Time) (t offer.Terms, err error) {
 	t.Operator = cmp.Or(h.Operator, offer.Host(t.SiteURL))
 	t.Description = cmp.Or(h.Description, "One fixed payment of "+t.Amount.String()+" USD.")
 	t.Recommend, t.Thanks, t.Refunds, t.Legal = h.Recommend, h.Thanks, h.Refunds, h.Legal
+	if t.Tags = h.Tags; len(t.Tags) > maxTags {
+		return t, fmt.Errorf("tags: there are %d; directories take at most %d", len(t.Tags), maxTags)
+	}
+	if t.MPP, err = parseMPP(cmp.Or(h.MPP, defaultMPP)); err != nil {
+		return t, err
+	}
 	if h.Goal != "" {
 		if t.Goal, err = offer.ParseUSD(h.Goal); err != nil {
 			return t, err

@@ -38,7 +38,15 @@ type Terms struct {
 	Thanks, Refunds string   // what a payer is told after the payment, and of refunds; or empty
 	Legal           []string // the lines that an invoice needs: name, address, tax number
 	Goal            USD      // what is to be received in all; 0 for no goal
+
+	// What programs are told beside that.
+	Tags []string // what directories list the payable URL under
+	MPP  string   // the request field that takes credentials of the Payment scheme; empty where it is not spoken
 }
+
+// Challenges reports whether a quote challenges its client by the Payment scheme,
+// whose one method here takes USDC.
+func (o *Offer) Challenges() bool { return o.MPP != "" && len(o.USDC()) > 0 }
 
 // railName is the form of a rail's path segment.
 var railName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
