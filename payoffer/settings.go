@@ -254,10 +254,4 @@ func endpoints(given, public []string) []string {
 func (b *BankTransferConfig) name() string { return cmp.Or(b.Name, defaultTransfer) }
 
 // publicHost reports whether an origin is meant for others than this machine.
-func publicHost(origin string) bool {
-	host := offer.Host(origin)
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		host = host[:i]
-	}
-	return !offer.IsLoopback(host)
-}
+func publicHost(origin string) bool { return !offer.IsLoopback(offer.Hostname(origin)) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -40,12 +41,15 @@ type Payments interface {
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
-// Config is what an endpoint needs; every field is required.
+// Config is what an endpoint needs; every field but Challenges is required.
 type Config struct {
 	Offer *offer.Offer
 	// Live must not block; it is asked on every quote.
 	Live     func() offer.Live
 	Payments Payments
+	// Challenges makes the challenges of the Payment scheme and reads the answers to
+	// them; nil where it is not spoken.
+	Challenges *mpp.Issuer
 	// Summary is the report of received payments without its receipts, a JSON
 	// object.
 	Summary func(ctx context.Context) (json.RawMessage, error)

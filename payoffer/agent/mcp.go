@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 )
 
 // newestMCP is the first MCP revision without sessions. It gives errors an
@@ -47,6 +48,9 @@ func (e *Endpoint) newMCP() {
 	}
 	if len(e.Payments.Accepts()) > 0 {
 		capabilities.AddExtension(paymentExtension, nil)
+	}
+	if e.Challenges != nil {
+		capabilities.Experimental = map[string]any{"payment": mpp.Capability}
 	}
 	e.Server = mcp.NewServer(&mcp.Implementation{
 		Name: "pay-offer", Title: oneLine(e.Offer.Name), Version: document.Version, WebsiteURL: e.Offer.SitePage(),
@@ -88,7 +92,7 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 		return
 	}
 	captured := &capture{header: make(http.Header), status: http.StatusOK}
-	e.mcp.ServeHTTP(captured, mcpRequest(e.withAttempt(r, c), r, c))
+	e.mcp.ServeHTTP(captured, mcpRequest(e.withPayment(r, c), r, c))
 	contentType := captured.header.Get("Content-Type")
 	switch {
 	case contentType == "application/json" || contentType == "text/event-stream":

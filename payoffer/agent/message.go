@@ -26,8 +26,9 @@ type call struct {
 	// id is the JSON of the id, nil for a message that wants no answer.
 	id     json.RawMessage
 	method string
-	// params is their JSON, nil when there were none.
-	params json.RawMessage
+	// params is their JSON, nil when there were none, and so is meta: that of the
+	// message itself.
+	params, meta json.RawMessage
 }
 
 // fault is a JSON-RPC error object.
@@ -73,6 +74,7 @@ func parse(body []byte) (call, *fault) {
 	if params := members["params"]; string(params) != "null" {
 		c.params = params
 	}
+	c.meta = members["_meta"]
 	return c, nil
 }
 

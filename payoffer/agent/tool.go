@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -19,6 +20,13 @@ const (
 	// metaRequired repeats the PaymentRequired of a result for clients that
 	// look for it there only, as those of Cloudflare's agents do.
 	metaRequired = "x402/error"
+)
+
+// Members of _meta of the Payment scheme (draft-payment-transport-mcp).
+const (
+	metaCredential = "org.paymentauth/credential"       // a call's
+	metaReceipt    = "org.paymentauth/receipt"          // a result's
+	metaChallenges = "org.paymentauth/payment-required" // those of a result
 )
 
 // tool describes the tool to a model: when to use it, what it costs, and who
@@ -46,52 +54,57 @@ func (e *Endpoint) tool() *mcp.Tool {
 	}
 }
 
-// attemptKey is the context key of the payment of a call: the SDK hands its
+// paymentKey is the context key of the payment of a call: the SDK hands its
 // handlers neither the client's address nor the payment as it was written.
-type attemptKey struct{}
+type paymentKey struct{}
 
-// withAttempt puts the payment of a tools/call, if it has one, into the
+// withPayment puts the payment of a tools/call, if it has one, into the
 // context that the SDK hands to the tool.
-func (e *Endpoint) withAttempt(r *http.Request, c call) context.Context {
+func (e *Endpoint) withPayment(r *http.Request, c call) context.Context {
 	if c.method != "tools/call" {
 		return r.Context()
 	}
-	payload := member(member(c.params, "_meta"), metaPayment)
-	if payload == nil {
-		return r.Context()
+	if paid := e.payment(c, e.ClientIP(r)); paid != nil {
+		return context.WithValue(r.Context(), paymentKey{}, paid)
 	}
-	return context.WithValue(r.Context(), attemptKey{}, x402.Attempt{Payload: payload, Client: e.ClientIP(r)})
+	return r.Context()
 }
 
 // callTool answers a call without payment by the quote, and one with a payment
 // by what became of it. The structured content stands in the text too, for
 // clients that know only that.
 func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	attempt, pays := ctx.Value(attemptKey{}).(x402.Attempt)
+	paid, pays := ctx.Value(paymentKey{}).(*payment)
 	if !pays {
-		return demanded(e.quote()), nil
+		return e.demanded(e.quote(), nil), nil
 	}
-	outcome := e.Payments.Pay(ctx, attempt)
+	outcome, problem := paid.pay(ctx, e.Payments)
 	var answer *mcp.CallToolResult
 	if refused(outcome) {
-		answer = demanded(e.demand(e.Live(), refusal(outcome)))
+		answer = e.demanded(e.demand(e.Live(), refusal(outcome)), problem)
 		answer.IsError = true
 	} else {
 		answer = result(encode(e.attempted(outcome)), outcome.Status != x402.Settled)
 	}
-	if outcome.Response != nil {
+	if paid.credential != nil && outcome.Status == x402.Settled {
+		answer.Meta[metaReceipt] = paid.credential.Receipt(outcome)
+	} else if outcome.Response != nil {
 		answer.Meta[metaResponse] = outcome.Response
 	}
 	return answer, nil
 }
 
 // demanded is a quote as the tool-result binding writes a demand for payment:
-// an error whose structured content is the PaymentRequired. An offer that takes
-// no x402 payment demands none.
-func demanded(q *quote) *mcp.CallToolResult {
+// an error whose structured content is the PaymentRequired, beside which the
+// client is challenged by the Payment scheme; problem says why its credential was
+// refused. An offer that takes no x402 payment demands none.
+func (e *Endpoint) demanded(q *quote, problem *mpp.Problem) *mcp.CallToolResult {
 	answer := result(q.data, q.required != nil)
 	if q.required != nil {
 		answer.Meta[metaRequired] = q.required
+	}
+	if required := e.Challenges.Required(problem); required != nil {
+		answer.Meta[metaChallenges] = required
 	}
 	return answer
 }

@@ -119,6 +119,16 @@ func Host(address string) string {
 	return host
 }
 
+// Hostname is the host of an origin or URL without its port; an IPv6 address keeps
+// its brackets.
+func Hostname(address string) string {
+	host := Host(address)
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		return host[:i]
+	}
+	return host
+}
+
 // ParseMailbox checks a bare e-mail address (RFC 5321 Mailbox with a dot-string
 // and a domain, no display name).
 func ParseMailbox(s string) (string, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -116,15 +117,17 @@ func (svc *Service) publish() {
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.told}, svc.clientIP(i.ClientIP)
+	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
 	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
 	endpoint, err := agent.New(agent.Config{
-		Offer:    svc.Offer,
-		Live:     svc.live,
-		Payments: counted,
-		Summary:  func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
-		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
-		ClientIP: clientIP,
-		Logger:   svc.logger,
+		Offer:      svc.Offer,
+		Live:       svc.live,
+		Payments:   counted,
+		Challenges: challenges,
+		Summary:    func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
+		PaidURL:    func(o x402.Outcome) string { return server.PaidURL(o) },
+		ClientIP:   clientIP,
+		Logger:     svc.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -132,6 +135,7 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 	server, err = web.New(web.Config{
 		Offer:       svc.Offer,
 		Payments:    counted,
+		Challenges:  challenges,
 		Agent:       endpoint,
 		Live:        svc.live,
 		Receipts:    svc.ledger,

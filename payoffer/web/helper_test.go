@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -38,6 +39,7 @@ func terms() offer.Terms {
 		ID: "pay.example.org", BaseURL: baseURL, SiteURL: "https://www.example.org",
 		Name: "Example Offer", Operator: "Example Org", Description: "One fixed payment.", Contact: "pay@example.org",
 		SourceURL: "https://code.example.net/offer", Account: "pay", Amount: 42_00, Updated: "2026-11-21",
+		MPP: "Authorization",
 	}
 }
 
@@ -195,6 +197,7 @@ func (w *world) config() Config {
 	return Config{
 		Hooks: w.hooks, HooksOff: w.hooksOff, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
 		Offer: w.offer, Payments: w, Receipts: w,
+		Challenges: mpp.New(w.offer, func() []byte { return w.key }, func() time.Time { return at }),
 		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0"}`)

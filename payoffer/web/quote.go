@@ -16,22 +16,24 @@ const maxBody = 64 << 10
 // headerRequired is the canonical form under which net/http keeps the header.
 var headerRequired = http.CanonicalHeaderKey(x402.HeaderRequired)
 
-// standingQuote is a quote and the response that was made of it.
+// standingQuote is a quote and the responses that were made of it, one of which
+// challenges.
 type standingQuote struct {
-	quote *x402.Quote
-	*response
+	quote              *x402.Quote
+	plain, challenging *response
 }
 
 // standing is the 402 for a request without payment. The answer is made again
 // only when the quote is another one.
-func (s *Server) standing() *response {
+func (s *Server) standing() *standingQuote {
 	quote := s.Payments.Quote()
 	if kept := s.quote.Load(); kept != nil && kept.quote == quote {
-		return kept.response
+		return kept
 	}
-	made := &standingQuote{quote, s.paymentRequired(quote)}
+	plain := s.paymentRequired(quote)
+	made := &standingQuote{quote, plain, s.challenged(plain)}
 	s.quote.Store(made)
-	return made.response
+	return made
 }
 
 // paymentRequired is a 402: version 2 of x402 in the header, version 1 and the
@@ -52,11 +54,11 @@ func (s *Server) getQuote() http.HandlerFunc {
 
 // postQuote always answers 402. A payment sent here is neither read nor kept.
 func (s *Server) postQuote(r *http.Request) *response {
-	if hasPayment(r.Header) {
+	if hasPayment(r.Header) || s.Challenges.Answered(r.Header) {
 		return s.paymentRequired(s.Payments.Refusal("this address only quotes, and nothing was charged here; send the payment to POST " +
 			s.Offer.URL(offer.PathSponsor)))
 	}
-	return s.standing()
+	return s.standing().plain
 }
 
 // Header names in the form under which net/http keeps them.

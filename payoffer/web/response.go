@@ -46,6 +46,9 @@ type response struct {
 	single []string
 	added  []additions
 	values []string
+	// challenges, if it is not nil, makes the values of WWW-Authenticate, which are new
+	// in each answer.
+	challenges func() []string
 	// choose, if it is not nil, makes what is answered instead of all but the status.
 	choose func(r *http.Request) *response
 }
@@ -136,6 +139,9 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	res.setHeaders(h)
+	if res.challenges != nil {
+		h[headerChallenge] = append(h[headerChallenge], res.challenges()...)
+	}
 	if res.etag != "" && matches(r.Header["If-None-Match"], res.etag) {
 		delete(h, "Content-Type")
 		delete(h, "Content-Length")

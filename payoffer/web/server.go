@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -37,10 +38,13 @@ type Payments interface {
 }
 
 // Config is what a Server needs. Every field is required but BodyTimeout,
-// ClockOffset, Hooks, HooksOff, Keys and OnDelivery.
+// Challenges, ClockOffset, Hooks, HooksOff, Keys and OnDelivery.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
+	// Challenges makes the challenges of the Payment scheme and reads the answers to
+	// them; nil where it is not spoken.
+	Challenges *mpp.Issuer
 	// Agent answers POST /mcp. It finds the common headers set.
 	Agent http.Handler
 	// Live says what may change; it never blocks.

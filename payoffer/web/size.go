@@ -24,22 +24,23 @@ var longestReason = strings.Repeat("r", 100)
 // HTTP/1.1 writes it: that of the quote, or of the refusal of a payment.
 func (s *Server) LargestHead() int {
 	refused := x402.Outcome{Status: x402.Refused, Reason: longestReason, Detail: longestReason}
-	largest := max(s.standing().head(), s.outcome(refused).head())
+	largest := max(s.head(s.standing().challenging), s.head(s.outcome(refused)))
 	for _, rail := range s.Offer.USDC() {
 		for version, network := range map[int]string{1: rail.Network.Name, 2: rail.Network.CAIP2()} {
 			refused.Version = version
 			refused.Response = &x402.SettleResponse{ErrorReason: longestReason, Network: network, Payer: rail.PayTo}
-			largest = max(largest, s.outcome(refused).head())
+			largest = max(largest, s.head(s.outcome(refused)))
 		}
 	}
 	return largest
 }
 
-// head is the size of the header block of a 402.
-func (res *response) head() int {
+// head is the size of the header block of a 402 that challenges.
+func (s *Server) head(res *response) int {
 	size := len("HTTP/1.1 402 Payment Required\r\n") + len(addedByCaddy) + len("\r\n")
 	header := make(http.Header)
 	res.setHeaders(header)
+	header[headerChallenge] = s.Challenges.Sample()
 	for name, values := range header {
 		for _, value := range values {
 			size += len(name) + len(": ") + len(value) + len("\r\n")

@@ -66,16 +66,22 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 }
 
 // sponsor is POST /v1/sponsor: the quote for a request without a payment, else
-// the outcome of its payment.
+// the outcome of its payment. Every 402 of it, and of nothing else, challenges: that
+// is where clients send their credential.
 func (s *Server) sponsor(r *http.Request) *response {
+	credential, wrong := s.Challenges.FromHeader(r.Header)
 	payload, present, err := x402.PayloadFromHeader(r.Header)
 	switch {
+	case present && (credential != nil || wrong != nil):
+		return s.problem(problemMalformed, "The request has an x402 payment and a Payment credential, of which none was taken. Send one of them.")
+	case credential != nil || wrong != nil:
+		return s.authorized(r, credential, wrong)
 	case !present:
-		return s.standing()
+		return s.standing().challenging
 	case err != nil:
 		return s.outcome(x402.Outcome{Status: x402.Malformed, Detail: err.Error()})
 	}
-	return s.outcome(s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)}))
+	return s.challenged(s.outcome(s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)})))
 }
 
 // outcome is what a payment attempt came to as HTTP. Only a definite no is a
@@ -84,7 +90,7 @@ func (s *Server) outcome(o x402.Outcome) *response {
 	const again = "Send the same payload again after the time in Retry-After"
 	switch o.Status {
 	case x402.Settled:
-		return s.settled(o)
+		return s.settled(o, paymentResponse(o)...)
 	case x402.Refused:
 		reason := o.Reason
 		if o.Detail != "" {
@@ -122,7 +128,7 @@ type paid struct {
 	Description   string `json:"description" jsonschema:"What the answer means."`
 }
 
-func (s *Server) settled(o x402.Outcome) *response {
+func (s *Server) settled(o x402.Outcome, headers ...header) *response {
 	settlement := o.Response
 	if settlement == nil {
 		settlement = new(x402.SettleResponse)
@@ -133,7 +139,7 @@ func (s *Server) settled(o x402.Outcome) *response {
 		ReceiptURL:  s.PaidURL(o),
 		Description: strings.TrimSpace(o.Detail + " The payment was taken. It counts as received once receiptUrl shows it confirmed."),
 	}
-	return s.json(http.StatusOK, "private, no-store", body, paymentResponse(o)...)
+	return s.json(http.StatusOK, "private, no-store", body, headers...)
 }
 
 // paymentResponse is the settlement's header in the dialect of the attempt.

@@ -39,6 +39,10 @@ type Attempt struct {
 	Payload []byte
 	// Client is the address that the rate limit counts by; empty for none.
 	Client string
+	// Refuse is asked of a payment that nobody has seen before and that pays: why the
+	// transport refuses it all the same, as a code and a sentence, or "". nil for a
+	// transport that has nothing to ask.
+	Refuse func() (reason, detail string)
 }
 
 // Outcome answers an attempt.
@@ -59,6 +63,8 @@ type Outcome struct {
 	// while the outcome is unknown: this attempt's own, or an earlier one of the
 	// same payer.
 	Intent string
+	// At is when a settled payment was taken.
+	At time.Time
 	// Account and Payer are those of the authorization in Intent, where the attempt
 	// may be told of it: it was charged, or it is the attempt's own.
 	Account, Payer string
@@ -105,7 +111,7 @@ func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
 func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 	switch i.State {
 	case ledger.IntentSettled:
-		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i), Intent: i.Nonce, Account: i.Account, Payer: i.From}
+		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i), Intent: i.Nonce, At: time.Unix(i.CreatedAt, 0), Account: i.Account, Payer: i.From}
 		if i.IntentKey != p.key() {
 			o.Detail = "An earlier authorization of the same payer was charged, whose nonce is in 'authorization'; this one was not sent."
 		}

@@ -59,7 +59,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	case found:
 		return s.behind(ctx, p, other)
 	}
-	funded, answer := s.look(ctx, p, rail)
+	funded, answer := s.look(ctx, p, rail, a.Refuse)
 	if answer != nil {
 		return *answer
 	}
@@ -174,7 +174,7 @@ func (s *Service) newIntent(p *payment, rail *Rail, facilitator string) ledger.I
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
 		Payload: p.rebuilt(&rail.terms, *s.extensions.Load()), Requirement: rail.terms.in(p.version), Facilitator: facilitator,
 		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
-		Since: p.since, Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
+		Since: p.since, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}
 }
 

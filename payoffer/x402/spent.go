@@ -34,9 +34,14 @@ const nothingCharged = " Nothing was charged."
 // look asks the chain about a payment that nobody here knows, before anybody
 // else is asked and before it may be refused: others may have had it settled.
 // The answer is nil where it can be taken; funded says then that its payer is
-// proven to have the money.
-func (s *Service) look(ctx context.Context, p *payment, rail *Rail) (funded bool, answer *Outcome) {
+// proven to have the money. refuse is that of the attempt.
+func (s *Service) look(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (funded bool, answer *Outcome) {
 	late := s.checkTimes(p.authorization)
+	if refuse != nil {
+		if reason, detail := refuse(); reason != "" {
+			late = &refusal{reason, detail, late != nil && late.expired}
+		}
+	}
 	if rail.Chain == nil {
 		if late == nil {
 			return false, nil

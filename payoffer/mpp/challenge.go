@@ -1,0 +1,89 @@
+// Package mpp speaks the "Payment" HTTP authentication scheme
+// (draft-httpauth-payment-01), also known as MPP, with the method evm, the intent
+// charge (draft-evm-charge-00) and credentials of the type authorization: each is an
+// EIP-3009 authorization whose nonce the challenge prescribes, so that it is settled
+// as the x402 payment that it is.
+package mpp
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/crypto"
+)
+
+// Names on the wire.
+const (
+	// Scheme is the authentication scheme.
+	Scheme = "Payment"
+	// Method and Intent are the ones that are spoken here.
+	Method = "evm"
+	Intent = "charge"
+	// credentialType is the one of the method that is taken.
+	credentialType = "authorization"
+	// fieldAuthorization is the request field of credentials that needs not be named.
+	fieldAuthorization = "Authorization"
+
+	HeaderChallenge = "WWW-Authenticate"
+	HeaderReceipt   = "Payment-Receipt"
+)
+
+// challenge is a demand for payment as it travels, and as a credential repeats it.
+// What is empty is left out.
+type challenge struct {
+	ID     string `json:"id"`
+	Realm  string `json:"realm"`
+	Method string `json:"method"`
+	Intent string `json:"intent"`
+	// Request is base64url of canonical JSON (RFC 8785).
+	Request string `json:"request"`
+	// Expires is an RFC 3339 time.
+	Expires string `json:"expires,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	// Header is the request field that takes the credential, where it is not
+	// Authorization.
+	Header      string `json:"header,omitempty"`
+	Opaque      string `json:"opaque,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// bound is the id of a challenge: base64url of the HMAC-SHA-256 of what it says
+// (draft-httpauth-payment, "Challenge Binding"). Its description, which is for
+// people, is not covered.
+func (c *challenge) bound(key []byte) string {
+	slots := []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest}
+	if c.Header != "" && c.Header != fieldAuthorization {
+		slots = append(slots, c.Header)
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(strings.Join(append(slots, c.Opaque), "|")))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// nonce is that of the authorization which answers the challenge, as hexadecimal
+// (draft-evm-charge, "Challenge Binding").
+func (c *challenge) nonce() string {
+	return crypto.Keccak256Hash([]byte(c.ID + c.Realm)).Hex()
+}
+
+// String is the challenge as a value of WWW-Authenticate.
+func (c *challenge) String() string {
+	var b strings.Builder
+	b.WriteString(Scheme)
+	separator := " "
+	for _, parameter := range []struct{ name, value string }{
+		{"id", c.ID}, {"realm", c.Realm}, {"method", c.Method}, {"intent", c.Intent}, {"request", c.Request}, {"expires", c.Expires},
+		{"digest", c.Digest}, {"header", c.Header}, {"description", c.Description}, {"opaque", c.Opaque},
+	} {
+		if parameter.value != "" {
+			b.WriteString(separator + parameter.name + `="` + quoted.Replace(parameter.value) + `"`)
+			separator = ", "
+		}
+	}
+	return b.String()
+}
+
+// quoted escapes the text of a quoted-string (RFC 9110 section 5.6.4).
+var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
