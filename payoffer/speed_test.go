@@ -42,11 +42,12 @@ func (b *bare) ServeHTTP(w http.ResponseWriter, _ *http.Request, _ caddyhttp.Han
 // a whole Caddy server in the same run. The three take turns, so that what
 // else the machine does falls on all alike.
 func BenchmarkInCaddy(b *testing.B) {
-	for _, c := range []struct{ name, path string }{
-		{"document", offer.PathNodeInfo21}, {"agent card", offer.PathAgentCard}, {"quote 402", offer.PathOffer},
+	for _, c := range []struct{ name, method, path string }{
+		{"document", "GET", offer.PathNodeInfo21}, {"agent card", "GET", offer.PathAgentCard}, {"quote 402", "GET", offer.PathOffer},
+		{"challenge 402", "POST", offer.PathSponsor},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			server := speedServer(b, c.path)
+			server := speedServer(b, c.method, c.path)
 			spent := map[string]time.Duration{}
 			const turn = 200
 			b.ReportAllocs()
@@ -54,7 +55,7 @@ func BenchmarkInCaddy(b *testing.B) {
 				for _, host := range []string{"offer", "respond", "bare"} {
 					start := time.Now()
 					for range turn {
-						server.ServeHTTP(&discard{header: make(http.Header)}, get(host, c.path))
+						server.ServeHTTP(&discard{header: make(http.Header)}, ask(c.method, host, c.path))
 					}
 					spent[host] += time.Since(start)
 				}
@@ -65,8 +66,8 @@ func BenchmarkInCaddy(b *testing.B) {
 	}
 }
 
-func get(host, path string) *http.Request {
-	r := httptest.NewRequest(http.MethodGet, "http://"+host+path, nil)
+func ask(method, host, path string) *http.Request {
+	r := httptest.NewRequest(method, "http://"+host+path, nil)
 	r.RequestURI = path
 	return r
 }
@@ -79,19 +80,21 @@ func (d *discard) WriteHeader(int)             {}
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // speedServer is a Caddy server with the three handlers, one for each host.
-func speedServer(b *testing.B, path string) *caddyhttp.Server {
+func speedServer(b *testing.B, method, path string) *caddyhttp.Server {
 	b.Helper()
 	handler := map[string]any{
 		"handler": "pay_offer", "base_url": "http://localhost:8402",
 		"card": map[string]any{"url": "https://checkout.example/pay"},
 		"usdc": []any{map[string]any{
 			"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": []string{"off"},
+			"facilitators": []any{map[string]any{"url": "http://127.0.0.1:9"}},
 		}},
 	}
 	recorder := httptest.NewRecorder()
-	speedConfig(b, route("offer", handler)).ServeHTTP(recorder, get("offer", path))
+	speedConfig(b, route("offer", handler)).ServeHTTP(recorder, ask(method, "offer", path))
 	bareAnswer = answer{recorder.Code, recorder.Header(), recorder.Body.String()}
 	require.NotEmpty(b, bareAnswer.body)
+	require.Equal(b, path == offer.PathSponsor, bareAnswer.header["Www-Authenticate"] != nil)
 	bareAnswer.header.Del("Server")
 	return speedConfig(b, route("offer", handler),
 		route("respond", map[string]any{
@@ -124,5 +127,9 @@ func speedConfig(b *testing.B, routes ...any) *caddyhttp.Server {
 	require.NoError(b, err)
 	app, err := ctx.App("http")
 	require.NoError(b, err)
+	offers, err := ctx.App("pay_offer")
+	require.NoError(b, err)
+	require.NoError(b, offers.(caddy.App).Start())
+	b.Cleanup(func() { require.NoError(b, offers.(caddy.App).Stop()) })
 	return app.(*caddyhttp.App).Servers["speed"]
 }
