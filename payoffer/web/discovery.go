@@ -91,7 +91,7 @@ func words(problems []problemKind) map[string][]any {
 	all := map[string][]any{
 		"Received.status":   {statusObserved, statusPartial},
 		"RailReport.state":  {statusObserved, statusPartial, stateManual, stateUnknown, stateRemoved},
-		"RailReport.source": {"chain", "facilitator", "webhook", "provider", sourceOperator},
+		"RailReport.source": {"chain", sourceFacilitator, "webhook", "provider", sourceOperator},
 		"RailReport.lastError": {
 			observe.ErrUnreachable, observe.ErrWrongChain, observe.ErrBadAnswer, observe.ErrLagging, observe.ErrLedger, observe.ErrDisagree,
 			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrMalformed, observe.ErrHistory,

@@ -3,11 +3,13 @@ package web
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
@@ -172,7 +174,7 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10), dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
 		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), Signed: s.sign(r),
 	}
-	p.Description = text.Languages[0].Text(receiptSays(r))
+	p.Description = text.Languages[0].Text(s.receiptSays(r))
 	if rail := s.railOf(r); rail != nil {
 		p.TransactionURL = rail.TransactionURL(r.Transaction)
 	}
@@ -230,8 +232,8 @@ func isReceipt(r ledger.Receipt) bool {
 
 // receiptSays is the key of what its state means: only what was on a chain can have
 // left it.
-func receiptSays(r ledger.Receipt) string {
-	state := receiptState(r)
+func (s *Server) receiptSays(r ledger.Receipt) string {
+	state := s.receiptState(r)
 	if chain, _, _ := strings.Cut(r.Account, "/"); state == string(ledger.StatusDropped) && strings.Contains(chain, ":") {
 		state = "droppedChain"
 	}
@@ -239,13 +241,26 @@ func receiptSays(r ledger.Receipt) string {
 }
 
 // receiptState is what a receipt amounts to in the words of the catalogues.
-func receiptState(r ledger.Receipt) string {
+func (s *Server) receiptState(r ledger.Receipt) string {
 	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
 	switch {
 	case at.Asserted():
 		return "asserted"
 	case at.Held() && r.Refunded > 0:
 		return "part"
+	case at.Status == ledger.StatusClaimed && s.isUnread(r.Account):
+		return "claimedOnly"
 	}
 	return string(at.Status)
+}
+
+// isUnread reports whether nobody here reads the chain of an account, of which a
+// facilitator's word is then all. A chain that the offer left is read.
+func (s *Server) isUnread(account string) bool {
+	network, _, err := offer.ParseUSDCAccount(account)
+	return err == nil && slices.ContainsFunc(s.Offer.USDC(), func(u *offer.USDC) bool {
+		return u.Network.ChainID == network.ChainID && slices.ContainsFunc(s.Health(), func(h observe.Health) bool {
+			return h.Rail == u.Name() && h.Source == sourceFacilitator
+		})
+	})
 }

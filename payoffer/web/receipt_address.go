@@ -88,7 +88,10 @@ func (s *Server) ReceiptURL(r ledger.Receipt) string {
 
 // PaidURL is where the payer of an authorization follows what becomes of it: its
 // receipt's page, or the report where that has no address yet. It is empty where
-// the attempt may not be told of it.
+// the attempt may not be told of it. Who rebuilds a settled payload of the calldata
+// of its transaction is told as its payer is, and may be: of such a payment the page
+// holds nothing but what the chain, /v1/received and the configuration show everybody,
+// and what is signed of it names the payer, for whose key a verifier has to ask.
 func (s *Server) PaidURL(o x402.Outcome) string {
 	key := s.QRKey()
 	switch {

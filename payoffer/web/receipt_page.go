@@ -31,9 +31,9 @@ type receiptView struct {
 // receiptPage is the page of a payment.
 func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *response {
 	f := s.frame(r, "") // it is nobody else's to come back to
-	state := receiptState(row)
+	state := s.receiptState(row)
 	view := receiptView{
-		payment: p, State: state, Says: receiptSays(row), Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
+		payment: p, State: state, Says: s.receiptSays(row), Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
 		Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {

@@ -7,13 +7,16 @@ import (
 	"html"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -71,6 +74,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		intent ledger.IntentState // in place of a row
 		claim  string
 		test   bool
+		unread bool // nobody reads the chain: rpc off
 
 		state, status, paid, worth, back, kept string
 		railName                               string // a text's key, or a name
@@ -103,6 +107,8 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 			link: "https://basescan.org/tx/" + tx, signed: true},
 		"usdc by x402, claimed": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, state: "claimed", status: "claimed", paid: "42 USDC", worth: "42.00 USD",
 			link: "https://basescan.org/tx/" + tx, signed: true},
+		"usdc by x402, claimed and nothing else": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, unread: true, state: "claimedOnly", status: "claimed", paid: "42 USDC", worth: "42.00 USD",
+			link: "https://basescan.org/tx/" + tx, signed: true},
 		"usdc by x402, open":    {intent: ledger.IntentSettling, state: "settling", status: "settling", paid: "42 USDC", worth: "42.00 USD"},
 		"usdc by x402, refused": {intent: ledger.IntentRefused, state: "dropped", status: "dropped", paid: "42 USDC", worth: "42.00 USD"},
 		"test network": {rail: "usdc", test: true, change: func(r *ledger.Receipt) { r.Testnet = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
@@ -131,6 +137,9 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				network = "base-sepolia"
 			}
 			w.offer = makeOffer(t, said, network)
+			if c.unread {
+				w.health[1] = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
+			}
 			var id string
 			number := ""
 			if c.rail == "" {
@@ -224,7 +233,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has(l.Text("receipt.confirms"), received)
 				require.NotContains(t, page, "<h2 id=\"state\">"+l.Text("receipt.title")+"</h2>", "%s: the state is not the title again", l.Tag)
 				require.Regexp(t, `@media print,\(min-width:37\.5rem\)\{\s*\.lines\{ ?display:grid;[^}]*align-items:baseline`, page, "a term and what it says stand on one line")
-				open := strings.Contains("settling claimed asserted seen", c.state)
+				open := slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, c.state)
 				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)
 				if c.worth != "" {
@@ -238,6 +247,49 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With 'rpc off' nobody here looks at the chain, so no page may say that somebody
+// will: not the payment's own, not what a wallet's payment is told, not what a
+// payer is told who waits.
+func TestNobodyIsPromisedALookAtAChainThatNobodyReads(t *testing.T) {
+	promise := map[string]string{"en": `yet|\bonce\b`, "de": "noch (?:nicht nach|bestät)|sobald", "fr": "encore|une fois lu", "es": "aún|cuando"}
+	onlyIf := map[string]string{"en": "watched", "de": "beobachtet", "fr": "suivi", "es": "observa"}
+	for source, reads := range map[string]bool{"chain": true, "facilitator": false} {
+		w := newWorld(t)
+		w.health[1] = observe.Health{Rail: "usdc", Source: source, Blind: !reads}
+		id := w.intent(t, ledger.IntentSettled, ledger.EvidenceFacilitator)
+		s := w.server(t)
+		for _, l := range text.Languages {
+			page := html.UnescapeString(read(t, send(t, s, "GET", receiptPath(id), "", "Accept", browser, "Accept-Language", l.Tag)))
+			said := regexp.MustCompile(`(?s)<h2 id="state">.*?</section>`).FindString(page)
+			require.Equal(t, reads, regexp.MustCompile(promise[l.Tag]).MatchString(said), "%s, %s: %s", source, l.Tag, said)
+			require.Equal(t, reads, strings.Contains(page, `id="live" data-arrive>`), "%s: nothing changes by itself", source)
+			require.NotRegexp(t, promise[l.Tag], l.Text("wallet.claimed"), l.Tag)
+			page = html.UnescapeString(read(t, send(t, s, "GET", "/v1/thanks", "", "Accept", browser, "Accept-Language", l.Tag)))
+			require.Contains(t, page, l.Text("thanks.none.how"))
+			require.Regexp(t, onlyIf[l.Tag], l.Text("thanks.none.how"))
+		}
+	}
+}
+
+// Who rebuilds a settled payload of the calldata of its transaction is told the
+// address of its page, so nothing may stand there that is known to its payer alone.
+func TestAReceiptHoldsNothingThatIsNotPublicBesideWhoPaid(t *testing.T) {
+	members := func(v any) (names []string) {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	published := append(members(receipt{}), "offer", "name", "operator", "legal") // the report, and the terms of the offer
+	private := slices.DeleteFunc(members(payment{}), func(name string) bool { return slices.Contains(published, name) })
+	require.ElementsMatch(t, []string{
+		"url", "description", "transactionUrl", "signedReceipt", "signedReceiptUrl", // which follow from the others
+		"payer", "authorization", // which a chain shows, and no other rail has
+	}, private)
 }
 
 // What a signed receipt says stands although the transaction may still be another.

@@ -22,8 +22,12 @@ const (
 	stateRemoved   = "removed"
 )
 
-// sourceOperator is the Health.Source of a rail that the operator tells of.
-const sourceOperator = "operator"
+// sourceOperator is the Health.Source of a rail that the operator tells of, and
+// sourceFacilitator of one whose chain nobody reads.
+const (
+	sourceOperator    = "operator"
+	sourceFacilitator = "facilitator"
+)
 
 // definition says what the words of a summary mean.
 const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; money of test networks only while there is no other; " +
