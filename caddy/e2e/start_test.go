@@ -1,7 +1,13 @@
 package e2e
 
 import (
+	"io"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +40,48 @@ func TestTheShippedCaddyfileStartsBothHosts(t *testing.T) {
 }
 
 func TestTheShippedCaddyfileTakesWhatPagesSayFromTheEnvironment(t *testing.T) {
-	shipped := server.StartShipped(t, "RECOMMEND=btc", "LOGO=/favicon.svg", "THANKS=Thank you.", "REFUNDS=Within 14 days.", "GOAL=1000")
+	const logo = `<svg xmlns="http://www.w3.org/2000/svg"/>`
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "logo.svg"), []byte(logo), 0o600))
+	shipped := server.StartShipped(t, "FILES="+folder, "RECOMMEND=btc", "LOGO=/logo.svg", "THANKS=Thank you.", "REFUNDS=Within 14 days.", "GOAL=1000")
 	_, page := get(t, shipped.Service+"/v1/pay", "text/html")
-	require.Contains(t, page, `<meta property="og:image" content="`+shipped.Service+`/favicon.svg">`)
+	require.Contains(t, page, `<meta property="og:image" content="`+shipped.Service+`/logo.svg">`)
+	image, body := get(t, shipped.Service+"/logo.svg")
+	require.Equal(t, http.StatusOK, image.StatusCode)
+	require.Equal(t, "image/svg+xml", image.Header.Get("Content-Type"))
+	require.Equal(t, logo, body)
+}
+
+// The page is made anew for each request, of a file that has ranges and validators.
+func TestThePageOfTheSiteIsSentWholeWhateverIsAskedForOfIt(t *testing.T) {
+	address := server.StartShipped(t).Site + "/offer/"
+	whole, page := get(t, address)
+	require.Contains(t, page, "</html>")
+	names := func(h http.Header) []string {
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return name == "Date" || name == "Content-Length" })
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for _, header := range [][2]string{
+			{"Accept", "*/*"}, {"Range", "bytes=0-9"}, {"Range", "bytes=0-0,-1"}, {"Range", "bytes=99999999-"}, {"If-None-Match", "*"}, {"If-Match", `"none"`},
+			{"If-Modified-Since", "Tue, 01 Jan 2036 00:00:00 GMT"}, {"If-Unmodified-Since", "Mon, 01 Jan 1990 00:00:00 GMT"}, {"If-Range", `"none"`},
+		} {
+			t.Run(method+" "+strings.Join(header[:], " "), func(t *testing.T) {
+				r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+				require.NoError(t, err)
+				r.Header.Set(header[0], header[1])
+				answer, err := http.DefaultTransport.RoundTrip(r)
+				require.NoError(t, err)
+				defer answer.Body.Close()
+				body, err := io.ReadAll(answer.Body)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, answer.StatusCode)
+				require.Equal(t, int64(len(page)), answer.ContentLength)
+				require.Equal(t, names(whole.Header), names(answer.Header))
+				require.Equal(t, whole.Header.Get("Content-Security-Policy"), answer.Header.Get("Content-Security-Policy"))
+				if method == http.MethodGet {
+					require.Equal(t, page, string(body))
+				}
+			})
+		}
+	}
 }
