@@ -164,11 +164,11 @@ func (r *reading) show(variant string, health []observe.Health, offset time.Dura
 }
 
 // unchanged is 304 to who has the variant with that tag, else nil.
-func (s *Server) unchanged(r *http.Request, tag string, headers ...header) *response {
+func (re responder) unchanged(r *http.Request, tag string, headers ...header) *response {
 	if !matches(r.Header["If-None-Match"], tag) {
 		return nil
 	}
-	return s.render(http.StatusNotModified, "", cacheNever, nil, append(headers, weak(tag))...)
+	return re.render(http.StatusNotModified, "", cacheNever, nil, append(headers, weak(tag))...)
 }
 
 // weak is the header of a weak entity tag.

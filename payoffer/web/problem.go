@@ -109,6 +109,9 @@ func (re responder) explain(kind problemKind, detail offer.Phrase, p problem, he
 // the same address only where asking again is safe.
 func (s *Server) problemPage(re responder, r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response {
 	f := s.frame(r, "")
+	if session, ok := parseSession(r.URL.RawQuery); ok && session != "" {
+		f.Query.Set("session_id", session) // of a checkout it is the page in every language
+	}
 	content := struct {
 		problem
 		English bool // the detail is, on a page in another language

@@ -55,16 +55,21 @@ type arrived struct {
 
 // thanks is GET /v1/thanks, where a checkout returns to. With the id of its
 // session, which only the payer has, it tells of the payment of that checkout and
-// of no other. Without, it tells of none whose it is.
+// of no other, and to no script of another origin. Without, it tells of none whose
+// it is.
 func (s *Server) thanks(r *http.Request) *response {
 	session, ok := parseSession(r.URL.RawQuery)
+	re := s.responder
+	if session != "" || !ok {
+		re = s.personal
+	}
 	if !ok {
-		return s.refuse(problemSession, "detail", offer.With{"template": sessionTemplate})
+		return re.refuse(problemSession, "detail", offer.With{"template": sessionTemplate})
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
-	found, err := s.readThanks(ctx, session, r)
-	return s.unless(s.responder, err, r, found)
+	found, err := s.readThanks(ctx, re, session, r)
+	return s.unless(re, err, r, found)
 }
 
 // parseSession reads the parameter session_id; empty for none.
@@ -83,7 +88,7 @@ func parseSession(rawQuery string) (session string, ok bool) {
 // readThanks answers by the newest reading of the ledger: for who asks again, the
 // checkout is looked up only where any receipt has changed. What came just now
 // ends with the clock.
-func (s *Server) readThanks(ctx context.Context, session string, r *http.Request) (*response, error) {
+func (s *Server) readThanks(ctx context.Context, re responder, session string, r *http.Request) (*response, error) {
 	newest, err := s.newest(ctx)
 	if err != nil {
 		return nil, err
@@ -99,7 +104,7 @@ func (s *Server) readThanks(ctx context.Context, session string, r *http.Request
 		of = a.State + " " + *a.OccurredAt
 	}
 	tag := s.tag(newest, health, "thanks", of, variant, strconv.FormatBool(s.QRKey() != nil))
-	if same := s.unchanged(r, tag, headers...); same != nil {
+	if same := re.unchanged(r, tag, headers...); same != nil {
 		return same, nil
 	}
 	var paid ledger.Receipt
@@ -112,9 +117,9 @@ func (s *Server) readThanks(ctx context.Context, session string, r *http.Request
 	}
 	private := []header{weak(tag), {"X-Robots-Tag", "noindex"}, {"Referrer-Policy", "no-referrer"}}
 	if !people {
-		return s.json(http.StatusOK, cacheNever, a, append(private, varyAccept)...), nil
+		return re.json(http.StatusOK, cacheNever, a, append(private, varyAccept)...), nil
 	}
-	return s.thanksPage(f, a, paid, private), nil
+	return re.page(http.StatusOK, cacheNever, s.thanksPage(f, a, paid), private...), nil
 }
 
 // anyArrival is what everybody may know: that a payment came just now.
@@ -154,7 +159,7 @@ func (s *Server) sessionArrival(paid ledger.Receipt, found bool, health []observ
 }
 
 // thanksPage is the same for people.
-func (s *Server) thanksPage(f page.Frame, a arrival, paid ledger.Receipt, headers []header) *response {
+func (s *Server) thanksPage(f page.Frame, a arrival, paid ledger.Receipt) page.Page {
 	say := teller{f.Language, s.Offer}
 	with := []any{"amount", "", "at", ""}
 	content := struct {
@@ -175,5 +180,5 @@ func (s *Server) thanksPage(f page.Frame, a arrival, paid ledger.Receipt, header
 		content.Thanks = a.State == string(ledger.StatusConfirmed)
 	}
 	content.Title, content.How = f.Language.Text("thanks."+a.State+".title", with...), f.Language.Text("thanks."+a.State+".how", with...)
-	return s.page(http.StatusOK, cacheNever, page.Thanks.Render(f, f.Language.Text("thanks.title")+": "+s.Offer.Name, content), headers...)
+	return page.Thanks.Render(f, f.Language.Text("thanks.title")+": "+s.Offer.Name, content)
 }

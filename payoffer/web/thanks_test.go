@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,6 +56,49 @@ func TestThanksTellsOfThePaymentOfThatCheckoutAlone(t *testing.T) {
 	require.Equal(t, "42.01", found["payment"].(map[string]any)["amountUsdDecimal"])
 	waiting := readJSON(t, send(t, s, "GET", "/v1/thanks?session_id=cs_test_foreign", ""))
 	require.Equal(t, map[string]any{"state": "waiting", "occurredAt": nil, "testnet": false, "payment": nil}, waiting)
+}
+
+// Whatever is answered to who names a checkout, a script of another origin reads none
+// of it, and the same answer in another language is of the same checkout.
+func TestWhatIsSaidOfACheckoutIsReadByNoOtherOrigin(t *testing.T) {
+	for name, c := range map[string]struct {
+		query  string
+		status int
+		err    error
+		public bool
+	}{
+		"paid":      {query: "session_id=cs_1", status: 200},
+		"unknown":   {query: "session_id=cs_2", status: 200},
+		"unread":    {query: "session_id=cs_1", status: 503, err: errors.New("no ledger")},
+		"misspelt":  {query: "session_id=cs-1", status: 400},
+		"two":       {query: "session_id=cs_1&session_id=cs_2", status: 400},
+		"none":      {query: "", status: 200, public: true},
+		"by hand":   {query: "session_id={CHECKOUT_SESSION_ID}", status: 200, public: true},
+		"another's": {query: "other=cs_1", status: 200, public: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": cardReceipt(1, "pi_1", ledger.StatusConfirmed)}
+			w.err = c.err
+			s := w.server(t)
+			for _, accept := range []string{browser, "application/json"} {
+				for _, method := range []string{"GET", "HEAD"} {
+					res := send(t, s, method, "/v1/thanks?"+c.query, "", "Accept", accept, "Origin", "https://evil.example")
+					require.Equal(t, c.status, res.StatusCode)
+					require.Equal(t, c.public, res.Header.Get("Access-Control-Allow-Origin") == "*")
+					if tag := res.Header.Get("Etag"); tag != "" {
+						res := send(t, s, method, "/v1/thanks?"+c.query, "", "Accept", accept, "If-None-Match", tag)
+						require.Equal(t, 304, res.StatusCode)
+						require.Equal(t, c.public, res.Header.Get("Access-Control-Allow-Origin") == "*")
+					}
+				}
+			}
+			page := read(t, send(t, s, "GET", "/v1/thanks?lang=de&"+c.query, "", "Accept", browser))
+			for _, l := range text.Languages {
+				require.Equal(t, !c.public && c.status != 400, strings.Contains(page, `<a href="?lang=`+l.Tag+`&amp;`+c.query+`" lang=`), "%s: what cannot be read is not repeated", l.Tag)
+			}
+		})
+	}
 }
 
 func TestThanksSaysWhatBecameOfThePayment(t *testing.T) {
