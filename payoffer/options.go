@@ -74,8 +74,9 @@ type resolver struct {
 	// off are secrets without a value, literal are secrets written into the
 	// configuration.
 	off, literal []string
-	// hooksOff are the rails whose webhook's secret is one of off.
-	hooksOff []string
+	// hooksOff are the rails whose webhook's secret is one of off, and leftOut the
+	// names of those without an address.
+	hooksOff, leftOut []string
 }
 
 func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }

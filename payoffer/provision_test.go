@@ -74,6 +74,34 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 	}
 }
 
+// A rail without an address is left out, also where it is the recommended one: the
+// first way takes its place. A name that no rail of the file has is a mistake.
+func TestARecommendedRailThatIsLeftOutGivesWay(t *testing.T) {
+	for rail, address := range map[string]string{
+		"usdc": "USDC_ADDRESS", "usdc-84532": "USDC_ADDRESS", "btc": "BTC_ADDRESS", "transfer": "TRANSFER_INBOX", "tip-jar": "TIP_JAR_URL", "pack": "PACK_URL",
+	} {
+		t.Run(rail, func(t *testing.T) {
+			t.Setenv(address, "")
+			t.Setenv("RECOMMEND", rail)
+			require.NoError(t, caddy.Validate(decode(t, shipped(t))))
+			t.Setenv("RECOMMEND", rail+"s")
+			require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), `recommend: there is no rail "`+rail+`s"`)
+		})
+	}
+	h := &Handler{
+		BaseURL: "http://localhost:8402", Recommend: "usdc", Card: &CardConfig{URL: "https://checkout.example/pay"},
+		USDC: []*USDCConfig{{Network: "base-sepolia"}, {Network: "arbitrum-sepolia", Address: "0x52908400098527886E0F7030069857D2E4169EE7"}},
+	}
+	recommended := func() string {
+		s, err := h.settings(newResolver(), today)
+		require.NoError(t, err)
+		return s.Offer.Recommend
+	}
+	require.Equal(t, "usdc", recommended(), "the next chain has the name")
+	h.USDC[1].Address = "{env.OFFER_TEST_UNSET}"
+	require.Empty(t, recommended())
+}
+
 func TestLedgerDriverIsChecked(t *testing.T) {
 	for config, want := range map[string]string{
 		`"driver": "mysql"`:                                              "unknown ledger driver",

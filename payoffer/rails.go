@@ -145,6 +145,7 @@ func (h *Handler) resolveBitcoin(r *resolver, name string) {
 	}
 	b, found := h.Bitcoin, len(r.errs)
 	if r.text(name, &b.Account, offer.CheckBitcoinAccount); b.Account == "" {
+		r.leftOut = append(r.leftOut, offer.RailBitcoin)
 		h.Bitcoin = nil
 		return
 	}
@@ -195,6 +196,7 @@ func (h *Handler) resolveBankTransfer(r *resolver, name string) {
 	}
 	b := h.BankTransfer
 	if r.text(name, &b.Inbox, checkMailbox); b.Inbox == "" {
+		r.leftOut = append(r.leftOut, r.repl.ReplaceKnown(b.name(), ""))
 		h.BankTransfer = nil
 		return
 	}
@@ -257,6 +259,7 @@ func (h *Handler) resolveStorefronts(r *resolver, name string) {
 		}
 		option := name + " " + repeatable(s.Name)
 		if r.text(option, &s.URL, checkURL); s.URL == "" {
+			r.leftOut = append(r.leftOut, s.Name)
 			return false
 		}
 		if s.options().resolve(r, option); s.observed() && s.Product == "" {

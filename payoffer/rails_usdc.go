@@ -78,15 +78,17 @@ func aloneIfOff(option string, endpoints []string) error {
 func (h *Handler) resolveUSDC(r *resolver, name string) {
 	chains := make(map[int64]bool)
 	h.USDC = keep(r, name, h.USDC, func(u *USDCConfig) bool {
-		if r.text(name, &u.Address, checkEVMAddress); u.Address == "" {
+		r.text(name, &u.Address, checkEVMAddress)
+		u.Network = r.repl.ReplaceKnown(u.Network, "")
+		network, _ := offer.LookupNetwork(u.Network)
+		if u.Address == "" {
+			r.leftOut = append(r.leftOut, firstUSDC, nextUSDC(network))
 			return false
 		}
-		u.Network = r.repl.ReplaceKnown(u.Network, "")
 		if err := checkNetwork(u.Network); err != nil {
 			r.fail(name, err)
 			return false
 		}
-		network, _ := offer.LookupNetwork(u.Network)
 		if chains[network.ChainID] {
 			r.fail(name, fmt.Errorf("%s is given twice; one rail a chain", network.Name))
 		}

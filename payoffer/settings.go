@@ -55,7 +55,7 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
-	s, err := resolved.build(today)
+	s, err := resolved.build(today, r.leftOut)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,10 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	return s, s.Check()
 }
 
-// build makes settings of options that are resolved and checked.
-func (h *Handler) build(today time.Time) (*service.Settings, error) {
+// build makes settings of options that are resolved and checked. leftOut are the
+// names of rails without an address; one that is recommended gives way to the first
+// that there is.
+func (h *Handler) build(today time.Time, leftOut []string) (*service.Settings, error) {
 	s := &service.Settings{Limit: x402.Limit{Attempts: defaultAttempts, Period: defaultWindow}}
 	if h.RateLimit != nil {
 		s.Limit.Attempts = cmp.Or(h.RateLimit.Attempts, defaultAttempts)
@@ -94,6 +96,9 @@ func (h *Handler) build(today time.Time) (*service.Settings, error) {
 	rails, err := h.rails(s, terms)
 	if err != nil {
 		return nil, err
+	}
+	if slices.Contains(leftOut, terms.Recommend) && !slices.ContainsFunc(rails, func(rail offer.Rail) bool { return rail.Name() == terms.Recommend }) {
+		terms.Recommend = ""
 	}
 	s.KeysPath = "pay_offer/signing/" + certmagic.StorageKeys.Safe(offer.Host(terms.BaseURL)) + ".json"
 	s.Offer, err = offer.New(terms, card, rails...)
@@ -194,6 +199,11 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 	return rails, nil
 }
 
+// firstUSDC is the name of the first USDC rail, and nextUSDC that of any other.
+const firstUSDC = "usdc"
+
+func nextUSDC(n offer.Network) string { return firstUSDC + "-" + strconv.FormatInt(n.ChainID, 10) }
+
 // settings makes a USDC rail. The first is named usdc, the others after their
 // chain.
 func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err error) {
@@ -201,9 +211,9 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	if err != nil {
 		return s, err
 	}
-	name := "usdc"
+	name := firstUSDC
 	if !first {
-		name += "-" + strconv.FormatInt(network.ChainID, 10)
+		name = nextUSDC(network)
 	}
 	s = service.USDC{
 		RPC: endpoints(u.RPC, []string{network.RPC}), Confirm: evm.Level(cmp.Or(u.Confirm, string(evm.Safe))), FromBlock: u.FromBlock,

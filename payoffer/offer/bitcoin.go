@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// railBitcoin is the name of the Bitcoin rail.
-	railBitcoin = "btc"
+	// RailBitcoin is the name of the Bitcoin rail.
+	RailBitcoin = "btc"
 
 	// quoteHolds is for how long after its rate was observed an amount is said to
 	// be honoured. The observer of payments honours it for an hour after it was
@@ -129,7 +129,7 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 }
 
 // Name is "btc".
-func (b *Bitcoin) Name() string { return railBitcoin }
+func (b *Bitcoin) Name() string { return RailBitcoin }
 
 // Test reports whether the rail's money is worth nothing.
 func (b *Bitcoin) Test() bool { return b.network.test }
@@ -207,7 +207,7 @@ func (b *Bitcoin) TransactionURL(transaction string) string {
 // left out.
 func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m := Method{
-		Rail: railBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
+		Rail: RailBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
 		AmountUSD: b.amount, Network: b.network.caip2, Asset: "BTC", Symbol: "BTC",
 	}
 	payTo := b.account

@@ -58,7 +58,7 @@ var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 // reserved are the rail names that an operator cannot choose: those of our own
 // rails and paths, and the schemes of other rails, for a bank transfer's name is
 // its scheme.
-var reserved = []string{RailCard, "usdc", railBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402"}
+var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402"}
 
 // CheckRailName checks a name that an operator chose for a rail.
 func CheckRailName(name string) error {

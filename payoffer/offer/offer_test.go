@@ -89,7 +89,7 @@ func TestMethodIsPublishedWithOneAddress(t *testing.T) {
 				require.NotContains(t, got, "reason")
 				require.NotEmpty(t, m.Link())
 			} else {
-				require.Equal(t, railBitcoin, m.Rail)
+				require.Equal(t, RailBitcoin, m.Rail)
 				require.False(t, hasURL || hasURI)
 				require.NotEmpty(t, got["reason"])
 			}
