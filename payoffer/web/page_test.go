@@ -138,7 +138,7 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	require.Contains(t, page, "card, a signed message: pi_1")
 	require.Contains(t, page, `at least 2 <span class="quiet">(32.00 USD)</span><span class="apart quiet">1 of unknown value</span>`)
 	require.Contains(t, page, `in JPY: 1 (6,500 JPY, value unknown)`)
-	require.Contains(t, page, "refunded: 10.00 USD in part")
+	require.Contains(t, page, "went back: 10.00 USD in part")
 
 	for asset, want := range map[string]string{"EUR": "39.00 EUR", "KWD": "3.9 KWD", "JPY": "3,900 JPY", "ISK": "39.00 ISK"} {
 		w.totals[1].Currency, w.totals[1].Amount, w.receipts[0].Asset, w.receipts[0].Amount = asset, 2*3900, asset, 3900
@@ -150,9 +150,9 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	}
 }
 
-// Receipts stand in the order in which they were recorded, whose moment leads
-// each; the money may have moved in another order.
-func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testing.T) {
+// Receipts stand in the order in which they were recorded. Each is led by when its
+// money moved, which may be another order, and the evidence says both.
+func TestTheReceivedPageSaysWhenTheMoneyMovedAndWhenThatWasRecorded(t *testing.T) {
 	w := newWorld(t)
 	w.receipts = []ledger.Receipt{{
 		ID: 2, ExternalID: "INV-1", Rail: "transfer", Asset: "USD", Amount: 42_00, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, USDCents: cents(42_00), RefundedCents: 10_00,
@@ -160,9 +160,11 @@ func TestTheReceivedPageSaysWhenAReceiptWasRecordedAndWhenTheMoneyMoved(t *testi
 	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
 	s := w.server(t)
 	page := read(t, send(t, s, "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<time datetime="2026-11-21T13:14:15Z">21 November 2026, 13:14 UTC</time><span class="apart quiet">Bank transfer</span>`)
-	require.Contains(t, page, `21 November 2026, 13:14 UTC, money moved on 14 November 2026, 13:14 UTC, transfer, entered by the operator, value as the operator states it: INV-1`)
-	require.Contains(t, page, "confirmed, 10.00 USD refunded")
+	require.Contains(t, page, `<time datetime="2026-11-14T13:14:15Z">14 November 2026, 13:14 UTC</time><span class="apart quiet">Bank transfer</span>`)
+	require.Contains(t, page, `14 November 2026, 13:14 UTC, recorded on 21 November 2026, 13:14 UTC, transfer, entered by the operator, value as the operator states it: INV-1`)
+	require.Contains(t, page, "<caption>Payments, last recorded first</caption>")
+	require.Contains(t, page, "confirmed, 10.00 USD went back", "by a refund or a dispute")
+	require.NotContains(t, page, "refunded")
 	require.Contains(t, page, "moved within the account; nobody paid it")
 
 	rows := readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"].([]any)
@@ -202,7 +204,8 @@ func TestADayThatTheOperatorEnteredIsShownAsThatDay(t *testing.T) {
 		require.Contains(t, receipt, `<time datetime="2026-11-20">`+day+`</time>`)
 		require.NotContains(t, receipt, "23:00")
 		received := read(t, send(t, s, "GET", "/v1/received?lang="+l.Tag, "", "Accept", browser))
-		require.Contains(t, received, l.Text("received.moved", "at", day)+",")
+		require.Contains(t, received, `<time datetime="2026-11-20">`+day+`</time>`)
+		require.Contains(t, received, ">"+day+", "+l.Text("received.recorded", "at", l.Moment(at))+",")
 		require.Contains(t, received, l.Say(w.offer.Rails[3].Face().Name)+", "+day)
 		require.NotContains(t, received, "23:00")
 	}
@@ -234,7 +237,7 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	require.NotContains(t, page, "refunded: ")
+	require.NotContains(t, page, "went back: ")
 }
 
 func TestReceiptsAreReadInPlainWords(t *testing.T) {
@@ -242,14 +245,14 @@ func TestReceiptsAreReadInPlainWords(t *testing.T) {
 	for want, r := range map[string]receipt{
 		"confirmed":                                {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
 		"confirmed; the operator's own":            {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
-		"confirmed, 650 JPY refunded":              {Status: "confirmed", Evidence: "signed", Asset: "JPY", RefundedAtomic: "650", RefundedUSDDecimal: new("4.20")},
-		"confirmed, 0.5 USDC refunded":             {Status: "confirmed", Evidence: "chain", Asset: "USDC", RefundedAtomic: "500000", RefundedUSDDecimal: new("0.50")},
-		"confirmed, 0.0001 BTC refunded":           {Status: "confirmed", Evidence: "chain", Asset: "BTC", RefundedAtomic: "10000"},
+		"confirmed, 650 JPY went back":             {Status: "confirmed", Evidence: "signed", Asset: "JPY", RefundedAtomic: "650", RefundedUSDDecimal: new("4.20")},
+		"confirmed, 0.5 USDC went back":            {Status: "confirmed", Evidence: "chain", Asset: "USDC", RefundedAtomic: "500000", RefundedUSDDecimal: new("0.50")},
+		"confirmed, 0.0001 BTC went back":          {Status: "confirmed", Evidence: "chain", Asset: "BTC", RefundedAtomic: "10000"},
 		"seen, not sure yet":                       {Status: "confirmed", Evidence: "asserted", RefundedAtomic: "0"},
 		"never became money":                       {Status: "dropped", Evidence: "chain"},
 		"refunded":                                 {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
 		"taken back":                               {Status: "reversed", Evidence: "manual"},
-		"confirmed, 1.00 USD refunded":             {Status: "confirmed", Evidence: "signed", Asset: "USD", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
+		"confirmed, 1.00 USD went back":            {Status: "confirmed", Evidence: "signed", Asset: "USD", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
 		"moved within the account; nobody paid it": {Status: "moved", Evidence: "chain", Own: true},
 		"confirmed (test, worth nothing)":          {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Testnet: true},
 	} {

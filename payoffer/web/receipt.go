@@ -174,7 +174,7 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10), dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
 		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), Signed: s.sign(r),
 	}
-	p.Description = text.Languages[0].Text(s.receiptSays(r))
+	p.Description = s.receiptSays(text.Languages[0], r)
 	if rail := s.railOf(r); rail != nil {
 		p.TransactionURL = rail.TransactionURL(r.Transaction)
 	}
@@ -230,14 +230,13 @@ func isReceipt(r ledger.Receipt) bool {
 	return book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Held()
 }
 
-// receiptSays is the key of what its state means: only what was on a chain can have
-// left it.
-func (s *Server) receiptSays(r ledger.Receipt) string {
+// receiptSays is what its state means: only what was on a chain can have left it.
+func (s *Server) receiptSays(l *text.Language, r ledger.Receipt) string {
 	state := s.receiptState(r)
 	if chain, _, _ := strings.Cut(r.Account, "/"); state == string(ledger.StatusDropped) && strings.Contains(chain, ":") {
 		state = "droppedChain"
 	}
-	return "receipt.say." + state
+	return l.Text("receipt.say."+state, "amount", inLanguage(l, r.Asset, r.Refunded))
 }
 
 // receiptState is what a receipt amounts to in the words of the catalogues.

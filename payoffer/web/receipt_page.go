@@ -14,7 +14,7 @@ import (
 type receiptView struct {
 	payment
 	State string
-	Says  string // the key of what the state means
+	Says  string // what the state means
 	// Document says that it is a receipt: the money arrived and that is proven.
 	// Open says that the state may still change by itself.
 	Document, Open bool
@@ -33,7 +33,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	f := s.frame(r, "") // it is nobody else's to come back to
 	state := s.receiptState(row)
 	view := receiptView{
-		payment: p, State: state, Says: s.receiptSays(row), Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
+		payment: p, State: state, Says: s.receiptSays(f.Language, row), Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
 		Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {

@@ -61,7 +61,9 @@ type sumRow struct {
 // receiptRow is a receipt in words.
 type receiptRow struct {
 	receipt
-	Recorded, Moved, Way, Paid, Value, State, Proof, Basis string
+	// Moved is when the money did, and Recorded, where that is another time, when
+	// that was recorded.
+	Moved, Recorded, Way, Paid, Value, State, Proof, Basis string
 	// Shown is the status that a page which waits for payments tells apart, and
 	// Say the sentence that it says; empty for what nobody paid.
 	Shown, Say string
@@ -231,7 +233,7 @@ func (w teller) moment(timestamp string) string {
 func (w teller) receipt(r receipt) receiptRow {
 	at := r.standing()
 	row := receiptRow{
-		receipt: r, Recorded: w.moment(r.RecordedAt), Way: w.way(r.Rail), Paid: w.paid(r.Asset, r.AmountAtomic), State: w.state(r),
+		receipt: r, Moved: w.when(r.OccurredAt, r.Day), Way: w.way(r.Rail), Paid: w.paid(r.Asset, r.AmountAtomic), State: w.state(r),
 		Proof: w.word("proof", r.Evidence), Shown: string(at.Shown()),
 	}
 	if r.Asset != "USD" {
@@ -240,12 +242,11 @@ func (w teller) receipt(r receipt) receiptRow {
 	if r.ValueBasis != "" && ledger.ValueBasis(r.ValueBasis) != ledger.BasisFace {
 		row.Basis = w.word("basis", r.ValueBasis)
 	}
-	moved := w.when(r.OccurredAt, r.Day)
-	if moved != row.Recorded {
-		row.Moved = moved
+	if recorded := w.moment(r.RecordedAt); recorded != row.Moved {
+		row.Recorded = recorded
 	}
 	if at.Status != ledger.StatusMoved && !r.Own {
-		row.Say = w.Text("received.say", "paid", row.Paid, "way", row.Way, "at", moved, "state", row.State)
+		row.Say = w.Text("received.say", "paid", row.Paid, "way", row.Way, "at", row.Moved, "state", row.State)
 	}
 	return row
 }
