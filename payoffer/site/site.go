@@ -40,10 +40,13 @@ var (
 // Data is what the page shows, as plain values. Templates of Caddy do not
 // escape: every text needs html.
 type Data struct {
-	// Name, Operator and Description are the operator's text.
-	Name, Operator, Description string
-	// Amount is a number of dollars, as in "42"; Currency is "USD".
-	Amount, Currency string
+	// Name, Operator and Description are the operator's text, Contact their e-mail
+	// address and Refunds what they say of refunds, or empty.
+	Name, Operator, Description, Contact, Refunds string
+	// Amount is the price, which shows as in "42" and in a text as its language has
+	// it; Currency is "USD".
+	Amount   offer.USD
+	Currency string
 	// Payee is who is paid: the operator, or the offer's name.
 	Payee string
 	// Checkout is the address of the card checkout. In a Demo it is one that
@@ -79,7 +82,7 @@ type Method struct {
 // tag, or else by the lines of an Accept-Language header.
 func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
-		Name: o.Name, Operator: o.Operator, Description: o.Description, Amount: o.Amount.String(), Currency: "USD",
+		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
 		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle, Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
 	}
@@ -91,8 +94,13 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 		}
 		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], name})
 	}
-	// The page loads nothing but its own icon, and asks nobody.
-	policy := "default-src 'none'; img-src data:; style-src " + Source(d.Style)
+	// The page loads nothing but its own icon and the operator's image, and asks
+	// nobody.
+	policy := "default-src 'none'; img-src data:"
+	if d.Logo != "" {
+		policy += " " + d.BaseURL
+	}
+	policy += "; style-src " + Source(d.Style)
 	if !d.Demo {
 		d.Script, d.Texts = countdown, inScript(d.Language.Group("site.countdown"))
 		policy += "; script-src " + Source(d.Script)

@@ -81,6 +81,32 @@ func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
 	require.Equal(t, "Example Offer", NewData(makeOffer(t, "Example Offer", "", ""), "", nil).Payee)
 }
 
+// What the pages of the service host say of the operator, this one says, too.
+func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
+	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
+	for _, l := range text.Languages {
+		page, header := render(t, o, l.Tag, "")
+		for _, absent := range []string{"<img", "mailto:", l.Text("layout.question")} {
+			require.NotContains(t, page, absent)
+		}
+		require.Contains(t, header.Get("Content-Security-Policy"), "img-src data:;")
+	}
+	o.Amount, o.Contact, o.Refunds, o.Logo = 1042_50, "pay+42@example.org", `Refunds "within" 14 days.`, "https://pay.example.org/logo.svg?a&b"
+	for _, l := range text.Languages {
+		page, header := render(t, o, l.Tag, "")
+		price := l.Text("fact.dollars", "amount", o.Amount)
+		for _, want := range []string{
+			"<title>Example Offer: " + price + "</title>", `<p class="price">` + price + " <small>", ">" + l.Text("site.pay", "amount", o.Amount) + "<",
+			`content="Example Offer: ` + price + `"`, `src="https://pay.example.org/logo.svg?a&amp;b" width="44" height="44" alt="">`,
+			l.Text("layout.question") + ` <a href="mailto:pay+42@example.org">pay+42@example.org</a>`, l.Text("site.how") + " Refunds &#34;within&#34; 14 days.</p>",
+		} {
+			require.Contains(t, page, want)
+		}
+		require.Contains(t, price, l.Number("1042.50"))
+		require.Contains(t, header.Get("Content-Security-Policy"), "img-src data: https://pay.example.org;")
+	}
+}
+
 func TestAWayToPayThatIsATestIsMarkedAsOne(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	o.USDC()[0].Network.Test = true
@@ -144,7 +170,9 @@ func TestADemoGoesNowhereByItself(t *testing.T) {
 
 func TestHostileTextStaysText(t *testing.T) {
 	evil := `</script></style><script>alert(1)</script><img src=x onerror=alert(2)>"'{{payOffer}}`
-	page, _ := render(t, makeOffer(t, evil, evil, evil), "", "")
+	o := makeOffer(t, evil, evil, evil)
+	o.Contact, o.Refunds = evil, evil
+	page, _ := render(t, o, "", "")
 	require.NotContains(t, page, "<script>alert")
 	require.NotContains(t, page, "<img")
 	require.Equal(t, 3, strings.Count(page, "</script>"))

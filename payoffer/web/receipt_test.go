@@ -88,7 +88,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		"refunded in part": {rail: "card", change: func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 },
 			state: "part", status: "confirmed", paid: "42.00 USD", back: "10.00 USD", kept: "32.00 USD"},
 		"card in test mode": {rail: "card", change: func(r *ledger.Receipt) { r.Testnet = true }, test: true, state: "confirmed", status: "confirmed", paid: "42.00 USD"},
-		"card failed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42.00 USD"},
+		"card failed":       {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42.00 USD"},
 		"refunded": {rail: "card", change: func(r *ledger.Receipt) { r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_00, 42_00 },
 			state: "refunded", status: "refunded", paid: "42.00 USD", back: "42.00 USD"},
 		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "42.00 USD"},
