@@ -92,8 +92,12 @@ func lean(source string) string {
 	return out.String()
 }
 
-// tight leaves out of a lean script the line breaks that separate nothing.
-var tight = strings.NewReplacer("{\n", "{", "(\n", "(", ",\n", ",", ";\n", ";")
+// tight leaves out of a lean script the line breaks and spaces that separate
+// nothing. No text in a script that must keep its spaces has any of these.
+var tight = strings.NewReplacer(
+	" {\n", "{", "{\n", "{", "(\n", "(", ",\n", ",", ";\n}", "}", ";\n", ";", "\n}", "}", ", ", ",", "; ", ";", " { ", "{", "{ ", "{", "; }", "}", " }", "}", ": ", ":",
+	"if (", "if(", " => ", "=>", " = ", "=", " === ", "===", " && ", "&&", " || ", "||", " ?? ", "??", " ? ", "?", " : ", ":", " + ", "+", " - ", "-", " < ", "<", " > ", ">",
+)
 
 // dense is a lean style without the spaces that separate nothing.
 func dense(source string) string {

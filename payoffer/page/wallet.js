@@ -2,13 +2,15 @@
 // Pays from a wallet in the browser by x402: one signature (EIP-3009) and no gas.
 // What was signed is stored before it is sent. Until its end is known these very
 // bytes are sent again and nothing else is signed: they can be charged only once.
+// Then what became of it is stored in their place, until the payer pays once more.
 {
 	const texts = JSON.parse(document.getElementById("texts").textContent).wallet;
 	const language = document.documentElement.lang;
 	const text = (key, values = {}) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 	// foreign is a short text of a wallet's, without characters that reorder what is around it.
 	const foreign = (said, length) => String(said ?? "").replace(/\p{C}+/gu, " ").trim().slice(0, length);
-	const usdc = (atomic) => (Number(atomic) / 1e6).toLocaleString(language, { minimumFractionDigits: atomic % 1_000_000n ? 2 : 0, maximumFractionDigits: 6 });
+	const money = (amount) => amount.toLocaleString(language, { minimumFractionDigits: amount % 1 ? 2 : 0, maximumFractionDigits: 6 });
+	const usdc = (atomic) => money(Number(atomic) / 1e6);
 	const same = (a, b) => String(a).toLowerCase() === String(b).toLowerCase();
 	const encode = (value) => btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(value))));
 	const decode = (header) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(header), (c) => c.charCodeAt(0))));
@@ -28,7 +30,16 @@
 	const now = () => Math.floor((Date.now() + ahead) / 1000);
 
 	// over says that a payment can be charged no more.
-	const over = (header) => Number(decode(header).payload.authorization.validBefore) + 600 < now();
+	const over = (header) => Number(decode(header).payload.authorization?.validBefore) + 600 < now();
+
+	// attempt runs a function on what may be damaged.
+	const attempt = (read, otherwise) => {
+		try {
+			return read();
+		} catch {
+			return otherwise;
+		}
+	};
 
 	// post waits longer than the server does for a payment.
 	async function post(headers) {
@@ -57,18 +68,21 @@
 			this.show();
 		}
 
-		// stored is what was signed and has no known end.
-		get stored() {
-			try {
-				return localStorage.getItem(this.key);
-			} catch {
-				return null;
-			}
+		// stored is what this browser keeps of a payment.
+		get stored() { return attempt(() => localStorage.getItem(this.key), null); }
+
+		// end is what became of a payment: what is said of it, what was paid, and the address of its receipt.
+		get end() {
+			const end = attempt(() => JSON.parse(this.stored), null);
+			return ["received", "claimed", "earlier"].includes(end?.said) ? end : this.stored ? null : this.ended;
 		}
 
+		// open is what was signed and has no known end: as long as there is a signature to read, for it may be charged.
+		get open() { return attempt(() => decode(this.stored).payload.signature && this.stored, null); }
+
 		// drop forgets one payment, and no other that another tab may have stored meanwhile.
-		drop(header) {
-			if (this.stored === header) localStorage.removeItem(this.key);
+		drop(kept) {
+			if (this.stored === kept) attempt(() => localStorage.removeItem(this.key));
 		}
 
 		keep(key, value) {
@@ -79,23 +93,37 @@
 			throw new Stopped("storage");
 		}
 
-		say(key, values, words) {
-			this.status.replaceChildren(text(key, { network: this.network, amount: this.amount, ...values }));
+		say(key, values, words, and = "") {
+			const said = `${text(key, { network: this.network, amount: this.amount, ...values })} ${and}`.trim();
+			if (words || this.status.textContent !== said) this.status.replaceChildren(said);
 			if (words) this.status.append(" ", element("q", { lang: "en", textContent: foreign(words, 400) }));
 		}
 
-		// show offers what can be done now, and after a payment nothing that could be one more.
+		// show offers what can be done now, and after a payment nothing that is one more before the payer asks for it.
 		show() {
-			const open = this.stored, forgettable = open && over(open);
+			const { stored, open, end } = this, damaged = stored && !open && !end, forgettable = damaged || (open && over(open));
 			const buttons = open ? [this.button(text("again"), () => this.send())] : [];
-			if (forgettable) buttons.push(this.button(text("forget"), () => this.forget(open)));
-			if (!open && this.receipt === undefined) {
+			if (forgettable) buttons.push(this.button(text("forget"), () => this.forget(stored)));
+			if (!stored && !end) {
 				for (const { name, provider } of wallets.values()) buttons.push(this.button(text("pay", { wallet: `\u2068${name}\u2069` }), () => this.pay(provider)));
 			}
 			this.buttons.replaceChildren(...buttons);
-			this.after.className = this.receipt ? "" : "quiet small";
-			if (this.receipt !== undefined) this.after.replaceChildren(this.receipt);
-			else this.after.textContent = forgettable ? text("forgetWhy", { amount: this.amount }) : buttons.length ? "" : text("none");
+			this.after.className = end ? "actions" : "quiet small";
+			if (end) {
+				this.say(end.said, { paid: money(Number(end.paid)) });
+				this.after.replaceChildren(...this.receipt(end), this.button(text("once"), () => this.forget(stored)));
+				return;
+			}
+			if (damaged) this.say("damaged");
+			this.after.textContent = forgettable ? `${text(damaged ? "wait" : "over")} ${text("forgetWhy", { amount: this.amount })}` : buttons.length ? "" : text("none");
+		}
+
+		// receipt is the link to it, in the language that the page's address asks for.
+		receipt(end) {
+			const url = attempt(() => new URL(end.receipt), null);
+			if (url?.origin !== location.origin) return [];
+			if (new URLSearchParams(location.search).has("lang")) url.searchParams.set("lang", language);
+			return [element("a", { href: url.href, textContent: text("receipt") }), " "];
 		}
 
 		button(label, work) {
@@ -110,13 +138,33 @@
 
 		async pay(wallet) {
 			try {
-				this.keep(this.key, await this.sign(wallet));
+				this.keep(this.key, await this.sign(this.cancellable(wallet)));
 			} catch (error) {
-				if (error instanceof Stopped) this.say(error.key, error.values, error.words);
-				else this.say({ 4001: "declined", 4100: "busy", "-32002": "busy" }[codeOf(error)] ?? "failed", {}, codeOf(error) === 4001 ? "" : error?.message);
-				return;
+				const { key, values, words } = error instanceof Stopped ? error : {
+					key: { 4001: "declined", 4100: "busy", "-32002": "busy" }[codeOf(error)] ?? "failed", words: codeOf(error) === 4001 ? "" : error?.message,
+				};
+				return this.say(key, values, words, ["open", "paid"].includes(key) ? "" : text("nothing"));
 			}
+			this.nonce = undefined;
+			if (this.after.contains(document.activeElement)) this.status.focus({ preventScroll: true });
+			this.after.replaceChildren();
 			await this.send("sending");
+		}
+
+		// cancellable is a wallet that need not be waited for. Who cancels asks it nothing more, and nobody hears what it still
+		// answers: a signature that comes late is kept nowhere and never sent.
+		cancellable(wallet) {
+			const cancel = new AbortController();
+			const cancelled = new Promise((_, reject) => cancel.signal.addEventListener("abort", () => reject(cancel.signal.reason)));
+			const button = element("button", { type: "button", className: "button plain", textContent: text("cancel") });
+			button.addEventListener("click", () => cancel.abort(new Stopped("cancelled")));
+			return {
+				request: async (question) => {
+					cancel.signal.throwIfAborted();
+					if (!button.isConnected) this.after.replaceChildren(button);
+					return Promise.race([cancelled, wallet.request(question)]);
+				},
+			};
 		}
 
 		// sign returns a signed payment as it is sent. Every way out but this leaves nothing that could be charged.
@@ -135,7 +183,8 @@
 			const [still] = (await wallet.request({ method: "eth_accounts" })) ?? [];
 			if (!same(still, from) || !(await this.here(wallet))) throw new Stopped("changed");
 			this.needsNoOther();
-			const nonce = "0x" + [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+			// The same until a payment with it is kept: of those that were cancelled the chain would take one at most.
+			const nonce = (this.nonce ??= "0x" + [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
 			const validBefore = now() + Math.min(accepted.maxTimeoutSeconds, 600);
 			const authorization = { from, to: this.terms.payTo, value: this.terms.amount, validAfter: "0", validBefore: String(validBefore), nonce };
 			const fields = (list) => list.split(", ").map((field) => ({ type: field.split(" ")[0], name: field.split(" ")[1] }));
@@ -160,10 +209,10 @@
 			return header;
 		}
 
-		// needsNoOther stops a signature beside a payment that is not decided, on whatever network and in whatever tab it was signed.
+		// needsNoOther stops a signature beside another payment, on whatever network and in whatever tab it was signed.
 		needsNoOther() {
-			const open = places.find((place) => place.stored);
-			if (open) throw new Stopped("open", { network: open.network });
+			const other = places.find((place) => place.stored || place.end);
+			if (other) throw new Stopped(other.end ? "paid" : "open", { network: other.network });
 		}
 
 		// quote is what the server asks for, which must be what the page shows.
@@ -212,22 +261,22 @@
 
 		// send sends what is stored until its end is known, or nobody says when to ask again.
 		async send(first = "resending") {
-			for (let header, key = first; (header = this.stored); key = "resending") {
+			for (let header, key = first; (header = this.open); key = "resending") {
 				this.say(key);
 				let answer;
 				try {
 					answer = await post({ "PAYMENT-SIGNATURE": header });
 				} catch {
-					return this.say("lost");
+					return this.say("lost", {}, "", text("kept"));
 				}
 				const { status, headers, body } = answer;
 				if (status === 200 && body.success === true) return this.paid(body, header);
 				// A quote without a reason answers a request whose payment got lost on its way.
 				if (status === 402 && body.error && body.error !== "payment required") {
 					this.drop(header);
-					return this.say("refused", {}, String(body.error).replace(/^\w+: /, ""));
+					return this.say("refused", {}, String(body.error).replace(/^\w+:\s/, ""), text("says"));
 				}
-				this.say(body.detail ? "undecided" : "lost", {}, body.detail);
+				this.say(body.detail ? "undecided" : "lost", {}, body.detail, text("kept") + (body.detail ? " " + text("says") : ""));
 				const again = headers.get("Retry-After");
 				if (!again || ![429, 503].includes(status)) return;
 				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // either form, RFC 9110 section 10.2.3
@@ -237,21 +286,21 @@
 				}
 				this.timer.textContent = "";
 			}
-			this.say("elsewhere");
+			this.say("elsewhere"); // or what became of it, once it is shown
 		}
 
+		// paid keeps what became of a payment: in the browser, or at least as long as the page is open.
 		paid(body, header) {
-			const { nonce } = decode(header).payload.authorization;
+			const ours = same(body.authorization, decode(header).payload.authorization?.nonce);
+			this.ended = { said: !ours ? "earlier" : body.status === "seen" ? "received" : "claimed", paid: body.amountUsd, receipt: body.receiptUrl };
+			if (this.stored === header) attempt(() => localStorage.setItem(this.key, JSON.stringify(this.ended)));
 			this.drop(header);
-			const ours = String(body.receiptUrl).startsWith(location.origin + "/");
-			this.receipt = ours ? element("a", { href: body.receiptUrl, textContent: text("receipt") }) : "";
-			const paid = Number(body.amountUsd).toLocaleString(language, { minimumFractionDigits: Number.isInteger(body.amountUsd) ? 0 : 2 });
-			this.say(!same(body.authorization, nonce) ? "earlier" : body.status === "seen" ? "received" : "claimed", { paid });
 		}
 
-		// forget lets a person go on who looked into the wallet.
-		async forget(header) {
-			this.drop(header);
+		// forget lets a person go on: who looked into the wallet, or who pays once more.
+		async forget(kept) {
+			this.ended = undefined;
+			this.drop(kept);
 			this.status.textContent = "";
 		}
 	}
@@ -290,11 +339,14 @@
 		addEventListener("storage", ({ key, newValue }) => {
 			const place = places.find((p) => p.key === key);
 			if (!place || busy) return;
+			if (!newValue) place.ended = undefined;
 			place.say(newValue ? "otherTab" : "elsewhere");
 			place.show();
 		});
-		const open = places.filter((place) => place.stored);
-		for (const { root } of open) root.closest("details")?.setAttribute("open", "");
+		// A page that comes out of the back/forward cache was told nothing.
+		addEventListener("pageshow", ({ persisted }) => { if (persisted && !busy) for (const place of places) place.show(); });
+		for (const { root } of places.filter((place) => place.stored)) root.closest("details")?.setAttribute("open", "");
+		const open = places.filter((place) => place.open);
 		if (open.length) alone(open, () => Promise.all(open.map((place) => place.send())));
 	}
 }

@@ -120,7 +120,11 @@ const commands = {
     context.setDefaultTimeout(25_000);
     const p = { context, wallets: wallets.map(scripted), tabs: {}, weather: [], sent: [], messages: [], foreign: [] };
     p.holding = new Promise((held) => (p.held = held));
-    await context.exposeFunction("askWallet", (id, method, params) => answer(p.wallets[id], method, params));
+    await context.exposeFunction("askWallet", (id, method, params) => {
+      const wallet = p.wallets[id], holds = wallet.hold === method, answered = answer(wallet, method, params);
+      if (holds) wallet.answered = answered;
+      return answered;
+    });
     await context.addInitScript(announce, p.wallets.map(({ name, legacy }, id) => ({ id, name, legacy })));
     if (noLocks) await context.addInitScript(() => Object.defineProperty(navigator, "locks", { value: undefined }));
     if (noStorage) await context.addInitScript(() => (Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }));
@@ -202,6 +206,9 @@ const commands = {
   stored: (given) => tab(given).evaluate(() => ({ ...localStorage })),
   keep: (given) => tab(given).evaluate(([key, value]) => localStorage.setItem(key, value), [given.key, given.value]),
 
+  // thaw shows a tab as out of the back/forward cache, which this browser does not have.
+  thaw: (given) => tab(given).evaluate(() => void dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))),
+
   // become changes a wallet.
   async become(given) {
     Object.assign(person(given).wallets[given.wallet ?? 0], given.changes);
@@ -219,10 +226,12 @@ const commands = {
     await person(given).wallets[0].held;
   },
 
-  // answers lets a wallet answer what it holds.
+  // answers lets a wallet answer what it holds, and returns when the page has the answer.
   async answers(given) {
-    person(given).wallets[0].hold = "";
-    person(given).wallets[0].release();
+    const wallet = person(given).wallets[0];
+    wallet.hold = "";
+    wallet.release();
+    await wallet.answered;
   },
 
   // did is what happened.
