@@ -25,7 +25,7 @@ const module = "github.com/payoffer/caddy-pay-offer/"
 var layers = [][]string{
 	{"payoffer"},
 	{"payoffer/command", "payoffer/service"},
-	{"payoffer/desk", "payoffer/pool", "payoffer/web"},
+	{"payoffer/buyer", "payoffer/desk", "payoffer/pool", "payoffer/web"},
 	{"payoffer/agent", "payoffer/page"},
 	{
 		"payoffer/mpp", "payoffer/x402", "payoffer/announce", "payoffer/observe", "payoffer/observe/bitcoin", "payoffer/observe/card",
@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"payoffer/text"},
 	// Prices and key documents are fetched as payments are, so the engine of the
 	// observers knows none of the rooms.
-	{"payoffer/offer", "payoffer/observe/source", "payoffer/clock", "payoffer/failpoint"},
+	{"payoffer/offer", "payoffer/observe/source", "payoffer/clock", "payoffer/failpoint", "payoffer/filelock"},
 }
 
 // An edge is an import of one room by another.

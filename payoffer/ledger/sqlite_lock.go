@@ -12,15 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/filelock"
 )
-
-// lockByte is the byte of a ledger's file that its process locks: past the
-// largest database (2^48 bytes), and so past the bytes that SQLite locks itself,
-// https://www.sqlite.org/fileformat.html#the_lock_byte_page.
-const lockByte = 1 << 62
-
-// errLocked is what lockFile says when another open file holds the lock.
-var errLocked = errors.New("another process holds the lock")
 
 // sqliteLock keeps others away from a ledger twice. The lock on the file itself
 // holds whatever name it is opened by, and whatever becomes of the files beside
@@ -62,8 +56,8 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 	if err := singleName(d.real, k.file, k.known); err != nil {
 		return nil, err
 	}
-	switch err := lockFile(k.file); {
-	case errors.Is(err, errLocked):
+	switch err := filelock.Try(k.file); {
+	case errors.Is(err, filelock.ErrLocked):
 		return nil, errFileInUse
 	case err != nil:
 		return nil, fmt.Errorf("locking %s: %w; a ledger needs a local disk", d.real, err)
