@@ -97,34 +97,19 @@ func (v *verifier) verifyAll(ctx context.Context, signed []string) error {
 	return errors.Join(errs...)
 }
 
-// verify checks one statement. Only a key that the domain of the statement's
-// own URL publishes may sign it (section 4.5.1 of the extension).
+// verify checks one statement.
 func (v *verifier) verify(ctx context.Context, compact string) error {
-	jws, err := signature.ParseJWS(compact)
+	signed, err := x402.ParseSigned(compact)
+	if err == nil {
+		err = signed.Verify(ctx, v.keys)
+	}
 	if err != nil {
-		return fmt.Errorf("NOT VALID: it %w", err)
+		return errors.New(printable(err.Error()))
 	}
-	statement, err := x402.ParseStatement(jws.Payload)
-	if err != nil {
-		return fmt.Errorf("NOT VALID: it %w", err)
+	if signed.Offer != nil {
+		return v.offer(offer.Host(signed.Origin), signed.KeyID, signed.Offer)
 	}
-	resource, err := offer.ParseURL(statement.ResourceURL())
-	if err != nil {
-		return fmt.Errorf("NOT VALID: its resourceUrl names no domain: %s", printable(err.Error()))
-	}
-	origin := offer.Origin(resource)
-	key, err := v.keys.Key(ctx, origin, jws.KeyID)
-	if err != nil {
-		return fmt.Errorf("NOT VERIFIED: %s", printable(err.Error()))
-	}
-	if !jws.VerifiedBy(key) {
-		return fmt.Errorf("NOT VALID: the signature is not that of the key which %s publishes; the text was changed, or somebody else signed it",
-			printable(offer.Host(origin)))
-	}
-	if statement.Offer != nil {
-		return v.offer(offer.Host(origin), jws.KeyID, statement.Offer)
-	}
-	return v.receipt(offer.Host(origin), jws.KeyID, statement.Receipt)
+	return v.receipt(offer.Host(signed.Origin), signed.KeyID, signed.Receipt)
 }
 
 // receipt prints what a receipt proves.

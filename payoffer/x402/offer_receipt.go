@@ -232,7 +232,7 @@ func (f *finder) text(text []byte) {
 		f.add(string(text))
 		return
 	}
-	if decoded, err := decodeBase64(string(text)); err == nil {
+	if decoded, err := DecodeHeader(string(text)); err == nil {
 		text = decoded
 	}
 	if _, err := signature.Canonical(text); err != nil {

@@ -151,14 +151,16 @@ func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) 
 	case len(values[0]) > base64.StdEncoding.EncodedLen(maxPayload):
 		return nil, true, fmt.Errorf("the payment header is longer than %d bytes of payload", maxPayload)
 	}
-	payload, err = decodeBase64(values[0])
+	payload, err = DecodeHeader(values[0])
 	if err != nil {
 		return nil, true, errors.New("the payment header is not base64")
 	}
 	return payload, true, nil
 }
 
-func decodeBase64(s string) ([]byte, error) {
+// DecodeHeader reads what EncodeHeader wrote, and the other forms of base64 that
+// are in use: either alphabet, with or without padding.
+func DecodeHeader(s string) ([]byte, error) {
 	s = strings.TrimRight(strings.TrimSpace(s), "=")
 	if strings.ContainsAny(s, "-_") {
 		return base64.RawURLEncoding.Strict().DecodeString(s)
