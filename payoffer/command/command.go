@@ -23,8 +23,9 @@ Works with the payment offers of a configuration.
 
 Without --config the Caddyfile in the current directory is read. Nothing is
 started or opened by check, qr and site; check asks upstreams for the time.
-verify needs no configuration and asks the domain that signed; ledger opens the
-database itself; the other commands ask the admin API of the running server.`,
+verify needs no configuration and asks the domain that signed; pay needs none and
+pays whatever URL it is given; ledger opens the database itself; the other
+commands ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			group(cmd, subcommands()...)
 		},
@@ -33,7 +34,7 @@ database itself; the other commands ask the admin API of the running server.`,
 
 func subcommands() []*cobra.Command {
 	return []*cobra.Command{checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-		intentsCommand(), resolveCommand(), announcementsCommand(), rewindCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
+		intentsCommand(), resolveCommand(), announcementsCommand(), rewindCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
 }
 
 // group makes a command of others. It fails where it is asked for one that it does

@@ -38,6 +38,14 @@ const (
 	TransactionSums         Point = "transaction.sums"
 	TransactionBeforeCommit Point = "transaction.before-commit"
 	TransactionCommitted    Point = "transaction.committed"
+
+	// Those of a buyer, which no server passes: the payment is signed, kept, sent,
+	// answered, and the answer kept.
+	BuySigned   Point = "buy.signed"
+	BuyKept     Point = "buy.kept"
+	BuySent     Point = "buy.sent"
+	BuyAnswered Point = "buy.answered"
+	BuyNoted    Point = "buy.noted"
 )
 
 // Variable is the environment variable that a build with the tag reads: the name
@@ -50,6 +58,6 @@ func Points() []Point {
 		PayDecoded, PayVerified, PayBeforeIntent, PayAfterIntent, SettleBefore, SettleAfter, ProofBefore, ProofAfter,
 		RecordBefore, RecordAfter, ResolveLeased, ResolveBeforeChain, ResolveAfterChain, TransactionBefore,
 		TransactionBegun, TransactionIntent, TransactionJoin, TransactionRow, TransactionTransition, TransactionSums,
-		TransactionBeforeCommit, TransactionCommitted,
+		TransactionBeforeCommit, TransactionCommitted, BuySigned, BuyKept, BuySent, BuyAnswered, BuyNoted,
 	}
 }

@@ -1,0 +1,75 @@
+package buyer
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/crypto"
+)
+
+// Key is the private key of the account that pays. It prints as its address.
+type Key struct {
+	private *ecdsa.PrivateKey
+}
+
+// maxKeyFile bounds a file with a key in bytes.
+const maxKeyFile = 1 << 10
+
+// ParseKey reads 64 hexadecimal digits, with or without 0x. The error repeats
+// nothing of them.
+func ParseKey(text string) (Key, error) {
+	text = strings.TrimSpace(text)
+	digits, _ := strings.CutPrefix(text, "0x")
+	private, err := crypto.HexToECDSA(digits)
+	if err != nil {
+		return Key{}, errors.New("the private key must be 64 hexadecimal digits, with or without 0x, as wallets export it")
+	}
+	return Key{private}, nil
+}
+
+// ReadKey reads a key from a file, which nobody else may read. The error does not
+// repeat its name, for a key may have been given in its place.
+func ReadKey(name string) (Key, error) {
+	file, err := os.Open(name)
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		err = failed.Err
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("the file of the private key cannot be opened: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return Key{}, errors.New("the file of the private key cannot be read")
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return Key{}, fmt.Errorf("others on this machine may read the file of the private key (mode %04o); make it yours alone with chmod 600, "+
+			"and if others had access, move the money to a new key", mode.Perm())
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
+	if err != nil {
+		return Key{}, errors.New("the file of the private key cannot be read")
+	}
+	return ParseKey(string(text))
+}
+
+// Address is the account's, in EIP-55 form.
+func (k Key) Address() string { return crypto.PubkeyToAddress(k.private.PublicKey).Hex() }
+
+// String implements fmt.Stringer.
+func (k Key) String() string { return k.Address() }
+
+// GoString implements fmt.GoStringer.
+func (k Key) GoString() string { return k.Address() }
+
+// Interface guards.
+var (
+	_ fmt.Stringer   = Key{}
+	_ fmt.GoStringer = Key{}
+)

@@ -1,0 +1,252 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/buyer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// keyVariable is the environment variable with the private key of the payer.
+const keyVariable = "PAY_OFFER_KEY"
+
+// Exit statuses of pay beside success and failure, in the words of sysexits(3).
+const (
+	// exitOpen is EX_TEMPFAIL: the same command is to be run again.
+	exitOpen = 75
+	// exitReceipt is EX_PROTOCOL: it is paid, and the receipt does not hold.
+	exitReceipt = 76
+)
+
+func payCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pay <url> [--dry-run] [--yes] [--max <usd>] [--method GET|POST] [--network <name>] [--key-file <file>] [--wait <duration>] [--new] [--state <folder>] [--json]",
+		Short: "Pays what a URL asks for by x402",
+		Long: `
+Pays what a URL asks for by x402 version 2, with USDC: an offer of this plugin,
+or what anyone else sells. It shows the price and asks before it signs.
+
+The private key of the payer stands in the environment variable PAY_OFFER_KEY,
+or in a file of --key-file that nobody else may read: 64 hexadecimal digits. It
+needs USDC on the network and no coin for gas. --dry-run needs no key.
+
+A signed payment is kept on disk before it is sent, until its answer is final.
+Run the same command again after a crash or a status of 75: it sends the same
+payment again and signs no other. What was paid is not paid twice: run again, it
+shows the receipt. --new buys once more.
+
+A refusal is the word of the seller, who can still charge what was signed until
+it ends, in at most ten minutes. Until then the same payment is sent again; after
+that the command signs another one with --new alone, for only the chain tells
+whether the first was charged.
+
+Exit status: 0 paid; 1 not paid; 75 not known yet; 76 paid, but the receipt that
+came does not hold.`,
+		Example: "  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
+			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --key-file payer.key\n" +
+			"  PAY_OFFER_KEY=$(pass payer) caddy pay-offer pay https://api.example.com/report --method GET --max 0.10 --yes --json",
+		Args: cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.Bool("dry-run", false, "Show what would be paid, and pay nothing")
+	flags.BoolP("yes", "y", false, "Do not ask")
+	flags.String("max", "50", "The most to pay, in US dollars")
+	flags.String("method", "POST", "The method of the payable URL: GET or POST")
+	flags.String("network", "", "The network to pay on, if not the first that is asked for")
+	flags.String("key-file", "", "The file of the private key, in place of "+keyVariable)
+	flags.Duration("wait", 2*time.Minute, "How long to send a payment again that has no final answer")
+	flags.Bool("new", false, "Buy once more what was paid before")
+	flags.String("state", "", "The folder of the payments, if not below Caddy's data folder")
+	flags.Bool("json", false, "Print one JSON object, and everything else to the standard error")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+		p := payer{fl: fl, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
+		if fl.Bool("json") {
+			p.out = cmd.ErrOrStderr()
+		}
+		err := p.run(cmd.Context())
+		if fl.Bool("json") {
+			p.printJSON(cmd.OutOrStdout(), err)
+		}
+		return exitStatus(err), err
+	})
+	return cmd
+}
+
+// errReceipt is of a payment whose receipt does not hold.
+var errReceipt = errors.New("you have paid, but the receipt does not hold")
+
+func exitStatus(err error) int {
+	switch {
+	case err == nil:
+		return caddy.ExitCodeSuccess
+	case errors.Is(err, buyer.ErrOpen), errors.Is(err, buyer.ErrBusy):
+		return exitOpen
+	case errors.Is(err, errReceipt):
+		return exitReceipt
+	default:
+		return caddy.ExitCodeFailedStartup
+	}
+}
+
+// payer is one run of the command, and what came of it.
+type payer struct {
+	fl  caddycmd.Flags
+	in  io.Reader
+	out io.Writer
+
+	target   buyer.Target
+	quote    *buyer.Quote
+	purchase *buyer.Purchase
+	receipt  *buyer.Receipt
+}
+
+func (p *payer) run(ctx context.Context) (err error) {
+	b := &buyer.Buyer{Network: p.fl.String("network"), Wait: p.fl.Duration("wait"), Told: p.print}
+	var ok bool
+	if b.Max, _, ok = offer.ParseDecimal(p.fl.String("max"), 6); !ok || b.Max == 0 {
+		return errors.New("--max is not an amount of US dollars; write for example 42 or 0.10")
+	}
+	if b.Network != "" {
+		if _, err := offer.LookupNetwork(b.Network); err != nil {
+			return err
+		}
+	}
+	if p.target, err = buyer.NewTarget(strings.ToUpper(p.fl.String("method")), p.fl.Arg(0)); err != nil {
+		return err
+	}
+	if p.fl.Bool("dry-run") {
+		if p.quote, err = b.Quote(ctx, p.target); err == nil {
+			p.showQuote("")
+		}
+		return err
+	}
+	key, err := p.key()
+	if err != nil {
+		return err
+	}
+	state := p.fl.String("state")
+	if state == "" {
+		state = filepath.Join(caddy.AppDataDir(), "pay_offer", "payments")
+	}
+	if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); err != nil {
+		return err
+	}
+	defer p.purchase.Close()
+	return p.pay(ctx, b, key)
+}
+
+// key reads the private key.
+func (p *payer) key() (buyer.Key, error) {
+	if file := p.fl.String("key-file"); file != "" {
+		return buyer.ReadKey(file)
+	}
+	text, found := os.LookupEnv(keyVariable)
+	if !found {
+		return buyer.Key{}, errors.New("there is no key to pay with: set " + keyVariable + " or name a --key-file; --dry-run needs none")
+	}
+	return buyer.ParseKey(text)
+}
+
+// pay goes on with what was begun, and begins what was not.
+func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
+	again := p.fl.Bool("new")
+	if last := p.purchase.Payment; last != nil && !last.State.Decided() {
+		p.print("A payment of this purchase was signed " + date(last.SignedAt) + " and has no final answer. It is sent again as it is; no other is signed.")
+		err := p.settle(ctx, b)
+		if last.State == buyer.Paid || last.Spendable() || !again {
+			return err
+		}
+		p.print(err.Error())
+	}
+	switch last := p.purchase.Payment; {
+	case last == nil || again:
+	case last.State == buyer.Paid:
+		p.print("This was paid before; nothing is sent now. To buy it once more: --new")
+		return p.showReceipt(ctx, b)
+	default:
+		return p.undecidable(errors.New("not paid: the last payment of this purchase was refused: " + last.Reason))
+	}
+	var err error
+	if p.quote, err = b.Quote(ctx, p.target); err != nil {
+		return err
+	}
+	p.showQuote(key.Address())
+	if err := p.agree(); err != nil {
+		return err
+	}
+	if err := p.purchase.Sign(p.target, p.quote, key); err != nil {
+		return err
+	}
+	return p.settle(ctx, b)
+}
+
+// agree asks whether to pay what was shown.
+func (p *payer) agree() error {
+	if p.fl.Bool("yes") {
+		if p.quote.Wrong {
+			return errors.New("not paid: the offer is signed wrongly, and --yes pays none such; run it without --yes to decide yourself")
+		}
+		return nil
+	}
+	file, isFile := p.in.(*os.File)
+	if !isFile {
+		return errNobody
+	}
+	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return errNobody
+	}
+	fmt.Fprint(p.out, "Pay? [y/N] ")
+	answer, _ := bufio.NewReader(p.in).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	default:
+		return errors.New("not paid: you did not say yes")
+	}
+}
+
+var errNobody = errors.New("not paid: there is no terminal to ask on; --yes pays without asking")
+
+// settle sends what is signed, and says how it ended.
+func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
+	err := b.Settle(ctx, p.target, p.purchase)
+	switch last := p.purchase.Payment; {
+	case last.State == buyer.Paid:
+		return errors.Join(err, p.showReceipt(ctx, b))
+	case err == nil || last.State == buyer.Open && !errors.Is(err, buyer.ErrOpen):
+		return err
+	case last.State == buyer.Open:
+		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment again and signs no other", err)
+	case last.State == buyer.Void:
+		return p.undecidable(err)
+	default:
+		return fmt.Errorf("%w. That nothing was charged would be the seller's word: the signed payment can be charged until %s. "+
+			"Run the same command again to send it again; no other is signed before it has ended", err, date(last.ValidBefore))
+	}
+}
+
+// undecidable says how to go on after a payment that was refused and has ended.
+func (p *payer) undecidable(err error) error {
+	last := p.purchase.Payment
+	where := ""
+	if network, known := offer.LookupNetwork(last.Network); known == nil {
+		where = ": look for its transfers at " + strings.TrimSuffix(network.Explorer, "tx/") + "address/" + last.Payer
+	}
+	return fmt.Errorf("%w. The signed payment ended %s and cannot be charged any more. Whether it was before, the chain tells%s. To sign another one: --new",
+		err, date(last.ValidBefore), where)
+}
+
+// print writes a line, which may hold a stranger's words.
+func (p *payer) print(line string) { fmt.Fprintln(p.out, printable(line)) }
