@@ -162,7 +162,7 @@ func (a *answer) reason() string {
 		words = append(words, q.Error)
 	}
 	for _, word := range words {
-		if word = Plain(word); word != "" && !strings.Contains(status, word) {
+		if word = strings.TrimSuffix(Plain(word), "."); word != "" && !strings.Contains(status, word) {
 			status += ": " + word
 		}
 	}

@@ -48,9 +48,9 @@ payment again and signs no other. What was paid is not paid twice: run again, it
 shows the receipt. --new buys once more.
 
 A refusal is the word of the seller, who can still charge what was signed until
-it ends, in at most ten minutes. Until then the same payment is sent again; after
-that the command signs another one with --new alone, for only the chain tells
-whether the first was charged.
+it ends, in at most ten minutes. Until then the same payment is sent again. After
+that another one is signed with --new alone, for only the chain tells whether the
+first was charged.
 
 Exit status: 0 paid; 1 not paid; 75 not known yet; 76 paid, but the receipt that
 came does not hold.`,

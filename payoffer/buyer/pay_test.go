@@ -1,0 +1,218 @@
+package buyer
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
+	s := openSeller(t)
+	s.quote["extensions"].(object)["offer-receipt"] = s.offered(nil)
+	s.quote["extensions"].(object)["other"] = object{"info": object{"b": 1}}
+	c := newCustomer(t, s)
+	q, err := c.Quote(t.Context(), c.target)
+	require.NoError(t, err)
+	require.Equal(t, Vouch{Verified: true, Words: "signed by " + c.target.Origin()[len("http://"):]}, q.Vouch)
+	require.Equal(t, "42", q.Amount())
+	require.Equal(t, "authorization", q.Flow)
+	require.True(t, q.Receipts)
+
+	p := c.open()
+	require.Nil(t, p.Payment)
+	require.NoError(t, p.Sign(c.target, q, c.key))
+	info, err := os.Stat(c.kept()[0])
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	if all, _ := s.sent(); all != 0 {
+		t.Fatal("it is sent before it is kept")
+	}
+	require.NoError(t, c.Settle(t.Context(), c.target, p))
+	require.Equal(t, Paid, p.State)
+	require.Empty(t, p.Header, "nothing that can be spent is kept any longer")
+
+	r := c.Receipt(t.Context(), c.target, p)
+	require.True(t, r.Verified, r.Words)
+	require.Empty(t, r.Faults)
+	require.Equal(t, transaction, r.Transaction)
+	require.Equal(t, s.base+"/receipt", r.URL)
+
+	var payload struct {
+		X402Version int
+		Accepted    object
+		Resource    object
+		Extensions  map[string]struct{ Info map[string]any }
+		Payload     struct {
+			Authorization map[string]string
+		}
+	}
+	text, err := base64.StdEncoding.DecodeString(s.payments[0])
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &payload))
+	require.Equal(t, 2, payload.X402Version)
+	require.Equal(t, payee, payload.Payload.Authorization["to"])
+	require.Equal(t, "42000000", payload.Payload.Authorization["value"])
+	require.JSONEq(t, string(encoded(t, s.accept(nil))), string(encoded(t, payload.Accepted)), "the terms as they came")
+	require.Equal(t, s.quote["resource"], payload.Resource)
+	require.Regexp(t, `^[A-Za-z0-9_-]{16,128}$`, payload.Extensions["payment-identifier"].Info["id"])
+	require.Equal(t, false, payload.Extensions["payment-identifier"].Info["required"])
+	require.EqualValues(t, 1, payload.Extensions["other"].Info["b"], "extensions are echoed")
+	require.NotContains(t, payload.Extensions, "offer-receipt")
+	c.requireNoSecret(string(text))
+
+	again := c.reopen(p)
+	require.Equal(t, Paid, again.State)
+	require.True(t, c.Receipt(t.Context(), c.target, again).Verified, "it is read again later")
+}
+
+// Whatever happens on the way, the bytes that are sent are those that were kept.
+func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
+	s := openSeller(t)
+	pending := x402.EncodeHeader(x402.SettleResponse{Transaction: transaction, ErrorReason: "settlement_pending"})
+	s.paid = []http.HandlerFunc{
+		breaks, says(503, `{"reason":"settlement_unknown"}`), says(429, ""), says(502, "<html>"), says(500, ""),
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(x402.HeaderResponse, pending)
+			says(402, "{}")(w, r)
+		},
+		s.settles(nil),
+	}
+	c := newCustomer(t, s)
+	synctest.Test(t, func(t *testing.T) {
+		c.t, c.Transport, c.Wait = t, s, time.Minute
+		var told []string
+		c.Told = func(sentence string) { told = append(told, sentence) }
+		p := c.open()
+		c.sign(p)
+		began := time.Now()
+		require.NoError(t, c.Settle(t.Context(), c.target, p))
+		require.Equal(t, 10*time.Second, time.Since(began), "a broken connection is tried again after five seconds, the others when they say")
+		all, different := s.sent()
+		require.Equal(t, 7, all)
+		require.Equal(t, 1, different)
+		require.Len(t, told, 6)
+		require.Contains(t, told[1], "status 503: settlement_unknown")
+		require.NoError(t, p.Close())
+	})
+}
+
+// A server that never says yes or no is not asked for longer than was wanted.
+func TestThereIsAnEndToWaiting(t *testing.T) {
+	for wait, tries := range map[time.Duration]int{0: 1, 90 * time.Second: 1, 2 * time.Minute: 2, 5 * time.Minute: 4} {
+		s := openSeller(t)
+		s.paid = []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "100")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}}
+		c := newCustomer(t, s)
+		synctest.Test(t, func(t *testing.T) {
+			c.t, c.Transport, c.Wait = t, s, wait
+			p := c.open()
+			c.sign(p)
+			began := time.Now()
+			require.ErrorIs(t, c.Settle(t.Context(), c.target, p), ErrOpen)
+			require.LessOrEqual(t, time.Since(began), wait)
+			all, _ := s.sent()
+			require.Equal(t, tries, all, wait)
+			require.NoError(t, p.Close())
+		})
+	}
+}
+
+func TestAnOpenPaymentIsGoneOnWithByTheNextProcess(t *testing.T) {
+	s := openSeller(t)
+	s.paid = []http.HandlerFunc{breaks, says(503, ""), s.settles(nil)}
+	c := newCustomer(t, s)
+	p := c.open()
+	c.sign(p)
+	for range 2 {
+		err := c.Settle(t.Context(), c.target, p)
+		require.ErrorIs(t, err, ErrOpen)
+		require.Equal(t, Open, p.State)
+		p = c.reopen(p)
+	}
+	require.NoError(t, c.Settle(t.Context(), c.target, p))
+	require.Len(t, c.kept(), 1)
+	all, different := s.sent()
+	require.Equal(t, []int{3, 1, 1}, []int{all, different, s.quotes})
+}
+
+func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
+	for name, refusal := range map[string]http.HandlerFunc{
+		"402": says(402, `{"x402Version":2,"error":"insufficient_funds"}`),
+		"409": says(409, `{"reason":"payer_has_open_payment"}`),
+		"400": says(400, ""),
+		"404": says(404, ""),
+		"302": says(302, ""),
+		"200": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{ErrorReason: "no"}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSeller(t)
+			s.paid = []http.HandlerFunc{refusal}
+			c := newCustomer(t, s)
+			p := c.open()
+			c.sign(p)
+			require.ErrorContains(t, c.Settle(t.Context(), c.target, p), "the seller refuses the payment: status "+name)
+			require.Equal(t, Refused, p.State)
+			require.True(t, p.Spendable())
+			p = c.reopen(p)
+			require.NotEmpty(t, p.Header, "whoever has it can spend it")
+
+			p.ValidBefore = time.Now().Add(-voidAfter)
+			require.Error(t, c.Settle(t.Context(), c.target, p))
+			require.Equal(t, Void, p.State)
+			require.Empty(t, c.reopen(p).Header)
+			_, different := s.sent()
+			require.Equal(t, 1, different)
+		})
+	}
+}
+
+func TestAPaymentThatWasRefusedMayBeTakenLater(t *testing.T) {
+	s := openSeller(t)
+	s.paid = []http.HandlerFunc{says(402, ""), s.settles(nil)}
+	c := newCustomer(t, s)
+	p := c.open()
+	c.sign(p)
+	require.Error(t, c.Settle(t.Context(), c.target, p))
+	p = c.reopen(p)
+	require.NoError(t, c.Settle(t.Context(), c.target, p))
+	require.Equal(t, Paid, p.State)
+	_, different := s.sent()
+	require.Equal(t, 1, different)
+}
+
+func TestAnAnswerThatBreaksOffIsPaid(t *testing.T) {
+	s := openSeller(t)
+	s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "100000")
+		s.settles(nil)(w, r)
+	}}
+	c := newCustomer(t, s)
+	p := c.open()
+	c.sign(p)
+	require.NoError(t, c.Settle(t.Context(), c.target, p))
+	require.Equal(t, Paid, p.State)
+	require.Equal(t, "the connection broke", p.Cut)
+	require.FileExists(t, p.Answer)
+}
+
+func TestTheAmountAndThePayeeOfTheQuoteAreSigned(t *testing.T) {
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	s.quote["accepts"] = []any{s.accept(object{"payTo": c.key.Address()})}
+	q, err := c.Quote(t.Context(), c.target)
+	require.NoError(t, err)
+	require.ErrorContains(t, c.open().Sign(c.target, q, c.key), "the account of the key itself")
+	require.Empty(t, c.kept())
+}

@@ -1,0 +1,77 @@
+package buyer
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	p := c.open()
+	_, err := OpenPurchase(c.state, c.target, c.key.Address())
+	require.ErrorIs(t, err, ErrBusy)
+	_, err = OpenPurchase(c.state, c.target, payee)
+	require.NoError(t, err, "another payer's is another purchase")
+	other, err := NewTarget(http.MethodGet, c.target.URL())
+	require.NoError(t, err)
+	_, err = OpenPurchase(c.state, other, c.key.Address())
+	require.NoError(t, err, "so is that by another method")
+	require.NoError(t, p.Close())
+	c.open()
+}
+
+func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	p := c.open()
+	c.sign(p)
+	require.NoError(t, p.Close())
+	require.NoError(t, os.WriteFile(c.kept()[0], []byte("{"), 0o600))
+	_, err := OpenPurchase(c.state, c.target, c.key.Address())
+	require.ErrorContains(t, err, "it holds a signed payment that may have been charged")
+}
+
+func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	p := c.open()
+	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "1.json.next"), []byte(`{"state":`), 0o600))
+	p = c.reopen(p)
+	require.Nil(t, p.Payment)
+	c.sign(p)
+	require.Len(t, c.kept(), 1)
+	require.NoFileExists(t, filepath.Join(p.folder, "1.json.next"))
+}
+
+// Where a payment cannot be kept, it is not sent.
+func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	p := c.open()
+	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "1.json"), 0o700))
+	q, err := c.Quote(t.Context(), c.target)
+	require.NoError(t, err)
+	require.ErrorContains(t, p.Sign(c.target, q, c.key), "cannot be kept")
+	all, _ := s.sent()
+	require.Zero(t, all)
+}
+
+func TestTheNextPaymentLeavesTheOneBefore(t *testing.T) {
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	p := c.open()
+	for n := 1; n <= 11; n++ {
+		c.sign(p)
+		require.NoError(t, c.Settle(t.Context(), c.target, p))
+		p = c.reopen(p)
+		require.Len(t, c.kept(), n)
+		require.Equal(t, n, p.number)
+	}
+	_, different := s.sent()
+	require.Equal(t, 11, different)
+}
