@@ -9,7 +9,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
 	"strings"
+	"sync"
 
 	"github.com/ethereum/go-ethereum/crypto"
 )
@@ -49,18 +51,35 @@ type challenge struct {
 	Description string `json:"description,omitempty"`
 }
 
-// bound is the id of a challenge: base64url of the HMAC-SHA-256 of what it says
+// binder makes the ids of challenges, by which they are known again. It is safe for
+// concurrent use.
+type binder struct{ macs sync.Pool }
+
+func newBinder(key []byte) *binder {
+	return &binder{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
+// id is base64url of the HMAC-SHA-256 of what a challenge says
 // (draft-httpauth-payment, "Challenge Binding"). Its description, which is for
 // people, is not covered.
-func (c *challenge) bound(key []byte) string {
-	slots := []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest}
-	if c.Header != "" && c.Header != fieldAuthorization {
-		slots = append(slots, c.Header)
+func (b *binder) id(c *challenge) string {
+	text := make([]byte, 0, usualSize)
+	for _, slot := range []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest} {
+		text = append(append(text, slot...), '|')
 	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(strings.Join(append(slots, c.Opaque), "|")))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	if c.Header != "" && c.Header != fieldAuthorization {
+		text = append(append(text, c.Header...), '|')
+	}
+	text = append(text, c.Opaque...)
+	mac := b.macs.Get().(hash.Hash)
+	defer b.macs.Put(mac)
+	mac.Reset()
+	mac.Write(text)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(text[:0]))
 }
+
+// usualSize is room in bytes for what a challenge says.
+const usualSize = 640
 
 // nonce is that of the authorization which answers the challenge, as hexadecimal
 // (draft-evm-charge, "Challenge Binding").
@@ -70,19 +89,19 @@ func (c *challenge) nonce() string {
 
 // String is the challenge as a value of WWW-Authenticate.
 func (c *challenge) String() string {
-	var b strings.Builder
-	b.WriteString(Scheme)
+	text := append(make([]byte, 0, usualSize), Scheme...)
 	separator := " "
-	for _, parameter := range []struct{ name, value string }{
+	for _, parameter := range [...]struct{ name, value string }{
 		{"id", c.ID}, {"realm", c.Realm}, {"method", c.Method}, {"intent", c.Intent}, {"request", c.Request}, {"expires", c.Expires},
 		{"digest", c.Digest}, {"header", c.Header}, {"description", c.Description}, {"opaque", c.Opaque},
 	} {
 		if parameter.value != "" {
-			b.WriteString(separator + parameter.name + `="` + quoted.Replace(parameter.value) + `"`)
+			text = append(append(append(text, separator...), parameter.name...), `="`...)
+			text = append(append(text, quoted.Replace(parameter.value)...), '"')
 			separator = ", "
 		}
 	}
-	return b.String()
+	return string(text)
 }
 
 // quoted escapes the text of a quoted-string (RFC 9110 section 5.6.4).

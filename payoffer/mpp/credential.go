@@ -176,8 +176,8 @@ func (c *Credential) Attempt(client string) x402.Attempt {
 // refuse says what is wrong with the challenge that is answered, or with the answer:
 // the name of a problem and a sentence, empty for nothing.
 func (c *Credential) refuse() (reason, detail string) {
-	i, key := c.issuer, c.issuer.binding()
-	if key == nil || c.challenge.Realm != i.realm || !hmac.Equal([]byte(c.challenge.ID), []byte(c.challenge.bound(key))) {
+	i, b := c.issuer, c.issuer.binder()
+	if b == nil || c.challenge.Realm != i.realm || !hmac.Equal([]byte(c.challenge.ID), []byte(b.id(&c.challenge))) {
 		return invalidChallenge, "The credential answers no challenge of this server, or has changed it."
 	}
 	expires, err := time.Parse(time.RFC3339, c.challenge.Expires)

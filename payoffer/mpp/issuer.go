@@ -30,7 +30,7 @@ type Issuer struct {
 	origin        string   // whose challenges they are
 	requests      []string // of each chain, as base64url of canonical JSON
 	secret        func() []byte
-	key           atomic.Pointer[[]byte]
+	bound         atomic.Pointer[binder]
 	now           func() time.Time
 }
 
@@ -77,11 +77,11 @@ func chargeOf(u *offer.USDC) []byte {
 	return request
 }
 
-// binding is the key of ids: the secret has other uses, and other offers have
-// challenges that are not this one's.
-func (i *Issuer) binding() []byte {
-	if key := i.key.Load(); key != nil {
-		return *key
+// binder makes the ids; nil until the secret is loaded. That has other uses, and
+// other offers have challenges that are not this one's.
+func (i *Issuer) binder() *binder {
+	if b := i.bound.Load(); b != nil {
+		return b
 	}
 	secret := i.secret()
 	if secret == nil {
@@ -89,17 +89,17 @@ func (i *Issuer) binding() []byte {
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("challenges of the Payment scheme\x00" + i.origin))
-	key := mac.Sum(nil)
-	i.key.Store(&key)
-	return key
+	b := newBinder(mac.Sum(nil))
+	i.bound.Store(b)
+	return b
 }
 
 // issue makes fresh challenges, one for each chain in the order of the rails. No two
 // are alike, for the nonce of the payment follows from the id: with equal ones the
 // second payment of a client would be a replay of the first. header names the request
 // field of the credential, where that needs to be said.
-func (i *Issuer) issue(key []byte, header string) []challenge {
-	if key == nil {
+func (i *Issuer) issue(b *binder, header string) []challenge {
+	if b == nil {
 		return nil
 	}
 	expires := i.now().Add(validity).UTC().Format(time.RFC3339)
@@ -107,21 +107,21 @@ func (i *Issuer) issue(key []byte, header string) []challenge {
 	challenges := make([]challenge, len(i.requests))
 	for n, request := range i.requests {
 		c := challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: request, Expires: expires, Header: header, Opaque: opaque}
-		c.ID = c.bound(key)
+		c.ID = b.id(&c)
 		challenges[n] = c
 	}
 	return challenges
 }
 
 // Header are the values of WWW-Authenticate in a 402, one challenge each.
-func (i *Issuer) Header() []string { return texts(i.issue(i.binding(), i.header)) }
+func (i *Issuer) Header() []string { return texts(i.issue(i.binder(), i.header)) }
 
 // Sample are values as long as those of Header, which nobody can answer.
 func (i *Issuer) Sample() []string {
 	if i == nil {
 		return nil
 	}
-	return texts(i.issue([]byte{}, i.header))
+	return texts(i.issue(newBinder(nil), i.header))
 }
 
 func texts(challenges []challenge) (values []string) {
@@ -156,7 +156,7 @@ func (i *Issuer) Required(problem *Problem) *Required {
 		return nil
 	}
 	required := &Required{HTTPStatus: 402, Problem: problem}
-	for _, c := range i.issue(i.binding(), "") {
+	for _, c := range i.issue(i.binder(), "") {
 		request, _ := base64.RawURLEncoding.DecodeString(c.Request) // it is one of ours
 		required.Challenges = append(required.Challenges, nativeChallenge{c, request})
 	}

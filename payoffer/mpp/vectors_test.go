@@ -110,7 +110,7 @@ func TestTheVectorsOfAperture(t *testing.T) {
 		require.Equal(t, c.Header, new(c.Params.challenge(t)).String(), c.Name)
 	}
 	for _, c := range v.ChallengeIDs {
-		require.Equal(t, c.Params.ID, new(c.Params.challenge(t)).bound(secret), c.Name)
+		require.Equal(t, c.Params.ID, newBinder(secret).id(new(c.Params.challenge(t))), c.Name)
 	}
 	for _, c := range v.Credentials {
 		require.Equal(t, c.Error, readCredential(c.Header) != nil, c.Name)
@@ -142,7 +142,7 @@ func TestTheVectorsOfMPPTools(t *testing.T) {
 		Input          parameters
 	}](t, "testdata", "mpp-tools", "challenge-id.json") {
 		if c.Expected != "" { // the one without has a secret that no operator can choose here
-			require.Equal(t, c.Expected, new(c.Input.challenge(t)).bound([]byte(c.Input.SecretKey)), c.Name)
+			require.Equal(t, c.Expected, newBinder([]byte(c.Input.SecretKey)).id(new(c.Input.challenge(t))), c.Name)
 		}
 	}
 	formatted := 0
