@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -36,7 +37,8 @@ func (e *Endpoint) payment(c call, client string) *payment {
 		}
 		return &payment{attempt: read.Attempt(client), credential: read}
 	case payload != nil:
-		return &payment{attempt: x402.Attempt{Payload: payload, Client: client}}
+		read, err := payloadOf(payload)
+		return &payment{attempt: x402.Attempt{Payload: read, Client: client}, wrong: err}
 	}
 	return nil
 }
@@ -46,7 +48,7 @@ func (e *Endpoint) payment(c call, client string) *payment {
 func (p *payment) pay(ctx context.Context, payments Payments) (x402.Outcome, *mpp.Problem) {
 	if p.wrong != nil {
 		problem, _ := errors.AsType[*mpp.Problem](p.wrong)
-		return x402.Outcome{Status: x402.Malformed, Version: 2, Reason: "invalid_payload", Detail: p.wrong.Error()}, problem
+		return x402.Outcome{Status: x402.Malformed, Version: 2, Reason: "invalid_payload", Detail: strings.TrimSuffix(p.wrong.Error(), ".") + "."}, problem
 	}
 	outcome := payments.Pay(ctx, p.attempt)
 	if p.credential == nil {

@@ -163,7 +163,7 @@ func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
 
 func TestPaymentWithoutAValueIsNoQuote(t *testing.T) {
 	e, taken := shop(t, malformed)
-	for _, payload := range []string{`null`, `"e30="`, `[]`} {
+	for _, payload := range []string{`null`, `7`, `[]`} {
 		taken.attempts = nil
 		require.True(t, payByTool(t, e, payload).IsError)
 		require.Equal(t, payload, string(taken.attempts[0].Payload))

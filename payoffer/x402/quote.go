@@ -85,9 +85,12 @@ func (s *Service) Accepts() []Requirements {
 	return accepts
 }
 
-// Hint tells a buyer why its client may refuse to pay and how to let it.
+// Hint tells a buyer why its client may refuse to pay and how to let it. What
+// Cloudflare's client caps itself can be lifted, the cap of @x402/core under it
+// cannot: the first version with one is 2.23.
 func (s *Service) Hint() string {
-	return fmt.Sprintf("x402 clients refuse more than 1 USD unless told otherwise: set spendControls.maxAmountPerPayment to \"$%s\" (@x402/fetch) or maxValue to %sn (x402-fetch).",
+	return fmt.Sprintf(`x402 clients refuse more than 1 USD unless told otherwise: set spendControls.maxAmountPerPayment to "$%[1]s" (@x402/fetch), `+
+		`maxValue to %[2]sn (x402-fetch), or maxPaymentValue to %[2]sn with @x402/core below 2.23 (Cloudflare's agents/x402).`,
 		s.Offer.Amount, s.Rails[0].USDC.AmountAtomic())
 }
 

@@ -134,8 +134,7 @@ const maxPayload = 32 << 10
 func EncodeHeader(v any) string { return base64.StdEncoding.EncodeToString(encode(v)) }
 
 // PayloadFromHeader takes the payment payload out of PAYMENT-SIGNATURE, or out
-// of X-PAYMENT for version 1. Both alphabets of base64 are read, with or
-// without padding. present is false for a request without payment.
+// of X-PAYMENT for version 1. present is false for a request without payment.
 func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) {
 	values := h.Values(HeaderSignature)
 	if len(values) == 0 {
@@ -148,14 +147,24 @@ func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) 
 		return nil, false, nil
 	case len(values) > 1:
 		return nil, true, errors.New("the payment header stands twice in the request; send it once")
-	case len(values[0]) > base64.StdEncoding.EncodedLen(maxPayload):
-		return nil, true, fmt.Errorf("the payment header is longer than %d bytes of payload", maxPayload)
 	}
-	payload, err = DecodeHeader(values[0])
-	if err != nil {
-		return nil, true, errors.New("the payment header is not base64")
+	if payload, err = PayloadFromText(values[0]); err != nil {
+		return nil, true, fmt.Errorf("the payment header is %w", err)
 	}
 	return payload, true, nil
+}
+
+// PayloadFromText takes a payment payload out of its base64. An error says what the
+// text is.
+func PayloadFromText(text string) ([]byte, error) {
+	if len(text) > base64.StdEncoding.EncodedLen(maxPayload) {
+		return nil, fmt.Errorf("longer than %d bytes of payload", maxPayload)
+	}
+	payload, err := DecodeHeader(text)
+	if err != nil {
+		return nil, errors.New("not base64")
+	}
+	return payload, nil
 }
 
 // DecodeHeader reads what EncodeHeader wrote, and the other forms of base64 that
