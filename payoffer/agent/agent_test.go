@@ -38,7 +38,7 @@ func (p *payments) Quote() *x402.Quote           { return p.quote }
 func (p *payments) Hint() string                 { return "raise the cap to $42" }
 func (p *payments) Required(reason string) x402.PaymentRequired {
 	return x402.PaymentRequired{
-		X402Version: 2, Error: reason, Resource: x402.Resource{URL: "https://pay.example.org/v1/sponsor"}, Accepts: p.accepts, Extensions: p.extensions,
+		X402Version: 2, Error: reason, Resource: offer.Resource{URL: "https://pay.example.org/v1/sponsor"}, Accepts: p.accepts, Extensions: p.extensions,
 	}
 }
 

@@ -59,7 +59,7 @@ func mirrored(t *testing.T, b *buyer) string {
 func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 	accepted := Requirements{
 		Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
-		MaxTimeoutSeconds: 300, Extra: domain{Name: "USDC", Version: "2"},
+		MaxTimeoutSeconds: 300, Extra: extra{domain{Name: "USDC", Version: "2"}, "upfront"},
 	}
 	for _, c := range []struct {
 		name, reason string
@@ -232,4 +232,35 @@ func TestDigestIsThatOfTheReferenceEncoder(t *testing.T) {
 			require.Equal(t, digest(a, domainHash(network)), digest(shouted, domainHash(network)))
 		}
 	}
+}
+
+// A client may have the quote of a version of this server that named no flow, or
+// leave out what it does not know; what it signed is the same.
+func TestPayTakesWhatAClientEchoesOfTheFlow(t *testing.T) {
+	for name, flow := range map[string]string{"nothing": "", "null": `,"paymentFlow":null`, "what is quoted": `,"paymentFlow":"upfront"`, "another": `,"paymentFlow":"authorization"`} {
+		bubble(t, name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			s := newShop(t, setup{facilitators: one(f)})
+			payload := mangle(t, newBuyer(1).v2(t), `,"paymentFlow":"upfront"`, flow)
+			require.Equal(t, Settled, s.pay([]byte(payload)).Status)
+			for _, call := range []string{callVerify, callSettle} {
+				sent := sentIn(f, call)
+				require.Equal(t, 2, strings.Count(sent, `"extra":{"name":"USDC","version":"2","paymentFlow":"upfront"}`), "in the requirement, and in what was accepted: %s", sent)
+			}
+			require.Equal(t, Settled, s.pay([]byte(payload)).Status, "again")
+			require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status, "in other words")
+			require.Len(t, f.Calls(payoffertest.CallSettle), 1)
+		})
+	}
+}
+
+func TestVersion1HasNoFlow(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f)})
+		require.Equal(t, Settled, s.pay(newBuyer(1).v1(t)).Status)
+		for _, call := range []string{callVerify, callSettle} {
+			require.NotContains(t, sentIn(f, call), "paymentFlow")
+		}
+	})
 }

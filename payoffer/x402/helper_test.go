@@ -315,7 +315,7 @@ func (b *buyer) v2(t testing.TB) []byte {
 	t.Helper()
 	return b.v2For(t, Requirements{
 		Scheme: "exact", Network: fmt.Sprintf("eip155:%d", b.chainID), Amount: "42000000", Asset: b.token, PayTo: testPayTo,
-		MaxTimeoutSeconds: 300, Extra: domain{Name: b.tokenName, Version: "2"},
+		MaxTimeoutSeconds: 300, Extra: extra{domain{Name: b.tokenName, Version: "2"}, "upfront"},
 	})
 }
 

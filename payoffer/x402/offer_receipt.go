@@ -112,7 +112,7 @@ func (s *Service) signedOffers() []Artifact {
 	until := s.Now().Truncate(24 * time.Hour).Add(offerValidity).Unix()
 	for n, accepted := range s.Accepts() {
 		signed := s.Signer.Sign(OfferPayload{
-			Version: artifactVersion, ResourceURL: s.resource().URL, Scheme: accepted.Scheme, Network: accepted.Network,
+			Version: artifactVersion, ResourceURL: s.Offer.Resource().URL, Scheme: accepted.Scheme, Network: accepted.Network,
 			Asset: accepted.Asset, PayTo: accepted.PayTo, Amount: accepted.Amount, ValidUntil: until,
 		})
 		if signed == "" {
@@ -139,7 +139,7 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 // final.
 func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Artifact {
 	signed := s.Signer.Sign(ReceiptPayload{
-		Version: artifactVersion, Network: network, ResourceURL: s.resource().URL, Payer: payer, IssuedAt: at, Transaction: transaction,
+		Version: artifactVersion, Network: network, ResourceURL: s.Offer.Resource().URL, Payer: payer, IssuedAt: at, Transaction: transaction,
 	})
 	if signed == "" {
 		return nil

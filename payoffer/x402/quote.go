@@ -28,17 +28,17 @@ func requirements(u *offer.USDC) Requirements {
 	return Requirements{
 		Scheme: schemeExact, Network: u.Network.CAIP2(), Amount: u.AmountAtomic(), Asset: u.Network.USDC,
 		PayTo: u.PayTo, MaxTimeoutSeconds: maxTimeoutSeconds,
-		Extra: domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion},
+		Extra: extra{domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion}, flowUpfront},
 	}
 }
 
 // requirementsV1 are the same ones in version 1, which has a network's name.
 func (s *Service) requirementsV1(v2 Requirements, network string) RequirementsV1 {
-	resource := s.resource()
+	resource := s.Offer.Resource()
 	return RequirementsV1{
 		Scheme: v2.Scheme, Network: network, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
 		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
-		MaxTimeoutSeconds: v2.MaxTimeoutSeconds, Extra: v2.Extra,
+		MaxTimeoutSeconds: v2.MaxTimeoutSeconds, Extra: v2.Extra.domain,
 	}
 }
 
@@ -66,15 +66,6 @@ func (t *terms) in(version int) json.RawMessage {
 	return t.v2
 }
 
-// resource is the one URL that takes a payment.
-func (s *Service) resource() Resource {
-	return Resource{
-		URL:         s.Offer.URL(offer.PathSponsor),
-		Description: s.Offer.Amount.String() + " USD, one payment: " + s.Offer.Name,
-		MimeType:    "application/json",
-	}
-}
-
 // Accepts are the ways to pay, in version 2 form and in the order of the
 // rails.
 func (s *Service) Accepts() []Requirements {
@@ -97,7 +88,7 @@ func (s *Service) Hint() string {
 // Required is the version 2 quote with a reason, as it stands in a body.
 func (s *Service) Required(reason string) PaymentRequired {
 	return PaymentRequired{
-		X402Version: 2, Error: reason, Resource: s.resource(), Accepts: s.Accepts(),
+		X402Version: 2, Error: reason, Resource: s.Offer.Resource(), Accepts: s.Accepts(),
 		Extensions: maps.Clone(*s.extensions.Load()),
 	}
 }
@@ -108,10 +99,12 @@ var paymentIDExtension = json.RawMessage(`{"info":{"required":false}}`)
 
 // How much of a text stands in PAYMENT-REQUIRED, in bytes of JSON: of a
 // description the longest name in letters. What is longer stands whole in the
-// body.
+// body. A resource has less beside its address the longer that is, whose host
+// stands in the challenges of other protocols too; a facilitator gets it whole.
 const (
 	maxHeaderError       = 160
 	maxHeaderDescription = 108
+	maxHeaderResource    = 600
 )
 
 // Quote is the standing answer to a request without payment.
@@ -124,7 +117,7 @@ func (s *Service) Refusal(reason string) *Quote { return s.quoted(reason, extens
 // quoted is a quote whose header has the named extensions. A proxy's buffer for
 // the whole header is 4 KB by default, so that the signed offers stand in the
 // body.
-func (s *Service) quoted(reason string, inHeader ...string) *Quote {
+func (s *Service) quoted(reason string, extensions ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
 		return &Quote{Body: encodeBody(terms.CardQuote), Terms: terms}
@@ -137,9 +130,20 @@ func (s *Service) quoted(reason string, inHeader ...string) *Quote {
 	}
 	required, body := s.Required(shortened(reason, maxHeaderError)), terms
 	body.Extensions = only(required.Extensions, extensionOfferReceipt)
-	required.Resource.Description = shortened(required.Resource.Description, maxHeaderDescription)
-	required.Extensions = only(required.Extensions, inHeader...)
+	required.Resource = inHeader(required.Resource)
+	required.Extensions = only(required.Extensions, extensions...)
 	return &Quote{Header: EncodeHeader(required), Body: encodeBody(body), Terms: terms}
+}
+
+// inHeader is a resource as PAYMENT-REQUIRED has room for it.
+func inHeader(r offer.Resource) offer.Resource {
+	r.Description = shortened(r.Description, maxHeaderDescription)
+	for _, leave := range []func(){func() {}, func() { r.IconURL = "" }, func() { r.Tags = nil }, func() { r.ServiceName = "" }} {
+		if leave(); len(encode(r))+len(r.URL)*3/2 <= maxHeaderResource {
+			break
+		}
+	}
+	return r
 }
 
 // only are the extensions of these names.
@@ -186,8 +190,8 @@ const extensionBazaar = "bazaar"
 
 // bazaarSchema describes the extension's info (JSON Schema 2020-12), by which
 // facilitators validate what a client echoes and directories tell input and
-// output. It is short, for it travels in a header.
-var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"input":{"type":"object","properties":{"type":{"const":"http"},"method":{"enum":["POST"]},"bodyType":{"enum":["json"]},"body":{"type":"object"}},"required":["type","method","bodyType","body"],"additionalProperties":false},"output":{"properties":{"example":{"type":"object"}}}},"required":["input"]}`)
+// output. It says no more than they look for, for it travels in a header.
+var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"input":{"properties":{"type":{"const":"http"},"method":{"enum":["POST"]},"body":{"type":"object"}},"required":["type","method","body"]},"output":{"properties":{"example":{"type":"object"}}}},"required":["input"]}`)
 
 // bazaar says how the paid resource is called, which is POST without a body (an
 // empty object where a client insists on one), and the part of a paid answer

@@ -3,6 +3,8 @@ package x402
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,12 +39,13 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 	delete(quote["extensions"].(map[string]any), "bazaar") // has a test of its own
 	require.JSONEq(t, `{
 		"x402Version": 2, "error": "payment required",
-		"resource": {"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json"},
+		"resource": {"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json",
+			"serviceName": "Example Offer", "iconUrl": "https://pay.example.org/favicon.svg"},
 		"accepts": [
 			{"scheme": "exact", "network": "eip155:8453", "amount": "42000000", "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USD Coin", "version": "2"}},
+			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USD Coin", "version": "2", "paymentFlow": "upfront"}},
 			{"scheme": "exact", "network": "eip155:84532", "amount": "42000000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USDC", "version": "2"}}],
+			 "payTo": "`+testPayTo+`", "maxTimeoutSeconds": 300, "extra": {"name": "USDC", "version": "2", "paymentFlow": "upfront"}}],
 		"extensions": {"payment-identifier": {"info": {"required": false}}}
 	}`, string(mustJSON(t, quote)))
 
@@ -58,6 +61,7 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 	require.NotEmpty(t, first["description"])
 	require.NotContains(t, first, "outputSchema", "null makes the reference client of version 1 throw")
 	require.NotContains(t, first, "amount")
+	require.Equal(t, map[string]any{"name": "USD Coin", "version": "2"}, first["extra"], "version 1 knows no flows")
 	require.Equal(t, map[string]any{
 		"scheme": "stripe", "network": "fiat", "amountUsd": 42.0, "asset": "USD", "url": "https://checkout.example/pay",
 		"methods": []any{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"},
@@ -115,5 +119,26 @@ func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
 			require.Equal(t, c.reason, body.Error)
 			require.Equal(t, c.reason, s.Required(c.reason).Error)
 		})
+	}
+}
+
+// A resource with a long address has less beside it in the header, and all of it
+// in a body and for a facilitator, who lists it.
+func TestTheHeaderHasOfTheResourceWhatFits(t *testing.T) {
+	s := shopOf(t, setup{})
+	for length, want := range map[int][]string{
+		20: {"serviceName", "tags", "iconUrl"}, 100: {"serviceName", "tags"}, 150: {"serviceName"}, 240: nil,
+	} {
+		whole := s.Offer.Resource()
+		whole.Tags = []string{strings.Repeat("a", 32), strings.Repeat("b", 32)}
+		whole.URL = "https://" + strings.Repeat("h", length) + "/v1/sponsor"
+		whole.IconURL = "https://" + strings.Repeat("h", length) + "/favicon.svg"
+		var kept map[string]any
+		require.NoError(t, json.Unmarshal(encode(inHeader(whole)), &kept))
+		for _, member := range []string{"url", "description", "mimeType"} {
+			require.NotEmpty(t, kept[member])
+			delete(kept, member)
+		}
+		require.ElementsMatch(t, want, slices.Collect(maps.Keys(kept)), length)
 	}
 }

@@ -24,7 +24,7 @@ func (s *shop) rebuilt(payload []byte) string {
 	var members map[string]any
 	require.NoError(s.t, json.Unmarshal(payload, &members))
 	if members["x402Version"] == 2.0 {
-		members["resource"] = s.resource()
+		members["resource"] = s.Offer.Resource()
 		extensions, _ := members["extensions"].(map[string]any)
 		if extensions == nil {
 			extensions = map[string]any{}

@@ -140,7 +140,7 @@ func New(c Config) (*Service, error) {
 	for n := range s.Rails {
 		rail := &s.Rails[n]
 		accepted, network := requirements(rail.USDC), rail.USDC.Network
-		rail.terms = terms{accepted, encode(s.requirementsV1(accepted, network.Name)), encode(accepted), domainHash(network), encode(s.resource())}
+		rail.terms = terms{accepted, encode(s.requirementsV1(accepted, network.Name)), encode(accepted), domainHash(network), encode(s.Offer.Resource())}
 		for _, f := range rail.Facilitators {
 			f.expect(rail.terms)
 		}

@@ -35,17 +35,22 @@ const schemeExact = "exact"
 // authorization that is valid for so many seconds.
 const maxTimeoutSeconds = 300
 
-// Resource says what is paid for (x402 version 2, PaymentRequired.resource).
-type Resource struct {
-	URL         string `json:"url"`
-	Description string `json:"description"`
-	MimeType    string `json:"mimeType"`
-}
-
 // domain is the part of the token's EIP-712 domain that a client must know.
 type domain struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+}
+
+// flowUpfront is the flow of a payment that is settled before it is answered
+// (x402, scheme exact). Whoever is not told takes it that a 402 after a payment
+// means that nothing was charged.
+const flowUpfront = "upfront"
+
+// extra is what a client must know beside the requirement itself. Version 1 has
+// the domain alone.
+type extra struct {
+	domain
+	PaymentFlow string `json:"paymentFlow,omitempty" jsonschema:"Whether the payment is settled before it is answered."`
 }
 
 // Requirements is one way to pay in version 2. Amount is in atomic units,
@@ -57,7 +62,7 @@ type Requirements struct {
 	Asset             string `json:"asset" jsonschema:"The token contract."`
 	PayTo             string `json:"payTo" jsonschema:"Where the money goes."`
 	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds" jsonschema:"How long a signed payment is valid, in seconds."`
-	Extra             domain `json:"extra" jsonschema:"Name and version of the token's EIP-712 domain."`
+	Extra             extra  `json:"extra" jsonschema:"Name and version of the token's EIP-712 domain, and when the payment is settled."`
 }
 
 // RequirementsV1 is one way to pay in version 1. Network is a chain name.
@@ -78,7 +83,7 @@ type RequirementsV1 struct {
 type PaymentRequired struct {
 	X402Version int                        `json:"x402Version"`
 	Error       string                     `json:"error"`
-	Resource    Resource                   `json:"resource"`
+	Resource    offer.Resource             `json:"resource"`
 	Accepts     []Requirements             `json:"accepts"`
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }

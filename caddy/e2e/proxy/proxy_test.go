@@ -18,7 +18,7 @@ import (
 
 // largest is how many bytes the header block of a 402 may have on one or two chains: what a proxy takes, without the room
 // for another protocol's challenge on each chain.
-func largest(chains int) int { return 3900 - 520*chains }
+func largest(chains int) int { return 3900 - 540*chains }
 
 // eachChains runs a test with an offer on one chain and with one on two.
 func eachChains(t *testing.T, test func(t *testing.T, chains int)) {
