@@ -113,6 +113,33 @@ func statusOf(status int, responses map[string]any) string {
 	return exact[:1] + "XX"
 }
 
+// TestTheQuoteTellsDirectoriesWhatToList reads the header of the quote, for a directory probes without a payment.
+func TestTheQuoteTellsDirectoriesWhatToList(t *testing.T) {
+	s := openShop(t, moreRails)
+	type verdict struct {
+		Valid  bool
+		Errors []string
+	}
+	var report struct {
+		Schema, Spec verdict
+		Listed       struct {
+			ResourceURL, Description, Method, ServiceName, IconURL string
+			Tags                                                   []string
+		}
+		Issues []map[string]any
+	}
+	require.NoError(t, validate(t, &report, s.trust(), "validate-quote.mjs", s.base+"/v1/sponsor"))
+	require.Equal(t, verdict{Valid: true}, report.Schema)
+	require.Equal(t, verdict{Valid: true}, report.Spec)
+	require.Empty(t, report.Issues)
+	require.Equal(t, s.base+"/v1/sponsor", report.Listed.ResourceURL)
+	require.Equal(t, "POST", report.Listed.Method)
+	require.Equal(t, "42 USD, one payment: "+name, report.Listed.Description)
+	require.Equal(t, `Offer "42" &`, report.Listed.ServiceName)
+	require.Equal(t, []string{"sponsorship", "open source"}, report.Listed.Tags)
+	require.Empty(t, report.Listed.IconURL, "no directory asks this machine")
+}
+
 // TestADirectoryListsTheOffer runs the discovery behind payment directories, which reads the description and probes every
 // path, against the smallest shop that a program can pay.
 func TestADirectoryListsTheOffer(t *testing.T) {

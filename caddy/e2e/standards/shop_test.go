@@ -68,6 +68,7 @@ http://localhost:$SERVICE {
 		description "` + description + `"
 		contact ` + contact + `
 		source_url ` + source + `
+		tags sponsorship "open source"
 		card ` + card + `
 		usdc base-sepolia ` + payTo + ` {
 			rpc off
