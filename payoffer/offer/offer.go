@@ -56,9 +56,9 @@ var railName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
 // reserved are the rail names that an operator cannot choose: those of our own
-// rails and paths, and the schemes of other rails, for a bank transfer's name is
-// its scheme.
-var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402"}
+// rails and paths, the schemes of other rails, for a bank transfer's name is its
+// scheme, and what else has an id on the page where each rail has its name as one.
+var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402", "arrived", "texts"}
 
 // CheckRailName checks a name that an operator chose for a rail.
 func CheckRailName(name string) error {

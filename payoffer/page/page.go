@@ -5,6 +5,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"html/template"
 	"maps"
@@ -27,9 +28,9 @@ var (
 	Thanks   = newSheet("thanks", "live", "arrive")
 	Sponsor  = newSheet("sponsor")
 	Problem  = newSheet("error")
-	Receipt  = newSheet("receipt")
+	Receipt  = newSheet("receipt", "print")
 	// Pending is a Receipt that may still change.
-	Pending = newSheet("receipt", "live", "arrive")
+	Pending = newSheet("receipt", "print", "live", "arrive")
 )
 
 // style is that of every page.
@@ -204,6 +205,9 @@ func (v view) Logo() string { return strings.TrimPrefix(v.Offer.Logo, v.Offer.Ba
 // Operator is the operator's name for the end of a sentence, whose full stop it may
 // have.
 func (v view) Operator() string { return strings.TrimSuffix(v.Offer.Operator, ".") }
+
+// Payee is who is paid: the operator, or the offer's name.
+func (v view) Payee() string { return cmp.Or(v.Offer.Operator, v.Offer.Name) }
 
 // Demo says that the offer's checkout does not exist.
 func (v view) Demo() bool { return site.Demo(v.Offer) }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -111,6 +112,8 @@ func says(t *testing.T, text string) *world {
 			total.Rail, total.Status, total.EvidenceLevel = rail.Name(), ledger.StatusConfirmed, ledger.LevelSigned
 		}
 		r.ID, r.OccurredAt, r.ObservedAt, r.Amount = int64(90-i), at.Unix(), at.Unix(), 42_00
+		r.Nonce, r.ExternalID, r.Account = "", fmt.Sprint(text, i), w.offer.AccountOf(rail) // which find it
+		w.accounts = append(w.accounts, ledger.Account{ID: r.Account})
 		w.receipts, w.totals = append(w.receipts, r), append(w.totals, total)
 	}
 	for i := range w.health {
@@ -144,6 +147,10 @@ func visits(s *Server, text string) []visit {
 		{"a conflict", "POST", "/v1/sponsor", []string{x402.HeaderSignature, x402.EncodeHeader(map[string]any{"x402Version": 2, "payload": text, "accepted": map[string]any{}})}},
 		{"no payment", "POST", "/v1/sponsor", []string{x402.HeaderSignature, "!" + inURL(text)}},
 	}
+	rows, _ := s.Receipts.Receipts(context.Background(), s.Offer.ID, 0, maxReceipts) // of a stand-in
+	for i, row := range rows {
+		all = append(all, visit{fmt.Sprint("a receipt ", i), "GET", offer.PathReceipt + "/" + receiptID(qrKey, row), nil})
+	}
 	for _, row := range s.table() {
 		if !strings.Contains(row.path, "{") {
 			all = append(all, visit{row.path, row.method, row.path, nil}, visit{row.path + "?", row.method, row.path + "?" + query, nil}, visit{row.path, "DELETE", row.path, nil})
@@ -158,6 +165,7 @@ func visits(s *Server, text string) []visit {
 func TestNoTextChangesAPage(t *testing.T) {
 	want := looks(t, harmless)
 	require.GreaterOrEqual(t, len(want), len(pageTargets)*len(text.Languages))
+	require.Contains(t, want["GET a receipt 0 in en"].texts, text.Languages[0].Text("receipt.keep"))
 	for name, evil := range hostile {
 		t.Run(name, func(t *testing.T) {
 			got, shown := looks(t, evil), 0

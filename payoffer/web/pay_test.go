@@ -145,6 +145,32 @@ func TestThePagesOfADemoSaySo(t *testing.T) {
 	}
 }
 
+// A row of the page has its rail's name as its id, which the links to it end in.
+func TestNoRailCanBeNamedAsSomethingElseOnThePage(t *testing.T) {
+	w := newWorld(t)
+	page, others := read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)), 0
+	for _, id := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		require.Equal(t, 1, strings.Count(page, id[0]), id[1])
+		if _, offered := w.offer.Rail(id[1]); !offered {
+			require.Error(t, offer.CheckRailName(id[1]), id[1])
+			others++
+		}
+	}
+	require.GreaterOrEqual(t, others, 3)
+}
+
+// What a press does now is said, in the page's language and without a script.
+func TestACodeSaysWhetherItIsShownOrHidden(t *testing.T) {
+	s := newWorld(t).server(t)
+	for _, l := range text.Languages {
+		for target, codes := range map[string]int{"/v1/pay": 6, "/v1/pay/transfer": 1} {
+			page := read(t, send(t, s, "GET", target+"?lang="+l.Tag, "", "Accept", browser))
+			require.Equal(t, codes, strings.Count(page, "<summary><span>"+l.Text("pay.showQR")+"</span><span>"+l.Text("pay.hideQR")+"</span></summary>"))
+			require.Contains(t, page, ".qr[open] summary>:first-child,.qr:not([open]) summary>:last-child{display:none}")
+		}
+	}
+}
+
 func TestThePayPageIsLight(t *testing.T) {
 	for _, l := range text.Languages {
 		for _, target := range []string{"/v1/pay", "/v1/pay/transfer"} {

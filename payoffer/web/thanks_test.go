@@ -203,6 +203,10 @@ func TestThanksIsForThePayerAlone(t *testing.T) {
 				res := send(t, s, "GET", "/v1/thanks"+query, "", "Accept", accept)
 				require.Equal(t, []string{"no-store", "noindex", "no-referrer"},
 					[]string{res.Header.Get("Cache-Control"), res.Header.Get("X-Robots-Tag"), res.Header.Get("Referrer-Policy")})
+				if accept == browser {
+					page := read(t, send(t, s, "GET", "/v1/thanks"+query, "", "Accept", accept))
+					require.Contains(t, page, `<a href="https://www.example.org/offer/?lang=`+l.Tag+`">`+l.Text("layout.back", "name", "Example Org")+"</a>", "the way back says nothing of the checkout")
+				}
 				require.NotRegexp(t, `<(link|meta)[^>]*(session_id|cs_1)`, read(t, res), "the checkout stands in no link to others")
 			}
 		}
