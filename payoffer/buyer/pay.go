@@ -91,13 +91,13 @@ func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 		case state == Refused:
 			return p.refused(reason)
 		case time.Since(began)+wait > b.Wait:
-			return fmt.Errorf("%w: %s", ErrOpen, reason)
+			return p.open(reason)
 		default:
 			b.tell("no final answer yet (%s); the same payment is sent again in %v", reason, wait)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrOpen, ctx.Err())
+			return p.open(ctx.Err().Error())
 		case <-time.After(wait):
 		}
 	}
@@ -183,6 +183,12 @@ func (p *Purchase) paid(a *answer) error {
 	err := p.keep()
 	failpoint.Hit(failpoint.BuyNoted)
 	return err
+}
+
+// open keeps that there is no answer, though there may have been a no before.
+func (p *Purchase) open(reason string) error {
+	p.State, p.Reason = Open, reason
+	return errors.Join(fmt.Errorf("%w: %s", ErrOpen, reason), p.keep())
 }
 
 // refused keeps a no. It is the word of the seller, who can still spend the

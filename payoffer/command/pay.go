@@ -176,7 +176,7 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 		p.print("This was paid before; nothing is sent now. To buy it once more: --new")
 		return p.showReceipt(ctx, b)
 	default:
-		return p.undecidable(errors.New("not paid: the last payment of this purchase was refused: " + last.Reason))
+		return p.unproven(errors.New("not paid: the last payment of this purchase was refused: " + last.Reason))
 	}
 	var err error
 	if p.quote, err = b.Quote(ctx, p.target); err != nil {
@@ -208,7 +208,10 @@ func (p *payer) agree() error {
 		return errNobody
 	}
 	fmt.Fprint(p.out, "Pay? [y/N] ")
-	answer, _ := bufio.NewReader(p.in).ReadString('\n')
+	answer, err := bufio.NewReader(p.in).ReadString('\n')
+	if answer == "" && err != nil {
+		return errNobody // the null device, which looks like a terminal
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
@@ -222,30 +225,28 @@ var errNobody = errors.New("not paid: there is no terminal to ask on; --yes pays
 // settle sends what is signed, and says how it ended.
 func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	err := b.Settle(ctx, p.target, p.purchase)
-	switch last := p.purchase.Payment; {
-	case last.State == buyer.Paid:
+	switch {
+	case p.purchase.State == buyer.Paid:
 		return errors.Join(err, p.showReceipt(ctx, b))
-	case err == nil || last.State == buyer.Open && !errors.Is(err, buyer.ErrOpen):
-		return err
-	case last.State == buyer.Open:
+	case errors.Is(err, buyer.ErrOpen):
 		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment again and signs no other", err)
-	case last.State == buyer.Void:
-		return p.undecidable(err)
 	default:
-		return fmt.Errorf("%w. That nothing was charged would be the seller's word: the signed payment can be charged until %s. "+
-			"Run the same command again to send it again; no other is signed before it has ended", err, date(last.ValidBefore))
+		return p.unproven(err)
 	}
 }
 
-// undecidable says how to go on after a payment that was refused and has ended.
-func (p *payer) undecidable(err error) error {
-	last := p.purchase.Payment
-	where := ""
-	if network, known := offer.LookupNetwork(last.Network); known == nil {
-		where = ": look for its transfers at " + strings.TrimSuffix(network.Explorer, "tx/") + "address/" + last.Payer
+// unproven says what is known after a no, and how to go on.
+func (p *payer) unproven(err error) error {
+	last, where := p.purchase.Payment, ""
+	if network, unknown := offer.LookupNetwork(last.Network); unknown == nil {
+		where = ": see " + strings.TrimSuffix(network.Explorer, "tx/") + "address/" + last.Payer
 	}
-	return fmt.Errorf("%w. The signed payment ended %s and cannot be charged any more. Whether it was before, the chain tells%s. To sign another one: --new",
-		err, date(last.ValidBefore), where)
+	next := "The signed payment can be charged until " + date(last.ValidBefore) +
+		". Run the same command again to send it again; no other is signed before it has ended."
+	if last.State == buyer.Void {
+		next = "The signed payment ended " + date(last.ValidBefore) + ". To sign another one: --new."
+	}
+	return fmt.Errorf("%w. Whether it was charged all the same, as by a seller who does not know a payment again, the chain alone tells%s. %s", err, where, next)
 }
 
 // print writes a line, which may hold a stranger's words.

@@ -62,6 +62,14 @@ func StartFacilitator(t testing.TB, rpcURL string, key *ecdsa.PrivateKey) string
 	return ready.URL
 }
 
+// StartSeller runs the reference seller until the test ends and returns its address.
+func StartSeller(t testing.TB, facilitator string, payee common.Address) string {
+	t.Helper()
+	var ready struct{ URL string }
+	readLine(t, start(t.Context(), t, "seller-express.mjs", "FACILITATOR="+facilitator, "PAYEE="+payee.Hex()), &ready)
+	return ready.URL
+}
+
 // Pay lets a Buyer send a POST to an address and pay when asked to.
 func Pay(t testing.TB, buyer Buyer, url string, key *ecdsa.PrivateKey) Answer {
 	t.Helper()

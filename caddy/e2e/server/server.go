@@ -152,6 +152,12 @@ func Released(t testing.TB) string {
 	return built(t, &released)
 }
 
+// Crashing returns the path of the command with the points at which a test can crash it.
+func Crashing(t testing.TB) string {
+	t.Helper()
+	return built(t, &crashing)
+}
+
 func built(t testing.TB, program *lab.Program) string {
 	t.Helper()
 	path, output, err := program.Path(t)

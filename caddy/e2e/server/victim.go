@@ -27,7 +27,7 @@ type Victim struct {
 // of the test is killed then. Its log is shown if the test failed. It is built with failpoints.
 func NewVictim(t testing.TB, url, caddyfile string) *Victim {
 	t.Helper()
-	return NewVictimOf(t, built(t, &crashing), url, caddyfile)
+	return NewVictimOf(t, Crashing(t), url, caddyfile)
 }
 
 // NewVictimOf is NewVictim of another binary.
