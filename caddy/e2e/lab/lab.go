@@ -27,16 +27,22 @@ func Path(t testing.TB, name string) string {
 	}
 }
 
-// RequireNode skips the test unless Node.js and the packages locked in caddy/e2e/node are installed. Nothing is installed
-// here, since a test must not reach for the network.
+// RequireNode skips the test unless Node.js and the packages locked in caddy/e2e/node are installed.
 func RequireNode(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
 		Skip(t, "Node.js is not installed")
 	}
+	RequirePackages(t, "caddy/e2e/node")
+}
+
+// RequirePackages skips the test unless the packages locked in a folder are installed. Nothing is installed here, since a
+// test must not reach for the network.
+func RequirePackages(t testing.TB, folder string) {
+	t.Helper()
 	// npm writes this file when it has installed everything.
-	if _, err := os.Stat(Path(t, "caddy/e2e/node/node_modules/.package-lock.json")); err != nil {
-		Skip(t, "the Node.js packages of the tests are not installed: run npm ci in caddy/e2e/node")
+	if _, err := os.Stat(Path(t, folder+"/node_modules/.package-lock.json")); err != nil {
+		Skip(t, "the Node.js packages of the tests are not installed: run npm ci in "+folder)
 	}
 }
 

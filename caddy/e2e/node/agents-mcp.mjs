@@ -4,20 +4,16 @@
 // Environment: URL, the service; PRIVATE_KEY (0x and 64 hexadecimal digits). It prints one line of JSON: the names of the
 // tools, the media types of the resources by address, and the tool's results "quote", "paid" and "again", which is the
 // answer to the same payment sent twice.
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { settled, signer } from "./agents.mjs";
+import { mcpClient, signer } from "./agents.mjs";
 
-const client = new Client({ name: "agent", version: "1" });
-await client.connect(new StreamableHTTPClientTransport(new URL("/mcp", process.env.URL)));
-
+const client = await mcpClient();
 const { tools } = await client.listTools();
 const { resources } = await client.listResources();
 const read = await Promise.all(resources.map(({ uri }) => client.readResource({ uri })));
 const call = (_meta) => client.callTool({ name: tools[0].name, _meta });
 const quote = await call();
 const payment = { "x402/payment": await signer.createPaymentPayload(quote.structuredContent) };
-const paid = await settled(() => call(payment), ({ structuredContent }) => structuredContent);
+const paid = await call(payment);
 const again = await call(payment);
 
 console.log(

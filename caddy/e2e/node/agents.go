@@ -14,10 +14,12 @@ import (
 // Agent is the script of one official client of an agent protocol.
 type Agent string
 
-// The official clients: the TypeScript SDK of MCP, and the JavaScript SDK of A2A.
+// The official clients: the TypeScript SDK of MCP, the JavaScript SDK of A2A, that of MPP, and Cloudflare's buyer over MCP.
 const (
-	AgentMCP Agent = "agents-mcp.mjs"
-	AgentA2A Agent = "agents-a2a.mjs"
+	AgentMCP        Agent = "agents-mcp.mjs"
+	AgentA2A        Agent = "agents-a2a.mjs"
+	AgentMPP        Agent = "agents-mppx.mjs"
+	AgentCloudflare Agent = "cloudflare/agents-mcp.mjs"
 )
 
 // Visit lets an agent ask the service at url for the offer and pay it. It reads into answer what the script prints.

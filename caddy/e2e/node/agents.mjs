@@ -1,6 +1,8 @@
 // What the paying agents share: the official x402 client, with the limit per payment raised to the price, as every buyer
 // must do.
 import { setTimeout } from "node:timers/promises";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { x402Client } from "@x402/core/client";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { account } from "./pay.mjs";
@@ -19,4 +21,14 @@ export async function settled(send, told) {
     if (retryAfterSeconds === undefined) return answer;
     await setTimeout(1000 * retryAfterSeconds);
   }
+}
+
+// mcpClient connects the official MCP client to the service. It sends each call again for as long as its outcome is not
+// known, which clients that pay on top of it do not do.
+export async function mcpClient() {
+  const client = new Client({ name: "agent", version: "1" });
+  await client.connect(new StreamableHTTPClientTransport(new URL("/mcp", process.env.URL)));
+  const call = client.callTool.bind(client);
+  client.callTool = (...request) => settled(() => call(...request), ({ structuredContent }) => structuredContent);
+  return client;
 }
