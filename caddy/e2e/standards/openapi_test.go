@@ -93,6 +93,20 @@ func TestAGeneratedClientCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 }
 
+// TestTheDescriptionFollowsTheDiscoveryOfMPP runs the checks of the Payment scheme's own tool over what it calls payment
+// discovery, which it fetches.
+func TestTheDescriptionFollowsTheDiscoveryOfMPP(t *testing.T) {
+	s := openShop(t, moreRails)
+	var report struct {
+		Valid  bool
+		Issues []any
+	}
+	require.NoError(t, validate(t, &report, append(s.trust(), "NO_UPDATE_NOTIFIER=1"),
+		bin("mppx"), "discover", "validate", s.base+"/openapi.json", "--format", "json"))
+	require.True(t, report.Valid)
+	require.Empty(t, report.Issues)
+}
+
 // template is the path under which the description has an address.
 func (s *shop) template(path string) string {
 	if rest, found := strings.CutPrefix(path, "/v1/receipt/unknown"); found {
@@ -141,22 +155,44 @@ func TestTheQuoteTellsDirectoriesWhatToList(t *testing.T) {
 }
 
 // TestADirectoryListsTheOffer runs the discovery behind payment directories, which reads the description and probes every
-// path, against the smallest shop that a program can pay.
+// path, against the smallest shop that a program can pay and one with everything, which has many paths; then its audit of
+// what a request without a payment gets.
 func TestADirectoryListsTheOffer(t *testing.T) {
-	s := openShop(t, "")
-	var report struct {
-		OK        bool
-		Resources []map[string]any
-		Warnings  []map[string]any
-	}
-	_ = validate(t, &report, s.trust(), bin("discovery"), s.base, "--json")
-	require.True(t, report.OK)
-	require.Empty(t, report.Warnings)
-	var paid []any
-	for _, r := range report.Resources {
-		if r["authHint"] == "paid" {
-			paid = append(paid, r["resourceKey"], r["priceHint"], r["protocols"])
+	for _, c := range []struct {
+		rails           string
+		remarks, asksBy []string
+	}{
+		{"", nil, []string{"x402", "mpp"}},
+		{moreRails, []string{"L2_ROUTE_COUNT_HIGH"}, []string{"x402", "x402", "mpp", "mpp"}}, // two chains
+	} {
+		s := openShop(t, c.rails)
+		var report struct {
+			OK        bool
+			Resources []map[string]any
+			Warnings  []struct{ Code string }
 		}
+		_ = validate(t, &report, s.trust(), bin("discovery"), s.base, "--json")
+		require.True(t, report.OK)
+		var codes []string
+		for _, w := range report.Warnings {
+			codes = append(codes, w.Code)
+		}
+		require.Equal(t, c.remarks, codes)
+		var paid []any
+		for _, r := range report.Resources {
+			if r["authHint"] == "paid" {
+				paid = append(paid, r["resourceKey"], r["priceHint"], r["protocols"])
+			}
+		}
+		require.Equal(t, []any{s.base + " POST /v1/sponsor", "42.00 USD", []any{"x402", "mpp"}}, paid)
+
+		var audit struct {
+			Methods, Protocols []string
+			Warnings           []any
+		}
+		require.NoError(t, validate(t, &audit, s.trust(), "validate-directory.mjs", s.base+"/v1/sponsor"))
+		require.Equal(t, []string{"POST"}, audit.Methods)
+		require.Equal(t, c.asksBy, audit.Protocols)
+		require.Empty(t, audit.Warnings)
 	}
-	require.Equal(t, []any{s.base + " POST /v1/sponsor", "42.00 USD", []any{"x402"}}, paid)
 }
