@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -184,8 +185,8 @@ func TestABuyerInDoubtIsChargedOnce(t *testing.T) {
 			require.Len(t, s.charges(s.payee, first.buyer), 1, "charged twice for one purchase")
 			require.Zero(t, till.Settled(second.nonce()))
 
-			if name == "HTTP version 1" {
-				return // it knows no identifiers
+			if name == "HTTP version 1" || strings.HasPrefix(name, "MPP") {
+				return // they know no identifiers
 			}
 			named := s.sign(first.buyer)
 			named.id = "another-purchase-0001"

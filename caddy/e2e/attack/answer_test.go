@@ -47,10 +47,14 @@ var transports = map[string]transport{
 	"HTTP version 1": func(ctx context.Context, s *shop, p payment) answer {
 		return s.sponsor(ctx, "X-PAYMENT", p.payload(1))
 	},
+	"MPP": func(ctx context.Context, s *shop, p payment) answer {
+		return s.authorized(ctx, s.authorization(p.credential()))
+	},
+	"MPP over MCP": func(ctx context.Context, s *shop, p payment) answer {
+		return s.callTool(ctx, object{"org.paymentauth/credential": s.native(p.credential())})
+	},
 	"MCP": func(ctx context.Context, s *shop, p payment) answer {
-		return s.byAgent(ctx, "tools/call", object{
-			"name": "first_42_sponsor", "arguments": object{}, "_meta": object{"x402/payment": p.payload(2)},
-		})
+		return s.callTool(ctx, object{"x402/payment": p.payload(2)})
 	},
 	"A2A": func(ctx context.Context, s *shop, p payment) answer {
 		return s.byAgent(ctx, "message/send", object{"message": object{
@@ -68,11 +72,24 @@ func byHTTP(ctx context.Context, s *shop, p payment) answer {
 // pay is byHTTP for as long as the test lasts.
 func (s *shop) pay(p payment) answer { return byHTTP(s.Context(), s, p) }
 
-// sponsor posts a payment in a header.
+// sponsor posts an x402 payment in a header.
 func (s *shop) sponsor(ctx context.Context, name string, payload object) answer {
-	response, body, err := s.post(ctx, "/v1/sponsor", nil, map[string]string{
-		name: base64.StdEncoding.EncodeToString(s.encode(payload)),
-	})
+	return s.send(ctx, http.Header{http.CanonicalHeaderKey(name): {base64.StdEncoding.EncodeToString(s.encode(payload))}})
+}
+
+// authorized posts a credential of the Payment scheme.
+func (s *shop) authorized(ctx context.Context, credential string) answer {
+	return s.send(ctx, http.Header{"Authorization": {credential}})
+}
+
+// callTool calls the tool with a payment.
+func (s *shop) callTool(ctx context.Context, meta object) answer {
+	return s.byAgent(ctx, "tools/call", object{"name": "first_42_sponsor", "arguments": object{}, "_meta": meta})
+}
+
+// send posts headers with a payment, and reads what became of it.
+func (s *shop) send(ctx context.Context, header http.Header) answer {
+	response, body, err := s.post(ctx, "/v1/sponsor", nil, header)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -92,15 +109,26 @@ func (s *shop) sponsor(ctx context.Context, name string, payload object) answer 
 			a.transaction = settlement.Transaction
 		}
 	}
+	if value := response.Header.Get("Payment-Receipt"); value != "" {
+		receipt, err := base64.RawURLEncoding.DecodeString(value)
+		if err != nil {
+			return answer{err: err}
+		}
+		var paid struct{ Reference common.Hash }
+		if err := json.Unmarshal(receipt, &paid); err != nil {
+			return answer{err: err}
+		}
+		a.text, a.transaction = a.text+"\n"+string(receipt), paid.Reference
+	}
 	return a
 }
 
 // byAgent calls a method of the agent endpoint. What became of the payment stands in the result as one object, by either
 // protocol; a demand for another payment, which makes clients sign, is what HTTP answers by 402.
 func (s *shop) byAgent(ctx context.Context, method string, params object) answer {
-	_, body, err := s.post(ctx, "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"X-A2A-Extensions": "https://github.com/google-a2a/a2a-x402/v0.1",
+	_, body, err := s.post(ctx, "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"X-A2a-Extensions": {"https://github.com/google-a2a/a2a-x402/v0.1"},
 	})
 	if err != nil {
 		return answer{err: err}
@@ -150,7 +178,7 @@ func (s *shop) byAgent(ctx context.Context, method string, params object) answer
 }
 
 // post sends a request.
-func (s *shop) post(ctx context.Context, path string, body any, header map[string]string) (*http.Response, string, error) {
+func (s *shop) post(ctx context.Context, path string, body any, header http.Header) (*http.Response, string, error) {
 	var data []byte
 	if body != nil {
 		data = s.encode(body)
@@ -159,9 +187,7 @@ func (s *shop) post(ctx context.Context, path string, body any, header map[strin
 	if err != nil {
 		return nil, "", err
 	}
-	for name, value := range header {
-		request.Header.Set(name, value)
-	}
+	request.Header = header
 	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, "", err

@@ -139,10 +139,9 @@ func (s *shop) forge(attack *storm, version int, p payment, address string) {
 
 // payFrom sends a payment from an address, as a proxy in front tells, and returns the status.
 func (s *shop) payFrom(ctx context.Context, version int, p payment, address string) (status int, err error) {
-	header := map[int]string{1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[version]
-	response, _, err := s.post(ctx, "/v1/sponsor", nil, map[string]string{
-		header: base64.StdEncoding.EncodeToString(s.encode(p.payload(version))), "X-Forwarded-For": address,
-	})
+	header := http.Header{"X-Forwarded-For": {address}}
+	header.Set(map[int]string{1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[version], base64.StdEncoding.EncodeToString(s.encode(p.payload(version))))
+	response, _, err := s.post(ctx, "/v1/sponsor", nil, header)
 	if err != nil {
 		return 0, err
 	}

@@ -25,13 +25,20 @@ type payment struct {
 	extra object
 	// id is the payment's identifier, if any.
 	id string
+	// challenge is that of the Payment scheme which the payment answers.
+	challenge challenge
 }
 
-// sign signs a new payment, as clients do for every call.
+// sign signs a new payment, as clients do for every call. It answers a challenge of the Payment scheme, so that it can be
+// sent by every transport.
 func (s *shop) sign(buyer *ecdsa.PrivateKey, changes ...func(*chain.Authorization)) payment {
 	s.Helper()
 	p := payment{Authorization: chain.NewAuthorization(s, chain.Address(buyer), s.payee, price), buyer: buyer}
 	p.Network = s.chain.Network
+	if s.process != nil {
+		p.challenge = s.challenge(p.Network)
+		p.Nonce = p.challenge.nonce()
+	}
 	for _, change := range changes {
 		change(&p.Authorization)
 	}

@@ -47,8 +47,9 @@ type fate struct {
 
 // fates are those of the payments to two shops that share an account, by a facilitator that settles nothing twice.
 func fates(s, other *shop) []fate {
-	pay := func(at *shop) (payment, common.Hash) {
-		p := at.sign(at.buyer())
+	// The quotes of all shops are alike; a challenge is that of the shop which was asked.
+	pay := func(asked, at *shop) (payment, common.Hash) {
+		p := asked.sign(at.buyer())
 		answers := at.follow(p, decided)
 		last := answers[len(answers)-1]
 		require.Equal(at, http.StatusOK, last.status, last.text)
@@ -71,14 +72,14 @@ func fates(s, other *shop) []fate {
 			return s, p, s.byStranger(s.call(p))
 		}},
 		{"another deployment had taken it", func() (*shop, payment, common.Hash) {
-			p, transaction := pay(other)
+			p, transaction := pay(s, other)
 			return s, p, transaction
 		}},
 		{"the ledger was restored from a copy", func() (*shop, payment, common.Hash) {
 			other.close()
 			copied := other.read()
 			other.open()
-			p, transaction := pay(other)
+			p, transaction := pay(other, other)
 			other.close()
 			other.restore(copied)
 			other.open()
