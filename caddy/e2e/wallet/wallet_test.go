@@ -603,7 +603,7 @@ func forgotten(t *testing.T, m *market) {
 		require.Empty(t, v.stored(t))
 		s.requirePaid(t, 0)
 		v.press(t, payWithPurse)
-		require.Equal(t, "Paid: 42 USD, as the payment service says. The chain has yet to confirm it.", v.read(t, "Paid").Status)
+		require.Equal(t, "Paid: 42 USD, as the payment service says; not read from the chain here.", v.read(t, "Paid").Status)
 		s.requirePaid(t, 1)
 	})
 }
