@@ -26,6 +26,7 @@
 		// What is below stays where it is, for a finger may be on it.
 		for (const id of ["stay", "countdown", "bar"]) find(id).style.visibility = "hidden";
 		status.style.minHeight = status.offsetHeight + "px";
+		addEventListener("resize", () => (status.style.minHeight = ""), { once: true }); // it was the height in that width
 		status.textContent = text;
 	}
 	function stop() {

@@ -44,9 +44,11 @@ type Page struct {
 	Overflow int `json:"overflow"`
 	// TallestRow is how high the highest row of a payment is, in pixels.
 	TallestRow int `json:"tallestRow"`
-	// Texts is the number of texts looked at, and Faint those with a contrast below 4.5 to 1.
+	// Texts is the number of texts looked at, Faint those with a contrast below 4.5 to 1, and Cut those that something cuts or
+	// that stand on others.
 	Texts int      `json:"texts"`
 	Faint []string `json:"faint"`
+	Cut   []string `json:"cut"`
 	// Violations are those of accessibility rules that axe-core finds in an audit.
 	Violations []string `json:"violations"`
 	Images     []Image  `json:"images"`
@@ -74,6 +76,15 @@ type Link struct {
 	Usable bool `json:"usable"`
 }
 
+// Waiting is how a person waits on the page that opens the checkout by itself.
+type Waiting struct {
+	URL string `json:"url"`
+	// Does is what the person does meanwhile: "nothing", "button", "key", "leave", "return" from the checkout, and more.
+	Does string `json:"does"`
+	// ReducedMotion says that the person asks for less of it.
+	ReducedMotion bool `json:"reducedMotion"`
+}
+
 // Countdown is what became of the page that opens the checkout by itself.
 type Countdown struct {
 	// Before and After are the visible texts at the start and three seconds later.
@@ -82,6 +93,8 @@ type Countdown struct {
 	// URL is where the browser is after a minute, and Text the visible text there.
 	URL  string `json:"url"`
 	Text string `json:"text"`
+	// Height is that of the page then, in pixels.
+	Height int `json:"height"`
 	// Messages are warnings and errors of the console.
 	Messages []string `json:"messages"`
 }
@@ -128,18 +141,24 @@ func Run(t testing.TB, script string) *Browser {
 // Look opens a page.
 func (b *Browser) Look(t testing.TB, view View) Page {
 	t.Helper()
-	var page Page
-	b.Do(t, "look", view, &page)
-	return page
+	return b.Looks(t, view)[0]
 }
 
-// Wait opens the page that opens the checkout by itself, lets a person, who may ask for less motion, do something ("nothing",
-// "button", "key", "leave", "return" from the checkout, and more), and then a minute pass, of which only the page's clock knows.
-func (b *Browser) Wait(t testing.TB, url, does string, reducedMotion bool) Countdown {
+// Looks opens pages, some of them beside each other, which takes less time than one after the other.
+func (b *Browser) Looks(t testing.TB, views ...View) (pages []Page) {
 	t.Helper()
-	var end Countdown
-	b.Do(t, "wait", map[string]any{"url": url, "does": does, "reducedMotion": reducedMotion}, &end)
-	return end
+	b.Do(t, "looks", views, &pages)
+	require.Len(t, pages, len(views))
+	return pages
+}
+
+// Waits opens the page that opens the checkout by itself, has a person do something, and then a minute pass, of which only the
+// page's clock knows.
+func (b *Browser) Waits(t testing.TB, all ...Waiting) (ends []Countdown) {
+	t.Helper()
+	b.Do(t, "waits", all, &ends)
+	require.Len(t, ends, len(all))
+	return ends
 }
 
 // Do sends a command, a line of JSON, and reads its result.

@@ -2,12 +2,14 @@
 // on standard output, until standard input closes.
 //
 // Environment: CHROMIUM, the browser's program; HOME, a folder of its own.
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
 // packages loads those that are installed for the tests.
 export const packages = createRequire(new URL("../node/package.json", import.meta.url));
-export const axe = packages("axe-core");
+// axe is the file of axe-core: of its two the smaller, for it takes longer to send it to the browser than to run it.
+export const axe = packages.resolve("axe-core/axe.min.js");
 
 export const launch = () =>
   packages("playwright-core").chromium.launch({
@@ -23,6 +25,21 @@ export const launch = () =>
       "--disable-sync",
     ],
   });
+
+// audit is what axe-core finds wrong in a page, or in one element of it. A page whose clock is stopped has the real timer aside.
+export async function audit(page, within = "html", options = {}) {
+  if (await page.evaluate(() => !window.axe)) await page.evaluate(`${readFileSync(axe)};0`); // what it comes to is large, too
+  return page.evaluate(
+    async ([within, options]) => {
+      const timer = window.setTimeout;
+      window.setTimeout = window.realTimer ?? timer;
+      const { violations } = await window.axe.run(within, { resultTypes: ["violations"], ...options });
+      window.setTimeout = timer;
+      return violations.map((v) => `${v.impact}: ${v.id}: ${v.nodes.map((node) => node.target.join(" ")).join(", ")}`);
+    },
+    [within, options],
+  );
+}
 
 // serve answers the lines, one after the other.
 export async function serve(commands) {

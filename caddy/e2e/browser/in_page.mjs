@@ -35,7 +35,7 @@ export function describe() {
   };
 
   const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-  const faint = [];
+  const faint = [], cut = [], lines = [];
   let texts = 0;
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -45,6 +45,25 @@ export function describe() {
     texts++;
     const ratio = contrast(element);
     if (ratio < 4.5) faint.push(`${ratio.toFixed(2)}: ${text.slice(0, 60)}`);
+    const range = document.createRange();
+    range.selectNodeContents(walker.currentNode);
+    for (const box of range.getClientRects()) {
+      lines.push({ element, box, text });
+      for (let around = element; around && around !== document.body; around = around.parentElement) {
+        if (getComputedStyle(around).overflow === "visible") continue;
+        const { left, right, top, bottom } = around.getBoundingClientRect();
+        if (box.left < left - 1 || box.right > right + 1 || box.top < top - 1 || box.bottom > bottom + 1) cut.push(text.slice(0, 60));
+      }
+      if (box.left < -1 || box.right > innerWidth + 1) cut.push(text.slice(0, 60));
+    }
+  }
+  // Lines of text that stand on others. A line is higher than its letters.
+  for (const [i, one] of lines.entries()) {
+    for (const other of lines.slice(i + 1)) {
+      const wide = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
+      const high = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+      if (one.element !== other.element && wide > 2 && high > 6) cut.push(`${one.text.slice(0, 30)} | ${other.text.slice(0, 30)}`);
+    }
   }
   // A click reaches a link when nothing covers it.
   const reachable = (link) => {
@@ -55,6 +74,7 @@ export function describe() {
   return {
     texts,
     faint,
+    cut,
     links: [...document.links].filter(visible).map((link) => ({ url: link.href, text: link.innerText.trim(), usable: reachable(link) })),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
     tallestRow: Math.max(0, ...[...document.querySelectorAll("[data-number]")].map((row) => row.offsetHeight)),
@@ -67,6 +87,40 @@ export function describe() {
     buttons: [...document.querySelectorAll("button")].filter(visible).map((button) => button.innerText),
     text: document.body.innerText,
   };
+}
+
+// watchFocus notes what gets the focus, and whether that is seen.
+export function watchFocus() {
+  window.focused = new Map();
+  addEventListener("focusin", ({ target }) => {
+    const { outlineStyle, outlineWidth } = getComputedStyle(target);
+    window.focused.set(target, outlineStyle !== "none" && parseFloat(outlineWidth) >= 2);
+  });
+}
+
+// reached tells what of all that people act on got the focus.
+export function reached() {
+  const name = (element) => `${element.localName} ${element.getAttribute("aria-label") ?? element.innerText}`;
+  const controls = [...document.querySelectorAll("a[href], button:enabled, input, select, textarea, summary, [tabindex='0']")].filter(
+    (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true }),
+  );
+  return {
+    controls: controls.length,
+    unreached: controls.filter((element) => !window.focused.has(element)).map(name),
+    unseen: [...window.focused].filter(([, seen]) => !seen).map(([element]) => name(element)),
+  };
+}
+
+// moving are the elements that move by themselves or when something changes.
+export function moving() {
+  const seconds = (times) => Math.max(...times.split(", ").map(parseFloat));
+  return [...document.querySelectorAll("body *")]
+    .filter((element) => element.checkVisibility())
+    .filter((element) => {
+      const { animationName, transitionDuration, scrollBehavior } = getComputedStyle(element);
+      return animationName !== "none" || seconds(transitionDuration) > 0 || scrollBehavior === "smooth";
+    })
+    .map((element) => element.outerHTML.slice(0, 80));
 }
 
 // describeRow tells what a row of the chooser shows, and the page around it.

@@ -1,6 +1,10 @@
 package browser
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // Row is a row of the chooser after it was opened, and the page around it.
 type Row struct {
@@ -19,11 +23,11 @@ type Row struct {
 	After  []string `json:"after"`
 }
 
-// Rows opens each row of a page by the keyboard.
-func (b *Browser) Rows(t testing.TB, view View) []Row {
+// Rows opens each row of pages by the keyboard.
+func (b *Browser) Rows(t testing.TB, views ...View) (rows [][]Row) {
 	t.Helper()
-	var rows []Row
-	b.Do(t, "rows", view, &rows)
+	b.Do(t, "rows", views, &rows)
+	require.Len(t, rows, len(views))
 	return rows
 }
 

@@ -1,37 +1,28 @@
 // What people do on the page that takes a payment.
 import { describeRow } from "./in_page.mjs";
 
-export function payCommands(open, stopClock) {
+export function payCommands(lane, many, open, stopClock) {
   // rows opens each row by the keyboard, one after the other, and its code where that is asked for.
-  async function rows(view) {
-    const { context, page } = await open(view);
-    const codes = [];
-    page.on("request", (request) => {
-      const [, rail] = /\/v1\/qr\/([^/]*)\//.exec(request.url()) ?? [];
-      if (rail) codes.push(rail);
-    });
-    await stopClock(page);
-    await page.goto(view.url);
+  async function rows(lane, view) {
+    const { page, seen } = await lane.open(view);
+    const codes = () => seen.asked.flatMap((url) => /\/v1\/qr\/([^/]*)\//.exec(url)?.[1] ?? []);
     const found = [];
     for (const row of await page.locator(".way").all()) {
       if (!(await row.evaluate((way) => way.open))) await row.locator("> summary").press("Enter");
-      const described = { ...(await row.evaluate(describeRow)), before: [...codes] };
+      const described = { ...(await row.evaluate(describeRow)), before: codes() };
       const ask = row.locator("details.qr > summary");
       if (!(await ask.evaluate((summary) => summary.parentElement.open))) await ask.press("Enter");
       const code = row.locator(".qr img:visible");
       await code.scrollIntoViewIfNeeded();
       await code.evaluate((image) => image.decode());
-      found.push({ ...described, after: [...codes] });
+      found.push({ ...described, after: codes() });
     }
-    await context.close();
     return found;
   }
 
   // copy presses each copy button and tells what the clipboard then holds, by the button's name.
   async function copy(view) {
-    const { context, page } = await open(view);
-    await stopClock(page); // so that a button says for as long as it is looked at that it copied
-    await page.goto(view.url);
+    const { page } = await lane.open(view); // a button says for as long as it is looked at that it copied
     const copied = [];
     for (const value of await page.locator("[data-copy]").all()) {
       await value.evaluate((v) => (v.closest("details").open = true));
@@ -42,7 +33,6 @@ export function payCommands(open, stopClock) {
       await value.getByText("Copied", { exact: true }).waitFor();
       copied.push({ name, holds: await page.evaluate(() => navigator.clipboard.readText()) });
     }
-    await context.close();
     return copied;
   }
 
@@ -71,5 +61,5 @@ export function payCommands(open, stopClock) {
     return { before, after, messages: seen.messages };
   }
 
-  return { rows, copy, renew };
+  return { rows: many(rows), copy, renew };
 }

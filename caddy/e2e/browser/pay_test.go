@@ -17,17 +17,21 @@ const maxHeight = 1600
 // what their wallet read.
 func (v visit) terms(t *testing.T) {
 	o := showcase.Offer(t, v.showcase)
+	views := []View{{URL: v.showcase + offer.PagePath("transfer"), Width: 1280}}
 	for _, rail := range o.Rails {
-		page := v.Look(t, View{URL: v.showcase + offer.PathMethods + "#" + rail.Name(), Width: 1280})
+		views = append(views, View{URL: v.showcase + offer.PathMethods + "#" + rail.Name(), Width: 1280})
+	}
+	pages := v.Looks(t, views...)
+	for i, rail := range o.Rails {
+		page := pages[i+1]
 		require.Len(t, page.Images, 2, "the logo and the code of the open row")
 		for _, want := range besides(rail, o) {
 			require.Contains(t, page.Images[1].Beside, want, rail.Name())
 		}
 	}
-	transfer := v.Look(t, View{URL: v.showcase + offer.PagePath("transfer"), Width: 1280})
-	require.Len(t, transfer.Images, 2)
+	require.Len(t, pages[0].Images, 2)
 	for _, want := range besides(o.Transfer(), o) {
-		require.Contains(t, transfer.Images[1].Beside, want)
+		require.Contains(t, pages[0].Images[1].Beside, want)
 	}
 }
 
@@ -70,12 +74,18 @@ func (v visit) copies(t *testing.T) {
 // rows opens each row by the keyboard, in every language: on a phone nothing but what is seen is loaded.
 func (v visit) rows(t *testing.T) {
 	o := showcase.Offer(t, v.showcase)
+	var views []View
 	for _, l := range text.Languages {
-		for _, width := range []int{390, 1280} {
-			rows := v.Rows(t, View{URL: v.showcase + offer.PathMethods + "?lang=" + l.Tag, Width: width})
-			require.Len(t, rows, len(o.Rails))
+		for _, width := range widths {
+			views = append(views, View{URL: v.showcase + offer.PathMethods + "?lang=" + l.Tag, Width: width})
+		}
+	}
+	all := v.Rows(t, views...)
+	for _, l := range text.Languages {
+		for _, width := range widths {
+			require.Len(t, all[0], len(o.Rails))
 			asked := []string{}
-			for i, row := range rows {
+			for i, row := range all[0] {
 				rail := o.Rails[i]
 				require.Equal(t, rail.Name(), row.Rail)
 				require.Equal(t, []string{rail.Name()}, row.Open, "one row is open at a time")
@@ -89,13 +99,17 @@ func (v visit) rows(t *testing.T) {
 				asked = append(asked, rail.Name())
 				require.Equal(t, asked, row.After, "a code of a closed row was loaded")
 			}
+			all = all[1:]
 		}
 	}
 }
 
 func (v visit) rowsWithoutScript(t *testing.T) {
-	with := v.Rows(t, View{URL: v.showcase + offer.PathMethods, Width: 390})
-	without := v.Rows(t, View{URL: v.showcase + offer.PathMethods, Width: 390, NoScript: true})
+	view := View{URL: v.showcase + offer.PathMethods, Width: 390}
+	scriptless := view
+	scriptless.NoScript = true
+	both := v.Rows(t, view, scriptless)
+	with, without := both[0], both[1]
 	o := showcase.Offer(t, v.showcase)
 	for i, row := range without {
 		require.Equal(t, []string{with[i].Rail}, row.Open)
@@ -116,41 +130,16 @@ func (v visit) linkToRow(t *testing.T) {
 	}
 }
 
-func (v visit) auditRows(t *testing.T) {
-	for _, rail := range showcase.Offer(t, v.showcase).Rails {
-		for _, width := range []int{390, 1280} {
-			name := "showcase-pay-" + rail.Name() + map[int]string{390: "-390", 1280: "-1280"}[width]
-			page := v.Look(t, View{
-				URL: v.showcase + offer.PathMethods + "?lang=fr#" + rail.Name(), Width: width, Dark: width == 390, Audit: true, Screenshot: Screenshot(name),
-			})
-			require.Empty(t, page.Violations, name)
-			require.Empty(t, page.Faint, name)
-			require.Empty(t, page.Messages, name)
-			requireUsable(t, page.Links)
-		}
-	}
-}
-
-// zoom looks at windows of 1280 pixels at 200 % and at 400 % (WCAG 2.2, criteria 1.4.4 and 1.4.10).
-func (v visit) zoom(t *testing.T) {
-	for _, width := range []int{640, 320} {
-		for _, l := range text.Languages {
-			for _, path := range []string{offer.PathMethods, offer.PagePath("transfer")} {
-				page := v.Look(t, View{URL: v.showcase + path + "?lang=" + l.Tag + "#usdc", Width: width})
-				require.Zero(t, page.Overflow, "%s in %s at %d pixels", path, l.Tag, width)
-				requireUsable(t, page.Links)
-			}
-		}
-	}
-}
-
 // phone looks at the list of payments, whose words are not broken, on a phone.
 func (v visit) phone(t *testing.T) {
+	var views []View
 	for _, l := range text.Languages {
-		page := v.Look(t, View{URL: v.showcase + offer.PathReceived + "?lang=" + l.Tag, Width: 390, Screenshot: Screenshot("showcase-received-" + l.Tag)})
-		require.Zero(t, page.Overflow, l.Tag)
-		require.Greater(t, page.TallestRow, 40, l.Tag)
-		require.LessOrEqual(t, page.TallestRow, 130, l.Tag) // three lines and two below
+		views = append(views, View{URL: v.showcase + offer.PathReceived + "?lang=" + l.Tag, Width: 390, Screenshot: Screenshot("showcase-received-" + l.Tag)})
+	}
+	for i, page := range v.Looks(t, views...) {
+		require.Zero(t, page.Overflow, views[i].URL)
+		require.Greater(t, page.TallestRow, 40, views[i].URL)
+		require.LessOrEqual(t, page.TallestRow, 130, views[i].URL) // three lines and two below
 	}
 }
 

@@ -22,7 +22,7 @@ export async function begin({ context, page, seen }, { id, url, scripted }, stop
     if (tab.under.delete(request)) tab.answers.push(answer.status());
   });
   page.on("requestfailed", (request) => tab.under.delete(request));
-  if (scripted) await stopClock(page);
+  if (scripted) await stopClock(tab);
   await page.goto(url);
   return rest(tab);
 }

@@ -4,6 +4,7 @@ package showcase
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -28,6 +29,9 @@ var Live = offer.Live{Satoshis: 45_678, RateAt: time.Unix(1_795_266_000, 0)}
 // amount is the price.
 const amount offer.USD = 42_00
 
+// HeaderOutcome is the header of a request that says what its payment comes to, an x402.Status.
+const HeaderOutcome = "Outcome"
+
 // New returns the server of an offer.
 func New(t testing.TB, o *offer.Offer) *web.Server {
 	t.Helper()
@@ -40,7 +44,7 @@ func NewAt(t testing.TB, o *offer.Offer, live func() offer.Live) *web.Server {
 	server, err := web.New(web.Config{
 		Offer: o, Payments: payments{}, Receipts: receipts{}, Agent: http.NotFoundHandler(),
 		Live: live, Health: health,
-		QRKey: func() []byte { return make([]byte, 32) }, ClientIP: func(*http.Request) string { return "" },
+		QRKey: func() []byte { return make([]byte, 32) }, ClientIP: func(r *http.Request) string { return r.Header.Get(HeaderOutcome) },
 		Now: func() time.Time { return Live.RateAt }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
@@ -85,8 +89,10 @@ func (payments) Accepts() []x402.Requirements { return []x402.Requirements{{Sche
 func (payments) SignReceipt(_, payer, _ string, _ int64) *x402.Artifact {
 	return &x402.Artifact{Format: "jws", Signature: "eyJ." + payer + "."}
 }
-func (payments) Pay(context.Context, x402.Attempt) x402.Outcome {
-	return x402.Outcome{Status: x402.Unavailable}
+
+// Pay comes to what the client asks for.
+func (payments) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
+	return x402.Outcome{Status: x402.Status(a.Client), Detail: "This is what became of the payment.", RetryAfter: 10 * time.Second}
 }
 
 // health has a rail of every state.
@@ -106,16 +112,27 @@ type receipts struct{}
 // account is that of all receipts.
 const account = "showcase"
 
-// Receipts are the paths of the pages of all receipts, by their external ids.
+// Receipts are the paths of the pages of all receipts, by their rails and states.
 func Receipts(t testing.TB, server *web.Server) map[string]string {
 	t.Helper()
 	paths := make(map[string]string)
-	for _, r := range kinds() {
+	for _, r := range states() {
 		page, err := url.Parse(server.ReceiptURL(r))
 		require.NoError(t, err)
-		paths[r.ExternalID] = page.Path
+		paths[r.Rail+"-"+string(r.Status)+"-"+string(r.EvidenceLevel)+"-"+r.Asset[:3]] = page.Path
 	}
 	return paths
+}
+
+// states is a receipt of every kind and every state.
+func states() []ledger.Receipt {
+	all := kinds()
+	for i, status := range []ledger.Status{ledger.StatusSettling, ledger.StatusClaimed, ledger.StatusRefunded, ledger.StatusDropped} {
+		r := all[0]
+		r.ExternalID, r.Status, r.Own = fmt.Sprint("state-", i), status, false
+		all = append(all, r)
+	}
+	return all
 }
 
 func (receipts) Accounts(context.Context, string) ([]ledger.Account, error) {
@@ -123,7 +140,7 @@ func (receipts) Accounts(context.Context, string) ([]ledger.Account, error) {
 }
 
 func (receipts) Receipt(_ context.Context, _, _, externalID string) (r ledger.Receipt, found bool, err error) {
-	all := kinds()
+	all := states()
 	i := slices.IndexFunc(all, func(r ledger.Receipt) bool { return r.ExternalID == externalID })
 	if i < 0 {
 		return r, false, nil

@@ -1,6 +1,7 @@
 // Pays on pages with wallets that are scripted, by the commands of ../browser/drive.mjs. A person is a session of the
 // browser, with wallets, tabs and what the browser stores.
-import { axe, launch, packages, serve } from "../browser/drive.mjs";
+import { audit, launch, packages, serve } from "../browser/drive.mjs";
+import { stopClock } from "../browser/lanes.mjs";
 
 const { privateKeyToAccount } = packages("viem/accounts");
 const browser = await launch();
@@ -136,7 +137,7 @@ const commands = {
     people[who] = p;
   },
 
-  // open opens a page in a tab, with a clock that the test may move.
+  // open opens a page in a tab, with a clock that only the test moves.
   async open(given) {
     const page = await person(given).context.newPage();
     person(given).tabs[given.tab] = page;
@@ -146,7 +147,7 @@ const commands = {
     });
     page.on("dialog", (dialog) => person(given).messages.push(dialog.message()));
     if (given.clock) {
-      await page.clock.install();
+      await stopClock({ context: page.context(), page }, Date.now());
       await page.addInitScript(() => {
         AbortSignal.timeout = (milliseconds) => {
           const aborts = new AbortController();
@@ -175,12 +176,7 @@ const commands = {
     await page.locator(".wallet").filter({ hasText: words(given.text) }).first().waitFor({ state: "attached" });
     if (given.idle) await page.locator(".wallet:not(:has(button[disabled]))").first().waitFor({ state: "attached" });
     if (given.screenshot) await page.locator(".wallet").first().screenshot({ path: given.screenshot });
-    const violations = [];
-    if (given.audit) {
-      await page.evaluate(axe.source);
-      const found = await page.evaluate(() => window.axe.run(".wallet", { resultTypes: ["violations"] }));
-      violations.push(...found.violations.map((v) => `${v.id}: ${v.nodes.map((node) => node.html).join(" ")}`));
-    }
+    const violations = given.audit ? await audit(page, ".wallet", { preload: false }) : [];
     return page.evaluate((violations) => {
       const place = document.querySelector(".wallet");
       return {

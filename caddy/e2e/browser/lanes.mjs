@@ -1,0 +1,80 @@
+import { axe } from "./drive.mjs";
+
+// Lanes are pages that are used again, for to make one takes longer than to look at it. In each there is one with JavaScript
+// and one without.
+export const lanes = (browser, count) => Array.from({ length: count }, () => new Map()).map((pages) => ({ open: (view) => open(browser, pages, view) }));
+
+// each does something with all of a list, as many at a time as there are lanes.
+export async function each(lanes, list, work) {
+  const results = [], left = list.entries();
+  await Promise.all(lanes.map(async (lane) => {
+    for (const [i, one] of left) results[i] = await work(lane, one);
+  }));
+  return results;
+}
+
+// make makes a page and notes what it says and asks for. Requests to other origins go nowhere: a document is answered with a
+// line of text, anything else fails.
+export async function make(browser, { noScript = false }) {
+  const context = await browser.newContext({ javaScriptEnabled: !noScript, permissions: ["clipboard-read", "clipboard-write"] });
+  // Nothing here is late because it is slow: the tests have a limit of their own.
+  context.setDefaultTimeout(300_000);
+  const page = await context.newPage();
+  const seen = { messages: [], foreign: [], asked: [] };
+  page.on("console", (message) => {
+    if (["warning", "error"].includes(message.type())) seen.messages.push(message.text());
+  });
+  page.on("pageerror", (error) => seen.messages.push(String(error)));
+  page.on("request", (request) => seen.asked.push(request.url()));
+  const used = { context, page, seen, view: { url: "about:blank" } };
+  await context.route(
+    (target) => target.protocol.startsWith("http") && target.origin !== new URL(used.view.url).origin,
+    (route) => {
+      seen.foreign.push(route.request().url());
+      return route.request().isNavigationRequest() ? route.fulfill({ contentType: "text/html", body: "the checkout" }) : route.abort();
+    },
+  );
+  // The page itself may be asked for by another method, as by a form.
+  await context.route(
+    (target) => used.view.method && target.href === used.view.url,
+    (route, request) => route.continue({ method: used.view.method, headers: { ...request.headers(), ...used.view.headers }, postData: used.view.body }),
+  );
+  return used;
+}
+
+// dress has a page look as a person wants it.
+export async function dress({ page }, { width = 1280, dark = false, print = false, reducedMotion = false }) {
+  await page.setViewportSize({ width, height: 800 });
+  await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: reducedMotion ? "reduce" : "no-preference", media: print ? "print" : "screen" });
+}
+
+// stopClock lets nothing on the page happen by time alone, but keeps the real timer aside. An installed clock goes on until it
+// is paused, at a time to come.
+export async function stopClock({ context, page }, at = 3_600_000) {
+  await context.addInitScript(() => (window.realTimer = setTimeout.bind(window)));
+  await page.clock.install({ time: at - 3_600_000 });
+  await page.clock.pauseAt(at);
+}
+
+// open opens a page in a lane, whose page before is gone.
+async function open(browser, pages, view) {
+  const kind = Boolean(view.noScript);
+  if (!pages.has(kind)) {
+    const made = await make(browser, view);
+    await made.context.addInitScript({ path: axe }); // sent once
+    await stopClock(made);
+    pages.set(kind, made);
+  }
+  const used = pages.get(kind);
+  Object.assign(used.seen, { messages: [], foreign: [], asked: [] });
+  used.view = view;
+  await dress(used, view);
+  // Another place of the page that is shown would not load it, and the same one does by name alone.
+  const [shown, wanted] = [used.page.url(), view.url].map((url) => url.split("#")[0]);
+  if (used.page.url() === view.url) await used.page.reload();
+  else {
+    if (shown === wanted) await used.page.goto("about:blank");
+    await used.page.goto(view.url);
+  }
+  return used;
+}

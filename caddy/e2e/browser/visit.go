@@ -1,0 +1,47 @@
+package browser
+
+import "testing"
+
+// Visit is a page that all is looked at that must hold of every page.
+type Visit struct {
+	// Name is that of its pictures, and Pictures the folder that they are written to, empty for none.
+	Name     string `json:"name"`
+	Pictures string `json:"pictures"`
+	URL      string `json:"url"`
+	// Method, Headers and Body are those by which the page is asked for, where that is not GET alone.
+	Method  string            `json:"method,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    string            `json:"body,omitempty"`
+}
+
+// Visited is what a page is like.
+type Visited struct {
+	// Looks are those at 390 and 1280 pixels in light and dark colors, Zoomed those at 200 and 400 % of the latter, and Plain
+	// those without JavaScript.
+	Looks, Zoomed, Plain []Look
+	// Keyboard is what the key Tab leads to.
+	Keyboard struct {
+		// Controls is how much there is to reach, Unreached what was not, and Unseen what shows no focus.
+		Controls          int
+		Unreached, Unseen []string
+	}
+	// Moving are the elements that move for who asks for less motion.
+	Moving []string
+	// Loads is how often the page was loaded, and Messages and Foreign are as in Page, of all loads.
+	Loads             int
+	Messages, Foreign []string
+}
+
+// Look is a page in a window.
+type Look struct {
+	Width int
+	Dark  bool
+	Page
+}
+
+// Visits visits pages.
+func (b *Browser) Visits(t testing.TB, all ...Visit) (visited []Visited) {
+	t.Helper()
+	b.Do(t, "visits", all, &visited)
+	return visited
+}
