@@ -197,6 +197,10 @@ func (d *described) askRefused(t *testing.T) {
 		answer, _ := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "", name, "no payment")
 		require.Equal(t, http.StatusBadRequest, answer.StatusCode)
 	}
+	answer, _ := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "", "Authorization", "Payment no-credential")
+	require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
+	answer, _ = d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "", "Authorization", "Payment no-credential", "X-PAYMENT", "e30=")
+	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
 }
 
 // TestEveryDocumentNamesThePrice reads each JSON document of the description: an amount in dollars is the price wherever

@@ -23,6 +23,7 @@ func terms() offer.Terms {
 		ID: "pay.example.org", BaseURL: "https://pay.example.org", SiteURL: "https://www.example.org",
 		Name: "Example Offer", Operator: "Example Org", Description: "One fixed payment.",
 		SourceURL: "https://code.example.net/offer", Account: "pay", Amount: 42_00, Updated: "2026-11-21",
+		MPP: "Authorization",
 	}
 }
 
@@ -76,6 +77,9 @@ func served(o *offer.Offer, hooks ...string) Served {
 	names := []string{"Received", "Payment", "Arrival", "Feed", "Problem", "Quote", "Terms"}
 	if len(o.USDC()) > 0 {
 		names = append(names, "Settlement", "PaymentRequirements")
+	}
+	if o.Challenges() {
+		names = append(names, "RefusedCredential")
 	}
 	if o.Transfer() != nil {
 		names = append(names, "Transfer")

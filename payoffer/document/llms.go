@@ -30,7 +30,11 @@ func LLMs(o *offer.Offer) Document {
 	entry("Invoice", offer.PathInvoice, "every way to pay now, as JSON")
 	entry("Quote", offer.PathOffer, "the machine-readable quote, HTTP 402")
 	if len(o.USDC()) > 0 {
-		entry("x402", offer.PathSponsor, "takes an x402 payment by POST. "+capNote(o))
+		name, takes := "x402", "takes an x402 payment by POST. "
+		if o.Challenges() {
+			name, takes = "x402 and MPP", "takes a payment by x402 or by the Payment scheme (MPP, evm/charge) by POST. "
+		}
+		entry(name, offer.PathSponsor, takes+capNote(o))
 	}
 	entry("Agent endpoint", offer.PathMCP, "JSON-RPC by POST; tool `"+ToolName+"`")
 	entry("Agent card", offer.PathAgentCard, "describes the agent endpoint")

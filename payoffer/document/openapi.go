@@ -1,8 +1,6 @@
 package document
 
 import (
-	"strconv"
-
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -97,20 +95,36 @@ func payment(o *offer.Offer) object {
 	return object{{"scheme", offer.SchemeCard}, {"amountUsd", o.Amount}, {"url", o.Card.URL}}
 }
 
-// paymentInfo holds the price in the two forms in use: offers, in cents
-// (draft-payment-discovery), and price with protocols, in dollars. Only an
+// Names of the Payment scheme for how it is paid here (draft-evm-charge).
+const (
+	challengeMethod = "evm"
+	challengeIntent = "charge"
+)
+
+// paymentInfo holds the price in the two forms in use: offers, in atomic units
+// (draft-payment-discovery), and price with protocols, in dollars. Each of the
+// offers has a challenge at run time, which the card checkout has not. Only an
 // operation that takes the payment carries it: a directory lists what it finds
 // it on as something to be paid there.
-func paymentInfo(o *offer.Offer) object {
-	return object{
-		{"offers", []object{{
-			{"intent", "charge"},
-			{"method", offer.SchemeCard},
-			{"amount", strconv.FormatInt(int64(o.Amount), 10)},
-			{"currency", "usd"},
-			{"description", fixed(o, o.Card).Title},
-		}}},
-		{"price", object{{"mode", "fixed"}, {"amount", o.Amount.Decimal()}, {"currency", "USD"}}},
-		{"protocols", []object{{{"x402", object{}}}}},
+func paymentInfo(o *offer.Offer) (info object) {
+	protocols := []object{{{"x402", object{}}}}
+	if o.Challenges() {
+		var offers []object
+		for _, u := range o.USDC() {
+			offers = append(offers, object{
+				{"intent", challengeIntent},
+				{"method", challengeMethod},
+				{"amount", u.AmountAtomic()},
+				{"currency", u.Network.USDC},
+				{"description", fixed(o, u).Title},
+			})
+		}
+		info = object{{"offers", offers}}
+		protocols = append(protocols, object{{"mpp", object{
+			{"method", challengeMethod}, {"intent", challengeIntent}, {"currency", o.USDC()[0].Network.USDC},
+		}}})
 	}
+	return append(info,
+		member{"price", object{{"mode", "fixed"}, {"amount", o.Amount.Decimal()}, {"currency", "USD"}}},
+		member{"protocols", protocols})
 }

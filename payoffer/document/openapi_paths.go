@@ -83,11 +83,31 @@ func sponsorOperation(o *offer.Offer) operation {
 		parameter("header", "PAYMENT-SIGNATURE", "The payment, x402 version 2: base64 of the JSON payload.", text),
 		parameter("header", "X-PAYMENT", "The payment, x402 version 1: base64 of the JSON payload.", text),
 	}
-	op.Responses = answers(
-		ok("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.",
-			media(typeJSON, ref("Settlement"))),
-		member{"402", quoteRef}, member{"429", laterRef}, later)
+	settled := contents("The payment was settled; PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version 1) holds the settlement.", media(typeJSON, ref("Settlement")))
+	op.Responses = answers(member{"200", settled}, member{"402", quoteRef}, member{"429", laterRef}, later)
+	if o.Challenges() {
+		challenging(o, &op, settled)
+	}
 	return op
+}
+
+// challenging adds to the operation that takes the payment what is of the Payment
+// scheme. Its credential is described in words: it may be left out, which a
+// security scheme may not, and a parameter cannot be named Authorization.
+func challenging(o *offer.Offer, op *operation, settled object) {
+	op.Summary = "Pay by x402 or by the Payment scheme (MPP); the body is ignored"
+	op.Description += " A 402 also challenges by the Payment HTTP authentication scheme, method " + challengeMethod + ", intent " + challengeIntent +
+		", once for each chain: answer one challenge in the request header " + o.MPP + "."
+	if o.MPP != "Authorization" {
+		op.Parameters = append(op.Parameters, parameter("header", o.MPP, "The credential of the Payment scheme: Payment and base64url of the JSON.", text))
+	}
+	quote := contents("The quote, which is not a payment; or why a credential was refused.", media(typeJSON, ref("Quote")), media(typeProblem, ref("RefusedCredential")))
+	op.Responses = answers(
+		member{"200", with(settled, sometimes("Payment-Receipt", "Of a credential that paid: base64url of the receipt in JSON."))},
+		member{"400", contents("The payment or the credential cannot be taken, and was not sent.",
+			media(typeProblem, object{{"oneOf", []any{ref("Problem"), ref("RefusedCredential")}}}), page)},
+		member{"402", with(quote, quoteHeader, sometimes("WWW-Authenticate", "The challenges of the Payment scheme, new in each answer."))},
+		member{"429", laterRef}, later)
 }
 
 // receivedOperation is the report and the feed, which differ by parameters.

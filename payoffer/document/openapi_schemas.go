@@ -25,6 +25,8 @@ var (
 	problemRef = object{{"$ref", "#/components/responses/Problem"}}
 	later      = member{"503", laterRef}
 
+	quoteHeader = always("PAYMENT-REQUIRED", "The quote in x402 version 2: base64 of the JSON.", text)
+
 	// ignoredBody describes a request's body that is not read, whatever its type.
 	ignoredBody = object{{"description", "Ignored."}, {"content", object{anyJSON}}}
 )
@@ -45,7 +47,7 @@ func refused(also ...member) object {
 
 func notNow(also ...member) object {
 	return with(contents("Not now. Send the same again after the time in Retry-After.", append([]member{media(typeProblem, ref("Problem"))}, also...)...),
-		"Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}})
+		always("Retry-After", "Seconds to wait.", object{{"type", "integer"}, {"minimum", 1}}))
 }
 
 // answers are the responses of an operation. Every other refusal of a client is
@@ -62,14 +64,21 @@ func ok(description string, types ...member) member {
 // the link.
 func redirect(description string) member {
 	return member{"302", with(contents(description, page),
-		"Location", "The address.", object{{"type", "string"}, {"format", "uri-reference"}})}
+		always("Location", "The address.", object{{"type", "string"}, {"format", "uri-reference"}}))}
 }
 
-// with adds a header that the response always has.
-func with(response object, name, description string, schema object) object {
-	return append(response, member{"headers", object{
-		{name, object{{"description", description}, {"required", true}, {"schema", schema}}},
-	}})
+// with adds headers to a response.
+func with(response object, headers ...member) object {
+	return append(response, member{"headers", object(headers)})
+}
+
+// always is a header that a response has, and sometimes is one that it may have.
+func always(name, description string, schema object) member {
+	return member{name, object{{"description", description}, {"required", true}, {"schema", schema}}}
+}
+
+func sometimes(name, description string) member {
+	return member{name, object{{"description", description}, {"schema", text}}}
 }
 
 func parameter(in, name, description string, schema object) object {
@@ -92,7 +101,7 @@ func railNames(o *offer.Offer) []string {
 func sharedResponses(o *offer.Offer) object {
 	quote := contents("The quote. It is not a payment.", media(typeJSON, ref("Quote")))
 	if len(o.USDC()) > 0 {
-		quote = with(quote, "PAYMENT-REQUIRED", "The quote in x402 version 2: base64 of the JSON.", text)
+		quote = with(quote, quoteHeader)
 	}
 	return object{
 		{"Quote", quote},
@@ -133,6 +142,7 @@ func schemas(o *offer.Offer, served Served) object {
 		"AgentCard.protocolVersion": {"0.3.0"},
 		"X402Resources.version":     {1},
 		"X402Resources.x402Version": {2},
+		"X402Resources.items.type":  {"http"},
 
 		"FundingManifest.version":                 {"v1.0.0"},
 		"FundingManifest.entity.type":             list(offer.EntityTypes),

@@ -170,16 +170,61 @@ func TestOpenAPIDescribesThePayment(t *testing.T) {
 		if has {
 			at(t, op, "responses", "402")
 			at(t, op, "requestBody", "content", "application/json", "schema")
-			require.Equal(t, "4200", at(t, info, "offers", 0, "amount"), "cents as digits")
-			require.Equal(t, "charge", at(t, info, "offers", 0, "intent"))
 			require.Equal(t, map[string]any{"mode": "fixed", "amount": "42.00", "currency": "USD"}, at(t, info, "price"))
-			require.Equal(t, []any{map[string]any{"x402": map[string]any{}}}, at(t, info, "protocols"))
 		}
 	})
 	require.Equal(t, map[string]bool{
 		"GET /pay": true, "GET /v1/offer": true, "POST /v1/offer": true, "GET /v1/quote": true, "POST /v1/quote": true,
 		"POST /v1/sponsor": true,
 	}, paid)
+}
+
+// What is offered by method and intent has a challenge at run time: each chain of
+// an offer that challenges, and the card never.
+func TestOpenAPIOffersWhatIsChallenged(t *testing.T) {
+	for field, challenges := range map[string]bool{"Authorization": true, "Payment-Authorization": true, "": false} {
+		chosen := terms()
+		chosen.MPP = field
+		o := fullOffer(t, chosen)
+		operation := at(t, describe(t, o), "paths", "/v1/sponsor", "post").(map[string]any)
+		info := operation["x-payment-info"].(map[string]any)
+		protocols := []any{map[string]any{"x402": map[string]any{}}}
+		if !challenges {
+			require.NotContains(t, info, "offers")
+			require.Equal(t, protocols, info["protocols"])
+			require.NotContains(t, string(JSON("", operation).Body), "Payment-Receipt")
+			continue
+		}
+		var offers []any
+		for _, u := range o.USDC() {
+			offers = append(offers, map[string]any{
+				"intent": "charge", "method": "evm", "amount": "42000000", "currency": u.Network.USDC, "description": fixed(o, u).Title,
+			})
+		}
+		require.Equal(t, offers, info["offers"])
+		require.Equal(t, append(protocols, map[string]any{"mpp": map[string]any{
+			"method": "evm", "intent": "charge", "currency": o.USDC()[0].Network.USDC,
+		}}), info["protocols"])
+		for _, flat := range []string{"amount", "currency", "description", "intent", "method"} {
+			require.NotContains(t, info, flat, "it is the form of one offer alone")
+		}
+
+		require.Contains(t, operation["description"], "in the request header "+field+".")
+		var parameters []any
+		for _, p := range operation["parameters"].([]any) {
+			parameters = append(parameters, at(t, p, "name"))
+		}
+		want := []any{"PAYMENT-SIGNATURE", "X-PAYMENT"}
+		if field != "Authorization" { // OpenAPI has no parameter of that name
+			want = append(want, field)
+		}
+		require.Equal(t, want, parameters)
+		require.NotEqual(t, true, at(t, operation, "responses", "402", "headers", "WWW-Authenticate").(map[string]any)["required"], "nobody is challenged before the key is loaded")
+		at(t, operation, "responses", "402", "headers", "PAYMENT-REQUIRED")
+		at(t, operation, "responses", "402", "content", "application/problem+json")
+		at(t, operation, "responses", "200", "headers", "Payment-Receipt")
+		require.Equal(t, []any{}, operation["security"], "a quote asks for no credential")
+	}
 }
 
 // A card alone takes no payment by a program: nothing is to be paid at an

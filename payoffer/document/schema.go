@@ -43,14 +43,15 @@ func makeFacets() map[string]jsonschema.Schema {
 		"card":               {Format: "uri", Description: "The card checkout."},
 		"Transition.version": {Minimum: jsonschema.Ptr(1.0)},
 		// What is of any type in Go.
-		"X402Resources.accepts": {Type: "array", Items: ref("PaymentRequirements")},
+		"X402Resources.accepts":       {Type: "array", Items: ref("PaymentRequirements")},
+		"X402Resources.items.accepts": {Type: "array", Items: ref("PaymentRequirements")},
 	}
 	each := func(names string, facet jsonschema.Schema) {
 		for name := range strings.FieldsSeq(names) {
 			all[name] = facet
 		}
 	}
-	each("url uri uriList qr invoice resource resources receiptUrl signedReceiptUrl transactionUrl next href anchor homepage repository documentationUrl subject aliases "+
+	each("url iconUrl uri uriList qr invoice resource resources receiptUrl signedReceiptUrl transactionUrl next href anchor homepage repository documentationUrl subject aliases "+
 		"alsoKnownAs serviceEndpoint wellKnown", jsonschema.Schema{Format: "uri"})
 	each("at observedAt occurredAt recordedAt validUntil", jsonschema.Schema{Format: "date-time"})
 	each("count payments externalPayments unknownUsd lagSeconds", jsonschema.Schema{Minimum: jsonschema.Ptr(0.0)})

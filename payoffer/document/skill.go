@@ -118,4 +118,15 @@ The answer says what to do:
 A client that pays by x402 over MCP or A2A can do so at the agent endpoint; the
 same rules hold there.
 `, o.URL(offer.PathSponsor), capNote(o))
+	if o.Challenges() {
+		fmt.Fprintf(b, `
+### Pay by the Payment scheme (MPP)
+
+The same 402 has a challenge for each chain in WWW-Authenticate: Payment, method
+%s, intent %s, credential type authorization. A client that answers one sends
+its credential in the header %s of the same POST; a 200 has Payment-Receipt.
+Over MCP the challenges and the credential stand in _meta. The answers mean what
+they mean above; send one payment, by x402 or by this scheme, never both.
+`, challengeMethod, challengeIntent, o.MPP)
+	}
 }

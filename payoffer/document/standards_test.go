@@ -198,7 +198,35 @@ func TestX402ListsThePayableURL(t *testing.T) {
 	require.EqualValues(t, 1, doc["version"])
 	require.EqualValues(t, 2, doc["x402Version"])
 	require.Equal(t, []any{"https://pay.example.org/v1/sponsor"}, doc["resources"])
-	require.Equal(t, []any{map[string]any{"scheme": "exact", "amount": "42000000"}}, doc["accepts"])
+	accepts := []any{map[string]any{"scheme": "exact", "amount": "42000000"}}
+	require.Equal(t, accepts, doc["accepts"])
+	require.Equal(t, []any{map[string]any{
+		"type": "http", "accepts": accepts, "input": map[string]any{"method": "POST"},
+		"resource": map[string]any{
+			"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json",
+			"serviceName": "Example Offer", "iconUrl": "https://pay.example.org/favicon.svg",
+		},
+	}}, doc["items"])
+	require.EqualValues(t, 1795219200, doc["lastUpdated"], "2026-11-21 00:00 UTC")
+	undated := terms()
+	undated.Updated = ""
+	require.NotContains(t, decode(t, X402(fullOffer(t, undated), accepts)), "lastUpdated")
+}
+
+// Where a program is told how to pay it is told of every protocol, and of none that
+// is not spoken.
+func TestDocumentsSpeakOfThePaymentSchemeWhereItIsSpoken(t *testing.T) {
+	for field, spoken := range map[string]bool{"Authorization": true, "Payment-Authorization": true, "": false} {
+		chosen := terms()
+		chosen.MPP = field
+		o := fullOffer(t, chosen)
+		for name, document := range map[string]Document{
+			"llms.txt": LLMs(o), "skill": Skill(o), "agent card": AgentCard(o), "x402.json": X402(o, []any{}), "OpenAPI": OpenAPI(o, served(o)),
+		} {
+			require.Equal(t, spoken, strings.Contains(strings.ToLower(string(document.Body)), "mpp"), "%s, credentials in %q", name, field)
+		}
+		require.Equal(t, field == "Payment-Authorization", strings.Contains(string(Skill(o).Body), "header Payment-Authorization"))
+	}
 }
 
 func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
@@ -231,7 +259,7 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 
 	require.Len(t, skills, 1)
 	require.Equal(t, "pay-42", at(t, skills[0], "id"))
-	require.Equal(t, []any{"payment", "stripe", "x402", "usdc"}, at(t, skills[0], "tags"))
+	require.Equal(t, []any{"payment", "stripe", "x402", "usdc", "mpp"}, at(t, skills[0], "tags"))
 	require.NotEmpty(t, at(t, skills[0], "examples"))
 }
 

@@ -3,7 +3,9 @@ package mpp
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +29,15 @@ const (
 var titles = map[string]string{
 	malformedCredential: "Malformed Credential", methodUnsupported: "Method Unsupported", invalidChallenge: "Invalid Challenge",
 	verificationFailed: "Verification Failed", paymentExpired: "Payment Expired",
+}
+
+// ProblemTypes are the types of all problems, in order.
+func ProblemTypes() []string {
+	types := slices.Sorted(maps.Keys(titles))
+	for n, name := range types {
+		types[n] = problemType + name
+	}
+	return types
 }
 
 // Problem says why a credential was refused, as RFC 9457 writes it. One with the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -70,6 +71,9 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 		add("PaymentRequirements", x402.Requirements{})
 		add("Settlement", paid{})
 		problems = slices.Concat(problems, paymentProblems)
+		if o.Challenges() {
+			add("RefusedCredential", refusedCredential{})
+		}
 	} else {
 		add("Quote", x402.CardQuote{})
 		add("Terms", cardTerms{})
@@ -115,6 +119,9 @@ func words(problems []problemKind) map[string][]any {
 		"Settlement.success":         {true},
 		"Settlement.status":          {ledger.StatusSeen, ledger.StatusClaimed},
 		"Delivery.received":          {true},
+	}
+	for _, name := range mpp.ProblemTypes() {
+		all["RefusedCredential.type"] = append(all["RefusedCredential.type"], name)
 	}
 	for _, kind := range problems {
 		all["Problem.type"] = append(all["Problem.type"], problemType+kind.name)

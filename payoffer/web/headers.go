@@ -9,16 +9,19 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// sent are the request headers that a script of another origin may send. The
+// sent are the request headers that a script of another origin may send, each by
+// its name: a wildcard never covers Authorization (Fetch, "CORS non-wildcard
+// request-header name"). The
 // reference x402 client sends Access-Control-Expose-Headers, a response
 // header, with its request.
 var sent = strings.Join([]string{
-	x402.HeaderSignature, x402.HeaderSignatureV1, "Accept", "Content-Type", "If-None-Match", "Access-Control-Expose-Headers",
+	x402.HeaderSignature, x402.HeaderSignatureV1, "Authorization", "Payment-Authorization", "Accept-Payment", "Idempotency-Key", "Accept", "Content-Type", "If-None-Match", "Access-Control-Expose-Headers",
 	"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
 }, ", ")
 
 // crossOrigin lets scripts of every origin read a response with all of its
-// headers.
+// headers, WWW-Authenticate among them: the wildcard exposes each for a request
+// without credentials, which a script has made that sets Authorization itself.
 var crossOrigin = []header{
 	{"Access-Control-Allow-Origin", "*"},
 	{"Access-Control-Expose-Headers", "*"},
