@@ -77,6 +77,8 @@ type printedOffers struct {
 		ID         string           `json:"id"`
 		Report     printedReport    `json:"report"`
 		Candidates []desk.Candidate `json:"refund_candidates"`
+
+		Facilitators []desk.Facilitator `json:"facilitators"`
 	} `json:"offers"`
 }
 
@@ -91,9 +93,26 @@ func printOffers(out io.Writer, answer printedOffers) error {
 		if err := o.Report.print(out, o.ID); err != nil {
 			return err
 		}
+		if err := printFacilitators(out, o.Facilitators); err != nil {
+			return err
+		}
 		printCandidates(out, o.Candidates)
 	}
 	return nil
+}
+
+// printFacilitators prints who settles, and whether they list the offer.
+func printFacilitators(out io.Writer, all []desk.Facilitator) error {
+	if len(all) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nFACILITATOR\tNETWORK\tSTATE\tBAZAAR\tREASON")
+	for _, f := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", printable(f.Host), printable(f.Network),
+			cmp.Or(printable(f.Reason), "up"), cmp.Or(printable(f.BazaarStatus), "-"), cmp.Or(printable(f.BazaarReason), "-"))
+	}
+	return table.Flush()
 }
 
 // printedReport is the part of the answer of /v1/received that is printed.

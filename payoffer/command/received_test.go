@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +32,26 @@ func TestCommandReceivedMarksWhatIsOfUnknownValue(t *testing.T) {
 	} {
 		require.Equal(t, want, sum.String())
 	}
+}
+
+func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
+	api := newAdminAPI(t)
+	api.answers = []string{`{"offers":[{"id":"one","report":{},"facilitators":[
+		{"host":"one.example","network":"eip155:8453","bazaar_status":"rejected","bazaar_reason":"no\u001b[31m schema"},
+		{"host":"two.example","network":"eip155:8453","reason":"timeout"}]}]}`}
+	out, err := api.run(receivedCommand())
+	require.NoError(t, err)
+	var lines []string
+	for line := range strings.Lines(out[strings.Index(out, "FACILITATOR"):]) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	require.Equal(t, []string{
+		"FACILITATOR NETWORK STATE BAZAAR REASON", "one.example eip155:8453 up rejected " + printable("no\u001b[31m schema"), "two.example eip155:8453 timeout - -",
+	}, lines)
+	require.NotContains(t, out, "\u001b")
+
+	api.answers = []string{`{"offers":[{"id":"one","report":{}}]}`}
+	out, err = api.run(receivedCommand())
+	require.NoError(t, err)
+	require.NotContains(t, out, "FACILITATOR", "a card alone is settled by nobody")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // The paths at which the admin API serves desks.
@@ -41,6 +42,8 @@ type Desk struct {
 	Accounts []ledger.Account // where the money of the offer's rails arrives
 	Ledger   *ledger.Ledger
 	Health   func() []observe.Health // how well each rail is observed
+	// Facilitators says how those are that settle.
+	Facilitators func() []x402.FacilitatorHealth
 	// Summary is what the offer answers at /v1/received, without receipts.
 	Summary func(context.Context) (json.RawMessage, error)
 	// Page is the address of the page that shows a receipt to its payer, a secret of

@@ -15,6 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 const (
@@ -29,8 +30,9 @@ type office struct {
 	book *ledger.Ledger
 	unix int64
 	// health is how well the usdc rail is observed.
-	health observe.Health
-	log    strings.Builder
+	health       observe.Health
+	facilitators []x402.FacilitatorHealth
+	log          strings.Builder
 }
 
 // inSQLite and inPostgres are where an office keeps its ledger.
@@ -84,7 +86,8 @@ func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.L
 	o.Desk = &Desk{
 		Offer: offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
 		Accounts: accounts, Page: page,
-		Health: func() []observe.Health { return []observe.Health{o.health} },
+		Health:       func() []observe.Health { return []observe.Health{o.health} },
+		Facilitators: func() []x402.FacilitatorHealth { return o.facilitators },
 	}
 	return o
 }

@@ -166,6 +166,8 @@ type Received struct {
 	Totals []sum           `json:"totals"` // the ledger's sums behind it
 	// Candidates are outgoing transfers that may be refunds.
 	Candidates []Candidate `json:"refund_candidates,omitempty"`
+	// Facilitators are those of the rails for programs, in the order of their use.
+	Facilitators []Facilitator `json:"facilitators,omitempty"`
 }
 
 // sum is one sum of the ledger. Amount is in atomic units of the rail's
@@ -204,6 +206,7 @@ func (d *Desk) Received(ctx context.Context) (Received, error) {
 	return Received{
 		ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report,
 		Totals: sums(totals, book.TestCounts(totals, d.Offer.Test())), Candidates: candidates,
+		Facilitators: facilitators(d.Facilitators()),
 	}, nil
 }
 

@@ -63,6 +63,8 @@ type FacilitatorReply struct {
 	// Status is the HTTP status; 0 is 200. Location is that of a redirect.
 	Status   int
 	Location string
+	// Extensions is the value of the header EXTENSION-RESPONSES, unless empty.
+	Extensions string
 	// Body is sent instead of the call's own shape, unless empty.
 	Body string
 }
@@ -245,6 +247,9 @@ func (f *Facilitator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if reply.Location != "" {
 		w.Header().Set("Location", reply.Location)
+	}
+	if reply.Extensions != "" {
+		w.Header().Set("EXTENSION-RESPONSES", reply.Extensions)
 	}
 	if reply.Status != 0 {
 		w.WriteHeader(reply.Status)

@@ -79,7 +79,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		return nil, err
 	}
 	svc.Desk = &desk.Desk{
-		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
 		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()

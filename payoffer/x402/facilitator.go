@@ -126,6 +126,8 @@ type settleReply struct {
 	Transaction  string `json:"transaction"`
 	Payer        string `json:"payer"`
 	Network      string `json:"network"`
+
+	listing Listing
 }
 
 // reason is the code, and the text after it if there is one.
@@ -144,6 +146,7 @@ const textMark = ": "
 type verdict struct {
 	valid           bool
 	reason, message string
+	listing         Listing
 }
 
 // verify asks whether a payment would settle. funded says that the payer was
@@ -156,15 +159,16 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 	}
 	defer leave()
 	var reply verifyReply
-	if err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid); err != nil {
+	said, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
+	if err != nil {
 		f.suspect(ctx)
-		return verdict{}, err
+		return verdict{listing: said}, err
 	}
 	if *reply.IsValid {
-		return verdict{valid: true}, nil
+		return verdict{valid: true, listing: said}, nil
 	}
 	reason, message := f.words(reply.InvalidReason, reply.InvalidMessage)
-	return verdict{reason: reason, message: message}, nil
+	return verdict{reason: reason, message: message, listing: said}, nil
 }
 
 // reasonPending is a facilitator's word for "sent, but not mined yet".
@@ -194,10 +198,12 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	if err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success); err != nil {
+	said, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	if err != nil {
 		f.suspect(ctx)
-		return settleReply{}, err
+		return settleReply{listing: said}, err
 	}
+	reply.listing = said
 	reply.ErrorReason, reply.ErrorMessage = f.words(reply.ErrorReason, reply.ErrorMessage)
 	return reply, nil
 }

@@ -38,23 +38,27 @@ func badReply(status int) *callError {
 // ask posts a request and reads a JSON reply of any status, for some
 // facilitators say no with 4xx; without a status of success no reply is a yes.
 // verdict is the member of out that says yes or no; it is set unless there is
-// an error, which is a *callError.
-func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, verdict **bool) error {
-	data, status, err := f.exchange(ctx, timeout, http.MethodPost, call, in.body())
+// an error, which is a *callError. What is said of the listing stands beside any
+// reply to a payment of version 2, which alone asks for it.
+func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, verdict **bool) (said Listing, err error) {
+	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, in.body())
+	if in.X402Version == 2 {
+		said = f.listing(header)
+	}
 	switch {
 	case err != nil:
-		return err
+		return said, err
 	case json.Unmarshal(data, out) != nil:
-		return badReply(status)
+		return said, badReply(status)
 	case *verdict == nil || **verdict && (status < 200 || status > 299):
-		return &callError{code: "bad_answer"}
+		return said, &callError{code: "bad_answer"}
 	}
-	return nil
+	return said, nil
 }
 
 // exchange makes one call. status is 0 where there was no reply; every error is
 // a *callError.
-func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (reply []byte, status int, err error) {
+func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (reply []byte, header http.Header, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// The transport tells of a connection before it writes to it, at each
@@ -63,33 +67,33 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, method, f.url.JoinPath(call).String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, 0, &callError{code: "bad_request", notSent: true}
+		return nil, nil, 0, &callError{code: "bad_request", notSent: true}
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if f.signer != nil {
 		if err := f.signer.sign(request); err != nil {
-			return nil, 0, &callError{code: "key_unusable", notSent: true}
+			return nil, nil, 0, &callError{code: "key_unusable", notSent: true}
 		}
 	}
 	response, err := f.client.Do(request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
+		return nil, nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
 	case err != nil:
-		return nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
+		return nil, nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
 	}
 	defer response.Body.Close()
-	status = response.StatusCode
+	status, header = response.StatusCode, response.Header
 	if status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound {
-		return nil, status, &callError{code: "status_" + strconv.Itoa(status)}
+		return nil, header, status, &callError{code: "status_" + strconv.Itoa(status)}
 	}
 	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
 	if err != nil || len(reply) > maxReply {
-		return nil, status, badReply(status)
+		return nil, header, status, badReply(status)
 	}
-	return reply, status, nil
+	return reply, header, status, nil
 }
 
 const (

@@ -157,6 +157,8 @@ type FacilitatorHealth struct {
 	// "bad_answer_status_" with the HTTP status, "key_unusable", or
 	// "accepts_unfunded" of one that takes whatever it is shown.
 	Reason string
+	// Listing is what it said of the offer's payable URL.
+	Listing Listing
 }
 
 // Facilitators says how each facilitator of each rail is, in the order of
@@ -167,7 +169,7 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 		network := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
 			reason, _ := f.health.state(network, 2, 1)
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Reason: reason})
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Reason: reason, Listing: s.listings.of(f.Host())})
 		}
 	}
 	return all

@@ -150,6 +150,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) ([]*Facilitator, *refusal) {
 	for i, f := range candidates {
 		said, err := f.verify(ctx, r, funded)
+		s.heard(ctx, f, callVerify, said.listing)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil // the client left; that says nothing of the facilitator

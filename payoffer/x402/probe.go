@@ -113,7 +113,7 @@ func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err er
 // refuses returns nil where the facilitator says no to a payment.
 func (f *Facilitator) refuses(ctx context.Context, r facilitatorRequest) error {
 	var reply verifyReply
-	err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, r, &reply, &reply.IsValid)
+	_, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, r, &reply, &reply.IsValid)
 	if err == nil && *reply.IsValid {
 		return &callError{code: "accepts_unfunded"}
 	}
@@ -152,7 +152,7 @@ func (k kind) on(network string) bool {
 // supported asks what a facilitator supports. nil without an error means that
 // it answers and does not tell.
 func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
-	data, status, err := f.exchange(ctx, min(f.timeout, verifyTimeout), http.MethodGet, callSupported, nil)
+	data, _, status, err := f.exchange(ctx, min(f.timeout, verifyTimeout), http.MethodGet, callSupported, nil)
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusTooManyRequests:
 		return nil, nil

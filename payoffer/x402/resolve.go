@@ -144,6 +144,7 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 		return
 	}
 	reply, err := f.settle(ctx, facilitatorRequest{i.Version, i.Payload, i.Requirement})
+	s.heard(ctx, f, callSettle, reply.listing)
 	s.conclude(ctx, rail, i, f, reply, err)
 }
 

@@ -107,6 +107,7 @@ type Service struct {
 	extensions atomic.Pointer[map[string]json.RawMessage]
 	quote      atomic.Pointer[Quote]
 	gate       gate
+	listings   listings
 	// underWay counts the payments that are submitted, resolved or recorded.
 	underWay inFlight
 	// recording holds the keys of the payments that are recorded later, and

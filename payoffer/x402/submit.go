@@ -50,6 +50,7 @@ func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, 
 			intent.Facilitator = f.Host()
 		}
 		reply, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
+		s.heard(ctx, f, callSettle, reply.listing)
 		if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
 			s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
 			continue
