@@ -19,8 +19,12 @@ import (
 // again the next time.
 var ErrOpen = errors.New("the payment has no final answer")
 
-// Sign signs a payment of the quote and keeps it. It sends nothing.
+// Sign signs a payment of the quote and keeps it. It sends nothing, and refuses
+// while the last payment is not decided and may be spent.
 func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
+	if p.Payment != nil && !p.State.Decided() && p.Spendable() {
+		return errors.New("not paid: the last payment of this purchase is not decided")
+	}
 	if strings.EqualFold(q.PayTo, key.Address()) {
 		return errors.New("not paid: the payee is the account of the key itself")
 	}

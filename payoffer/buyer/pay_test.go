@@ -167,6 +167,9 @@ func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
 			require.True(t, p.Spendable())
 			p = c.reopen(p)
 			require.NotEmpty(t, p.Header, "whoever has it can spend it")
+			q, err := c.Quote(t.Context(), c.target)
+			require.NoError(t, err)
+			require.ErrorContains(t, p.Sign(c.target, q, c.key), "is not decided", "a second one could be spent besides")
 
 			p.ValidBefore = time.Now().Add(-voidAfter)
 			require.Error(t, c.Settle(t.Context(), c.target, p))

@@ -70,8 +70,12 @@ type Payment struct {
 // the clock of the chain, for ours may be ahead.
 const voidAfter = 10 * time.Minute
 
+// VoidAt is when nobody can spend the authorization any more, whosever clock is
+// right.
+func (p *Payment) VoidAt() time.Time { return p.ValidBefore.Add(voidAfter) }
+
 // Spendable reports whether the authorization may still be in time.
-func (p *Payment) Spendable() bool { return time.Now().Before(p.ValidBefore.Add(voidAfter)) }
+func (p *Payment) Spendable() bool { return time.Now().Before(p.VoidAt()) }
 
 // Purchase is a folder with what one payer has paid for one target: a file for
 // each payment, of which the last one counts. While it is open no other process

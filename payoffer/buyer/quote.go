@@ -44,8 +44,12 @@ type quoteJSON struct {
 	Extensions  map[string]json.RawMessage `json:"extensions"`
 }
 
-// maxAccepts bounds the ways to pay that are looked at.
-const maxAccepts = 64
+const (
+	// maxAccepts bounds the ways to pay that are looked at.
+	maxAccepts = 64
+	// maxEcho bounds what travels back in the header of a payment, in bytes.
+	maxEcho = 16 << 10
+)
 
 // parseQuote reads the terms out of a 402: from its header, or from the body of a
 // seller that uses no header.
@@ -65,6 +69,15 @@ func parseQuote(header http.Header, body []byte) (*Quote, error) {
 		return nil, errors.New("the quote accepts no way to pay")
 	case len(in.Accepts) > maxAccepts:
 		return nil, fmt.Errorf("the quote names more than %d ways to pay", maxAccepts)
+	}
+	echo := len(in.Resource)
+	for name, extension := range in.Extensions {
+		if name != extensionSigned {
+			echo += len(name) + len(extension)
+		}
+	}
+	if echo > maxEcho {
+		return nil, fmt.Errorf("the quote has more than %d bytes that a payment must repeat", maxEcho)
 	}
 	q := &Quote{
 		Resource: resource.URL, Description: resource.Description, Reason: in.Error,

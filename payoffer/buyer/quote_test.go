@@ -115,6 +115,7 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 		"no way to pay":       {402, nil, `{"x402Version":2,"accepts":[]}`, "accepts no way to pay"},
 		"too many":            {402, nil, `{"x402Version":2,"accepts":[` + strings.Repeat("1,", maxAccepts) + `1]}`, "more than 64 ways to pay"},
 		"a wrong resource":    {402, nil, `{"x402Version":2,"resource":1,"accepts":[1]}`, "its resource has the wrong shape"},
+		"a long echo":         {402, nil, `{"x402Version":2,"accepts":[1],"extensions":{"a":"` + strings.Repeat("x", maxEcho) + `"}}`, "that a payment must repeat"},
 		"a huge body":         {402, nil, strings.Repeat(" ", maxQuote+1), "longer than"},
 		"a huge header":       {402, header(strings.Repeat("A", maxHeader+1)), "", "cannot be asked for its price"},
 		"a broken connection": {402, func(w http.ResponseWriter) { w.Header().Set("Content-Length", "10") }, "", "the connection broke"},

@@ -48,8 +48,8 @@ payment again and signs no other. What was paid is not paid twice: run again, it
 shows the receipt. --new buys once more.
 
 A refusal is the word of the seller, who can still charge what was signed until
-it ends, in at most ten minutes. Until then the same payment is sent again. After
-that another one is signed with --new alone, for only the chain tells whether the
+it ends, in at most ten minutes. Until then the same payment is sent again. Then
+another one is signed with --new alone, for only the chain tells whether the
 first was charged.
 
 Exit status: 0 paid; 1 not paid; 75 not known yet; 76 paid, but the receipt that
@@ -241,8 +241,8 @@ func (p *payer) unproven(err error) error {
 	if network, unknown := offer.LookupNetwork(last.Network); unknown == nil {
 		where = ": see " + strings.TrimSuffix(network.Explorer, "tx/") + "address/" + last.Payer
 	}
-	next := "The signed payment can be charged until " + date(last.ValidBefore) +
-		". Run the same command again to send it again; no other is signed before it has ended."
+	next := "The signed payment ends " + date(last.ValidBefore) + ". Run the same command again to send it again; no other is signed before " +
+		date(last.VoidAt()) + ", for clocks differ."
 	if last.State == buyer.Void {
 		next = "The signed payment ended " + date(last.ValidBefore) + ". To sign another one: --new."
 	}

@@ -77,6 +77,9 @@ func (p *payer) showReceipt(ctx context.Context, b *buyer.Buyer) error {
 	if paid.Response == "" {
 		receipt = "none: the seller answered and says nothing of a settlement"
 	}
+	if p.quote != nil && p.quote.Receipts && !r.Verified {
+		receipt += " (the seller promised a signed one)"
+	}
 	if paid.Cut != "" {
 		answer += " (not whole: " + paid.Cut + ")"
 	}

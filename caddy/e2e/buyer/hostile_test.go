@@ -154,7 +154,7 @@ func TestASellerThatNeverSaysYesGetsOneAuthorization(t *testing.T) {
 		"402 for ever": {func(w http.ResponseWriter, _ *http.Request) {
 			asks(t, quoted(object{"payTo": chain.Wallet.Hex()}))(w, 0)
 		}, 1, "the chain alone tells"},
-		"409": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }, 1, "no other is signed before it has ended"},
+		"409": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }, 1, "no other is signed before"},
 		"a redirect": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://evil.example/")
 			w.WriteHeader(http.StatusTemporaryRedirect)

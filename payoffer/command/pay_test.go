@@ -1,0 +1,182 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/buyer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// payerKey is a well-known key of test chains, and payerAddress its account.
+const (
+	payerKey     = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
+	payerAddress = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+)
+
+// openStall starts a seller of 42 USD who answers payments so, and counts them.
+func openStall(t *testing.T, paid http.HandlerFunc) (url string, payments *int) {
+	t.Helper()
+	payments = new(int)
+	var base string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(x402.HeaderSignature) != "" {
+			*payments++
+			paid(w, r)
+			return
+		}
+		w.Header().Set(x402.HeaderRequired, x402.EncodeHeader(json.RawMessage(`{"x402Version":2,"resource":{"url":"`+base+
+			`/buy","description":"A thing"},"accepts":[{"scheme":"exact","network":"eip155:8453","asset":"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",`+
+			`"payTo":"0x52908400098527886E0F7030069857D2E4169EE7","amount":"42000000","maxTimeoutSeconds":300,`+
+			`"extra":{"name":"USD Coin","version":"2","paymentFlow":"upfront"}}]}`)))
+		w.WriteHeader(http.StatusPaymentRequired)
+	}))
+	t.Cleanup(server.Close)
+	base = server.URL
+	return base + "/buy", payments
+}
+
+// settled answers that the payment was settled.
+func settled(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{
+		Success: true, Transaction: "0x" + strings.Repeat("1", 64), Network: "eip155:8453", Payer: payerAddress, Amount: "42000000",
+	}))
+}
+
+// pay runs the command with a folder of its own.
+func pay(t *testing.T, state string, args ...string) (string, error) {
+	t.Helper()
+	out, err := execute(t, payCommand(), append(args, "--state", state, "--wait", "0s")...)
+	require.NotContains(t, strings.ToLower(out+fmt.Sprint(err)), payerKey[2:12], "the key")
+	return out, err
+}
+
+func TestCommandPayShowsWhatItWouldPay(t *testing.T) {
+	t.Setenv(keyVariable, "not even a key")
+	url, payments := openStall(t, settled)
+	out, err := pay(t, t.TempDir(), url, "--dry-run")
+	require.NoError(t, err)
+	require.Equal(t, `  resource     "`+url+`"
+  description  "A thing"
+  amount       42 USDC (42 USD)
+  payee        0x52908400098527886E0F7030069857D2E4169EE7
+  network      base (eip155:8453), real money
+  charged      before it answers (paymentFlow upfront): an answer that is no receipt does not say that nothing was charged
+  offer        not signed
+  receipt      no signed one is promised
+`, out)
+	require.Zero(t, *payments)
+}
+
+func TestCommandPayPaysOnceAndAgainWhenAskedTo(t *testing.T) {
+	url, payments := openStall(t, settled)
+	key, state := filepath.Join(t.TempDir(), "key"), t.TempDir()
+	require.NoError(t, os.WriteFile(key, []byte(payerKey+"\n"), 0o600))
+	for n, want := range []string{"payer        " + payerAddress, "This was paid before; nothing is sent now. To buy it once more: --new"} {
+		out, err := pay(t, state, url, "--key-file", key, "--yes")
+		require.NoError(t, err, n)
+		require.Contains(t, out, want)
+		require.Contains(t, out, "Paid 42 USDC to 0x52908400098527886E0F7030069857D2E4169EE7")
+		require.Contains(t, out, "https://basescan.org/tx/0x1111")
+		require.Equal(t, 1, *payments)
+	}
+	out, err := pay(t, state, url, "--key-file", key, "--yes", "--new", "--json")
+	require.NoError(t, err)
+	require.Equal(t, 2, *payments)
+	_, printed, found := strings.Cut(out, "{") // the rest went to the standard error
+	require.True(t, found)
+	var got struct {
+		Status, URL string
+		Payment     struct{ AmountUsd, Payer string }
+		Receipt     struct{ Transaction string }
+	}
+	require.NoError(t, json.Unmarshal([]byte("{"+printed), &got))
+	require.Equal(t, []string{"paid", url, "42", payerAddress}, []string{got.Status, got.URL, got.Payment.AmountUsd, got.Payment.Payer})
+}
+
+func TestCommandPaySignsNothingWithoutAKeyAndAYes(t *testing.T) {
+	url, payments := openStall(t, settled)
+	readable := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(readable, []byte(payerKey), 0o600))
+	require.NoError(t, os.Chmod(readable, 0o644))
+	for name, c := range map[string]struct {
+		key  string
+		args []string
+		want string
+	}{
+		"no key":           {"", []string{"--yes"}, "there is no key to pay with: set PAY_OFFER_KEY or name a --key-file"},
+		"no good key":      {payerKey[:40], []string{"--yes"}, "64 hexadecimal digits"},
+		"others' file":     {payerKey, []string{"--yes", "--key-file", readable}, "chmod 600"},
+		"a key as a file":  {payerKey, []string{"--yes", "--key-file", payerKey}, "cannot be opened"},
+		"no terminal":      {payerKey, nil, "there is no terminal to ask on"},
+		"too expensive":    {payerKey, []string{"--yes", "--max", "41.999999"}, "more than --max 41.999999"},
+		"no amount":        {payerKey, []string{"--yes", "--max", "0x"}, "--max is not an amount"},
+		"no maximum":       {payerKey, []string{"--yes", "--max", "0"}, "--max is not an amount"},
+		"no such network":  {payerKey, []string{"--yes", "--network", "bitcoin"}, `unknown network "bitcoin"`},
+		"another network":  {payerKey, []string{"--yes", "--network", "polygon"}, "it is paid on Base, and --network is polygon"},
+		"another method":   {payerKey, []string{"--yes", "--method", "PUT"}, "GET or POST"},
+		"a key as the URL": {payerKey, []string{"--yes", payerKey}, "accepts 1 arg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.key != "" {
+				t.Setenv(keyVariable, c.key)
+			}
+			state := t.TempDir()
+			_, err := pay(t, state, append(c.args, url)...)
+			require.ErrorContains(t, err, c.want)
+			kept, err := filepath.Glob(filepath.Join(state, "*", "*.json"))
+			require.NoError(t, err)
+			require.Empty(t, kept)
+		})
+	}
+	require.Zero(t, *payments)
+}
+
+func TestCommandPayTellsProgramsHowItEnded(t *testing.T) {
+	t.Setenv(keyVariable, payerKey)
+	for name, c := range map[string]struct {
+		paid   http.HandlerFunc
+		args   []string
+		status int
+		want   string
+	}{
+		"paid":            {settled, nil, 0, `"status":"paid"`},
+		"quoted":          {settled, []string{"--dry-run"}, 0, `"status":"quoted"`},
+		"too expensive":   {settled, []string{"--max", "1"}, 1, `"status":"not_paid","reason":"not paid: it costs 42 USD`},
+		"refused":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) }, nil, 1, `"status":"refused"`},
+		"not known":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, nil, exitOpen, `"status":"open"`},
+		"without receipt": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(x402.HeaderResponse, "!") }, nil, exitReceipt, `"status":"paid"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := openStall(t, c.paid)
+			out, err := pay(t, t.TempDir(), append(c.args, url, "--yes", "--json")...)
+			require.Contains(t, out, c.want)
+			if c.status == 0 {
+				require.NoError(t, err)
+			} else {
+				require.Error(t, err)
+			}
+		})
+	}
+	for err, want := range map[error]int{
+		nil: 0, errNobody: 1, fmt.Errorf("x: %w", buyer.ErrOpen): exitOpen, buyer.ErrBusy: exitOpen, fmt.Errorf("x: %w", errReceipt): exitReceipt,
+	} {
+		require.Equal(t, want, exitStatus(err))
+	}
+}
+
+func TestCommandPayPaysNoWronglySignedOfferUnasked(t *testing.T) {
+	p := &payer{quote: &buyer.Quote{Vouch: buyer.Vouch{Wrong: true}}}
+	cmd := payCommand()
+	require.NoError(t, cmd.ParseFlags([]string{"--yes"}))
+	p.fl.FlagSet = cmd.Flags()
+	require.ErrorContains(t, p.agree(), "the offer is signed wrongly")
+}
