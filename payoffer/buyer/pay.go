@@ -145,7 +145,7 @@ func parseSettlement(value string) (*x402.SettleResponse, error) {
 	return settlement, err
 }
 
-// reason is why the seller does not say yes: its status, and its own words where
+// reason is why the seller does not say yes: the status, and its own words where
 // it has some.
 func (a *answer) reason() string {
 	status := fmt.Sprintf("status %d", a.status)
@@ -157,20 +157,24 @@ func (a *answer) reason() string {
 		Detail string `json:"detail"`
 		Error  string `json:"error"`
 	}
-	_ = decode(a.body, &problem)
+	_ = decode(a.body, &problem) // most have none
 	words := []string{problem.Reason, problem.Detail, problem.Error}
 	if s := a.settlement(); s != nil {
-		words = []string{s.ErrorReason, s.ErrorMessage}
+		words = append(words, s.ErrorReason, s.ErrorMessage)
 	}
 	if q, err := findQuote(a.header, a.body); err == nil {
 		words = append(words, q.Error)
 	}
+	said := ""
 	for _, word := range words {
-		if word = strings.TrimSuffix(Plain(word), "."); word != "" && !strings.Contains(status, word) {
-			status += ": " + word
+		if !strings.Contains(said, word) {
+			said = strings.TrimPrefix(said+": "+word, ": ")
 		}
 	}
-	return status
+	if said == "" {
+		return status
+	}
+	return status + ": " + quoted(said)
 }
 
 // paid keeps the answer to a payment that was taken, and what was bought first.

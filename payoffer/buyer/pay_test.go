@@ -99,7 +99,7 @@ func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
 		require.Equal(t, 7, all)
 		require.Equal(t, 1, different)
 		require.Len(t, told, 6)
-		require.Contains(t, told[1], "status 503: settlement_unknown")
+		require.Contains(t, told[1], `status 503: "settlement_unknown"`)
 		require.NoError(t, p.Close())
 	})
 }

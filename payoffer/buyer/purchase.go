@@ -93,12 +93,15 @@ var ErrBusy = errors.New("another run of this command is at work on the same pur
 
 // OpenPurchase opens that of a payer and a target below a folder. Error: ErrBusy.
 func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
+	state, err := filepath.Abs(state)
+	if err != nil {
+		return nil, err
+	}
 	id := sha256.Sum256([]byte(t.Method + "\n" + t.URL() + "\n" + strings.ToLower(payer)))
 	p := &Purchase{folder: filepath.Join(state, hex.EncodeToString(id[:16]))}
 	if err := makeFolder(p.folder); err != nil {
 		return nil, fmt.Errorf("the folder of the payments: %w", err)
 	}
-	var err error
 	if p.lock, err = os.OpenFile(filepath.Join(p.folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,6 +56,31 @@ func TestKilledAtEachPointItPaysOnce(t *testing.T) {
 			m.requireOneTransfer(p, payee)
 		})
 	}
+}
+
+// One purchase is killed again and again, each time a little later, until a run survives.
+func TestKilledAtEveryMomentItPaysOnce(t *testing.T) {
+	m := openMarket(t)
+	url, payee := m.sell()
+	p := newPerson(t, m.Buyers[0])
+	kills := 0
+	for delay := time.Duration(0); ; delay += 15 * time.Millisecond {
+		command := p.command(server.Released(t), url, "--yes")
+		var timer *time.Timer
+		got := p.endStarted(command, func() {
+			timer = time.AfterFunc(delay, func() { _ = command.Process.Kill() })
+		})
+		timer.Stop()
+		if got.code != -1 {
+			require.Zero(t, got.code, got.err)
+			break
+		}
+		kills++
+		require.Less(t, kills, 1000)
+	}
+	t.Logf("kills=%d", kills)
+	require.Positive(t, kills)
+	m.requireOneTransfer(p, payee)
 }
 
 // between stands between a buyer and a seller, and is told of each payment before it is passed on and after its answer came.

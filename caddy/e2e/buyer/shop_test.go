@@ -101,12 +101,20 @@ func (p *person) payKilledAt(point failpoint.Point, args ...string) {
 	require.Equal(p, -1, got.code, "it was not killed: %+v", got)
 }
 
-// end waits for a run, which never tells the key.
+// end is a run from its start to its end.
 func (p *person) end(command *exec.Cmd) result {
+	p.Helper()
+	return p.endStarted(command, func() {})
+}
+
+// endStarted is end of a run of which somebody is told when it has started. It never tells the key.
+func (p *person) endStarted(command *exec.Cmd, started func()) result {
 	p.Helper()
 	var out, failed bytes.Buffer
 	command.Stdout, command.Stderr = &out, &failed
-	err := command.Run()
+	require.NoError(p, command.Start())
+	started()
+	err := command.Wait()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
 		require.NoError(p, err)
 	}
