@@ -72,10 +72,12 @@ func (p *payer) table(rows [][2]string) {
 func (p *payer) showReceipt(ctx context.Context, b *buyer.Buyer) error {
 	paid, r := p.purchase.Payment, b.Receipt(ctx, p.target, p.purchase)
 	p.receipt = &r
-	p.print("Paid " + offer.FormatDecimal(paid.Atomic, 6) + " USDC to " + paid.PayTo + ", by the word of the seller; the transaction is the proof.")
+	headline := "Paid " + offer.FormatDecimal(paid.Atomic, 6) + " USDC to " + paid.PayTo + ", by the word of the seller; the transaction is the proof."
 	receipt, answer := r.Words, paid.Answer
 	if paid.Response == "" {
-		receipt = "none: the seller answered and says nothing of a settlement"
+		headline = fmt.Sprintf("The seller answered (status %d) and does not say whether it charged the %s USDC to %s; the chain tells.",
+			paid.Status, offer.FormatDecimal(paid.Atomic, 6), paid.PayTo)
+		receipt = "none"
 	}
 	if p.quote != nil && p.quote.Receipts && !r.Verified {
 		receipt += " (the seller promised a signed one)"
@@ -83,6 +85,7 @@ func (p *payer) showReceipt(ctx context.Context, b *buyer.Buyer) error {
 	if paid.Cut != "" {
 		answer += " (not whole: " + paid.Cut + ")"
 	}
+	p.print(headline)
 	p.table([][2]string{
 		{"transaction", buyer.Plain(r.Transaction)}, {"explorer", p.explorer()}, {"network", network(paid.Network)}, {"payer", paid.Payer},
 		{"receipt", receipt}, {"receipt page", buyer.Plain(r.URL)}, {"answer", answer}, {"it says", said(r.Note)},

@@ -173,6 +173,16 @@ func TestCommandPayTellsProgramsHowItEnded(t *testing.T) {
 	}
 }
 
+func TestCommandPayCallsNothingPaidThatNobodySaysIs(t *testing.T) {
+	t.Setenv(keyVariable, payerKey)
+	url, _ := openStall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a page")) })
+	out, err := pay(t, t.TempDir(), url, "--yes")
+	require.NoError(t, err)
+	require.NotContains(t, out, "Paid 42")
+	require.Contains(t, out, "The seller answered (status 200) and does not say whether it charged the 42 USDC")
+	require.Contains(t, out, ".answer")
+}
+
 func TestCommandPayPaysNoWronglySignedOfferUnasked(t *testing.T) {
 	p := &payer{quote: &buyer.Quote{Vouch: buyer.Vouch{Wrong: true}}}
 	cmd := payCommand()

@@ -64,7 +64,7 @@ func TestKilledAtEveryMomentItPaysOnce(t *testing.T) {
 	url, payee := m.sell()
 	p := newPerson(t, m.Buyers[0])
 	kills := 0
-	for delay := time.Duration(0); ; delay += 15 * time.Millisecond {
+	for delay := time.Duration(0); ; delay += 40 * time.Millisecond {
 		command := p.command(server.Released(t), url, "--yes")
 		var timer *time.Timer
 		got := p.endStarted(command, func() {
@@ -92,12 +92,9 @@ type between struct {
 func standBetween(t *testing.T, target *url.URL) *between {
 	t.Helper()
 	b := &between{sent: func() {}, answered: func() {}}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
-	direct := proxy.Director
-	proxy.Director = func(r *http.Request) {
-		direct(r)
-		r.Host = target.Host
-	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host})
+	}}
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if r.Request.Header.Get("PAYMENT-SIGNATURE") != "" {
 			b.answered()
