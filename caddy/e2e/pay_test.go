@@ -33,7 +33,7 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 	payee := newAddress(t)
 	port := payoffertest.FreePort(t)
 	base := "http://localhost:" + port
-	server.Start(t, base, strings.NewReplacer(
+	process := server.Start(t, base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", c.URL,
 	).Replace(server.PayableCaddyfile))
 
@@ -76,4 +76,8 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 		got = append(got, receipt.ID)
 	}
 	require.ElementsMatch(t, want, got)
+
+	process.Terminate()
+	process.Await(t)
+	require.Contains(t, process.Log(), `"status":"success"`, "the facilitator, which has a Bazaar, lists what was paid for")
 }

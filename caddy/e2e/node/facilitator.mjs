@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { toFacilitatorEvmSigner } from "@x402/evm";
+import { validateDiscoveryExtension } from "@x402/extensions/bazaar";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
 import { createWalletClient, http, publicActions } from "viem";
@@ -48,6 +49,13 @@ const routes = {
   "POST /settle": ({ paymentPayload, paymentRequirements }) => facilitator.settle(paymentPayload, paymentRequirements),
 };
 
+// What a facilitator with a Bazaar says beside its answer: whether it lists what was paid for.
+const listing = (bazaar) => {
+  const { valid, errors } = validateDiscoveryExtension(bazaar);
+  const outcome = valid ? { status: "success" } : { status: "rejected", rejectedReason: errors.join(", ") };
+  return Buffer.from(JSON.stringify({ bazaar: outcome })).toString("base64");
+};
+
 const server = createServer(async (request, response) => {
   const answer = (status, body) => {
     response.writeHead(status, { "content-type": "application/json" });
@@ -59,7 +67,12 @@ const server = createServer(async (request, response) => {
     return;
   }
   try {
-    answer(200, await route(request.method === "POST" ? await json(request) : undefined));
+    const body = request.method === "POST" ? await json(request) : undefined;
+    const { bazaar } = body?.paymentPayload?.extensions ?? {};
+    if (bazaar) {
+      response.setHeader("EXTENSION-RESPONSES", listing(bazaar));
+    }
+    answer(200, await route(body));
   } catch (error) {
     console.error(error);
     answer(500, { error: String(error) });

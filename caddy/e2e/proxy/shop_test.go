@@ -65,11 +65,11 @@ const secondChain = `usdc arbitrum-sepolia {PAYEE} {
 			rpc off
 		}`
 
-// Texts as long as they may be, a host name as long as the files of Caddy's storage can be named after, and a checkout with
+// Texts as long as they may be, a host name as long as two challenges that name it have room for, and a checkout with
 // 200 characters.
 var (
 	longestName = strings.Repeat("n", 80)
-	longestBase = "http://" + strings.Repeat(strings.Repeat("h", 52)+".", 4) + "localhost:65535"
+	longestBase = "http://" + strings.Repeat(strings.Repeat("h", 42)+".", 3) + "localhost:65535"
 	longCard    = "https://checkout.example.com/" + strings.Repeat("c", 171)
 )
 
