@@ -30,6 +30,13 @@ async function look(lane, view) {
 // leaves waits until the page has gone to the checkout, which takes a moment of real time.
 const leaves = (page) => page.waitForURL((url) => url.protocol === "https:");
 
+// heard does what a page hears of with its next frame, and waits until it has.
+async function heard(page, event, act) {
+  const hears = page.evaluate((event) => new Promise((done) => addEventListener(event, () => done(), { capture: true, once: true })), event);
+  await act();
+  await hears;
+}
+
 // What a person may do while the seconds pass.
 const deeds = {
   nothing: async () => {},
@@ -38,12 +45,12 @@ const deeds = {
   focus: (page) => page.getByRole("link").last().focus(),
   pointer: (page) => page.mouse.move(300, 300),
   scroll: async (page) => {
-    await page.setViewportSize({ width: 1280, height: 200 });
-    await page.evaluate(() => scrollBy(0, 100));
+    await heard(page, "resize", () => page.setViewportSize({ width: 1280, height: 200 }));
+    await heard(page, "scroll", () => page.evaluate(() => scrollBy(0, 100)));
   },
-  select: (page) => page.evaluate(() => getSelection().selectAllChildren(document.querySelector("h1"))),
+  select: (page) => heard(page, "selectionchange", () => page.evaluate(() => getSelection().selectAllChildren(document.querySelector("h1")))),
   resize: async (page) => {
-    for (const width of [120, 1000]) await page.setViewportSize({ width, height: 800 });
+    for (const width of [120, 1000]) await heard(page, "resize", () => page.setViewportSize({ width, height: 800 }));
   },
   // A browser without a window never hides a tab, so the page is told so.
   leave: (page) =>
@@ -58,15 +65,23 @@ const deeds = {
   },
 };
 
-async function wait(lane, { url, does, reducedMotion }) {
-  const { page, seen } = await lane.open({ url, reducedMotion });
+// wait has a session of its own for each, for what was there before counts.
+async function wait({ url, does, reducedMotion }) {
+  const used = await open({ url, reducedMotion });
+  const { context, page, seen } = used;
+  await stopClock(used);
+  await page.goto(url);
   const before = await page.locator("body").innerText();
   await page.clock.runFor(3_000);
   const after = await page.locator("body").innerText();
   await deeds[does](page);
   await page.clock.runFor(60_000);
   if (does === "nothing" && !reducedMotion) await leaves(page);
-  return { before, after, url: page.url(), height: await page.evaluate(() => document.documentElement.scrollHeight), text: await page.locator("body").innerText(), messages: seen.messages };
+  const text = await page.locator("body").innerText();
+  const height = await page.locator("html").evaluate((html) => html.scrollHeight);
+  const end = { before, after, url: page.url(), text, height, messages: seen.messages };
+  await context.close();
+  return end;
 }
 
 const begin = async (view) => void (await tabs.begin(await open(view), view, stopClock));
@@ -74,5 +89,11 @@ const begin = async (view) => void (await tabs.begin(await open(view), view, sto
 // Many of one kind are done beside each other.
 const many = (one) => (list) => each(all, list, one);
 
-await serve({ looks: many(look), waits: many(wait), visits: many(visit), begin, ...payCommands(all[0], many, open, stopClock), ...tabs.commands });
+async function waits(list) {
+  const ends = [];
+  for (const one of list) ends.push(await wait(one));
+  return ends;
+}
+
+await serve({ looks: many(look), waits, visits: many(visit), begin, ...payCommands(all[0], many, open, stopClock), ...tabs.commands });
 await browser.close();

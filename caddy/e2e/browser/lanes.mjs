@@ -51,9 +51,13 @@ export async function dress({ page }, { width = 1280, dark = false, print = fals
 // stopClock lets nothing on the page happen by time alone, but keeps the real timer aside. An installed clock goes on until it
 // is paused, at a time to come.
 export async function stopClock({ context, page }, at = 3_600_000) {
-  await context.addInitScript(() => (window.realTimer = setTimeout.bind(window)));
+  await context.addInitScript(() => {
+    window.realTimer = setTimeout.bind(window);
+    window.realEntries = performance.getEntriesByType.bind(performance);
+  });
   await page.clock.install({ time: at - 3_600_000 });
   await page.clock.pauseAt(at);
+  await context.addInitScript(() => (performance.getEntriesByType = window.realEntries)); // a stopped clock knows of no way back
 }
 
 // open opens a page in a lane, whose page before is gone.
@@ -69,12 +73,9 @@ async function open(browser, pages, view) {
   Object.assign(used.seen, { messages: [], foreign: [], asked: [] });
   used.view = view;
   await dress(used, view);
-  // Another place of the page that is shown would not load it, and the same one does by name alone.
+  // Another place of the page that is shown would not load it, and to load it again would keep what was done on it.
   const [shown, wanted] = [used.page.url(), view.url].map((url) => url.split("#")[0]);
-  if (used.page.url() === view.url) await used.page.reload();
-  else {
-    if (shown === wanted) await used.page.goto("about:blank");
-    await used.page.goto(view.url);
-  }
+  if (shown === wanted) await used.page.goto("about:blank");
+  await used.page.goto(view.url);
   return used;
 }
