@@ -59,15 +59,20 @@ func (i *Issuer) FromHeader(h http.Header) (*Credential, error) {
 	case 0:
 		return nil, nil
 	case 1:
-		text, err := decode(tokens[0])
-		if err != nil {
-			return nil, malformed("is not base64url")
-		}
-		return i.parse(text, func(c *challenge, request stdjson.RawMessage) error {
-			return json.Unmarshal(request, &c.Request)
-		})
+		return i.fromToken(tokens[0])
 	}
 	return nil, ErrTwice
+}
+
+// fromToken reads a credential as it stands behind the scheme.
+func (i *Issuer) fromToken(token string) (*Credential, error) {
+	text, err := decode(token)
+	if err != nil {
+		return nil, malformed("is not base64url")
+	}
+	return i.parse(text, func(c *challenge, request stdjson.RawMessage) error {
+		return json.Unmarshal(request, &c.Request)
+	})
 }
 
 // Answered reports whether a request has a credential, of whatever shape.
@@ -91,9 +96,13 @@ func (i *Issuer) tokens(h http.Header) (tokens []string) {
 	return tokens
 }
 
-// FromMeta takes a credential as JSON-RPC has it, with the request as an object. An
-// error is a *Problem.
+// FromMeta takes a credential as JSON-RPC has it, with the request as an object, or
+// the text that HTTP has behind the scheme. An error is a *Problem.
 func (i *Issuer) FromMeta(text []byte) (*Credential, error) {
+	var token string
+	if json.Unmarshal(text, &token) == nil {
+		return i.fromToken(token)
+	}
 	return i.parse(text, func(c *challenge, request stdjson.RawMessage) error {
 		canonical, err := signature.Canonical(request)
 		c.Request = base64.RawURLEncoding.EncodeToString(canonical)

@@ -139,6 +139,10 @@ func TestACredentialIsTheX402PaymentThatItSigns(t *testing.T) {
 			text, _ := json.Marshal(credential)
 			return i.FromHeader(http.Header{"Authorization": {"Basic dXNlcjpwYXNz", "payment  " + base64.URLEncoding.EncodeToString(text)}})
 		},
+		"JSON-RPC, as text": func(credential map[string]any) (*Credential, error) {
+			text, _ := json.Marshal(credential)
+			return i.FromMeta([]byte(`"` + base64.RawURLEncoding.EncodeToString(text) + `"`))
+		},
 		"JSON-RPC": func(credential map[string]any) (*Credential, error) {
 			challenge := maps.Clone(credential["challenge"].(map[string]any))
 			request, _ := base64.RawURLEncoding.DecodeString(challenge["request"].(string))
