@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 )
 
 // answer is what a buyer reads of an answer, whatever protocol it came by.
@@ -50,10 +52,10 @@ var transports = map[string]transport{
 		return s.sponsor(ctx, "X-PAYMENT", p.payload(1))
 	},
 	"MPP": func(ctx context.Context, s *shop, p payment) answer {
-		return s.authorized(ctx, s.authorization(p.credential()))
+		return s.authorized(ctx, mpp.Authorization(s, p.credential()))
 	},
 	"MPP over MCP": func(ctx context.Context, s *shop, p payment) answer {
-		return s.callTool(ctx, object{"org.paymentauth/credential": s.native(p.credential())})
+		return s.callTool(ctx, object{"org.paymentauth/credential": mpp.Native(s, p.credential())})
 	},
 	"MCP": func(ctx context.Context, s *shop, p payment) answer {
 		return s.callTool(ctx, object{"x402/payment": p.payload(2)})

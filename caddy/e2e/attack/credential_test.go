@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -45,14 +46,14 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 	asked := func(change func(request object)) func(object) {
 		return func(c object) {
 			var request object
-			require.NoError(t, json.Unmarshal(p.challenge.request(t), &request))
+			require.NoError(t, json.Unmarshal(p.challenge.Request(t), &request))
 			change(request)
 			challenged("request", base64.RawURLEncoding.EncodeToString(s.encode(request)))(c)
 		}
 	}
-	answering := func(c challenge) func(object) {
+	answering := func(c mpp.Challenge) func(object) {
 		q := p
-		q.challenge, q.Nonce = c, c.nonce()
+		q.challenge, q.Nonce = c, c.Nonce()
 		q.signature = q.Sign(s, q.buyer)
 		return func(credential object) { maps.Copy(credential, q.credential()) }
 	}
@@ -99,15 +100,15 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 	} {
 		credential := p.credential()
 		c.change(credential)
-		answer := s.authorized(t.Context(), s.authorization(credential))
+		answer := s.authorized(t.Context(), mpp.Authorization(s, credential))
 		s.requireProblem(name, answer, c.problem)
 		if challenge, ok := credential["challenge"]; ok {
 			require.NotContains(t, answer.header.Get("WWW-Authenticate"), challenge.(object)["id"], name)
-			s.requireProblemOverMCP(name, s.callTool(t.Context(), object{"org.paymentauth/credential": s.native(credential)}), c.problem)
+			s.requireProblemOverMCP(name, s.callTool(t.Context(), object{"org.paymentauth/credential": mpp.Native(s, credential)}), c.problem)
 		}
 	}
 
-	right := s.authorization(p.credential())
+	right := mpp.Authorization(s, p.credential())
 	signature := base64.StdEncoding.EncodeToString(s.encode(p.payload(2)))
 	for name, c := range map[string]struct {
 		status  int
@@ -134,7 +135,7 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 		require.Equal(t, c.status, answer.status, "%s: %s", name, answer.text)
 		require.Equal(t, c.status == http.StatusPaymentRequired, answer.header.Get("WWW-Authenticate") != "", name)
 	}
-	both := s.callTool(t.Context(), object{"org.paymentauth/credential": s.native(p.credential()), "x402/payment": p.payload(2)})
+	both := s.callTool(t.Context(), object{"org.paymentauth/credential": mpp.Native(s, p.credential()), "x402/payment": p.payload(2)})
 	require.NoError(t, both.err)
 	require.Equal(t, http.StatusPaymentRequired, both.status, both.text)
 	require.Contains(t, both.text, "of which none was taken")
@@ -202,7 +203,7 @@ func (s *shop) requireProblemOverMCP(name string, a answer, problem string) {
 }
 
 // expired is a challenge as the shop made it an hour ago. Its id needs the shop's key.
-func (s *shop) expired(c challenge) challenge {
+func (s *shop) expired(c mpp.Challenge) mpp.Challenge {
 	s.Helper()
 	secret, err := os.ReadFile(s.path + "-storage/pay_offer/qr.key")
 	require.NoError(s, err)
@@ -212,7 +213,7 @@ func (s *shop) expired(c challenge) challenge {
 		return h.Sum(nil)
 	}
 	key := mac(secret, "challenges of the Payment scheme\x00"+s.url)
-	id := func(c challenge) string {
+	id := func(c mpp.Challenge) string {
 		slots := []string{c["realm"], c["method"], c["intent"], c["request"], c["expires"], "", c["opaque"]}
 		return base64.RawURLEncoding.EncodeToString(mac(key, strings.Join(slots, "|")))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 )
 
 // object is a JSON object.
@@ -26,7 +27,7 @@ type payment struct {
 	// id is the payment's identifier, if any.
 	id string
 	// challenge is that of the Payment scheme which the payment answers.
-	challenge challenge
+	challenge mpp.Challenge
 }
 
 // sign signs a new payment, as clients do for every call. It answers a challenge of the Payment scheme, so that it can be
@@ -37,7 +38,7 @@ func (s *shop) sign(buyer *ecdsa.PrivateKey, changes ...func(*chain.Authorizatio
 	p.Network = s.chain.Network
 	if s.process != nil {
 		p.challenge = s.challenge(p.Network)
-		p.Nonce = p.challenge.nonce()
+		p.Nonce = p.challenge.Nonce()
 	}
 	for _, change := range changes {
 		change(&p.Authorization)

@@ -13,12 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// timely is all of a body that follows from when it was made, in the first group of each pattern: how far each instance has
-// read what it observes by itself, and when it asked for the price of Bitcoin.
+// timely is all of an answer that follows from when it was made, in the first group of each pattern: how far each instance has
+// read what it observes by itself, when it asked for the price of Bitcoin, and a challenge, of which no two are alike.
 var timely = []*regexp.Regexp{
 	regexp.MustCompile(`"observedAt": ?"([^"]*)"`),
 	regexp.MustCompile(`"lagSeconds": ?(\d+)`),
@@ -29,9 +30,11 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`seen up to ([^,<]*)`),
 	regexp.MustCompile(`(\d+ (?:seconds?|minutes?|hours?|days?)) ago`),
 	regexp.MustCompile(`(\d\d:\d\d) UTC`),
+	regexp.MustCompile(`\bid(?:=|":)"([\w-]{43})"`),
+	regexp.MustCompile(`\b(?:expires|opaque)(?:=|":)"([^"]*)"`),
 }
 
-// masked is a body without what is about time.
+// masked is a text without what is about time.
 func masked(body string) string {
 	for _, pattern := range timely {
 		body = pattern.ReplaceAllStringFunc(body, func(found string) string {
@@ -48,6 +51,9 @@ func aboutTime(a answer) bool { return masked(a.body) != a.body }
 // and the validator of a body that is about time are, too, also where they alone are asked for.
 func timeless(a answer, aboutTime bool) answer {
 	header := a.header.Clone()
+	for n, challenge := range header["Www-Authenticate"] {
+		header["Www-Authenticate"][n] = masked(challenge)
+	}
 	for _, name := range []string{"Date", "Server", "Connection"} {
 		header.Del(name)
 	}
@@ -114,7 +120,7 @@ func TestWhoeverAsksCannotTellWhichInstanceAnswers(t *testing.T) {
 	t.Logf("%d requests were answered alike by both instances", compared)
 }
 
-// TestWhatOneInstanceSignsAnotherStandsFor: receipts, offers and QR addresses, also after a rotation.
+// TestWhatOneInstanceSignsAnotherStandsFor: receipts, offers, QR addresses and challenges, also after a rotation.
 func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 	s := openShop(t, 2)
 	receipt := s.do(s.instances[0].url, s.payment())
@@ -156,6 +162,16 @@ func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 			require.Equal(t, http.StatusOK, s.do(third.url, r).status, r)
 		}
 	}
+
+	challenge := mpp.Challenged(t, s.do(s.instances[0].url, request{method: http.MethodPost, path: "/v1/sponsor"}).header, s.chain.Network)
+	require.NotNil(t, challenge)
+	answering := s.answering(challenge)
+	for _, i := range []*instance{third, s.instances[1]} {
+		receipt := s.do(i.url, answering)
+		require.Equal(t, http.StatusOK, receipt.status, receipt.body)
+		require.NotEmpty(t, receipt.header.Get("Payment-Receipt"))
+	}
+	s.await("one payment for each of the two", func() bool { return len(s.chain.TransfersTo(t, s.payee)) == 2 })
 }
 
 func TestAnInstanceWithAStorageOfItsOwnIsRefused(t *testing.T) {

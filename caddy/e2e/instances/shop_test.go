@@ -15,12 +15,14 @@ import (
 
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -238,25 +240,40 @@ func (s *shop) run(stdin string, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// payment signs a payment, which the facilitator settles on the chain.
+// payment signs a payment.
 func (s *shop) payment() request {
 	s.Helper()
-	type object = map[string]any
-	buyer := s.chain.Buyers[0]
-	a := chain.NewAuthorization(s, chain.Address(buyer), s.payee, price)
-	signature := a.Sign(s, buyer)
-	s.facilitator.OnBroadcast(func(payoffertest.Settlement) (string, error) {
-		transaction, err := s.chain.Send(s.chain.USDC, a.Call(s, signature))
-		return transaction.Hex(), err
-	})
-	payload, err := json.Marshal(object{
-		"x402Version": 2, "payload": object{"signature": signature, "authorization": a}, "accepted": object{
+	a := chain.NewAuthorization(s, chain.Address(s.chain.Buyers[0]), s.payee, price)
+	payload, err := json.Marshal(mpp.Object{
+		"x402Version": 2, "payload": mpp.Object{"signature": s.sign(a), "authorization": a}, "accepted": mpp.Object{
 			"scheme": "exact", "network": "eip155:" + strconv.FormatInt(s.chain.ID, 10), "asset": s.chain.USDC.Hex(),
-			"amount": strconv.Itoa(price), "payTo": s.payee.Hex(), "maxTimeoutSeconds": 300, "extra": object{"name": "USDC", "version": "2"},
+			"amount": strconv.Itoa(price), "payTo": s.payee.Hex(), "maxTimeoutSeconds": 300, "extra": mpp.Object{"name": "USDC", "version": "2"},
 		},
 	})
 	require.NoError(s, err)
 	return request{
 		method: http.MethodPost, path: "/v1/sponsor", header: http.Header{"Payment-Signature": {base64.StdEncoding.EncodeToString(payload)}},
 	}
+}
+
+// answering signs a payment that answers a challenge of the Payment scheme.
+func (s *shop) answering(challenge mpp.Challenge) request {
+	s.Helper()
+	a := chain.NewAuthorization(s, chain.Address(s.chain.Buyers[0]), s.payee, price)
+	a.Nonce = challenge.Nonce()
+	return request{
+		method: http.MethodPost, path: "/v1/sponsor",
+		header: http.Header{"Authorization": {mpp.Authorization(s, challenge.Credential(a, s.sign(a)))}},
+	}
+}
+
+// sign signs an authorization, which the facilitator settles on the chain.
+func (s *shop) sign(a chain.Authorization) hexutil.Bytes {
+	s.Helper()
+	signature := a.Sign(s, s.chain.Buyers[0])
+	s.facilitator.OnBroadcast(func(payoffertest.Settlement) (string, error) {
+		transaction, err := s.chain.Send(s.chain.USDC, a.Call(s, signature))
+		return transaction.Hex(), err
+	})
+	return signature
 }
