@@ -39,7 +39,8 @@ type market struct {
 	base string
 }
 
-func openMarket(t *testing.T) *market {
+// openMarket starts them, with options of the offer beside those of the Caddyfile.
+func openMarket(t *testing.T, options ...string) *market {
 	t.Helper()
 	lab.RequireNode(t)
 	m := &market{T: t, chain: chain.Start(t)}
@@ -51,6 +52,7 @@ func openMarket(t *testing.T) *market {
 	m.base = "http://localhost:" + port
 	server.Start(t, m.base, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", m.payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", m.chain.URL,
+		"\t\tcard ", "\t\t"+strings.Join(append(options, "card "), "\n\t\t"),
 	).Replace(server.PayableCaddyfile))
 	return m
 }

@@ -28,16 +28,20 @@ type mppReceipt struct {
 // TestOfficialClientAndValidatorPayByMPP has one purchase over HTTP and one over MCP by the client, and one by the validator,
 // where x402 is offered too.
 func TestOfficialClientAndValidatorPayByMPP(t *testing.T) {
-	m := openMarket(t)
-	m.visitByMPP(m.chain.Buyers[0])
-	m.validateMPP(m.chain.Buyers[1])
-	transfers := m.chain.TransfersTo(t, m.payee)
-	require.Len(t, transfers, 3)
-	require.Equal(t, chain.Address(m.chain.Buyers[1]), transfers[2].From)
+	for field, options := range map[string][]string{"authorization": nil, "payment-authorization": {"mpp header"}} {
+		t.Run(field, func(t *testing.T) {
+			m := openMarket(t, options...)
+			m.visitByMPP(m.chain.Buyers[0], field)
+			m.validateMPP(m.chain.Buyers[1])
+			transfers := m.chain.TransfersTo(t, m.payee)
+			require.Len(t, transfers, 3)
+			require.Equal(t, chain.Address(m.chain.Buyers[1]), transfers[2].From)
+		})
+	}
 }
 
-// visitByMPP lets the client pay twice, which does so natively.
-func (m *market) visitByMPP(buyer *ecdsa.PrivateKey) {
+// visitByMPP lets the client pay twice, which does so natively: its credential stands in a field of the request.
+func (m *market) visitByMPP(buyer *ecdsa.PrivateKey, field string) {
 	m.Helper()
 	t := m.T
 	var visit struct {
@@ -55,8 +59,8 @@ func (m *market) visitByMPP(buyer *ecdsa.PrivateKey) {
 
 	require.Equal(t, http.StatusOK, visit.Status, visit.Body)
 	require.Len(t, visit.Requests, 2)
-	require.NotContains(t, visit.Requests[0], "authorization")
-	require.Contains(t, visit.Requests[1], "authorization")
+	require.NotContains(t, visit.Requests[0], field)
+	require.Contains(t, visit.Requests[1], field)
 	for _, request := range visit.Requests {
 		require.Contains(t, request, "accept-payment")
 		require.NotContains(t, request, "payment-signature")
