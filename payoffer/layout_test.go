@@ -70,7 +70,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e/agents":     {"the MCP conformance suite calls tools that no offer has", []string{"agent", "document", "ledger", "observe", "web", "x402"}},
 	"caddy/e2e/announce":   {"webhooks before the library of their receivers", []string{"announce", "ledger"}},
 	"caddy/e2e/bitcoin":    {"the observer on a Bitcoin node", []string{"ledger", "observe", "observe/bitcoin", "rate"}},
-	"caddy/e2e/browser":    {"pages of an offer whose price changes while somebody looks", []string{"web"}},
+	"caddy/e2e/browser":    {"pages of an offer whose price changes while somebody looks, and of payments that end as asked for", []string{"web", "x402"}},
 	"caddy/e2e/card":       {"the observer before the processor's own library", []string{"ledger", "observe", "observe/card"}},
 	"caddy/e2e/crash":      {"the ledger that a killed server left is read, and payments are known by their headers", []string{"ledger", "x402"}},
 	"caddy/e2e/upgrade":    {"the ledger that two versions wrote is read, and payments are known by their headers", []string{"ledger", "x402"}},
