@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -31,11 +32,24 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 		key, err := crypto.GenerateKey()
 		require.NoError(t, err)
 		a := chain.NewAuthorization(t, chain.Address(key), payee, price)
+		var challenge mpp.Challenge
+		if request == nil { // by the Payment scheme
+			unpaid, err := http.Post(shipped.Service+"/v1/sponsor", "", nil)
+			require.NoError(t, err)
+			require.NoError(t, unpaid.Body.Close())
+			challenge = mpp.Challenged(t, unpaid.Header, a.Network)
+			a.Nonce = challenge.Nonce()
+		}
 		signature := a.Sign(t, key)
-		payload, err := json.Marshal(request(a, signature, payee.Hex())["paymentPayload"])
-		require.NoError(t, err)
-		payment := base64.StdEncoding.EncodeToString(payload)
-		secrets = append(secrets, payment, hexutil.Encode(signature))
+		var payment string
+		if request == nil {
+			payment = mpp.Authorization(t, challenge.Credential(a, hexutil.Encode(signature)))
+		} else {
+			payload, err := json.Marshal(request(a, signature, payee.Hex())["paymentPayload"])
+			require.NoError(t, err)
+			payment = base64.StdEncoding.EncodeToString(payload)
+		}
+		secrets = append(secrets, strings.TrimPrefix(payment, "Payment "), hexutil.Encode(signature))
 
 		sent, err := http.NewRequestWithContext(t.Context(), http.MethodPost, shipped.Service+"/v1/sponsor", nil)
 		require.NoError(t, err)
@@ -47,13 +61,13 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	}
 	for _, reason := range []string{"", "insufficient_funds"} {
 		facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: reason})
-		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", requestV2), pay("X-PAYMENT", requestV1)} {
+		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", requestV2), pay("X-PAYMENT", requestV1), pay("Authorization", nil)} {
 			if reason != "" {
 				require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
 				continue
 			}
 			require.Equal(t, http.StatusOK, answer.StatusCode)
-			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE")
+			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE") + answer.Header.Get("Payment-Receipt")
 			require.NotEmpty(t, response)
 			secrets = append(secrets, response, readReceipt(t, answer))
 		}
@@ -65,10 +79,11 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	require.NoError(t, err)
 	alien.Host = "alien.example" // which no site is for
 	alien.Header.Set("PAYMENT-SIGNATURE", "c2lnbmVkIGZvciBhbm90aGVyIGhvc3Q=")
+	alien.Header.Set("Payment-Authorization", "Payment Y3JlZGVudGlhbA")
 	answer, err := http.DefaultClient.Do(alien)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	secrets = append(secrets, "YWxpZW4", "c2lnbmVkIGZvciBhbm90aGVyIGhvc3Q=", "cmVjZWlwdA", "bWFj", "cs_live_secret")
+	secrets = append(secrets, "YWxpZW4", "c2lnbmVkIGZvciBhbm90aGVyIGhvc3Q=", "Y3JlZGVudGlhbA", "cmVjZWlwdA", "bWFj", "cs_live_secret")
 	shipped.Terminate()
 	shipped.Await(t)
 
@@ -95,10 +110,10 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 		}
 	}
 	require.Contains(t, log, `/v1/receipt/REDACTED`)
-	require.ElementsMatch(t, []int{200, 200, 402, 402, 0}, logged) // each is logged after its client has the answer
+	require.ElementsMatch(t, []int{200, 200, 402, 200, 402, 402, 402, 402, 0}, logged) // each is logged after its client has the answer
 	one := []string{"/v1/receipt/REDACTED", "/v1/receipt/REDACTED?lang=de"}
 	paid := append(slices.Clip(one), "/v1/receipt/REDACTED") // with what is signed
-	require.ElementsMatch(t, slices.Concat(one, paid, paid, one[:1], []string{"/v1/thanks?session_id=REDACTED", "/v1/thanks?lang=de&session_id=REDACTED"}), read)
+	require.ElementsMatch(t, slices.Concat(one, paid, paid, paid, one[:1], []string{"/v1/thanks?session_id=REDACTED", "/v1/thanks?lang=de&session_id=REDACTED"}), read)
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
 	}
