@@ -107,10 +107,18 @@ func TestARefusedCredentialIsChallengedAgainAndToldWhy(t *testing.T) {
 		"beside x402": {settled, func(e *Endpoint) string {
 			return `"x402/payment":{},"org.paymentauth/credential":` + credential(challenge(e))
 		}, "", 0},
+		"beside another in the message": {settled, func(e *Endpoint) string {
+			return `"org.paymentauth/credential":` + credential(challenge(e)) + `}},"_meta":{"org.paymentauth/credential":` + credential(challenge(e))
+		}, "", 0},
+		"beside x402 in the message": {settled, func(e *Endpoint) string {
+			return `"org.paymentauth/credential":` + credential(challenge(e)) + `}},"_meta":{"x402/payment":{}`
+		}, "", 0},
 	} {
 		e, taken := challenging(t, c.outcome)
-		meta := c.meta(e)
-		r := callTool(t, e, `{"name":"first_42_sponsor","_meta":{`+meta+`}}`)
+		var r toolResult
+		closing := map[bool]string{true: "}", false: "}}"}[strings.Contains(name, "in the message")]
+		a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{`+c.meta(e)+closing+`}`))
+		require.NoError(t, json.Unmarshal(a.Result, &r), name)
 		require.True(t, r.IsError, name)
 		require.Len(t, taken.attempts, c.sent, name)
 		d := challengesOf(t, r)

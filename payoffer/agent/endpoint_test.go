@@ -46,6 +46,7 @@ func TestGarbageIsAnsweredByAnError(t *testing.T) {
 		{"cut short", `{"jsonrpc":"2.0","id":1`, 400, -32700, "null"},
 		{"two values", `{}{}`, 400, -32700, "null"},
 		{"no UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", 400, -32700, "null"},
+		{"two payments of which another reader takes the other", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{},"_meta":{"x402/payment":{}}}}`, 400, -32700, "null"},
 		{"nested without end", strings.Repeat("[", 60000), 400, -32700, "null"},
 		{"number", `42`, 400, -32600, "null"},
 		{"null", `null`, 400, -32600, "null"},

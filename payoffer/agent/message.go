@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Error codes of JSON-RPC 2.0 section 5.1.
@@ -49,8 +50,9 @@ type response struct {
 // peers do. With a fault, the call holds the id as far as it could be read.
 func parse(body []byte) (call, *fault) {
 	var c call
-	if !utf8.Valid(body) || !json.Valid(body) {
-		return c, &fault{codeParse, "the body is not JSON"}
+	// Whoever reads a call in front of this server must read the same payment in it.
+	if !jsontext.Value(body).IsValid() {
+		return c, &fault{codeParse, "the body is not JSON, or has one with a member that stands twice or with text that is not UTF-8"}
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -21,15 +22,18 @@ type payment struct {
 func (e *Endpoint) payment(c call, client string) *payment {
 	meta := member(c.params, "_meta")
 	payload, credential := member(meta, metaPayment), member(meta, metaCredential)
-	if credential == nil {
-		credential = member(c.meta, metaCredential)
+	twice := false
+	if outside := member(c.meta, metaCredential); credential == nil {
+		credential = outside
+	} else {
+		twice = outside != nil && !bytes.Equal(outside, credential)
 	}
 	if e.Challenges == nil {
 		credential = nil
 	}
 	switch {
-	case payload != nil && credential != nil:
-		return &payment{wrong: errors.New("the call has an x402 payment and a Payment credential, of which none was taken; send one of them")}
+	case credential != nil && (twice || payload != nil || member(c.meta, metaPayment) != nil):
+		return &payment{wrong: errors.New("the call has more than one payment, of which none was taken; send one of them")}
 	case credential != nil:
 		read, err := e.Challenges.FromMeta(credential)
 		if err != nil {

@@ -20,6 +20,9 @@ import (
 // about 1 KB.
 const maxCredential = 16 << 10
 
+// maxID bounds the id of a challenge in bytes: a receipt repeats it, in a header.
+const maxID = 128
+
 // Credential is an answer to a challenge whose shape is right. Whose challenge it
 // answers, and whether it pays, is found out by who takes it.
 type Credential struct {
@@ -86,11 +89,12 @@ func (i *Issuer) tokens(h http.Header) (tokens []string) {
 	}
 	for _, line := range h[i.field] {
 		for part := range strings.SplitSeq(line, ",") {
-			scheme, token, _ := strings.Cut(strings.TrimSpace(part), " ")
-			if !strings.EqualFold(scheme, Scheme) {
+			part = strings.TrimSpace(part)
+			end := strings.IndexAny(part+" ", " \t")
+			if !strings.EqualFold(part[:end], Scheme) {
 				break
 			}
-			tokens = append(tokens, strings.TrimLeft(token, " "))
+			tokens = append(tokens, strings.TrimSpace(part[end:]))
 		}
 	}
 	return tokens
@@ -141,6 +145,9 @@ func (i *Issuer) parse(text []byte, setRequest func(*challenge, stdjson.RawMessa
 	}
 	if in.Challenge == nil || in.Challenge.ID == "" || in.Payload == nil {
 		return nil, malformed("needs 'challenge' with its id, and 'payload'")
+	}
+	if len(in.Challenge.ID) > maxID {
+		return nil, malformed("has an id that no challenge has")
 	}
 	c := &Credential{issuer: i, challenge: in.Challenge.challenge, source: in.Source}
 	if c.challenge.Method != Method || c.challenge.Intent != Intent {

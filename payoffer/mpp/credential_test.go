@@ -137,7 +137,7 @@ func TestACredentialIsTheX402PaymentThatItSigns(t *testing.T) {
 		},
 		"HTTP, padded, in lower case": func(credential map[string]any) (*Credential, error) {
 			text, _ := json.Marshal(credential)
-			return i.FromHeader(http.Header{"Authorization": {"Basic dXNlcjpwYXNz", "payment  " + base64.URLEncoding.EncodeToString(text)}})
+			return i.FromHeader(http.Header{"Authorization": {"Basic dXNlcjpwYXNz", "payment \t" + base64.URLEncoding.EncodeToString(text)}})
 		},
 		"JSON-RPC, as text": func(credential map[string]any) (*Credential, error) {
 			text, _ := json.Marshal(credential)
@@ -263,12 +263,13 @@ func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 		"Payment " + encoded("[]"):      "is not the JSON of a credential",
 		"Payment " + encoded("{}"):      "needs 'challenge' with its id, and 'payload'",
 		"Payment " + encoded("{\"\xff"): "is not the JSON of a credential",
-		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"challenge"`, 1)):          "is not the JSON of a credential",
-		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):            "needs 'challenge' with its id, and 'payload'",
-		"Payment " + encoded(strings.Replace(string(whole), `"value":"42000000"`, `"value":42`, 1)):  "has a payload with a member of a wrong type",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":{},"x":"`, 1)): "has a request of another form than its challenge",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):      "has a request that is no charge",
-		"Payment " + encoded(string(whole)+strings.Repeat(" ", maxCredential)):                       "is longer than 16384 bytes",
+		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"challenge"`, 1)):                  "is not the JSON of a credential",
+		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):                    "needs 'challenge' with its id, and 'payload'",
+		"Payment " + encoded(strings.Replace(string(whole), `"value":"42000000"`, `"value":42`, 1)):          "has a payload with a member of a wrong type",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":{},"x":"`, 1)):         "has a request of another form than its challenge",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is no charge",
+		"Payment " + encoded(strings.Replace(string(whole), `"id":"`, `"id":"`+strings.Repeat("A", 100), 1)): "has an id that no challenge has",
+		"Payment " + encoded(string(whole)+strings.Repeat(" ", maxCredential)):                               "is longer than 16384 bytes",
 	} {
 		_, err := i.FromHeader(http.Header{"Authorization": {line}})
 		var problem *Problem
