@@ -128,12 +128,15 @@ func judge(a *answer, err error, spendable bool) (State, string) {
 
 // settlement is what PAYMENT-RESPONSE says, nil without a readable one.
 func (a *answer) settlement() *x402.SettleResponse {
-	settlement, err := parseSettlement(a.header.Get(x402.HeaderResponse))
+	settlement, err := parseSettlement(a.response())
 	if err != nil {
 		return nil
 	}
 	return settlement
 }
+
+// response is PAYMENT-RESPONSE. Two of them are one that nobody can read.
+func (a *answer) response() string { return strings.Join(a.header.Values(x402.HeaderResponse), ", ") }
 
 // parseSettlement reads the value of PAYMENT-RESPONSE.
 func parseSettlement(value string) (*x402.SettleResponse, error) {
@@ -186,7 +189,7 @@ func (p *Purchase) paid(a *answer) error {
 	if cut != nil {
 		p.Cut = cut.Error()
 	}
-	p.State, p.Reason, p.Header, p.Status, p.Response = Paid, "", "", a.status, a.header.Get(x402.HeaderResponse)
+	p.State, p.Reason, p.Header, p.Status, p.Response = Paid, "", "", a.status, a.response()
 	failpoint.Hit(failpoint.BuyAnswered)
 	err := p.keep()
 	failpoint.Hit(failpoint.BuyNoted)

@@ -136,15 +136,26 @@ func (p *Purchase) load() error {
 	if p.number == 0 {
 		return nil
 	}
-	text, err := os.ReadFile(p.file())
-	if err != nil {
-		return err
-	}
 	p.Payment = new(Payment)
-	if err := json.Unmarshal(text, p.Payment); err != nil {
+	if err := p.read(); err != nil {
 		return fmt.Errorf("%s cannot be read (%w): it holds a signed payment that may have been charged; put it right or away by hand", p.file(), err)
 	}
 	return nil
+}
+
+// read reads the last payment, which must have all that it was kept with.
+func (p *Purchase) read() error {
+	if info, err := os.Lstat(p.file()); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, errors.New("it is no file of its own"))
+	}
+	text, err := os.ReadFile(p.file())
+	if err == nil {
+		err = json.Unmarshal(text, p.Payment)
+	}
+	if err == nil && (p.State == "" || p.Nonce == "" || p.ValidBefore.IsZero() || p.Header == "" && !p.State.Decided()) {
+		err = errors.New("something of it is missing")
+	}
+	return err
 }
 
 // file is that of the last payment.

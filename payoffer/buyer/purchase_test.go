@@ -1,6 +1,8 @@
 package buyer
 
 import (
+	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,14 +28,26 @@ func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
 }
 
 func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
-	s := openSeller(t)
-	c := newCustomer(t, s)
-	p := c.open()
-	c.sign(p)
-	require.NoError(t, p.Close())
-	require.NoError(t, os.WriteFile(c.kept()[0], []byte("{"), 0o600))
-	_, err := OpenPurchase(c.state, c.target, c.key.Address())
-	require.ErrorContains(t, err, "it holds a signed payment that may have been charged")
+	for name, damage := range map[string]func(file string, whole []byte) error{
+		"half of it": func(file string, whole []byte) error { return os.WriteFile(file, whole[:len(whole)/2], 0o600) },
+		"nothing":    func(file string, _ []byte) error { return os.WriteFile(file, nil, 0o600) },
+		"empty":      func(file string, _ []byte) error { return os.WriteFile(file, []byte("{}"), 0o600) },
+		"no signature": func(file string, whole []byte) error {
+			return os.WriteFile(file, bytes.Replace(whole, []byte("paymentSignature"), []byte("signature"), 1), 0o600)
+		},
+		"no file": func(file string, _ []byte) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+	} {
+		s := openSeller(t)
+		c := newCustomer(t, s)
+		p := c.open()
+		c.sign(p)
+		require.NoError(t, p.Close())
+		whole, err := os.ReadFile(c.kept()[0])
+		require.NoError(t, err)
+		require.NoError(t, damage(c.kept()[0], whole))
+		_, err = OpenPurchase(c.state, c.target, c.key.Address())
+		require.ErrorContains(t, err, "it holds a signed payment that may have been charged", name)
+	}
 }
 
 func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	strict "github.com/go-json-experiment/json"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -63,7 +65,7 @@ func parseQuote(header http.Header, body []byte) (*Quote, error) {
 		Description string `json:"description"`
 	}
 	switch {
-	case len(in.Resource) > 0 && json.Unmarshal(in.Resource, &resource) != nil:
+	case len(in.Resource) > 0 && strict.Unmarshal(in.Resource, &resource) != nil:
 		return nil, errors.New("the quote cannot be read: its resource has the wrong shape")
 	case len(in.Accepts) == 0:
 		return nil, errors.New("the quote accepts no way to pay")
@@ -132,13 +134,14 @@ func extensionsOf(body []byte) map[string]json.RawMessage {
 	return in.Extensions
 }
 
-// decode reads JSON that no two parsers read differently. The error is the end of
+// decode reads JSON that no two parsers read differently, and members by their exact
+// names, as other readers of a quote do. The error is the end of
 // a sentence.
 func decode(text []byte, into any) error {
 	if _, err := signature.Canonical(text); err != nil {
 		return errors.New("is not JSON that all read alike")
 	}
-	if json.Unmarshal(text, into) != nil {
+	if strict.Unmarshal(text, into) != nil {
 		return errors.New("has a member of the wrong JSON type")
 	}
 	return nil

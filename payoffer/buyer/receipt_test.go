@@ -68,16 +68,21 @@ func receiptBy(s *seller, p *x402.ReceiptPayload) map[string]json.RawMessage {
 }
 
 func TestAnAnswerWithoutASettlementIsSaidToBeOne(t *testing.T) {
-	for name, c := range map[string]struct{ header, body, fault string }{
-		"nothing said":          {"", "the report", ""},
-		"unreadable":            {"!", "", "PAYMENT-RESPONSE cannot be read"},
-		"another authorization": {"", `{"authorization":"` + transaction + `"}`, "charged another authorization"},
+	yes := x402.EncodeHeader(x402.SettleResponse{Success: true, Transaction: transaction})
+	for name, c := range map[string]struct {
+		headers     []string
+		body, fault string
+	}{
+		"nothing said":          {nil, "the report", ""},
+		"unreadable":            {[]string{"!"}, "", "PAYMENT-RESPONSE cannot be read"},
+		"said twice":            {[]string{yes, yes}, "", "PAYMENT-RESPONSE cannot be read"},
+		"another authorization": {nil, `{"authorization":"` + transaction + `"}`, "charged another authorization"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openSeller(t)
 			s.paid = []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
-				if c.header != "" {
-					w.Header().Set(x402.HeaderResponse, c.header)
+				for _, header := range c.headers {
+					w.Header().Add(x402.HeaderResponse, header)
 				}
 				_, _ = w.Write([]byte(c.body))
 			}}

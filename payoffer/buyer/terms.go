@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	strict "github.com/go-json-experiment/json"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -77,7 +79,7 @@ func (q *Quote) choose(network string, limit int64) (Terms, error) {
 // and decimals are taken from the own table of networks.
 func checkTerms(accepted json.RawMessage, network string, limit int64) (Terms, error) {
 	var in requirementJSON
-	if json.Unmarshal(accepted, &in) != nil || len(accepted) > maxEcho {
+	if strict.Unmarshal(accepted, &in) != nil || len(accepted) > maxEcho {
 		return Terms{}, errors.New("a way to pay has the wrong shape")
 	}
 	known, err := offer.LookupNetwork(in.Network)

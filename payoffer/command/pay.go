@@ -140,6 +140,12 @@ func (p *payer) run(ctx context.Context) (err error) {
 	if state == "" {
 		state = filepath.Join(caddy.AppDataDir(), "pay_offer", "payments")
 	}
+	if !filepath.IsAbs(state) {
+		// Without a home Caddy's data folder is below the working directory, and what one
+		// run has signed another would not find.
+		return errors.New("not paid: the folder of the payments depends on where the command is run, and what was signed would not be found " +
+			"from elsewhere; set HOME, or give --state an absolute path")
+	}
 	if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); err != nil {
 		return err
 	}
@@ -163,7 +169,8 @@ func (p *payer) key() (buyer.Key, error) {
 func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	again := p.fl.Bool("new")
 	if last := p.purchase.Payment; last != nil && !last.State.Decided() {
-		p.print("A payment of this purchase was signed " + date(last.SignedAt) + " and has no final answer. It is sent again as it is; no other is signed.")
+		p.print("A payment of " + offer.FormatDecimal(last.Atomic, 6) + " USDC to " + last.PayTo + " was signed for this purchase " + date(last.SignedAt) +
+			" and has no final answer. It is sent again as it is, whatever --max and --network say; no other is signed.")
 		err := p.settle(ctx, b)
 		if last.State == buyer.Paid || last.Spendable() || !again {
 			return err

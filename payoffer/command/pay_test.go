@@ -51,6 +51,13 @@ func settled(w http.ResponseWriter, _ *http.Request) {
 	}))
 }
 
+func TestWhatIsSignedIsFoundFromWhereverTheCommandIsRun(t *testing.T) {
+	t.Setenv(keyVariable, strings.Repeat("11", 32))
+	_, err := pay(t, "payments", "http://127.0.0.1:9/", "--yes")
+	require.ErrorContains(t, err, "give --state an absolute path")
+	require.NoDirExists(t, "payments")
+}
+
 // pay runs the command with a folder of its own.
 func pay(t *testing.T, state string, args ...string) (string, error) {
 	t.Helper()
