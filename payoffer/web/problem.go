@@ -73,6 +73,9 @@ var (
 	hookProblems    = []problemKind{problemUnverified, problemDelivery, problemNotRecorded}
 )
 
+// perhapsPaid are the kinds of which somebody may hear who has paid.
+var perhapsPaid = []problemKind{problemSession, problemOpen, problemConflict}
+
 // title is the kind's in a language.
 func (k problemKind) title(l *text.Language) string { return l.Text("error." + k.name + ".title") }
 
@@ -115,10 +118,10 @@ func (s *Server) problemPage(re responder, r *http.Request, kind problemKind, de
 	content := struct {
 		problem
 		English bool // the detail is, on a page in another language
-		Pay     bool // who has not paid is shown how
+		Pay     bool // who cannot have paid is shown how
 		Wait    int
 		Again   bool
-	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0], Pay: kind != problemSession}
+	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0], Pay: !slices.Contains(perhapsPaid, kind)}
 	content.Status, content.Title, content.Detail = kind.status, kind.title(f.Language), capitalized(f.Language.Say(detail))
 	for _, h := range headers {
 		if h.name == "Retry-After" {

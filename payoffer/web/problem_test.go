@@ -104,6 +104,8 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			require.Equal(t, 1, strings.Count(page, "<h1>"), name)
 			require.Contains(t, page, "<h1>"+c.kind.title(l)+"</h1>", name)
 			require.Contains(t, page, `href="/v1/pay"`, "a way on: %s", name)
+			paid := c.kind == problemSession || c.kind == problemOpen || c.kind == problemConflict
+			require.Equal(t, !paid, strings.Contains(page, `class="button" href="/v1/pay`), "who may have paid is not asked to: %s", name)
 			require.NotContains(t, page, "<b>", name)
 			english := strings.Contains(page, `<p lang="en">`)
 			require.Equal(t, c.own && l.Tag != "en", english, name)
