@@ -39,7 +39,7 @@ func (c *Chain) Mine(t testing.TB, blocks int) {
 }
 
 // commits is how often the chain is asked for a block: it gives up one that takes long on a busy machine.
-const commits = 5
+const commits = 50
 
 func (c *Chain) mineLocked(t testing.TB, blocks int) {
 	t.Helper()

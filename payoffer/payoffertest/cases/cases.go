@@ -8,13 +8,14 @@ import (
 )
 
 // Count is 2,000; 100,000 where PAY_OFFER_NO_SKIP=1; and 1,000,000 where FULL=1,
-// for which go test needs -timeout 3h. Under the race detector it stays 2,000:
-// it is tens of times as slow. The number stands in the test's log.
+// for which go test needs -timeout 3h. Under the race detector, which is tens of
+// times as slow, it is 500. The number stands in the test's log.
 func Count(t testing.TB) int {
 	t.Helper()
 	count := 2_000
 	switch {
 	case raceDetector:
+		count = 500
 	case os.Getenv("FULL") == "1":
 		count = 1_000_000
 	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
@@ -25,10 +26,11 @@ func Count(t testing.TB) int {
 }
 
 // Of is few; some where PAY_OFFER_NO_SKIP=1; and many where FULL=1: for cases of
-// which each takes long. Under the race detector it is few.
+// which each takes long. Under the race detector it is a third of few.
 func Of(few, some, many int) int {
 	switch {
 	case raceDetector:
+		return max(1, few/3)
 	case os.Getenv("FULL") == "1":
 		return many
 	case os.Getenv("PAY_OFFER_NO_SKIP") == "1":
