@@ -53,29 +53,35 @@ type challenge struct {
 
 // binder makes the ids of challenges, by which they are known again. It is safe for
 // concurrent use.
-type binder struct{ macs sync.Pool }
+type binder struct{ keyed sync.Pool }
+
+// keyed is a MAC and room for what it is of.
+type keyed struct {
+	mac  hash.Hash
+	text []byte
+}
 
 func newBinder(key []byte) *binder {
-	return &binder{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	return &binder{sync.Pool{New: func() any { return &keyed{hmac.New(sha256.New, key), make([]byte, 0, usualSize)} }}}
 }
 
 // id is base64url of the HMAC-SHA-256 of what a challenge says
 // (draft-httpauth-payment, "Challenge Binding"). Its description, which is for
 // people, is not covered.
 func (b *binder) id(c *challenge) string {
-	text := make([]byte, 0, usualSize)
-	for _, slot := range []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest} {
+	k := b.keyed.Get().(*keyed)
+	defer b.keyed.Put(k)
+	text := k.text[:0]
+	for _, slot := range [...]string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest} {
 		text = append(append(text, slot...), '|')
 	}
 	if c.Header != "" && c.Header != fieldAuthorization {
 		text = append(append(text, c.Header...), '|')
 	}
-	text = append(text, c.Opaque...)
-	mac := b.macs.Get().(hash.Hash)
-	defer b.macs.Put(mac)
-	mac.Reset()
-	mac.Write(text)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(text[:0]))
+	k.text = append(text, c.Opaque...)
+	k.mac.Reset()
+	k.mac.Write(k.text)
+	return base64.RawURLEncoding.EncodeToString(k.mac.Sum(k.text[:0]))
 }
 
 // usualSize is room in bytes for what a challenge says.
@@ -89,19 +95,24 @@ func (c *challenge) nonce() string {
 
 // String is the challenge as a value of WWW-Authenticate.
 func (c *challenge) String() string {
-	text := append(make([]byte, 0, usualSize), Scheme...)
+	var text strings.Builder
+	text.Grow(usualSize)
+	text.WriteString(Scheme)
 	separator := " "
 	for _, parameter := range [...]struct{ name, value string }{
 		{"id", c.ID}, {"realm", c.Realm}, {"method", c.Method}, {"intent", c.Intent}, {"request", c.Request}, {"expires", c.Expires},
 		{"digest", c.Digest}, {"header", c.Header}, {"description", c.Description}, {"opaque", c.Opaque},
 	} {
 		if parameter.value != "" {
-			text = append(append(append(text, separator...), parameter.name...), `="`...)
-			text = append(append(text, quoted.Replace(parameter.value)...), '"')
+			text.WriteString(separator)
+			text.WriteString(parameter.name)
+			text.WriteString(`="`)
+			_, _ = quoted.WriteString(&text, parameter.value) // memory is written
+			text.WriteByte('"')
 			separator = ", "
 		}
 	}
-	return string(text)
+	return text.String()
 }
 
 // quoted escapes the text of a quoted-string (RFC 9110 section 5.6.4).

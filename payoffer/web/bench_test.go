@@ -17,17 +17,21 @@ func (d *discard) WriteHeader(int)             {}
 
 // BenchmarkDocument compares a served document with a bare handler that writes
 // the same status, headers and bytes, over HTTP on loopback in the same run.
-func BenchmarkDocument(b *testing.B) { compare(b, "/.well-known/agent-card.json") }
+func BenchmarkDocument(b *testing.B) { compare(b, "GET", "/.well-known/agent-card.json") }
 
 // BenchmarkQuote402 compares a 402 likewise.
-func BenchmarkQuote402(b *testing.B) { compare(b, "/v1/quote") }
+func BenchmarkQuote402(b *testing.B) { compare(b, "GET", "/v1/quote") }
+
+// BenchmarkChallenge402 compares one that challenges, which the bare handler
+// repeats.
+func BenchmarkChallenge402(b *testing.B) { compare(b, "POST", "/v1/sponsor") }
 
 // compare reports the time of a request relative to the bare handler as
 // "ratio": the two take turns, so that both meet the same machine.
-func compare(b *testing.B, target string) {
+func compare(b *testing.B, method, target string) {
 	s := newWorld(b).server(b)
 	rec := httptest.NewRecorder()
-	s.Serve(rec, httptest.NewRequest("GET", target, nil))
+	s.Serve(rec, httptest.NewRequest(method, target, nil))
 	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) }))
 	defer ours.Close()
 	theirs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { bare(w, rec) }))
@@ -37,7 +41,11 @@ func compare(b *testing.B, target string) {
 	request := func(server *httptest.Server) time.Duration {
 		start := time.Now()
 		for range turn {
-			res, err := server.Client().Get(server.URL + target)
+			r, err := http.NewRequest(method, server.URL+target, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			res, err := server.Client().Do(r)
 			if err != nil {
 				b.Fatal(err)
 			}
