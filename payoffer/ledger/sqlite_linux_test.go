@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 func init() {
@@ -70,8 +72,8 @@ func TestSQLiteFileThatIsMountedAloneIsRefused(t *testing.T) {
 // when there is room.
 func openOnFullDisks(where string) error {
 	const size = 400
-	for free := range size / 4 {
-		free *= 4
+	step := size / cases.Of(size/4, size/4, size/4) // a page of the disk, or three
+	for free := 0; free < size; free += step {
 		if err := syscall.Mount("tmpfs", where, "tmpfs", 0, fmt.Sprintf("size=%dk", size)); err != nil {
 			return os.NewSyscallError("mount", err)
 		}

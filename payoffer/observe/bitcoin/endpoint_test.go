@@ -157,7 +157,7 @@ func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
 
 // The body is endless; reading stops at the limit.
 func TestAGiantAnswerIsCutOff(t *testing.T) {
-	t.Parallel()
+	// Not beside others: it is large, and a host has its time.
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	var sent int64
 	endless := transport(func(*http.Request) (*http.Response, error) {
