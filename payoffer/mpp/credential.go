@@ -125,9 +125,9 @@ func decode(s string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }
 
-// parse reads a credential; setRequest puts the request of the challenge into the form in
-// which ids are made of it. Members are known by their exact names, and none may
-// stand twice.
+// parse reads a credential; setRequest puts the request of the challenge into the
+// form in which ids are made of it. Members are known by their exact names, and none
+// may stand twice.
 func (i *Issuer) parse(text []byte, setRequest func(*challenge, stdjson.RawMessage) error) (*Credential, error) {
 	if len(text) > maxCredential {
 		return nil, malformed(fmt.Sprintf("is longer than %d bytes", maxCredential))
