@@ -32,7 +32,7 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 # take longest begin.
 test: ## Run the tests of the plugin, then those of the built binary.
 	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
-	@command -v "$${PAY_OFFER_CHROMIUM:-chromium}" >/dev/null || echo 'skipped: what needs Chromium'
+	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || echo 'skipped: what needs nginx'
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
 	@test -d ../shared/data || echo 'skipped: what needs the published schemas in ../shared/data'

@@ -38,7 +38,7 @@ func NewVictimOf(t testing.TB, binary, url, caddyfile string) *Victim {
 	t.Cleanup(func() {
 		v.Kill()
 		if t.Failed() {
-			t.Logf("The server's log:\n%s", &v.log)
+			t.Logf("The server's log:\n%s", told(v.log.Bytes()))
 		}
 	})
 	return v
