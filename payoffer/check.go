@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
@@ -78,6 +79,16 @@ func checkUpstreamOrOff(s string) error {
 		return nil
 	}
 	return checkUpstream(s)
+}
+
+// checkTopic checks the URL of a topic of ntfy, of which no error repeats anything
+// but the host.
+func checkTopic(s string) error {
+	if err := checkUpstream(s); err != nil {
+		return err
+	}
+	_, _, err := announce.ParseTopic(s)
+	return err
 }
 
 func checkEVMAddress(s string) error {
@@ -159,6 +170,11 @@ func parseMPP(choice string) (field string, err error) {
 	return "", fmt.Errorf("%q is none of: authorization, header, off", choice)
 }
 
+// parseMailServer and parseTLS see one of the two alone.
+func parseMailServer(s string) (string, error) { return announce.ChooseTLS(s, "") }
+
+func parseTLS(word string) (string, error) { return announce.ChooseTLS("localhost:25", word) }
+
 func parseRateSource(s string) (*rate.Watcher, error) {
 	return rate.New(rate.Config{Sources: []string{s}})
 }
@@ -167,6 +183,8 @@ var (
 	checkOrigin        = parses(offer.ParseOrigin)
 	checkURL           = parses(offer.ParseURL)
 	checkMailbox       = parses(offer.ParseMailbox)
+	checkMailServer    = parses(parseMailServer)
+	checkTLS           = parses(parseTLS)
 	checkAmount        = parses(offer.ParseUSD)
 	checkKnownNetwork  = parses(offer.LookupNetwork)
 	checkConfirm       = parses(evm.ParseLevel)

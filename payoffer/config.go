@@ -170,9 +170,11 @@ type StorefrontConfig struct {
 	Since string `json:"since,omitempty"`
 }
 
-// AnnounceConfig is an address to which receipts are announced.
+// AnnounceConfig is an address to which receipts are announced: one of url, ntfy
+// and email.
 type AnnounceConfig struct {
-	// The address that is called. Required.
+	// The address that is called, as Standard Webhooks says. An empty one is left
+	// out.
 	URL string `json:"url,omitempty"`
 
 	// The secret that signs the announcements; a placeholder keeps it out of
@@ -182,6 +184,48 @@ type AnnounceConfig struct {
 	// A second secret that signs beside the first, while the receiver changes
 	// from one to the other. Default: none.
 	OtherSecret string `json:"other_secret,omitempty"`
+
+	// A topic of ntfy to which a message is sent. Default: none.
+	Ntfy *NtfyConfig `json:"ntfy,omitempty"`
+
+	// A mailbox to which a message is sent. Default: none.
+	Email *EmailConfig `json:"email,omitempty"`
+}
+
+// NtfyConfig is a topic of an ntfy server.
+type NtfyConfig struct {
+	// The address of the topic, as in https://ntfy.example/topic. Who knows it can
+	// read it, unless the server asks for a login. An empty one is left out.
+	URL string `json:"url,omitempty"`
+
+	// An access token that may write to the topic; a placeholder keeps it out of the
+	// configuration. Default: none.
+	Token string `json:"token,omitempty"`
+}
+
+// EmailConfig is a mailbox, and the server that takes mail for it.
+type EmailConfig struct {
+	// The mailbox that receives the announcements. An empty one is left out.
+	To string `json:"to,omitempty"`
+
+	// The mail server with its port, as in mail.example:587. Required with a
+	// mailbox.
+	SMTP string `json:"smtp,omitempty"`
+
+	// The mailbox that sends. Default: the one that receives.
+	From string `json:"from,omitempty"`
+
+	// The name to log in with. Default: none, nobody logs in.
+	User string `json:"user,omitempty"`
+
+	// The password of the user; a placeholder keeps it out of the configuration.
+	// Required with user.
+	Password string `json:"password,omitempty"`
+
+	// How the way to the server is encrypted: starttls, implicit (TLS from the first
+	// byte on), or off, which is for a server on this machine alone. Default:
+	// implicit at port 465, off on this machine, else starttls.
+	TLS string `json:"tls,omitempty"`
 }
 
 // FundingConfig is what the FLOSS/fund manifest at /funding.json says beyond the

@@ -125,7 +125,8 @@ type Handler struct {
 	// /funding.json is served; contact is required then. Default: none.
 	Funding *FundingConfig `json:"funding,omitempty"`
 
-	// Where receipts are announced. Default: nowhere.
+	// Where receipts are announced: to webhooks, topics of ntfy, and mailboxes.
+	// Default: nowhere but in the log, and by the events of the server.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
 	service *service.Service

@@ -52,6 +52,7 @@ func registerMetrics(registry *prometheus.Registry, app *App) error {
 // instruments feed the counters.
 var instruments = service.Instruments{
 	Transport: func(kind string) http.RoundTripper { return meteredTransport(kind) },
+	Mailed:    func(host string, status int, took time.Duration) { called("announce", host, status, took) },
 	Attempt: func(offerID string, status x402.Status) {
 		attempts.WithLabelValues(offerID, string(status)).Inc()
 	},
@@ -91,17 +92,22 @@ type meteredTransport string
 func (kind meteredTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
 	response, err := connections.RoundTrip(r)
-	upstreamSeconds.WithLabelValues(string(kind), r.URL.Hostname(), outcomeOf(response, err)).Observe(time.Since(start).Seconds())
+	status := 0
+	if err == nil {
+		status = response.StatusCode
+	}
+	called(string(kind), r.URL.Hostname(), status, time.Since(start))
 	return response, err
 }
 
-// outcomeOf is "error" for an upstream that did not answer, else the class of
-// its status, as in "2xx".
-func outcomeOf(response *http.Response, err error) string {
-	if err != nil || response.StatusCode < 100 || response.StatusCode > 599 {
-		return "error"
+// called counts a call to an upstream. Its outcome is "error" for one that did not
+// answer, else the class of its status, as in "2xx"; mail servers have such, too.
+func called(kind, host string, status int, took time.Duration) {
+	outcome := "error"
+	if status >= 100 && status <= 599 {
+		outcome = string(rune('0'+status/100)) + "xx"
 	}
-	return string(rune('0'+response.StatusCode/100)) + "xx"
+	upstreamSeconds.WithLabelValues(kind, host, outcome).Observe(took.Seconds())
 }
 
 // scrapeTimeout bounds how long a scrape waits for the ledger.

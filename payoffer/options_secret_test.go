@@ -87,6 +87,10 @@ var misplacedAt = map[string]string{
 	"storefront seller":           storefrontWith("seller %s"),
 	"storefront product":          storefrontWith("product %s"),
 	"storefront since":            storefrontWith("since %s"),
+	"email smtp":                  emailWith("smtp %s"),
+	"email from":                  emailWith("from %s"),
+	"email user":                  emailWith("user %s"),
+	"email tls":                   emailWith("tls %s"),
 	"funding repository":          fundingWith("repository %s"),
 	"funding license":             fundingWith("license %s"),
 	"funding tags":                fundingWith("tags %s"),
@@ -95,6 +99,8 @@ var misplacedAt = map[string]string{
 	"second arguments: usdc":      "usdc base-sepolia %s",
 	"second arguments: inbox":     "bank_transfer transfer %s",
 	"second arguments: shop":      "storefront shop %s",
+	"second arguments: ntfy":      "announce ntfy %s",
+	"second arguments: email":     "announce email %s",
 	"second arguments: role":      "funding individual %s",
 	"second arguments: wellknown": fundingWith("repository https://code.example %s"),
 	"a name in an address":        "card https://checkout.example/%s",
@@ -119,11 +125,22 @@ func storefrontWith(option string) string {
 	return "storefront shop https://shop.example {\n " + option + "\n}"
 }
 
+func emailWith(option string) string {
+	line := "announce email pay@example.com {\n " + option + "\n"
+	for needed, example := range map[string]string{"smtp ": "smtp localhost:25", "password ": "password {env.A}", "user ": "user pay"} {
+		if !strings.HasPrefix(option, needed) {
+			line += " " + example + "\n"
+		}
+	}
+	return line + "}"
+}
+
 func fundingWith(option string) string { return "funding individual owner {\n " + option + "\n}" }
 
 // keeping are the options that secrets are written to.
 var keeping = []string{
 	"card webhook_secret", "card api_key", "facilitator key_id", "facilitator key_secret", "storefront hook_secret", "storefront token", "announce secret",
+	"ntfy token", "email password",
 }
 
 // offering is a Caddyfile with a line in the directive, or a ledger for none.
@@ -145,7 +162,7 @@ func TestEveryOptionIsKnownToTheTableOfSecrets(t *testing.T) {
 		"pay_offer": new(Handler).options(), "card": new(CardConfig).options(), "usdc": new(USDCConfig).options(),
 		"facilitator": new(FacilitatorConfig).options(), "bitcoin": new(BitcoinConfig).options(),
 		"bank_transfer": new(BankTransferConfig).options(), "storefront": new(StorefrontConfig).options(),
-		"announce": new(AnnounceConfig).options(), "funding": new(FundingConfig).options(),
+		"announce": new(AnnounceConfig).options(), "ntfy": new(NtfyConfig).options(), "email": new(EmailConfig).options(), "funding": new(FundingConfig).options(),
 	}
 	for name, options := range blocks {
 		for option := range options {
@@ -262,6 +279,8 @@ func TestASecretInItsPlaceIsNeverRepeated(t *testing.T) {
 				"card":        "card https://checkout.example {\n " + name + " %s\n payment_link plink_1\n colour red\n}",
 				"facilitator": usdcWith("facilitator https://one.example {\n " + name + " %s\n}"),
 				"storefront":  storefrontWith(name + " %s\n product p\n colour red"),
+				"ntfy":        "announce ntfy https://one.example/topic {\n " + name + " %s\n colour red\n}",
+				"email":       emailWith(name + " %s\n colour red"),
 				"announce":    "announce https://one.example {\n " + name + " %s\n colour red\n}",
 			}[where]
 			_, _, err := adaptAny(offering(line, `"`+secret.value+`"`))

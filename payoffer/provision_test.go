@@ -66,6 +66,14 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
 		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: write the address"},
 		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: write the address"},
+		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: a webhook, a topic of ntfy and a mailbox are announced to apart"},
+		"topic":               {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example"}}]}`, "announce ntfy: the URL does not end in a topic"},
+		"topic in the clear":  {`{` + valid + `, "announce": [{"ntfy": {"url": "http://ntfy.example/topic"}}]}`, "announce ntfy: the URL for host \"ntfy.example\" is plain http"},
+		"one topic twice":     {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example/topic"}}, {"ntfy": {"url": "https://ntfy.example/topic"}}]}`, `receivers 1 and 2 of announcements have the same address (host "ntfy.example")`},
+		"no mail server":      {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com"}}]}`, "announce email: smtp is missing"},
+		"mail in the clear":   {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "tls": "off"}}]}`, "announce email: the way to host"},
+		"half a login":        {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "user": "pay"}}]}`, "announce email: user and password belong together"},
+		"sender":              {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "from": "a@b\r\nBcc: c@example.com"}}]}`, "announce email from: "},
 		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "need payment_link"},
 	} {
 		t.Run(name, func(t *testing.T) {

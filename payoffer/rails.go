@@ -272,46 +272,6 @@ func (h *Handler) resolveStorefronts(r *resolver, name string) {
 
 func (s *StorefrontConfig) observed() bool { return s.HookSecret != "" || s.Token != "" }
 
-func (a *AnnounceConfig) options() block {
-	first, second := secret(&a.Secret), secret(&a.OtherSecret)
-	return block{"secret": {
-		repeats: true,
-		parse: func(d *caddyfile.Dispenser) error {
-			switch {
-			case a.Secret == "":
-				return first.parse(d)
-			case a.OtherSecret == "":
-				return second.parse(d)
-			default:
-				return d.Errf("%s: at most two secrets sign at once; take out the one that the receiver knows no more", d.Val())
-			}
-		},
-		resolve: func(r *resolver, name string) {
-			first.resolve(r, name)
-			second.resolve(r, name)
-		},
-	}}
-}
-
-func (h *Handler) parseAnnounce(d *caddyfile.Dispenser) error {
-	a := new(AnnounceConfig)
-	h.Announce = append(h.Announce, a)
-	if err := text(&a.URL, checkUpstream).parse(d); err != nil {
-		return err
-	}
-	return a.options().parse(d, "announce")
-}
-
-func (h *Handler) resolveAnnounce(r *resolver, name string) {
-	h.Announce = keep(r, name, h.Announce, func(a *AnnounceConfig) bool {
-		if r.text(name, &a.URL, checkUpstream); a.URL == "" {
-			return false
-		}
-		a.options().resolve(r, name)
-		return true
-	})
-}
-
 func (f *FundingConfig) options() block {
 	return block{
 		"repository": {parse: f.parseRepository, resolve: f.resolveRepository},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -81,7 +80,7 @@ func (h *Handler) build(today time.Time, leftOut []string) (*service.Settings, e
 		s.OwnPayers = append(s.OwnPayers, address)
 	}
 	for _, a := range h.Announce {
-		s.Announce = append(s.Announce, announce.Sink{URL: a.URL, Secrets: []string{a.Secret, a.OtherSecret}})
+		s.Announce = append(s.Announce, a.sink())
 	}
 	terms, err := h.terms(today)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -37,9 +38,9 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		logger.Warn("the amount is not 42: clients that know the interface expect 42 USD", zap.Stringer("amount", s.Offer.Amount))
 	}
 	for _, a := range s.Announce {
-		if strings.Join(a.Secrets, "") == "" {
+		if hook, is := a.(announce.Webhook); is && strings.Join(hook.Secrets, "") == "" {
 			logger.Warn("announcements are not signed: their receiver cannot tell them from forged ones; give announce a secret",
-				zap.String("host", offer.Host(a.URL)))
+				zap.String("host", offer.Host(hook.URL)))
 		}
 	}
 	for _, u := range s.USDC {

@@ -183,6 +183,39 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 	require.NotContains(t, log, "hidden-secret")
 }
 
+// Who logs in nowhere is warned of nothing; half of a login is none, and is told of
+// by the option that has no value.
+func TestTheLoginOfAnAnnouncementIsWhollyThereOrOff(t *testing.T) {
+	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
+	for name, c := range map[string]struct{ user, password, token, want string }{
+		"whole":       {"{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", ""},
+		"none":        {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", ""},
+		"no password": {"pay", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", `"options":["announce email password"]`},
+		"no user":     {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", `"options":["announce email user"]`},
+		"no token":    {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", `"options":["announce ntfy token"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warnings, log := warned(t, strings.Replace(smallest, "\t\tusdc", `		announce ntfy http://127.0.0.1:9/hidden-topic {
+			token `+c.token+`
+		}
+		announce email pay@example.com {
+			smtp 127.0.0.1:9
+			user `+c.user+`
+			password `+c.password+`
+		}
+		usdc`, 1))
+			require.NotContains(t, log, "hidden-")
+			if c.want == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], "secrets without a value: their features are off")
+			require.Contains(t, warnings[0], c.want)
+		})
+	}
+}
+
 // Several endpoints of one host are one witness.
 func TestOneEsploraHostIsWarnedOf(t *testing.T) {
 	for esplora, host := range map[string]string{

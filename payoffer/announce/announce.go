@@ -1,6 +1,7 @@
 // Package announce tells others of what happens to an offer's receipts: as
-// events of the server, and by webhooks that follow the Standard Webhooks
-// specification 1.0.0 (https://www.standardwebhooks.com).
+// events of the server, as lines of its log, by webhooks that follow the Standard
+// Webhooks specification 1.0.0 (https://www.standardwebhooks.com), by messages to
+// a topic of ntfy (https://docs.ntfy.sh/publish/), and by e-mail.
 //
 // The ledger's transitions are the outbox. Each receiver has a position of its
 // own there, which moves only after the receiver has taken an announcement:
@@ -19,6 +20,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -39,15 +41,25 @@ type Ledger interface {
 	ForgetAside(ctx context.Context, offer, sink string, seq int64) error
 }
 
-// Sink is an address that receives announcements.
-type Sink struct {
-	// URL is absolute. It may hold a key, so that only its host is logged.
-	URL string
-	// Secrets sign the announcements, each of them: two while the receiver
-	// changes from one to the other. A secret is "whsec_" and the base64 of 24 to
-	// 64 random bytes, or any other text of at least 24 characters, which is used
-	// as it is. Empty ones are left out; without any they are not signed.
-	Secrets []string
+// Sink is an address that receives announcements: a Webhook, an Ntfy or an Email.
+type Sink interface {
+	// receiver checks the address, and calls nobody.
+	receiver(c *Config) (receiver, error)
+}
+
+// receiver is how one is reached.
+type receiver struct {
+	// form and address name it in the ledger. The address may hold a key, so that
+	// only its sum stands there, and only the host is logged.
+	form, address, host string
+	// deliver tries once to make the receiver take an event.
+	deliver func(context.Context, event) failure
+}
+
+// name is that in the ledger.
+func (r receiver) name() string {
+	sum := sha256.Sum256([]byte(r.address))
+	return r.form + ":" + hex.EncodeToString(sum[:16])
 }
 
 // Config says what is announced, and to whom.
@@ -59,11 +71,18 @@ type Config struct {
 	TestOffer bool
 	// Emit raises an event of the server and returns when it was handled; the
 	// error is that of a handler. nil for none.
-	Emit  func(name string, data map[string]any) error
-	Sinks []Sink // the receivers of webhooks
+	Emit func(name string, data map[string]any) error
+	// Journal takes a line for every transition; nil for none.
+	Journal *slog.Logger
+	Sinks   []Sink
 	// Owner tells this announcer from all others on the ledger, also from
 	// those before and after it in the same process. Required.
 	Owner string
+	// Sent is told of each try to send an e-mail: the status of the last answer, 0
+	// for none, and how long it took. nil tells nobody.
+	Sent func(host string, status int, took time.Duration)
+	// Dial reaches mail servers; nil is a net.Dialer's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// The rest is as package source says of all configurations.
 	Ledger    Ledger
 	Transport http.RoundTripper
@@ -82,31 +101,42 @@ type Announcer struct {
 // it is about by its place and its host.
 func New(c Config) (*Announcer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
 	a := &Announcer{config: &c}
 	if c.Emit != nil {
-		a.sinks = append(a.sinks, newSink(&c, "events", "events", func(_ context.Context, e event) failure {
-			if c.Emit(e.kind, e.data) != nil {
-				return failure{code: codeHandler} // the error may hold anything, and the server has logged it
-			}
-			return failure{}
-		}))
+		a.sinks = append(a.sinks, newSink(&c, "events", "events", announced, c.raise))
 	}
-	client := source.Client{Transport: c.Transport, Timeout: deliveryTimeout}
+	if c.Journal != nil {
+		a.sinks = append(a.sinks, newSink(&c, "log", "log", everything, c.write))
+	}
 	places := make(map[string]int)
 	for i, s := range c.Sinks {
-		hook, err := newWebhook(s, client, c.Now)
+		r, err := s.receiver(&c)
 		if err != nil {
 			return nil, fmt.Errorf("receiver %d of announcements: %w", i+1, err)
 		}
-		sum := sha256.Sum256([]byte(s.URL)) // the URL may hold a key, which is not for the ledger
-		name := "webhook:" + hex.EncodeToString(sum[:16])
-		if first, twice := places[name]; twice {
-			return nil, fmt.Errorf("receivers %d and %d of announcements have the same URL (host %q); leave one out", first, i+1, hook.host)
+		if first, twice := places[r.name()]; twice {
+			return nil, fmt.Errorf("receivers %d and %d of announcements have the same address (host %q); leave one out", first, i+1, r.host)
 		}
-		places[name] = i + 1
-		a.sinks = append(a.sinks, newSink(&c, name, hook.host, hook.deliver))
+		places[r.name()] = i + 1
+		a.sinks = append(a.sinks, newSink(&c, r.name(), r.host, announced, r.deliver))
 	}
 	return a, nil
+}
+
+// raise raises an event of the server.
+func (c *Config) raise(_ context.Context, e event) failure {
+	if c.Emit(e.kind, e.data) != nil {
+		return failure{code: codeHandler} // the error may hold anything, and the server has logged it
+	}
+	return failure{}
+}
+
+// client calls receivers over HTTP.
+func (c *Config) client() source.Client {
+	return source.Client{Transport: c.Transport, Timeout: deliveryTimeout}
 }
 
 // Load gives each receiver that is new its place after the newest transition.
@@ -149,15 +179,16 @@ func (a *Announcer) Notify() {
 
 // SinkHealth says how well a receiver is reached.
 type SinkHealth struct {
-	// Host is the receiver's host, with its port where the URL has one, or
-	// "events" for the events of the server. Two receivers may share a host.
+	// Host is the receiver's host, with its port where the address has one, "events"
+	// for the events of the server, or "log" for its log. Two receivers may share a
+	// host.
 	Host string
 	// Behind is how many transitions the receiver has not taken yet, counted
 	// up to 100; 0 while another instance announces to it.
 	Behind int64
 	// LastError is why it takes none now: unreachable, timeout, redirected,
-	// gone, rate_limited, refused, server_error, handler_failed or
-	// ledger_unavailable; empty while it takes them.
+	// gone, rate_limited, refused, server_error, deferred, unencrypted,
+	// unauthorized, handler_failed or ledger_unavailable; empty while it takes them.
 	LastError string
 }
 

@@ -177,7 +177,7 @@ func TestAHandlerThatFailedOnceIsRaisedAgain(t *testing.T) {
 
 // It cannot become right by waiting.
 func TestAnAnnouncementThatCannotBeWrittenIsSetAsideAtOnce(t *testing.T) {
-	hook, err := newWebhook(Sink{URL: "https://a.example/hook"}, source.Client{}, time.Now)
+	hook, err := newWebhook(Webhook{URL: "https://a.example/hook"}, source.Client{}, time.Now)
 	require.NoError(t, err)
 	unwritable := newEvent(&Config{}, transition(), false)
 	unwritable.data["via"] = func() {}
@@ -243,7 +243,7 @@ func TestWhatIsSetAsideForAReceiverThatLeftTheConfigurationCanOnlyBeForgotten(t 
 	d.clock.pass(threeDays)
 	a.rounds(t.Context())
 
-	other := d.configured(Config{Sinks: []Sink{{URL: "https://elsewhere.example/hook"}}})
+	other := d.configured(Config{Sinks: []Sink{Webhook{URL: "https://elsewhere.example/hook"}}})
 	asides, err := other.Asides(t.Context())
 	require.NoError(t, err)
 	require.Len(t, asides, 1)

@@ -25,7 +25,7 @@ func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
 	} {
 		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
 		a := d.configured(Config{
-			TestOffer: testOffer, Sinks: []Sink{{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
+			TestOffer: testOffer, Sinks: []Sink{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
 		})
 		for _, s := range []ledger.Sighting{
 			usdcSighting("0xaa", ledger.StatusConfirmed), cardSighting("pi_1", ledger.StatusConfirmed), usdcSighting("0xbb", ledger.StatusConfirmed),

@@ -155,7 +155,7 @@ func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 			events = append(events, name+" "+payoffertest.Untagged(t, data["id"].(string)))
 			return nil
 		},
-		Sinks: []Sink{{URL: bad.URL()}, {URL: good.URL()}}, Transport: good.Transport(),
+		Sinks: []Sink{Webhook{URL: bad.URL()}, Webhook{URL: good.URL()}}, Transport: good.Transport(),
 	})
 	d.pay()
 	d.pay()

@@ -22,6 +22,9 @@ type event struct {
 	// data are the facts, without anything about the payer and without what an
 	// operator noted.
 	data map[string]any
+	// of is the transition, and counted whether its money is received after it.
+	of      ledger.Transition
+	counted bool
 }
 
 // testCounts is what the ledger's sums make of TestOffer now.
@@ -38,7 +41,7 @@ func (c *Config) testCounts(ctx context.Context) (bool, error) {
 // counted are those of the receipt now, so that a later try may say more than an
 // earlier one.
 func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
-	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC()}
+	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC(), of: t, counted: t.Standing().Counts(testCounts)}
 	e.data = map[string]any{
 		"id":               e.id,
 		"seq":              t.Seq,
@@ -56,7 +59,7 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 		"amountUsdDecimal": nil,
 		"own":              t.Own,
 		"testnet":          t.Testnet,
-		"counted":          t.Standing().Counts(testCounts),
+		"counted":          e.counted,
 		"cursor":           t.Bookmark().String(),
 		"occurredAt":       book.Timestamp(t.OccurredAt),
 		"recordedAt":       rfc3339(e.at),
@@ -96,6 +99,9 @@ func announced(t ledger.Transition) bool {
 		return true
 	}
 }
+
+// everything is the news of a receiver that is told of every transition.
+func everything(ledger.Transition) bool { return true }
 
 // kindOf names what the receipt amounts to after the transition.
 func kindOf(t ledger.Transition) string {

@@ -59,7 +59,7 @@ var owners atomic.Int64
 // just started does.
 func (d *desk) announcer(r *payoffertest.Receiver) *Announcer {
 	d.Helper()
-	return d.configured(Config{Sinks: []Sink{{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
+	return d.configured(Config{Sinks: []Sink{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
 }
 
 // configured makes one that has begun: what is recorded from now on is

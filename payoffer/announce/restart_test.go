@@ -108,7 +108,7 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 	d.pay() // before anybody was told of payments
 	config := Config{
 		OfferID: testOffer, Ledger: d.book, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
-		Sinks: []Sink{{URL: receiver.URL(), Secrets: []string{testSecret}}},
+		Sinks: []Sink{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
 	}
 	first, err := New(config)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func simulate(t *testing.T, receive roundTrip, test func(t *testing.T, d *desk, 
 		d := deskAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), c)
 		a, err := New(Config{
 			OfferID: testOffer, Ledger: d.book, Owner: "simulated", Transport: receive, Random: func() float64 { return 0 },
-			Sinks: []Sink{{URL: "https://receiver.example/hook"}},
+			Sinks: []Sink{Webhook{URL: "https://receiver.example/hook"}},
 		})
 		require.NoError(t, err)
 		test(t, d, a)

@@ -39,7 +39,9 @@ const (
 type sink struct {
 	config *Config
 	name   string // in the ledger
-	// deliver tries once to make the receiver take an event.
+	// news says which transitions the receiver is told of, and deliver tries once to
+	// make it take one.
+	news    func(ledger.Transition) bool
 	deliver func(context.Context, event) failure
 	kick    chan struct{}
 	loop    source.Loop
@@ -56,8 +58,8 @@ type sink struct {
 	retryAt  time.Time // when the next try is due
 }
 
-func newSink(c *Config, name, host string, deliver func(context.Context, event) failure) *sink {
-	s := &sink{config: c, name: name, deliver: deliver, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
+func newSink(c *Config, name, host string, news func(ledger.Transition) bool, deliver func(context.Context, event) failure) *sink {
+	s := &sink{config: c, name: name, news: news, deliver: deliver, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
 	s.health.Store(&SinkHealth{Host: host})
 	s.loop = source.Loop{
 		Round: s.round, Wake: s.kick,
@@ -109,10 +111,10 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	return pollEvery, nil
 }
 
-// send announces a transition, unless that has been done or it is nobody's news,
+// send announces a transition, unless that has been done or it is no news to the receiver,
 // and reports whether the sink is done with it. An error is the ledger's.
 func (s *sink) send(ctx context.Context, t ledger.Transition, testCounts bool) (done bool, err error) {
-	if t.Seq <= s.sent || !announced(t) {
+	if t.Seq <= s.sent || !s.news(t) {
 		return true, s.advance(ctx, t.Seq)
 	}
 	if ctx.Err() != nil {

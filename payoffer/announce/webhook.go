@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,53 +18,29 @@ import (
 )
 
 const (
-	// deliveryTimeout bounds one try (Standard Webhooks, request timeouts).
-	deliveryTimeout = 15 * time.Second
-	// stopTimeout bounds a try that is under way when Run is to end.
-	stopTimeout = 3 * time.Second
-
 	secretPrefix = "whsec_"
 	// secretLeast and secretMost bound a secret, in bytes (Standard Webhooks,
 	// signature scheme).
 	secretLeast, secretMost = 24, 64
 )
 
-// Codes of SinkHealth.LastError: nothing that came from a receiver.
-const (
-	codeUnreachable = "unreachable"
-	codeTimeout     = "timeout"
-	codeRedirected  = "redirected"
-	codeGone        = "gone"
-	codeLimited     = "rate_limited"
-	codeRefused     = "refused"      // any other status below 500
-	codeServerError = "server_error" // 500 and above
-	codeHandler     = "handler_failed"
-	codeUnwritable  = "unwritable" // the announcement has no form in which it can be sent
-	codeLedger      = "ledger_unavailable"
-)
-
-// failure is why a receiver did not take an event; the zero value says that it
-// did.
-type failure struct {
-	code   string
-	status int           // that of the answer, 0 without one
-	wait   time.Duration // how long the receiver asked to be left alone
+// Webhook is an address that is called.
+type Webhook struct {
+	// URL is absolute. It may hold a key.
+	URL string
+	// Secrets sign the announcements, each of them: two while the receiver
+	// changes from one to the other. A secret is "whsec_" and the base64 of 24 to
+	// 64 random bytes, or any other text of at least 24 characters, which is used
+	// as it is. Empty ones are left out; without any they are not signed.
+	Secrets []string
 }
 
-// reason is the code for an operator, with the status of the answer if there was
-// one.
-func (f failure) reason() string {
-	if f.status == 0 {
-		return f.code
+func (s Webhook) receiver(c *Config) (receiver, error) {
+	hook, err := newWebhook(s, c.client(), c.Now)
+	if err != nil {
+		return receiver{}, err
 	}
-	return fmt.Sprintf("%s %d", f.code, f.status)
-}
-
-// ofEvent reports whether it may be this event that the receiver does not take,
-// and not any event at all: a receiver that cannot be reached, is overloaded or
-// broken (5xx), moved or gone has trouble of its own, and no event is to blame.
-func (f failure) ofEvent() bool {
-	return f.code == codeHandler || f.code == codeUnwritable || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
+	return receiver{"webhook", s.URL, hook.host, hook.deliver}, nil
 }
 
 // webhook sends events to one address.
@@ -76,7 +51,7 @@ type webhook struct {
 	now       func() time.Time
 }
 
-func newWebhook(s Sink, client source.Client, now func() time.Time) (*webhook, error) {
+func newWebhook(s Webhook, client source.Client, now func() time.Time) (*webhook, error) {
 	u, err := offer.ParseURL(s.URL)
 	if err != nil {
 		return nil, err
@@ -100,31 +75,7 @@ func (w *webhook) deliver(ctx context.Context, e event) failure {
 	if err != nil {
 		return failure{code: codeUnwritable}
 	}
-	ctx, cancel := lastly(ctx)
-	defer cancel()
-	_, err = w.client.Stream(ctx, source.Request{URL: w.url, Header: w.header(e.id, body), Body: body},
-		func(io.Reader) error { return nil })
-	var failed *source.Error
-	switch {
-	case !errors.As(err, &failed):
-		return failure{}
-	case failed.Timeout():
-		return failure{code: codeTimeout}
-	case failed.Status == 0:
-		return failure{code: codeUnreachable}
-	}
-	if code := statusCode(failed.Status); code != "" {
-		return failure{code, failed.Status, failed.Wait}
-	}
-	return failure{}
-}
-
-// lastly is a context for one try. The end of ctx leaves it a moment, for a
-// receiver that took an event and could not say so gets it again.
-func lastly(ctx context.Context) (context.Context, context.CancelFunc) {
-	try, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, cancel) })
-	return try, func() { stop(); cancel() }
+	return post(ctx, w.client, source.Request{URL: w.url, Header: w.header(e.id, body), Body: body})
 }
 
 // header is that of Standard Webhooks, signed anew at each try so that receivers
@@ -142,24 +93,6 @@ func (w *webhook) header(id string, body []byte) http.Header {
 		h.Set("Webhook-Signature", strings.Join(signatures, " "))
 	}
 	return h
-}
-
-// statusCode is the code of an answer, empty for one that took the event.
-func statusCode(status int) string {
-	switch {
-	case status >= 200 && status <= 299:
-		return ""
-	case status >= 300 && status <= 399:
-		return codeRedirected
-	case status == http.StatusGone:
-		return codeGone
-	case status == http.StatusTooManyRequests:
-		return codeLimited
-	case status >= 500:
-		return codeServerError
-	default:
-		return codeRefused
-	}
 }
 
 // parseSecret returns the key that signs, nil for an empty secret. Errors do

@@ -30,7 +30,7 @@ func TestAWebhookHasTheHeadersOfTheSpecification(t *testing.T) {
 
 func TestWithoutASecretNothingIsSigned(t *testing.T) {
 	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	a := d.configured(Config{Sinks: []Sink{{URL: receiver.URL()}}, Transport: receiver.Transport()})
+	a := d.configured(Config{Sinks: []Sink{Webhook{URL: receiver.URL()}}, Transport: receiver.Transport()})
 	d.pay()
 	a.rounds(t.Context())
 	require.Len(t, taken(t, receiver), 1)
@@ -46,12 +46,12 @@ func TestAReceiverMustBeAnAddressOfItsOwn(t *testing.T) {
 		"not absolute":  {[]string{"/hook"}, "receiver 1 of announcements: this is not an absolute URL"},
 		"plain http":    {[]string{"https://a.example/x", "http://b.example/x"}, `receiver 2 of announcements: the URL for host "b.example" is plain http`},
 		"another kind":  {[]string{"ftp://a.example/x"}, "not an absolute URL"},
-		"the same once": {[]string{"https://a.example/x", "https://a.example/y", "https://a.example/x"}, `receivers 1 and 3 of announcements have the same URL (host "a.example")`},
+		"the same once": {[]string{"https://a.example/x", "https://a.example/y", "https://a.example/x"}, `receivers 1 and 3 of announcements have the same address (host "a.example")`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c Config
 			for _, url := range test.urls {
-				c.Sinks = append(c.Sinks, Sink{URL: url})
+				c.Sinks = append(c.Sinks, Webhook{URL: url})
 			}
 			_, err := New(c)
 			require.ErrorContains(t, err, test.says)
@@ -72,7 +72,7 @@ func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
 	client := source.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body)}, nil
 	})}
-	hook, err := newWebhook(Sink{URL: "https://a.example/hook"}, client, time.Now)
+	hook, err := newWebhook(Webhook{URL: "https://a.example/hook"}, client, time.Now)
 	require.NoError(t, err)
 	require.Equal(t, failure{}, hook.deliver(t.Context(), newEvent(&Config{}, transition(), false)))
 	require.LessOrEqual(t, body.read, 16<<10)
@@ -81,7 +81,7 @@ func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
 // The position in the ledger is found again by this name, also by later
 // versions: sha256sum of the URL, its first half.
 func TestAReceiverKeepsItsNameAndHidesItsURL(t *testing.T) {
-	a, err := New(Config{Sinks: []Sink{{URL: "https://a.example/hook?key=1"}}})
+	a, err := New(Config{Sinks: []Sink{Webhook{URL: "https://a.example/hook?key=1"}}})
 	require.NoError(t, err)
 	require.Equal(t, "webhook:43ad9b168a74a19bd49f52ed7b236572", a.sinks[0].name)
 }
@@ -118,7 +118,7 @@ func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(Config{Sinks: []Sink{
-				{URL: "https://a.example/hook"}, {URL: "https://b.example/key-in-path", Secrets: []string{test.secret}},
+				Webhook{URL: "https://a.example/hook"}, Webhook{URL: "https://b.example/key-in-path", Secrets: []string{test.secret}},
 			}})
 			require.ErrorContains(t, err, test.says)
 			require.ErrorContains(t, err, `receiver 2 of announcements: host "b.example"`)
@@ -151,7 +151,7 @@ func FuzzASecretIsAKeyOrAnError(f *testing.F) {
 func TestTwoSecretsSignAtOnce(t *testing.T) {
 	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
 	const next = "correct horse battery staple"
-	a := d.configured(Config{Sinks: []Sink{{URL: receiver.URL(), Secrets: []string{testSecret, next}}}, Transport: receiver.Transport()})
+	a := d.configured(Config{Sinks: []Sink{Webhook{URL: receiver.URL(), Secrets: []string{testSecret, next}}}, Transport: receiver.Transport()})
 	d.pay()
 	a.rounds(t.Context())
 	got := receiver.Requests()[0]
@@ -167,14 +167,14 @@ func TestTwoSecretsSignAtOnce(t *testing.T) {
 
 func TestASecretWithoutAValueLeavesTheOther(t *testing.T) {
 	for _, secrets := range [][]string{{testSecret, ""}, {"", testSecret}} {
-		hook, err := newWebhook(Sink{URL: "https://a.example/hook", Secrets: secrets}, source.Client{}, time.Now)
+		hook, err := newWebhook(Webhook{URL: "https://a.example/hook", Secrets: secrets}, source.Client{}, time.Now)
 		require.NoError(t, err)
 		require.Regexp(t, `^v1,[A-Za-z0-9+/]{43}=$`, hook.header("id", nil).Get("webhook-signature"))
 	}
 }
 
 func TestTheSecondSecretIsCheckedAsTheFirst(t *testing.T) {
-	_, err := New(Config{Sinks: []Sink{{URL: "https://a.example/hook", Secrets: []string{testSecret, "hunter2"}}}})
+	_, err := New(Config{Sinks: []Sink{Webhook{URL: "https://a.example/hook", Secrets: []string{testSecret, "hunter2"}}}})
 	require.ErrorContains(t, err, "7 characters")
 	require.NotContains(t, err.Error(), "hunter2")
 }

@@ -25,8 +25,10 @@ type AnnouncedReply struct {
 	// Drop closes the connection instead of an answer, after the announcement
 	// was read.
 	Drop bool
-	// Hang leaves the client without an answer until it leaves.
-	Hang bool
+	// Hang leaves the client without an answer until it leaves, or until Release is
+	// closed: then it is answered.
+	Hang    bool
+	Release <-chan struct{}
 }
 
 // Announced is one request that a Receiver got, as it arrived.
@@ -43,6 +45,8 @@ type Receiver struct {
 	tb        testing.TB
 	transport *http.Transport
 	address   string
+	path      string
+	inspect   func(Announced) // of what arrived; nil for anything
 
 	mu      sync.Mutex
 	arrival *sync.Cond // signalled for each request
@@ -55,7 +59,12 @@ type Receiver struct {
 // ends.
 func NewReceiver(tb testing.TB) *Receiver {
 	tb.Helper()
-	r := &Receiver{tb: tb, transport: http.DefaultTransport.(*http.Transport).Clone(), address: "127.0.0.1:0"}
+	return newReceiver(tb, "/hook/secret-path", nil)
+}
+
+func newReceiver(tb testing.TB, path string, inspect func(Announced)) *Receiver {
+	tb.Helper()
+	r := &Receiver{tb: tb, transport: http.DefaultTransport.(*http.Transport).Clone(), address: "127.0.0.1:0", path: path, inspect: inspect}
 	r.arrival = sync.NewCond(&r.mu)
 	r.Up()
 	tb.Cleanup(func() {
@@ -66,7 +75,7 @@ func NewReceiver(tb testing.TB) *Receiver {
 }
 
 // URL is where it receives; the path stands for a key that no log may show.
-func (r *Receiver) URL() string { return "http://" + r.address + "/hook/secret-path" }
+func (r *Receiver) URL() string { return "http://" + r.address + r.path }
 
 // Host is the host and port of URL.
 func (r *Receiver) Host() string { return r.address }
@@ -118,13 +127,20 @@ func (r *Receiver) receive(w http.ResponseWriter, request *http.Request) {
 	if err != nil {
 		return // it never arrived
 	}
-	reply := r.arrived(Announced{Method: request.Method, Path: request.URL.Path, Header: request.Header, Body: body})
+	arrived := Announced{Method: request.Method, Path: request.URL.Path, Header: request.Header, Body: body}
+	if r.inspect != nil {
+		r.inspect(arrived)
+	}
+	reply := r.arrived(arrived)
 	switch {
 	case reply.Drop:
 		panic(http.ErrAbortHandler)
 	case reply.Hang:
-		<-request.Context().Done()
-		panic(http.ErrAbortHandler)
+		select {
+		case <-reply.Release:
+		case <-request.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
 	}
 	if reply.RetryAfter != "" {
 		w.Header().Set("Retry-After", reply.RetryAfter)
@@ -149,7 +165,7 @@ func (r *Receiver) arrived(a Announced) AnnouncedReply {
 			reply.Status = http.StatusOK
 		}
 	}
-	a.Taken = !reply.Drop && !reply.Hang && reply.Status >= 200 && reply.Status <= 299
+	a.Taken = !reply.Drop && (!reply.Hang || reply.Release != nil) && reply.Status >= 200 && reply.Status <= 299
 	r.got = append(r.got, a)
 	r.arrival.Broadcast()
 	return reply

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -28,6 +29,9 @@ type Instruments struct {
 	// Transport carries the calls to upstreams of a kind: facilitator, rpc,
 	// esplora, rates, card, storefront or announce.
 	Transport func(kind string) http.RoundTripper
+	// Mailed is told of each try to send an e-mail: the status of the mail server's
+	// last answer, 0 for none, and how long it took.
+	Mailed func(host string, status int, took time.Duration)
 	// Attempt is told how an attempt to pay ended.
 	Attempt func(offerID string, status x402.Status)
 	// Delivery is told what became of a webhook.

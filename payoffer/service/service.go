@@ -69,7 +69,8 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	}
 	svc.announcer, err = announce.New(announce.Config{
 		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
-		Emit:   func(name string, data map[string]any) error { return hosts.Current().Emit(name, data) },
+		Emit:    func(name string, data map[string]any) error { return hosts.Current().Emit(name, data) },
+		Journal: svc.logger, Sent: i.Mailed,
 		Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
 	})
 	if err != nil {

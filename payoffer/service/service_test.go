@@ -83,7 +83,7 @@ func (h *house) settings(description string) *Settings {
 		Rates: []string{"mempool"}, Bitcoin: Bitcoin{Esplora: []string{h.down}, Confirmations: 2},
 		Card:        Card{WebhookSecret: "whsec_0123456789abcdef"},
 		Storefronts: []Storefront{{Rail: shop, HookSecret: "0123456789abcdef"}},
-		Announce:    []announce.Sink{{URL: h.down}},
+		Announce:    []announce.Sink{announce.Webhook{URL: h.down}},
 		Limit:       x402.Limit{Attempts: 10, Period: time.Minute},
 	}
 }
@@ -240,7 +240,7 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"usdc": "chain", "usdc-42220": "facilitator", "btc": "chain", "card": "webhook", "pack": "webhook", "transfer": "operator",
 	}, sources)
-	require.Len(t, svc.Announcements(), 2, "the events of the server, and one address")
+	require.Len(t, svc.Announcements(), 3, "the events of the server, its log, and one address")
 	require.Len(t, svc.Facilitators(), 2, "one for each rail")
 }
 

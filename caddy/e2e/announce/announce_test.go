@@ -33,7 +33,7 @@ func announced(t *testing.T, secrets ...string) []payoffertest.Announced {
 	receiver := payoffertest.NewReceiver(t)
 	announcer, err := announce.New(announce.Config{
 		OfferID: offerID, BaseURL: "https://pay.example", Ledger: book, Owner: "e2e",
-		Sinks: []announce.Sink{{URL: receiver.URL(), Secrets: secrets}}, Transport: receiver.Transport(),
+		Sinks: []announce.Sink{announce.Webhook{URL: receiver.URL(), Secrets: secrets}}, Transport: receiver.Transport(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,345 @@
+package announce
+
+import (
+	"context"
+	"io"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	"net/mail"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// sent is an e-mail as its reader sees it.
+type sent struct {
+	mail.Header
+	subject, text string
+}
+
+func read(t *testing.T, letter string) sent {
+	t.Helper()
+	m, err := mail.ReadMessage(strings.NewReader(letter))
+	require.NoError(t, err)
+	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
+	require.NoError(t, err)
+	require.Equal(t, "quoted-printable", m.Header.Get("Content-Transfer-Encoding"))
+	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+	require.NoError(t, err)
+	return sent{m.Header, subject, strings.ReplaceAll(string(text), "\r\n", "\n")}
+}
+
+// handing makes an announcer with one mailbox, and a payment for it.
+func handing(t *testing.T, s *payoffertest.MailServer, e Email) (*desk, *Announcer) {
+	d := newDesk(t)
+	e.Server = s.Host()
+	if e.To == "" {
+		e.To = "operator@example.com"
+	}
+	a := d.configured(Config{BaseURL: "https://pay.example:8443", Sinks: []Sink{e}})
+	d.pay()
+	a.rounds(t.Context())
+	return d, a
+}
+
+func TestAnEmailSaysWhatWasPaidAndNothingOfThePayer(t *testing.T) {
+	s := payoffertest.NewMailServer(t)
+	d, a := handing(t, s, Email{From: "offer@example.com"})
+	entered := cardSighting("Jane Roe", ledger.StatusConfirmed)
+	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "a note"
+	d.record(entered)
+	a.rounds(t.Context())
+	got := s.Connections()
+	require.Len(t, got, 2)
+	require.Equal(t, "operator@example.com", got[0].To)
+	require.Equal(t, "offer@example.com", got[0].From)
+	require.Empty(t, got[0].Login)
+	letter := read(t, got[0].Letter)
+	require.Equal(t, "pay.example: 42 USD received by card", letter.subject)
+	require.Equal(t, `42 USD received by card.
+Status confirmed, evidence signed.
+It counts as received.
+Receipt 1 of pay.example, version 1.
+`, letter.text)
+	require.Equal(t, "<operator@example.com>", letter.Get("To"))
+	require.Equal(t, "<offer@example.com>", letter.Get("From"))
+	require.Equal(t, "auto-generated", letter.Get("Auto-Submitted"))
+	require.Equal(t, "Fri, 15 Jan 2027 08:00:00 +0000", letter.Get("Date"))
+	require.Regexp(t, `^<[0-9a-f]{32}@pay\.example>$`, letter.Get("Message-ID"))
+	require.NotContains(t, got[0].Letter, "pi_1")
+	require.NotContains(t, got[1].Letter, "Jane")
+	require.NotContains(t, got[1].Letter, "note")
+}
+
+func TestTheSenderIsTheReceiverUnlessSaidOtherwise(t *testing.T) {
+	s := payoffertest.NewMailServer(t)
+	handing(t, s, Email{})
+	require.Equal(t, "operator@example.com", s.Connections()[0].From)
+}
+
+// What a provider or a payer wrote is part of a line at most.
+func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
+	const bad = "US\r\nBcc: victim@example.com\r\n\r\n.\r\nMAIL FROM:<x@y.example>\r\n"
+	s := payoffertest.NewMailServer(t)
+	d := newDesk(t)
+	a := d.configured(Config{Sinks: []Sink{Email{To: "operator@example.com", Server: s.Host()}}})
+	sighting := cardSighting(bad, ledger.StatusConfirmed)
+	sighting.Asset, sighting.USDCents = bad, nil
+	d.record(sighting)
+	a.rounds(t.Context())
+	got := s.Connections()
+	require.Len(t, got, 1)
+	require.True(t, got[0].Taken)
+	require.Equal(t, "operator@example.com", got[0].To)
+	letter := read(t, got[0].Letter)
+	require.NotContains(t, letter.Header, "Bcc")
+	require.Len(t, letter.Header, 9, "%v", letter.Header)
+
+	n := payoffertest.NewNtfy(t)
+	a = d.configured(Config{Sinks: []Sink{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
+	sighting.ExternalID = "pi_2"
+	d.record(sighting)
+	a.rounds(t.Context())
+	require.Contains(t, n.Messages()[0].Title, "42 US")
+	for name := range n.Requests()[0].Header {
+		require.Contains(t, []string{"Accept-Encoding", "Content-Length", "Content-Type", "User-Agent"}, name)
+	}
+}
+
+// A server's trouble with itself, or with who logs in, is waited for, for good;
+// what it says of a message is the message's.
+func TestWhatAMailServerAnswersSaysWhoseTroubleItIs(t *testing.T) {
+	type answer = payoffertest.MailReply
+	for name, test := range map[string]struct {
+		answer   answer
+		reason   string
+		ofEvent  bool
+		password string
+	}{
+		"no service":           {answer{At: "connect", Code: 554}, "server_error 554", false, "hunter2"},
+		"busy":                 {answer{At: "connect", Code: 421}, "deferred 421", false, "hunter2"},
+		"greeting refused":     {answer{At: "EHLO", Code: 550}, "server_error 550", false, "hunter2"},
+		"another password":     {answer{}, "unauthorized 535", false, "hunter3"},
+		"login not now":        {answer{At: "AUTH", Code: 454}, "deferred 454", false, "hunter2"},
+		"login refused":        {answer{At: "AUTH", Code: 504}, "unauthorized 504", false, "hunter2"},
+		"sender needs a login": {answer{At: "MAIL", Code: 530}, "unauthorized 530", false, "hunter2"},
+		"sender refused":       {answer{At: "MAIL", Code: 553}, "refused 553", true, "hunter2"},
+		"no such mailbox":      {answer{At: "RCPT", Code: 550}, "refused 550", true, "hunter2"},
+		"mailbox is full":      {answer{At: "RCPT", Code: 452}, "deferred 452", false, "hunter2"},
+		"no data":              {answer{At: "DATA", Code: 554}, "refused 554", true, "hunter2"},
+		"spam":                 {answer{At: ".", Code: 554}, "refused 554", true, "hunter2"},
+		"try later":            {answer{At: ".", Code: 451}, "deferred 451", false, "hunter2"},
+		"gone in the middle":   {answer{At: "RCPT", Drop: true}, "unreachable", false, "hunter2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := payoffertest.NewMailServer(t)
+			s.Login = "pay:hunter2"
+			s.Script(test.answer)
+			var told []int
+			c := Config{Now: time.Now, BaseURL: "https://pay.example", Dial: new(net.Dialer).DialContext, Sent: func(_ string, status int, _ time.Duration) { told = append(told, status) }}
+			r, err := Email{To: "operator@example.com", Server: s.Host(), User: "pay", Password: test.password}.receiver(&c)
+			require.NoError(t, err)
+			f := r.deliver(t.Context(), newEvent(&c, transition(), false))
+			require.Equal(t, test.reason, f.reason())
+			require.Equal(t, test.ofEvent, f.ofEvent())
+			require.Equal(t, []int{f.status}, told)
+		})
+	}
+}
+
+func TestAPasswordIsToldToNobodyWhoMayNotHaveIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		email      Email
+		extensions []string
+		reason     string
+	}{
+		"no encryption where it is asked for": {Email{TLS: "starttls"}, nil, "unencrypted"},
+		"no login":                            {Email{}, nil, "unauthorized"},
+		"a certificate of nobody":             {Email{TLS: "starttls"}, []string{"STARTTLS"}, "server_error 502"},
+		"no TLS at all":                       {Email{TLS: "implicit"}, nil, "unreachable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := payoffertest.NewMailServer(t)
+			s.Extensions = test.extensions
+			test.email.User, test.email.Password = "pay", "hunter2"
+			_, a := handing(t, s, test.email)
+			asked, _, _ := strings.Cut(test.reason, " ")
+			require.Equal(t, asked, a.Sinks()[0].LastError)
+			s.Down() // every talk has ended
+			require.Empty(t, s.Connections()[0].Login)
+			require.Empty(t, s.Connections()[0].From)
+		})
+	}
+}
+
+func TestTheWayToAMailServerIsEncryptedUnlessItStaysHere(t *testing.T) {
+	for _, test := range []struct{ server, word, want string }{
+		{"mail.example:587", "", "starttls"}, {"mail.example:25", "", "starttls"}, {"mail.example:465", "", "implicit"},
+		{"localhost:25", "", "off"}, {"[::1]:25", "", "off"}, {"127.0.0.1:465", "", "implicit"}, {"localhost:587", "starttls", "starttls"},
+		{"mail.example:2465", "implicit", "implicit"}, {"localhost:25", "off", "off"},
+	} {
+		got, err := ChooseTLS(test.server, test.word)
+		require.NoError(t, err)
+		require.Equal(t, test.want, got, test)
+	}
+	for _, test := range []struct{ server, word string }{
+		{"mail.example:25", "off"}, {"mail.example", ""}, {":25", ""}, {"mail.example:", ""}, {"mail.example:x", ""}, {"mail.example:70000", ""},
+		{"https://mail.example:25", ""}, {"pay@mail.example:25", ""}, {"mail.example\r\n:25", ""}, {"localhost:25", "maybe"}, {"192.0.2.1:25", "off"},
+	} {
+		_, err := ChooseTLS(test.server, test.word)
+		require.Error(t, err, test)
+	}
+}
+
+func TestAMailboxMustBeOneAndStandOnce(t *testing.T) {
+	const server = "mail.example:587"
+	for name, test := range map[string]struct {
+		sinks []Sink
+		says  string
+	}{
+		"no mailbox":    {[]Sink{Email{To: "operator", Server: server}}, "is not an e-mail address"},
+		"two in one":    {[]Sink{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
+		"a header":      {[]Sink{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
+		"bad sender":    {[]Sink{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
+		"in the clear":  {[]Sink{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
+		"the same":      {[]Sink{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
+		"no topic":      {[]Sink{Ntfy{URL: "https://ntfy.example/"}}, "does not end in a topic"},
+		"a long topic":  {[]Sink{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "does not end in a topic"},
+		"a query":       {[]Sink{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "no query"},
+		"the host":      {[]Sink{Ntfy{URL: "https://topic"}}, "no query"},
+		"ntfy in clear": {[]Sink{Ntfy{URL: "http://ntfy.example/topic"}}, "plain http"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(Config{Sinks: test.sinks})
+			require.ErrorContains(t, err, test.says)
+		})
+	}
+}
+
+// The positions are found again by these names, also by later versions; that of a
+// mailbox stays when its server changes.
+func TestReceiversOfEveryFormKeepTheirNames(t *testing.T) {
+	a, err := New(Config{Sinks: []Sink{
+		Ntfy{URL: "https://ntfy.example/topic"}, Email{To: "a@example.com", Server: "mail.example:587"},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, "ntfy:0c46fb23dd7ac442303b63f953a148fb", a.sinks[0].name)
+	require.Equal(t, "email:08168cd80dfd534ab0f10af10f1303fe", a.sinks[1].name)
+}
+
+// A mail server that says nothing is left when a receiver of webhooks is, whatever
+// its answers take one by one.
+func TestAMailServerThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
+	for name, step := range map[string]time.Duration{"silent": time.Hour, "slow at every step": 4 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := deskAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), new(clock))
+				a, err := New(Config{
+					OfferID: testOffer, Ledger: d.book, Owner: "simulated", Random: func() float64 { return 0 },
+					Sinks: []Sink{Email{To: "a@example.com", Server: "localhost:25"}},
+					Dial: func(context.Context, string, string) (net.Conn, error) {
+						client, server := net.Pipe()
+						go func() {
+							defer server.Close()
+							for _, answer := range []string{"220 here", "250 here", "250 ok", "250 ok", "354 go on", "250 taken"} {
+								time.Sleep(step) // simulated
+								if _, err := io.WriteString(server, answer+"\r\n"); err != nil {
+									return
+								}
+								if _, err := server.Read(make([]byte, 4096)); err != nil {
+									return
+								}
+							}
+						}()
+						return client, nil
+					},
+				})
+				require.NoError(t, err)
+				stop := start(t, a)
+				d.pay()
+				a.Notify()
+				time.Sleep(15*time.Second - time.Nanosecond) // simulated
+				synctest.Wait()
+				require.Empty(t, a.Sinks()[0].LastError)
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				require.Equal(t, "timeout", a.Sinks()[0].LastError)
+				stop()
+				time.Sleep(2 * time.Hour) // until the server has ended
+			})
+		})
+	}
+}
+
+// The apps of ntfy show what is sent twice once, and every word arrives as it was
+// written.
+func TestAMessageToATopicIsWhatNtfyTakes(t *testing.T) {
+	d, n := newDesk(t), payoffertest.NewNtfy(t)
+	a := d.configured(Config{Sinks: []Sink{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
+	d.record(usdcSighting("0xaa", ledger.StatusSeen))
+	back := cardSighting("pi_x", ledger.StatusConfirmed)
+	back.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1050, Gone: true, At: 10}}
+	d.record(back)
+	gone := cardSighting("pi_y", ledger.StatusConfirmed)
+	gone.USDCents, gone.Asset = nil, "EUR"
+	gone.Returns = []ledger.Return{{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}}
+	d.record(gone, usdcSighting("0xaa", ledger.StatusDropped))
+	a.rounds(t.Context())
+	var got []string
+	for _, m := range n.Messages() {
+		got = append(got, m.Title+"\n"+m.Message)
+	}
+	require.Equal(t, []string{
+		`pay.example: 42 USDC on its way by usdc
+42 USDC on its way by usdc.
+The payment is of 42.00 USD.
+Status seen, evidence chain.
+It does not count as received.
+It is money of a test network.
+Receipt 1 of pay.example, version 1.
+`, `pay.example: 42 USD received by card
+42 USD received by card.
+Status confirmed, evidence signed.
+It counts as received.
+Receipt 2 of pay.example, version 1.
+`, `pay.example: 10.50 USD refunded of 42 USD by card
+10.50 USD refunded of 42 USD by card.
+Status confirmed, evidence signed.
+It counts as received, less what was refunded.
+Receipt 2 of pay.example, version 2.
+`, `pay.example: 42 EUR received by card
+42 EUR received by card.
+What the payment is worth in US dollars is not known.
+Status confirmed, evidence signed.
+It counts as received.
+Receipt 3 of pay.example, version 1.
+`, `pay.example: 42 EUR taken back by card
+42 EUR taken back by card.
+What the payment is worth in US dollars is not known.
+Status reversed, evidence signed.
+It does not count as received.
+Receipt 3 of pay.example, version 2.
+`, `pay.example: 42 USDC did not arrive by usdc
+42 USDC did not arrive by usdc.
+The payment is of 42.00 USD.
+Status dropped, evidence chain.
+It does not count as received.
+It is money of a test network.
+Receipt 1 of pay.example, version 2.
+`,
+	}, got)
+	for _, arrived := range n.Requests() {
+		for _, of := range []string{"0xaa", "pi_", "payer"} {
+			require.NotContains(t, string(arrived.Body), of)
+		}
+	}
+}

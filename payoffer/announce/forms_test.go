@@ -1,0 +1,313 @@
+package announce
+
+import (
+	"context"
+	"net/http"
+	"net/mail"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// outcome is what a receiver does with one announcement.
+type outcome int
+
+const (
+	takes   outcome = iota
+	defers          // not now
+	refuses         // never
+	drops           // takes it, and the answer is lost
+)
+
+// form is a receiver of one of the forms.
+type form struct {
+	sink      Sink
+	transport http.RoundTripper
+	host      string
+	down, up  func()
+	script    func(...outcome)
+	hold      func(release <-chan struct{}) // answers the next one when that is closed
+	await     func(taken int)
+	// taken are the names under which announcements arrived and were taken, and key is
+	// that of an event.
+	taken func() []string
+	key   func(event) string
+	// later and never are the reasons of defers and refuses.
+	later, never string
+}
+
+// forms make a receiver of each form.
+var forms = map[string]func(*testing.T) *form{"webhook": newWebhookForm, "ntfy": newNtfyForm, "email": newEmailForm}
+
+func newWebhookForm(t *testing.T) *form {
+	r := payoffertest.NewReceiver(t)
+	f := overHTTP(r)
+	f.sink = Webhook{URL: r.URL(), Secrets: []string{testSecret}}
+	f.key = func(e event) string { return e.id }
+	f.taken = func() (all []string) {
+		for _, a := range r.Requests() {
+			if a.Taken {
+				all = append(all, a.Header.Get("webhook-id"))
+			}
+		}
+		return all
+	}
+	return f
+}
+
+func newNtfyForm(t *testing.T) *form {
+	n := payoffertest.NewNtfy(t)
+	n.Token = "tk_example"
+	f := overHTTP(n.Receiver)
+	f.sink = Ntfy{URL: n.URL(), Token: n.Token}
+	f.key = event.sum
+	f.taken = func() (all []string) {
+		for _, m := range n.Messages() {
+			all = append(all, m.Sequence)
+		}
+		return all
+	}
+	return f
+}
+
+func overHTTP(r *payoffertest.Receiver) *form {
+	return &form{
+		transport: r.Transport(), host: r.Host(), down: r.Down, up: r.Up, await: r.Await, later: "server_error 503", never: "refused 422",
+		script: func(outcomes ...outcome) {
+			var replies []reply
+			for _, o := range outcomes {
+				replies = append(replies, map[outcome]reply{takes: {}, defers: {Status: 503}, refuses: {Status: 422}, drops: {Drop: true}}[o])
+			}
+			r.Script(replies...)
+		},
+		hold: func(release <-chan struct{}) { r.Script(reply{Hang: true, Release: release}) },
+	}
+}
+
+func newEmailForm(t *testing.T) *form {
+	s := payoffertest.NewMailServer(t)
+	s.Login = "pay:hunter2"
+	return &form{
+		sink: Email{To: "operator@example.com", Server: s.Host(), From: "offer@example.com", User: "pay", Password: "hunter2"},
+		host: s.Host(), down: s.Down, up: s.Up, await: s.Await, later: "deferred 451", never: "refused 550", key: event.sum,
+		script: func(outcomes ...outcome) {
+			var replies []payoffertest.MailReply
+			for _, o := range outcomes {
+				replies = append(replies, map[outcome]payoffertest.MailReply{
+					takes: {}, defers: {At: "RCPT", Code: 451}, refuses: {At: ".", Code: 550}, drops: {At: ".", Drop: true},
+				}[o])
+			}
+			s.Script(replies...)
+		},
+		hold: func(release <-chan struct{}) { s.Script(payoffertest.MailReply{At: ".", Hang: true, Release: release}) },
+		taken: func() (all []string) {
+			for _, m := range s.Connections() {
+				if m.Taken {
+					all = append(all, messageKey(t, m))
+				}
+			}
+			return all
+		},
+	}
+}
+
+// messageKey is the part of the Message-ID before the host's.
+func messageKey(t *testing.T, m payoffertest.Mailed) string {
+	letter, err := mail.ReadMessage(strings.NewReader(m.Letter))
+	require.NoError(t, err, "%s", m.Letter)
+	key, host, _ := strings.Cut(strings.Trim(letter.Header.Get("Message-ID"), "<>"), "@")
+	require.NotEmpty(t, host)
+	return key
+}
+
+// announcer makes one that tells a receiver of a form, as a process that has just
+// started does.
+func (f *form) announcer(d *desk) *Announcer {
+	return d.configured(Config{Sinks: []Sink{f.sink}, Transport: f.transport})
+}
+
+// history are the names of all announcements of the ledger, in their order.
+func (f *form) history(d *desk) (all []string) {
+	d.Helper()
+	transitions, err := d.book.Ledger.Transitions(d.Context(), testOffer, 0, 1000)
+	require.NoError(d, err)
+	for _, t := range transitions {
+		all = append(all, f.key(newEvent(&Config{}, t, false)))
+	}
+	return all
+}
+
+// overForms runs a test for a receiver of each form.
+func overForms(t *testing.T, test func(t *testing.T, d *desk, f *form)) {
+	for name, make := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newDesk(t), make(t))
+		})
+	}
+}
+
+func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
+	t.Parallel()
+	overForms(t, func(t *testing.T, d *desk, f *form) {
+		a := f.announcer(d)
+		d.pay()
+		a.rounds(t.Context())
+		f.down()
+		d.pay()
+		d.pay()
+		for range 3 {
+			a.rounds(t.Context())
+			d.clock.pass(pauseMost)
+		}
+		require.Equal(t, SinkHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.Sinks()[0])
+		d.clock.pass(10 * threeDays)
+		a.rounds(t.Context())
+		require.Len(t, f.taken(), 1)
+
+		f.up()
+		d.clock.pass(pauseMost)
+		a.rounds(t.Context())
+		require.Equal(t, f.history(d), f.taken())
+		require.Equal(t, SinkHealth{Host: f.host}, a.Sinks()[0])
+		d.requireLogged(1, "level=WARN")
+		d.requireLogged(0, "secret-path")
+		d.requireLogged(0, "hunter2")
+	})
+}
+
+func TestAnAnnouncementThatIsDeferredComesBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	overForms(t, func(t *testing.T, d *desk, f *form) {
+		a := f.announcer(d)
+		d.pay()
+		d.pay()
+		f.script(defers, defers)
+		a.rounds(t.Context())
+		a.rounds(t.Context()) // not before the pause is over
+		require.Empty(t, f.taken())
+		code, _, _ := strings.Cut(f.later, " ")
+		require.Equal(t, SinkHealth{Host: f.host, Behind: 2, LastError: code}, a.Sinks()[0])
+		d.clock.pass(pauseFirst)
+		a.rounds(t.Context())
+		require.Empty(t, f.taken())
+		d.clock.pass(10 * threeDays) // trouble of the receiver holds the line, however long
+		a.rounds(t.Context())
+		require.Equal(t, f.history(d), f.taken())
+		asides, err := a.Asides(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, asides)
+	})
+}
+
+func TestAnAnnouncementThatIsRefusedForGoodIsSetAsideAndSentAgainOnDemand(t *testing.T) {
+	t.Parallel()
+	overForms(t, func(t *testing.T, d *desk, f *form) {
+		a := f.announcer(d)
+		d.pay()
+		d.pay()
+		f.script(refuses, refuses)
+		a.rounds(t.Context())
+		d.clock.pass(threeDays - time.Second)
+		a.rounds(t.Context())
+		require.Empty(t, f.taken(), "not a second early")
+		f.script(refuses)
+		d.clock.pass(time.Hour)
+		a.rounds(t.Context())
+		all := f.history(d)
+		require.Equal(t, all[1:], f.taken(), "the later ones go on")
+
+		asides, err := a.Asides(t.Context())
+		require.NoError(t, err)
+		require.Len(t, asides, 1)
+		require.Equal(t, f.never, asides[0].Reason)
+		require.Equal(t, f.host, asides[0].Host)
+		reasons, err := a.Retry(t.Context(), asides...)
+		require.NoError(t, err)
+		require.Equal(t, []string{""}, reasons)
+		require.Equal(t, []string{all[1], all[0]}, f.taken())
+	})
+}
+
+func TestARestartGoesOnWhereTheReceiverWas(t *testing.T) {
+	t.Parallel()
+	overForms(t, func(t *testing.T, d *desk, f *form) {
+		before := f.announcer(d)
+		d.pay()
+		before.rounds(t.Context())
+		f.script(defers)
+		d.pay()
+		before.rounds(t.Context())
+		before.leave(t.Context())
+		d.pay() // while nothing runs
+		after := f.announcer(d)
+		after.rounds(t.Context())
+		require.Equal(t, f.history(d), f.taken())
+	})
+}
+
+// The receiver recognizes it: it has the name of before.
+func TestOnlyWhatWasTakenUnheardIsSentTwiceAndHasTheSameName(t *testing.T) {
+	t.Parallel()
+	overForms(t, func(t *testing.T, d *desk, f *form) {
+		crashed := f.announcer(d)
+		d.book.unwritable.Store(true)
+		d.pay()
+		crashed.rounds(t.Context()) // taken, and the process ends before that is known
+		d.book.unwritable.Store(false)
+		d.clock.pass((leaseFor + 1) * time.Second)
+		f.script(drops)
+		after := f.announcer(d) // and its answer is lost
+		d.pay()
+		d.clock.pass(pauseMost)
+		after.rounds(t.Context())
+		all := f.history(d)
+		require.Equal(t, []string{all[0], all[0], all[1]}, f.taken())
+	})
+}
+
+// One receiver never waits for another, nor the log for any.
+func TestASlowReceiverHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	for name := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, release := newDesk(t), make(chan struct{})
+			var all, quick []*form
+			c := Config{Transport: http.DefaultTransport}
+			for other, make := range forms {
+				f := make(t)
+				if other == name {
+					f.hold(release)
+				} else {
+					quick = append(quick, f)
+				}
+				all = append(all, f)
+				c.Sinks = append(c.Sinks, f.sink)
+			}
+			a := d.configured(c)
+			d.pay()
+			d.pay()
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { a.Run(ctx) })
+			for _, f := range quick {
+				f.await(2)
+			}
+			close(release)
+			for _, f := range all {
+				f.await(2)
+			}
+			cancel()
+			running.Wait()
+			for _, f := range all {
+				require.Equal(t, f.history(d), f.taken())
+			}
+		})
+	}
+}
