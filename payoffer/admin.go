@@ -45,6 +45,7 @@ const (
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: how the receivers of announcements fare, and what is set aside for them.
 //   - `POST /pay_offer/announcements`: sends again what is set aside, or forgets it.
+//   - `GET /pay_offer/feed`: the changes of receipts after a cursor, waited for where there are none yet.
 type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -72,6 +73,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: desk.PathAnnouncements, Handler: byMethod{
 			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }), http.MethodPost: a.announce,
 		}},
+		{Pattern: desk.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: desk.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
 		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}

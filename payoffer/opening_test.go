@@ -52,7 +52,7 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	}
 	require.Nil(t, activeApp())
 	requests := map[string][]string{
-		http.MethodGet:  {desk.PathReceived, desk.PathReceipts, desk.PathMovements, desk.PathIntents, desk.PathClaims, desk.PathAnnouncements},
+		http.MethodGet:  {desk.PathReceived, desk.PathReceipts, desk.PathMovements, desk.PathIntents, desk.PathClaims, desk.PathAnnouncements, desk.PathFeed},
 		http.MethodPost: {desk.PathReceipts, desk.PathIntents, desk.PathAnnouncements, desk.PathKeys},
 	}
 	for method, paths := range requests {

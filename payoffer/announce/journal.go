@@ -17,7 +17,7 @@ func (c *Config) write(ctx context.Context, e event) failure {
 		"rail", t.Rail, "amount", e.amount(t.Amount), "usd", e.data["amountUsdDecimal"], "refunded", e.amount(t.Refunded),
 		"before", string(t.From), "status", string(t.To), "evidence", string(t.EvidenceLevel), "counted", e.counted,
 		"own", t.Own, "testnet", t.Testnet, "reference", t.ExternalID, "number", t.ReceiptID, "version", t.Version,
-		"cause", t.Cause, "id", e.id, "page", e.pageCommand(),
+		"cause", t.Cause, "cursor", t.Bookmark().String(), "id", e.id, "page", e.pageCommand(),
 	}
 	c.Journal.InfoContext(ctx, says, fields...)
 	return failure{}

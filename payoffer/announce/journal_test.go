@@ -64,7 +64,7 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"level": "INFO", "msg": "a receipt has changed", "rail": "usdc", "amount": "42.5 USDC", "usd": "42.50", "refunded": "0 USDC",
 		"before": "seen", "status": "confirmed", "evidence": "chain", "counted": true, "own": false, "testnet": false,
-		"reference": "eip155:8453:0xab:0", "number": 7.0, "version": 3.0, "cause": "poll", "id": "usdc:eip155:8453:0xab:0:3:00000000000000ff",
+		"reference": "eip155:8453:0xab:0", "number": 7.0, "version": 3.0, "cause": "poll", "cursor": "12.00000000000000ff", "id": "usdc:eip155:8453:0xab:0:3:00000000000000ff",
 		"page": "caddy pay-offer received --receipts --before 8 --offer pay.example",
 	}, line)
 	require.NotContains(t, j.String(), "/receipt/")

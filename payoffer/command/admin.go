@@ -22,7 +22,7 @@ func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err 
 	if err != nil {
 		return answer, err
 	}
-	response, err := send(address, method, uri, body)
+	response, err := send(context.Background(), address, method, uri, body)
 	if err != nil {
 		return answer, err
 	}
@@ -58,7 +58,7 @@ func refused(response *http.Response) error {
 
 // send asks as caddycmd.AdminAPIRequest does, which puts the status and the body
 // of a refusal into one string.
-func send(address, method, uri string, body any) (*http.Response, error) {
+func send(ctx context.Context, address, method, uri string, body any) (*http.Response, error) {
 	var sent bytes.Buffer
 	if body != nil {
 		if err := json.NewEncoder(&sent).Encode(body); err != nil {
@@ -75,7 +75,7 @@ func send(address, method, uri string, body any) (*http.Response, error) {
 		origin = "http://127.0.0.1"           // a socket has no host, but a request needs one
 		where, _, _ = strings.Cut(where, "|") // the rest is its permissions
 	}
-	request, err := http.NewRequest(method, origin+uri, &sent)
+	request, err := http.NewRequestWithContext(ctx, method, origin+uri, &sent)
 	if err != nil {
 		return nil, fmt.Errorf("making request: %v", err)
 	}
@@ -85,9 +85,12 @@ func send(address, method, uri string, body any) (*http.Response, error) {
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial(listener.Network, where)
-	}}}
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, // nobody asks by it again
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, listener.Network, where)
+		},
+	}}
 	response, err := client.Do(request)
 	if refused := (*net.OpError)(nil); errors.As(err, &refused) && refused.Op == "dial" {
 		return nil, fmt.Errorf("no server answers at the admin API %s: start it, or name that of another with --address (%v)", printable(where), refused.Err)

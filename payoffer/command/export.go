@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -64,7 +65,7 @@ func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
 	if err != nil {
 		return err
 	}
-	response, err := send(address, http.MethodGet, desk.PathMovements+"?"+url.Values{"offer": {fl.String("offer")}}.Encode(), nil)
+	response, err := send(context.Background(), address, http.MethodGet, desk.PathMovements+"?"+url.Values{"offer": {fl.String("offer")}}.Encode(), nil)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ const (
 
 	PathAnnouncements = "/pay_offer/announcements"
 	PathMovements     = "/pay_offer/movements"
+	PathFeed          = "/pay_offer/feed"
 	PathRewind        = "/pay_offer/rewind"
 )
 
