@@ -1,10 +1,14 @@
 package announce
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/mail"
+	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -16,22 +20,27 @@ import (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// shop is a server that announces to a receiver, and its ledger outlives it.
+// shop is a server that announces to a receiver of each form, and its ledger outlives it.
 type shop struct {
 	*testing.T
 	url, admin, caddyfile string
+	hook                  *payoffertest.Receiver
+	topic                 *payoffertest.Ntfy
+	mailbox               *mailbox
 }
 
-func openShop(t *testing.T, receiver *payoffertest.Receiver) *shop {
+func openShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{T: t, url: "http://localhost:" + payoffertest.FreePort(t), admin: "localhost:" + payoffertest.FreePort(t)}
+	s.hook, s.topic, s.mailbox = payoffertest.NewReceiver(t), payoffertest.NewNtfy(t), openMailbox(t)
+	s.topic.Token = "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"
 	s.caddyfile = fmt.Sprintf(`{
 	admin %s
 	persist_config off
 	default_bind 127.0.0.1
-	storage file_system %[4]s/storage
+	storage file_system %[3]s/storage
 	pay_offer {
-		ledger sqlite %[4]s/ledger.db
+		ledger sqlite %[3]s/ledger.db
 	}
 }
 %[2]s {
@@ -40,18 +49,29 @@ func openShop(t *testing.T, receiver *payoffertest.Receiver) *shop {
 		id       pay.example
 		card     https://checkout.example/pay
 		bank_transfer transfer pay@example.com
-		announce %[3]s {
+		announce %[4]s {
 			secret {env.ANNOUNCE_SECRET}
+		}
+		announce ntfy %[5]s {
+			token {env.ANNOUNCE_NTFY_TOKEN}
+		}
+		announce email operator@example.com {
+			smtp     %[6]s
+			tls      starttls
+			from     %[7]s
+			user     %[7]s
+			password {env.ANNOUNCE_SMTP_PASSWORD}
 		}
 	}
 }
-`, s.admin, s.url, receiver.URL(), t.TempDir())
+`, s.admin, s.url, t.TempDir(), s.hook.URL(), s.topic.URL(), s.mailbox.address, mailUser)
 	return s
 }
 
 func (s *shop) start() *server.Process {
 	s.Helper()
-	return server.Start(s, s.url, s.caddyfile, "ANNOUNCE_SECRET="+secret)
+	return server.Start(s, s.url, s.caddyfile, "ANNOUNCE_SECRET="+secret, "ANNOUNCE_NTFY_TOKEN="+s.topic.Token,
+		"ANNOUNCE_SMTP_PASSWORD="+mailPassword, "SSL_CERT_FILE="+s.mailbox.authority)
 }
 
 // record runs the operator's command.
@@ -62,45 +82,173 @@ func (s *shop) record(arguments ...string) {
 	require.NoError(s, err, "%s", output)
 }
 
-func TestAReceiverMissesNothingWhileItAndTheServerAreAway(t *testing.T) {
-	receiver := payoffertest.NewReceiver(t)
-	s := openShop(t, receiver)
+// watcher is 'caddy pay-offer watch', as it runs in a terminal.
+type watcher struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+// watch starts it, and returns when it watches.
+func (s *shop) watch() *watcher {
+	s.Helper()
+	w := &watcher{Cmd: exec.Command(server.Released(s), "pay-offer", "watch", "--address", s.admin)}
+	out, err := w.StdoutPipe()
+	require.NoError(s, err)
+	require.NoError(s, w.Start())
+	s.Cleanup(func() { _ = w.Process.Kill() })
+	w.lines = bufio.NewScanner(out)
+	require.Equal(s, []string{"NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE", "REASON"}, w.line(s))
+	return w
+}
+
+// line is the next one, in its columns.
+func (w *watcher) line(t testing.TB) []string {
+	t.Helper()
+	require.True(t, w.lines.Scan(), "%v", w.lines.Err())
+	return strings.Fields(w.lines.Text())
+}
+
+func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.T) {
+	s := openShop(t)
 	process := s.start()
+	watcher := s.watch()
+	s.mailbox.refuseNext(1)
 	s.record("--reference", "INV-1", "--amount", "42")
-	receiver.Await(1)
-	receiver.Down()
+	s.hook.Await(1)
+	s.topic.Await(1)
+	s.mailbox.await(1) // at its second try
+	s.hook.Down()
+	s.topic.Down()
+	s.mailbox.down()
 	s.record("--reference", "INV-1", "--reverse", "--reason", "recalled by the bank of Jane Roe")
 	s.record("--reference", "INV-2", "--amount", "42.50")
 	process.Terminate()
 	process.Await(t)
+	log := process.Log()
 
-	receiver.Up()
-	s.start()
+	s.hook.Up()
+	s.topic.Up()
+	s.mailbox.up()
+	process = s.start()
 	s.record("--reference", "INV-1", "--restore", "--reason", "the recall was refused")
-	// An announcement whose answer Down cut off comes again.
+	for _, want := range []string{"1 42 - confirmed INV-1 -", "1 42 - reversed INV-1 recalled", "2 42.50 - confirmed INV-2 -", "1 42 - confirmed INV-1 the"} {
+		line := watcher.line(t) // NUMBER DATE TIME RAIL AMOUNT USD REFUNDED STATUS EVIDENCE REFERENCE REASON
+		require.Equal(t, want, strings.Join([]string{line[0], line[4], line[6], line[7], line[9], line[10]}, " "))
+	}
+	require.NoError(t, watcher.Process.Signal(os.Interrupt))
+	require.NoError(t, watcher.Wait(), "whoever stops it is told of no error")
+
+	s.requireWebhooks()
+	s.requireMessages()
+	s.requireLetters()
+	process.Terminate()
+	process.Await(t)
+	log += process.Log()
+	s.requireLines(log)
+	for _, hidden := range []string{"secret-path", "tk_AgQdq7", mailPassword, secret, "/v1/receipt/", "Jane"} {
+		require.NotContains(t, log, hidden)
+	}
+}
+
+// An announcement whose answer Down cut off comes again, here and below.
+
+func (s *shop) requireWebhooks() {
+	s.Helper()
 	for count := 4; ; count++ {
-		receiver.Await(count)
-		if payoffertest.Untagged(t, receiver.Requests()[count-1].Header.Get("webhook-id")) == "transfer:INV-1:3" {
+		s.hook.Await(count)
+		if payoffertest.Untagged(s, s.hook.Requests()[count-1].Header.Get("webhook-id")) == "transfer:INV-1:3" {
 			break
 		}
 	}
-
 	verifier, err := standardwebhooks.NewWebhook(secret)
-	require.NoError(t, err)
+	require.NoError(s, err)
 	var got []string
-	for _, request := range receiver.Requests() {
-		require.NoError(t, verifier.Verify(request.Body, request.Header))
-		require.NotContains(t, string(request.Body), "Jane")
+	for _, request := range s.hook.Requests() {
+		require.NoError(s, verifier.Verify(request.Body, request.Header))
+		require.NotContains(s, string(request.Body), "Jane")
 		var payload struct {
 			Type string
 			Data struct{ ID, AmountUSDDecimal string }
 		}
-		require.NoError(t, json.Unmarshal(request.Body, &payload))
-		require.Equal(t, request.Header.Get("webhook-id"), payload.Data.ID)
-		got = append(got, payload.Type+" "+payoffertest.Untagged(t, payload.Data.ID)+" "+payload.Data.AmountUSDDecimal)
+		require.NoError(s, json.Unmarshal(request.Body, &payload))
+		require.Equal(s, request.Header.Get("webhook-id"), payload.Data.ID)
+		got = append(got, payload.Type+" "+payoffertest.Untagged(s, payload.Data.ID)+" "+payload.Data.AmountUSDDecimal)
 	}
-	require.Equal(t, []string{
+	require.Equal(s, []string{
 		"payment_confirmed transfer:INV-1:1 42.00", "payment_reversed transfer:INV-1:2 42.00",
 		"payment_confirmed transfer:INV-2:1 42.50", "payment_confirmed transfer:INV-1:3 42.00",
 	}, slices.Compact(got))
+}
+
+// told are the lines that end what people are told of the four changes, in their order.
+var told = []string{
+	"42 USD received by transfer: receipt 1, version 1", "42 USD taken back by transfer: receipt 1, version 2",
+	"42.50 USD received by transfer: receipt 2, version 1", "42 USD received by transfer: receipt 1, version 3",
+}
+
+// summary is the title and the number of what people are told, without what it holds else.
+func (s *shop) summary(title, text string) string {
+	s.Helper()
+	require.NotContains(s, text, "INV-")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	headline, ours := strings.CutPrefix(title, "pay.example: ")
+	require.True(s, ours, title)
+	last := strings.NewReplacer(" of pay.example", "", "Receipt", "receipt").Replace(strings.Trim(lines[len(lines)-1], ".\r"))
+	return headline + ": " + last
+}
+
+func (s *shop) requireMessages() {
+	s.Helper()
+	var got []string
+	for count := 4; len(got) < 4; count++ {
+		s.topic.Await(count)
+		got = nil
+		names := map[string]bool{}
+		for _, m := range s.topic.Messages() {
+			if !names[m.Sequence] {
+				got = append(got, s.summary(m.Title, m.Message))
+			}
+			names[m.Sequence] = true
+		}
+	}
+	require.Equal(s, told, got)
+}
+
+func (s *shop) requireLetters() {
+	s.Helper()
+	var got []string
+	names := map[string]bool{}
+	for _, letter := range s.mailbox.await(4) {
+		text := new(strings.Builder)
+		_, err := bufio.NewReader(letter.Body).WriteTo(text)
+		require.NoError(s, err)
+		_, err = mail.ParseDate(letter.Header.Get("Date"))
+		require.NoError(s, err)
+		names[letter.Header.Get("Message-ID")] = true
+		got = append(got, s.summary(letter.Header.Get("Subject"), text.String()))
+	}
+	require.Equal(s, told, got)
+	require.Len(s, names, 4)
+}
+
+// requireLines requires a line of the log for each change, in their order.
+func (s *shop) requireLines(log string) {
+	s.Helper()
+	var got []string
+	for line := range strings.Lines(log) {
+		var l struct {
+			Level, Logger, Msg, Offer, Rail, Amount, USD, Status, Evidence, Reference, Page string
+			Number                                                                          int64
+		}
+		if json.Unmarshal([]byte(line), &l) != nil || !strings.HasPrefix(l.Msg, "a receipt ") {
+			continue
+		}
+		require.Equal(s, []string{"info", "pay_offer", "pay.example", "transfer", "manual"}, []string{l.Level, l.Logger, l.Offer, l.Rail, l.Evidence})
+		require.Equal(s, fmt.Sprintf("caddy pay-offer received --receipts --before %d --offer pay.example", l.Number+1), l.Page)
+		got = append(got, l.Msg+": "+l.Reference+" "+l.Status+" "+l.Amount+" "+l.USD)
+	}
+	require.Equal(s, []string{
+		"a receipt is new: INV-1 confirmed 42 USD 42.00", "a receipt has changed: INV-1 reversed 42 USD 42.00",
+		"a receipt is new: INV-2 confirmed 42.50 USD 42.50", "a receipt has changed: INV-1 confirmed 42 USD 42.00",
+	}, got)
 }
