@@ -138,6 +138,30 @@ type BankTransferConfig struct {
 	// The text that identifies the offer on a bank statement, at most 140
 	// characters. Default: the offer's name and amount.
 	Memo string `json:"memo,omitempty"`
+
+	// The name of the account's holder as the bank knows it, at most 70
+	// characters. Required with iban and with account.
+	AccountHolder string `json:"account_holder,omitempty"`
+
+	// The International Bank Account Number that transfers go to, which is
+	// published. Default: none, the account is told by e-mail.
+	IBAN string `json:"iban,omitempty"`
+
+	// The code of the bank of iban (BIC, SWIFT). Required for a country outside the
+	// European Economic Area.
+	BIC string `json:"bic,omitempty"`
+
+	// What is taken in euros for the price, which then stands in the QR code too.
+	// Default: none, the price is in US dollars alone.
+	PriceEUR string `json:"price_eur,omitempty"`
+
+	// The routing number (ABA) of a bank in the United States. Required with
+	// account.
+	Routing string `json:"routing,omitempty"`
+
+	// The number of an account at that bank, which is published. Required with
+	// routing.
+	Account string `json:"account,omitempty"`
 }
 
 // StorefrontConfig is a checkout at a shop.

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
@@ -55,6 +56,9 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"reserved name":       {`{` + valid + `, "storefronts": [{"name": "usdc", "url": "https://shop.example"}]}`, "reserved"},
 		"storefront no name":  {`{` + valid + `, "storefronts": [{"url": "https://shop.example"}]}`, "the name is empty"},
 		"two rails, one name": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com"}, "storefronts": [{"name": "transfer", "url": "https://shop.example"}]}`, `two rails are named "transfer"`},
+		"no such IBAN":        {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE00512108001245126199"}}`, "bank_transfer iban: the check digits"},
+		"nobody's account":    {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "iban": "DE75512108001245126199"}}`, "bank_transfer: account_holder is missing"},
+		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: the EPC QR code has room for 331 bytes"},
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both take money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
 		"funding, no contact": {`{` + valid + `, "funding": {"entity_type": "individual", "entity_role": "owner", "repository": "http://localhost:8402/code", "licenses": ["spdx:MIT"], "tags": ["mail"]}}`, "set contact"},
@@ -131,11 +135,12 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 	t.Setenv("OFFER_TEST_BASE", "http://localhost:8402/")
 	t.Setenv("OFFER_TEST_NETWORK", "base-sepolia")
 	t.Setenv("OFFER_TEST_PAYEE", "0x52908400098527886e0f7030069857d2e4169ee7")
+	t.Setenv("OFFER_TEST_IBAN", "de75 5121 0800 1245 1261 99")
 	h := &Handler{
 		BaseURL: "{env.OFFER_TEST_BASE}", Operator: "{env.OFFER_TEST_UNSET}",
 		Card:         &CardConfig{URL: "https://checkout.example/{env.OFFER_TEST_NETWORK}"},
 		USDC:         []*USDCConfig{{Network: "{env.OFFER_TEST_NETWORK}", Address: "{env.OFFER_TEST_PAYEE}"}},
-		BankTransfer: &BankTransferConfig{Inbox: "{file." + inbox + "}"},
+		BankTransfer: &BankTransferConfig{Inbox: "{file." + inbox + "}", AccountHolder: "Example Org", IBAN: "{env.OFFER_TEST_IBAN}"},
 		Storefronts:  []*StorefrontConfig{{Name: "pack", URL: "{env.OFFER_TEST_UNSET}"}},
 	}
 
@@ -147,6 +152,7 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 	require.Equal(t, "https://checkout.example/base-sepolia", s.Offer.Card.URL)
 	require.Equal(t, "0x52908400098527886E0F7030069857D2E4169EE7", s.Offer.USDC()[0].PayTo)
 	require.Equal(t, "pay@example.com", s.Offer.Transfer().Inbox)
+	require.Equal(t, "DE75512108001245126199", s.Offer.Transfer().Methods(s.Offer, offer.Live{})[0].Bank.IBAN)
 	_, pack := s.Offer.Rail("pack")
 	require.False(t, pack, "an empty address leaves its rail out")
 

@@ -172,7 +172,31 @@ func (b *BitcoinConfig) confirm() error {
 	return err
 }
 
-func (b *BankTransferConfig) options() block { return block{"memo": text(&b.Memo, checkMemo)} }
+func (b *BankTransferConfig) options() block {
+	return block{
+		"memo":           text(&b.Memo, checkMemo),
+		"account_holder": text(&b.AccountHolder, checkHolder),
+		"iban":           text(&b.IBAN, checkIBAN),
+		"bic":            text(&b.BIC, checkBIC),
+		"price_eur":      text(&b.PriceEUR, checkEuros),
+		"routing":        text(&b.Routing, checkRouting),
+		"account":        text(&b.Account, checkBankAccount),
+	}
+}
+
+// bank is the account of options that are checked one by one; nil for none.
+func (b *BankTransferConfig) bank() *offer.Bank {
+	if b.AccountHolder+b.IBAN+b.BIC+b.PriceEUR+b.Routing+b.Account == "" {
+		return nil
+	}
+	bank := &offer.Bank{AccountHolderName: b.AccountHolder}
+	bank.IBAN, _ = offer.ParseIBAN(b.IBAN)
+	bank.BIC, _ = offer.ParseBIC(b.BIC)
+	bank.AmountEUR, _ = offer.ParseEUR(b.PriceEUR)
+	bank.RoutingNumber, _ = offer.ParseRouting(b.Routing)
+	bank.AccountNumber, _ = offer.ParseAccount(b.Account)
+	return bank
+}
 
 func (h *Handler) parseBankTransfer(d *caddyfile.Dispenser) error {
 	b := new(BankTransferConfig)
@@ -187,7 +211,17 @@ func (h *Handler) parseBankTransfer(d *caddyfile.Dispenser) error {
 	if err := h.checkUniqueName(d, b.name(), nil); err != nil {
 		return err
 	}
-	return b.options().parse(d, "bank_transfer")
+	if err := b.options().parse(d, "bank_transfer"); err != nil {
+		return err
+	}
+	bank := b.bank()
+	if bank == nil || hasPlaceholder(b.AccountHolder+b.IBAN+b.BIC+b.PriceEUR+b.Routing+b.Account) {
+		return nil // there is nothing to publish, or it is only known later
+	}
+	if err := bank.Check(); err != nil {
+		return d.Errf("bank_transfer: %v", err)
+	}
+	return nil
 }
 
 func (h *Handler) resolveBankTransfer(r *resolver, name string) {

@@ -182,6 +182,11 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		if err != nil {
 			return nil, err
 		}
+		if bank := b.bank(); bank != nil {
+			if err := rail.Publish(*bank); err != nil {
+				return nil, fmt.Errorf("bank_transfer: %w", err)
+			}
+		}
 		rails = append(rails, rail)
 	}
 	for _, c := range h.Storefronts {

@@ -103,6 +103,9 @@ func (e *Endpoint) describe(methods []offer.Method) string {
 	for _, m := range methods {
 		if m.Available {
 			b.WriteString("- " + oneLine(m.Title) + ": " + m.Link() + "\n")
+			if m.Bank != nil {
+				b.WriteString("  or transfer it to " + oneLine(m.Bank.String()) + ", reference " + oneLine(m.Memo) + "\n")
+			}
 		}
 	}
 	b.WriteString("Pay only after a person has approved the amount and the payee.")
@@ -128,7 +131,7 @@ var outputSchema = func() *jsonschema.Schema {
 
 func schemaOf[T any]() *jsonschema.Schema {
 	schema, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[offer.USD](): {Type: "number"}, reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[offer.USD](): {Type: "number"}, reflect.TypeFor[offer.EUR](): {Type: "number"}, reflect.TypeFor[json.RawMessage](): {},
 	}})
 	if err != nil {
 		panic("agent: " + err.Error()) // the types are those of this module

@@ -73,6 +73,7 @@ func ref(schema string) *jsonschema.Schema {
 func goSchemas(types []Type, words map[string][]any) object {
 	known := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[offer.USD]():       {Type: "number", Description: "US dollars."},
+		reflect.TypeFor[offer.EUR]():       {Type: "number", Description: "Euros."},
 		reflect.TypeFor[json.RawMessage](): {}, // of another standard
 	}
 	for _, t := range types {

@@ -64,6 +64,9 @@ func skillRail(b *strings.Builder, o *offer.Offer, r offer.Rail) {
 		fmt.Fprintf(b, "- Check before you send: %s of the token `%s` on network `%s` to `%s`, which is `%s` atomic units.\n",
 			m.AmountUSD.String()+" "+m.Symbol, m.Asset, m.Network, m.PayTo, m.AmountAtomic)
 	}
+	if m.Bank != nil {
+		fmt.Fprintf(b, "- Or transfer it to %s, with the reference %s.\n", markdown(m.Bank.String()), markdown(m.Memo))
+	}
 	name := r.Name()
 	fmt.Fprintf(b, "- URI: <%s>, QR code: <%s>\n\n", o.URL(offer.URIPath(name)), o.URL(offer.PNGPath(name)))
 }

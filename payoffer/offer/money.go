@@ -11,6 +11,9 @@ import (
 // (42 or 42.50), written without floating point.
 type USD int64
 
+// EUR is an amount of euros in cents, written as USD is.
+type EUR int64
+
 // maxUSD bounds an offer's amount, so that no atomic amount derived from it
 // overflows 63 bits: one million dollars in cents.
 const maxUSD USD = 1_000_000_00
@@ -35,14 +38,25 @@ func ParseDecimal(s string, digits int) (units int64, cut, ok bool) {
 // ParseUSD reads a plain decimal number of dollars with at most two digits
 // after the point, more than zero and at most maxUSD.
 func ParseUSD(s string) (USD, error) {
+	cents, err := parseCents(s, "US dollars")
+	return USD(cents), err
+}
+
+// ParseEUR is ParseUSD for euros.
+func ParseEUR(s string) (EUR, error) {
+	cents, err := parseCents(s, "euros")
+	return EUR(cents), err
+}
+
+func parseCents(s, unit string) (int64, error) {
 	cents, cut, ok := ParseDecimal(s, 2)
 	if !ok || cut {
-		return 0, fmt.Errorf("%q is not an amount of US dollars; write for example 42 or 42.50", s)
+		return 0, fmt.Errorf("%q is not an amount of %s; write for example 42 or 42.50", s, unit)
 	}
-	if amount := USD(cents); amount > 0 && amount <= maxUSD {
-		return amount, nil
+	if cents <= 0 || cents > int64(maxUSD) {
+		return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s %s", s, maxUSD, unit)
 	}
-	return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s US dollars", s, maxUSD)
+	return cents, nil
 }
 
 // String is the number of dollars, with cents where it has some: "42", "42.50".
@@ -64,6 +78,11 @@ func (u USD) Decimal() string {
 
 // MarshalJSON writes a number of dollars.
 func (u USD) MarshalJSON() ([]byte, error) { return []byte(u.String()), nil }
+
+// String, Decimal and MarshalJSON write euros as USD does dollars.
+func (e EUR) String() string               { return USD(e).String() }
+func (e EUR) Decimal() string              { return USD(e).Decimal() }
+func (e EUR) MarshalJSON() ([]byte, error) { return USD(e).MarshalJSON() }
 
 // FormatDecimal writes an integer amount in units of 10^-digits as a plain decimal
 // number without exponent or trailing zeros, as BIP-21 wants it.

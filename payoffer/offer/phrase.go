@@ -11,7 +11,7 @@ type Phrase struct {
 }
 
 // With is what the {names} of a text stand for: strings, Phrases, whole numbers,
-// and USD, of which the last two are written as the language writes numbers.
+// and USD or EUR, of which numbers and amounts are written as the language writes them.
 type With map[string]any
 
 // Literal is a phrase of no language.

@@ -55,6 +55,8 @@ type Method struct {
 	Holds Phrase `json:"-"`
 	PayTo string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
 	Memo  string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
+	// Bank is the account of a bank transfer; nil where it is told by e-mail.
+	Bank *Bank `json:"bank,omitempty" jsonschema:"The account to pay to, with the memo as the reference."`
 	// Available is false while the rail cannot quote; Reason says why.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty" jsonschema:"Why the method is not available."`
@@ -76,3 +78,12 @@ type Fact struct {
 
 // Link is the method's URL or URI, empty while it is not available.
 func (m Method) Link() string { return cmp.Or(m.URL, m.URI) }
+
+// Code is the text of the QR code beside the method's terms: what the app of a payer's
+// bank reads, or else the link.
+func (m Method) Code() string {
+	if m.Bank != nil && m.Bank.EPC != "" {
+		return m.Bank.EPC
+	}
+	return m.Link()
+}

@@ -7,9 +7,11 @@ import (
 	"unicode"
 )
 
-// Transfer is the bank-transfer rail: the payer asks for the invoice by e-mail.
+// Transfer is the bank-transfer rail: the payer asks for the invoice by e-mail, or
+// transfers to the account that the operator publishes.
 type Transfer struct {
 	Inbox             string // the e-mail address that answers with the bank details
+	bank              *Bank  // the account; nil where it is told by e-mail alone
 	name, memo, payee string
 	amount            USD
 }
@@ -29,6 +31,21 @@ func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error)
 	return &Transfer{name: name, Inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
 }
 
+// Publish adds the account that transfers go to. Its numbers are parsed; what is wrong
+// with how they go together is an error.
+func (t *Transfer) Publish(b Bank) (err error) {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	if b.IBAN != "" && within(countriesSEPA, b.IBAN) {
+		if b.EPC, err = b.epc(t.memo); err != nil {
+			return err
+		}
+	}
+	t.bank = &b
+	return nil
+}
+
 // Name is the path segment that the operator chose.
 func (t *Transfer) Name() string { return t.name }
 
@@ -40,17 +57,21 @@ func (t *Transfer) Account() string { return "" }
 
 // Face says that a bank's own fees and days come on top.
 func (t *Transfer) Face() Face {
-	name := Phrase{Key: "rail.transfer.name"}
+	name, note := Phrase{Key: "rail.transfer.name"}, Phrase{Key: "rail.transfer.note"}
+	if t.bank != nil {
+		note = Phrase{Key: "rail.transfer.direct"}
+	}
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
-		Act: Phrase{Key: "rail.transfer.act"}, Note: Phrase{Key: "rail.transfer.note"}, Page: PagePath(t.name),
+		Act: Phrase{Key: "rail.transfer.act"}, Note: note, Page: PagePath(t.name),
 	}
 }
 
 // TransactionURL is empty: only chains are public.
 func (*Transfer) TransactionURL(string) string { return "" }
 
-// Methods is the mailto URI (RFC 6068) that asks for the invoice.
+// Methods is the mailto URI (RFC 6068) that asks for the invoice, with the account
+// beside it.
 func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	subject := t.amount.String() + " USD bank transfer: " + t.memo
 	body := fmt.Sprintf("Please send me an invoice for a bank transfer.\r\n\r\nAmount: %s USD\r\nPayee: %s\r\nMemo: %s\r\n",
@@ -58,14 +79,23 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
 		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
-		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Available: true,
-		Facts: []Fact{
-			{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()},
-			{Label: "payee", Value: Literal(t.payee), Copy: t.payee},
-			{Label: "inbox", Value: Literal(t.Inbox), Copy: t.Inbox},
-			{Label: "memo", Value: Literal(t.memo), Copy: t.memo},
-		},
+		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
+		Facts: t.facts(),
 	}}
+}
+
+// facts are the terms for people. With an account they are what the form of a payer's
+// bank asks for.
+func (t *Transfer) facts() []Fact {
+	facts := []Fact{{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()}}
+	memo := Fact{Label: "memo", Value: Literal(t.memo), Copy: t.memo}
+	if t.bank == nil {
+		return append(facts, Fact{Label: "payee", Value: Literal(t.payee), Copy: t.payee}, Fact{Label: "inbox", Value: Literal(t.Inbox), Copy: t.Inbox}, memo)
+	}
+	if euros := t.bank.AmountEUR; euros > 0 {
+		facts = append(facts, Fact{Label: "euros", Value: Phrase{Key: "fact.inEuros", With: With{"amount": euros}}, Copy: euros.Decimal()})
+	}
+	return append(append(facts, t.bank.facts()...), memo)
 }
 
 // mailboxURI escapes a mailbox for a mailto URI and keeps its only at sign.

@@ -7,7 +7,10 @@ if (navigator.clipboard) {
 		button.type = "button";
 		button.className = "copy";
 		button.textContent = say.copy;
-		button.setAttribute("aria-label", say.label.replace("{name}", value.dataset.label));
+		// Named after the value and, where there are several, the way to pay.
+		const name = [value.previousElementSibling.textContent], way = value.closest(".way")?.querySelector("h3");
+		if (way) name.push(way.firstChild.data.trim());
+		button.setAttribute("aria-label", say.label.replace("{name}", name.join(", ")));
 		button.setAttribute("aria-live", "polite");
 		button.addEventListener("click", async () => {
 			try {

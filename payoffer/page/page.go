@@ -171,14 +171,12 @@ func (v view) Say(p offer.Phrase) string { return v.Language.Say(p) }
 // Fact is the name of a fact.
 func (v view) Fact(f offer.Fact) string { return v.Language.Text("fact." + f.Label) }
 
-// Facts are facts for the template that lists them. of names the rail that they
-// are of, where a page lists those of more than one.
-func (v view) Facts(facts []offer.Fact, of ...offer.Phrase) any {
+// Facts are facts for the template that lists them.
+func (v view) Facts(facts []offer.Fact) any {
 	return struct {
 		View  view
 		Facts []offer.Fact
-		Of    []offer.Phrase
-	}{v, facts, of}
+	}{v, facts}
 }
 
 // Wallet is a rail for the template that has a wallet in the browser pay it.

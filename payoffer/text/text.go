@@ -206,6 +206,8 @@ func (l *Language) value(v any) string {
 		return l.Say(v)
 	case offer.USD:
 		return l.Number(v.String())
+	case offer.EUR:
+		return l.Number(v.String())
 	}
 	if n, ok := whole(v); ok {
 		return l.Number(strconv.FormatInt(n, 10))

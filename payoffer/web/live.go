@@ -86,6 +86,8 @@ type transferTerms struct {
 	Memo      string    `json:"memo" jsonschema:"The text that identifies the offer on the bank statement."`
 	Inbox     string    `json:"inbox" jsonschema:"The e-mail address that answers with the bank details."`
 	URI       string    `json:"uri" jsonschema:"The mail that asks for the invoice."`
+	// Bank is nil where the account is told by e-mail alone.
+	Bank *offer.Bank `json:"bank,omitempty" jsonschema:"The account to pay to, with the memo as the reference."`
 }
 
 // bankTransfer is the bank-transfer rail: a page for people, JSON for
@@ -94,7 +96,7 @@ func (s *Server) bankTransfer(t *offer.Transfer) http.HandlerFunc {
 	m := t.Methods(s.Offer, offer.Live{})[0]
 	terms := s.json(http.StatusOK, cacheDocument, transferTerms{
 		Rail: m.Rail, Title: m.Title, Payee: s.Offer.Operator, AmountUSD: m.AmountUSD, Amount: m.AmountUSD.Decimal(),
-		Currency: "USD", Memo: m.Memo, Inbox: m.PayTo, URI: m.URI,
+		Currency: "USD", Memo: m.Memo, Inbox: m.PayTo, URI: m.URI, Bank: m.Bank,
 	}, varyAccept)
 	return negotiate(
 		variant{asksJSON, terms},

@@ -41,7 +41,7 @@ func besides(rail offer.Rail, o *offer.Offer) []string {
 		offer.RailCard: {"42 USD", "checkout.shop", "Card, Klarna, Link, Cash App Pay, Affirm, Afterpay / Clearpay, US bank account"},
 		"usdc":         {"42 USDC", "Base", "8453", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
 		"btc":          {"0.00045678 BTC", "Bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},
-		"transfer":     {"42 USD", o.Operator, "Example 42", "pay@example.org"},
+		"transfer":     {"42 USD", "39 EUR", "Example & Söhne GmbH", "DE75 5121 0800 1245 1261 99", "SOGEDEFFXXX", "021000021", "00123456789", "Example 42"},
 		"tip-jar":      {"42 USD", "shop.example"},
 		"pack":         {"42 USD", "shop.example"},
 	}[rail.Name()]
@@ -65,7 +65,7 @@ func (v visit) copies(t *testing.T) {
 	for _, exact := range []Copied{
 		{"Copy: Amount, USDC on Base", "42"}, {"Copy: To address, USDC on Base", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"},
 		{"Copy: Amount, Bitcoin", "0.00045678"}, {"Copy: To address, Bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},
-		{"Copy: Amount, Bank transfer", "42.00"},
+		{"Copy: Amount, Bank transfer", "42.00"}, {"Copy: Or in euros, Bank transfer", "39.00"}, {"Copy: IBAN, Bank transfer", "DE75512108001245126199"},
 	} {
 		require.Contains(t, copied, exact)
 	}

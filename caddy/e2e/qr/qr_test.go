@@ -39,6 +39,16 @@ func get(t *testing.T, server *web.Server, path string) *httptest.ResponseRecord
 	return w
 }
 
+// page is a page for people.
+func page(t *testing.T, server *web.Server, path string) string {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept", "text/html")
+	w := httptest.NewRecorder()
+	require.True(t, server.Serve(w, r))
+	return w.Body.String()
+}
+
 func decodeQR(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	img, err := png.Decode(w.Body)

@@ -64,6 +64,10 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 	require.NoError(t, err)
 	transfer, err := offer.NewTransfer("transfer", "pay@example.org", "Example 42", "Example & Söhne", amount)
 	require.NoError(t, err)
+	require.NoError(t, transfer.Publish(offer.Bank{
+		AccountHolderName: "Example & Söhne GmbH", IBAN: "DE75512108001245126199", BIC: "SOGEDEFFXXX", AmountEUR: 39_00,
+		RoutingNumber: "021000021", AccountNumber: "00123456789",
+	}))
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", amount)
 	require.NoError(t, err)
 	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", amount)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 var (
@@ -42,22 +44,11 @@ func CheckPublishable(reference string) error {
 // form of an IBAN: a country, two check digits, and 11 to 30 letters and digits.
 var ibanForm = regexp.MustCompile(`^[A-Z]{2}[0-9]{2}[0-9A-Z]{11,30}$`)
 
-// isIBAN checks the form and the remainder by 97, in which letters count from 10.
+// isIBAN checks the form and the check digits, also of a country that is not known.
 // RF is no country: a creditor's reference (ISO 11649) is checked in the same way,
 // and names an invoice.
 func isIBAN(number string) bool {
-	if !ibanForm.MatchString(number) || number[:2] == "RF" {
-		return false
-	}
-	remainder := 0
-	for _, c := range number[4:] + number[:4] {
-		if c >= 'A' {
-			remainder = (remainder*100 + int(c-'A') + 10) % 97
-		} else {
-			remainder = (remainder*10 + int(c-'0')) % 97
-		}
-	}
-	return remainder == 1
+	return ibanForm.MatchString(number) && number[:2] != "RF" && offer.Mod97(number)
 }
 
 var cardForm = regexp.MustCompile(`^[0-9]{13,19}$`)
