@@ -39,12 +39,18 @@ func (h *Handler) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return wrongArgs(d, "pay_offer")
 	}
-	err := h.options().parse(d, "pay_offer")
+	options, written := h.options(), 0
+	base := options["base_url"].parse
+	options["base_url"] = option{parse: func(d *caddyfile.Dispenser) error {
+		written = d.Line()
+		return base(d)
+	}}
+	err := options.parse(d, "pay_offer")
 	switch {
 	case err != nil:
 		return err
 	case h.BaseURL == "":
-		return d.Err("base_url is missing; add 'base_url <origin>', the address at which this offer is reached")
+		return d.Errf("base_url is missing; add 'base_url <origin>', the address at which this offer is reached%s", unset(d, written))
 	case h.Card == nil:
 		return d.Err("card is missing; add 'card <url>', the address of the card checkout")
 	}
@@ -92,11 +98,11 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.Err("the global option pay_offer is given twice")
 	}
 	if d.NextArg() {
-		return nil, wrongArgs(d, "pay_offer")
+		return nil, wrongArgs(d, globalOption)
 	}
 	app := new(App)
 	ledger := option{parse: app.parseLedger}
-	if err := (block{"ledger": ledger}).parse(d, "the global option pay_offer"); err != nil {
+	if err := (block{"ledger": ledger}).parse(d, globalOption); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "pay_offer", Value: caddyconfig.JSON(app, nil)}, nil

@@ -38,6 +38,7 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 	require.True(t, notices.Scan())
 	require.Equal(t, "watching "+strings.TrimPrefix(o.service, "http://")+" after 0; stop with Ctrl-C", notices.Text())
 	go io.Copy(io.Discard, aside) //nolint:errcheck // what it says of the reload, if anything
+	defer told.Close()
 
 	next := func() (c desk.Change) {
 		require.True(t, lines.Scan())

@@ -40,7 +40,7 @@ func (b block) parse(d *caddyfile.Dispenser, what string) error {
 			return d.Errf("%s has a line that begins with what looks like %s; write the name of its option before it, on the same line", what, kind)
 		}
 		if !known {
-			return d.Errf("unrecognized option '%s' of %s; known are: %s", repeatable(name), what,
+			return d.Errf("unrecognized option '%s' of %s%s; known are: %s", repeatable(name), what, misspelled(name, b),
 				strings.Join(slices.Sorted(maps.Keys(b)), ", "))
 		}
 		if seen[name] && !o.repeats {
@@ -74,6 +74,8 @@ type resolver struct {
 	// off are secrets without a value, literal are secrets written into the
 	// configuration.
 	off, literal []string
+	// unset are the placeholders without a value, with the options that they stand at.
+	unset []string
 	// hooksOff are the rails whose webhook's secret is one of off, and leftOut the
 	// names of those without an address.
 	hooksOff, leftOut []string
@@ -85,9 +87,25 @@ func (r *resolver) fail(option string, err error) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %w", option, err))
 }
 
+// err is everything that is wrong, and what may have made it so; nil for nothing.
+func (r *resolver) err() error {
+	if len(r.errs) > 0 && len(r.unset) > 0 {
+		return errors.Join(append(r.errs, fmt.Errorf("without a value here: %s", strings.Join(r.unset, ", ")))...)
+	}
+	return errors.Join(r.errs...)
+}
+
+// replace is a value with its placeholders replaced.
+func (r *resolver) replace(option, value string) string {
+	for _, p := range withoutValue(r.repl, value) {
+		r.unset = append(r.unset, p+" ("+option+")")
+	}
+	return r.repl.ReplaceKnown(value, "")
+}
+
 // text resolves a value and checks it unless it is empty.
 func (r *resolver) text(option string, value *string, check func(string) error) {
-	*value = r.repl.ReplaceKnown(*value, "")
+	*value = r.replace(option, *value)
 	if *value == "" {
 		return
 	}
@@ -121,7 +139,7 @@ func (r *resolver) secret(option string, value *string) {
 	if !hasPlaceholder(*value) {
 		r.literal = append(r.literal, option)
 	}
-	*value = r.repl.ReplaceKnown(*value, "")
+	*value = r.replace(option, *value)
 	if *value == "" {
 		r.off = append(r.off, option)
 	}
@@ -346,5 +364,5 @@ func refused(d *caddyfile.Dispenser, name, value string, err error) error {
 // wrongArgs is the error for too few or too many arguments. Unlike the
 // dispenser's own it repeats none of them: one may be a secret.
 func wrongArgs(d *caddyfile.Dispenser, name string) error {
-	return d.Errf("wrong number of arguments for '%s'", name)
+	return d.Errf("wrong number of arguments for '%s'%s; write it as: %s", name, unset(d, d.Line()), form(name))
 }

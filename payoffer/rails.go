@@ -79,7 +79,7 @@ func (h *Handler) parseCard(d *caddyfile.Dispenser) error {
 		return err
 	}
 	if c.URL == "" {
-		return d.Err("card " + emptyCard)
+		return d.Errf("card %s%s", emptyCard, unset(d, d.Line()))
 	}
 	linked, options := false, c.options()
 	options["payment_link"] = noted(&linked, options["payment_link"])

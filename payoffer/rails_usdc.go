@@ -79,7 +79,7 @@ func (h *Handler) resolveUSDC(r *resolver, name string) {
 	chains := make(map[int64]bool)
 	h.USDC = keep(r, name, h.USDC, func(u *USDCConfig) bool {
 		r.text(name, &u.Address, checkEVMAddress)
-		u.Network = r.repl.ReplaceKnown(u.Network, "")
+		u.Network = r.replace(name, u.Network)
 		network, _ := offer.LookupNetwork(u.Network)
 		if u.Address == "" {
 			r.leftOut = append(r.leftOut, firstUSDC, nextUSDC(network))

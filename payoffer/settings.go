@@ -51,8 +51,8 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	if resolved.BaseURL == "" {
 		r.fail("base_url", errors.New("is missing; write the address at which this offer is reached"))
 	}
-	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+	if err := r.err(); err != nil {
+		return nil, err
 	}
 	s, err := resolved.build(today, r.leftOut)
 	if err != nil {

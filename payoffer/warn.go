@@ -29,7 +29,7 @@ func (app *App) warn(s *service.Service, r *resolver) {
 			zap.Strings("options", options))
 	}
 	if len(r.off) > 0 {
-		logger.Warn("secrets without a value: their features are off", zap.Strings("options", r.off))
+		logger.Warn("secrets without a value: their features are off", zap.Strings("options", r.off), zap.Strings("unset", r.unset))
 	}
 	if len(r.literal) > 0 {
 		logger.Warn(literalSecrets, zap.Strings("options", r.literal))

@@ -152,7 +152,7 @@ func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 		_, err = fmt.Fprintf(w, "%s\n%s%s\n", m.Title, code.ToSmallString(false), m.Link())
 		return err
 	}
-	return fmt.Errorf("no rail is named %q; there are: %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("no rail is named %q%s; there are: %s", name, offer.DidYouMean(name, names), strings.Join(names, ", "))
 }
 
 func siteCommand() *cobra.Command {

@@ -93,7 +93,8 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 		seen[r.Name()] = true
 	}
 	if terms.Recommend != "" && !seen[terms.Recommend] {
-		return nil, fmt.Errorf("recommend: there is no rail %q; write the name of one of: %s", terms.Recommend, strings.Join(slices.Sorted(maps.Keys(seen)), ", "))
+		names := slices.Sorted(maps.Keys(seen))
+		return nil, fmt.Errorf("recommend: there is no rail %q%s; write the name of one of: %s", terms.Recommend, DidYouMean(terms.Recommend, names), strings.Join(names, ", "))
 	}
 	if terms.Funding != nil {
 		if err := terms.Funding.check(o); err != nil {

@@ -3,6 +3,7 @@ package offer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -80,13 +81,13 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
 		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
 		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
-		Facts: t.facts(),
+		Facts: t.short(),
 	}}
 }
 
-// facts are the terms for people. With an account they are what the form of a payer's
-// bank asks for.
-func (t *Transfer) facts() []Fact {
+// Facts are the terms for people: with an account, all that the form of a payer's bank
+// may ask for.
+func (t *Transfer) Facts() []Fact {
 	facts := []Fact{{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()}}
 	memo := Fact{Label: "memo", Value: Literal(t.memo), Copy: t.memo}
 	if t.bank == nil {
@@ -96,6 +97,14 @@ func (t *Transfer) facts() []Fact {
 		facts = append(facts, Fact{Label: "euros", Value: Phrase{Key: "fact.inEuros", With: With{"amount": euros}}, Copy: euros.Decimal()})
 	}
 	return append(append(facts, t.bank.facts()...), memo)
+}
+
+// short are the facts that stand beside those of other rails: beside an IBAN no other
+// number of the account, which the rail's own page has.
+func (t *Transfer) short() []Fact {
+	return slices.DeleteFunc(t.Facts(), func(f Fact) bool {
+		return t.bank != nil && t.bank.IBAN != "" && slices.Contains([]string{"bic", "routing", "account"}, f.Label)
+	})
 }
 
 // mailboxURI escapes a mailbox for a mailto URI and keeps its only at sign.

@@ -29,13 +29,13 @@ func ParseURL(s string) (*url.URL, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("this is not an absolute URL; write it whole, as in https://pay.example.org/path")
+		return nil, errors.New("this is not an absolute URL; write it whole, as in https://pay.example.org")
 	}
 	if u.User != nil {
 		return nil, fmt.Errorf("the URL for host %q holds a user name or password; leave them out, it is published", u.Host)
 	}
 	if !validHost(u) {
-		return nil, fmt.Errorf("the URL for host %q has no host name, IP address or port that is valid; write it as in https://pay.example.org:8443/path", u.Host)
+		return nil, fmt.Errorf("the URL for host %q has no host name, IP address or port that is valid; write it as in https://pay.example.org:8443", u.Host)
 	}
 	if _, err := url.PathUnescape(u.RawQuery); err != nil {
 		return nil, fmt.Errorf("the URL for host %q holds a percent sign that starts no escape; write it as %%25", u.Host)

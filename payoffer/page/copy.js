@@ -7,10 +7,11 @@ if (navigator.clipboard) {
 		button.type = "button";
 		button.className = "copy";
 		button.textContent = say.copy;
-		// Named after the value and, where there are several, the way to pay.
+		// Named after the value and, where there are several, the way to pay; \x20 is a
+		// space that stays.
 		const name = [value.previousElementSibling.textContent], way = value.closest(".way")?.querySelector("h3");
 		if (way) name.push(way.firstChild.data.trim());
-		button.setAttribute("aria-label", say.label.replace("{name}", name.join(", ")));
+		button.setAttribute("aria-label", say.label.replace("{name}", name.join(",\x20")));
 		button.setAttribute("aria-live", "polite");
 		button.addEventListener("click", async () => {
 			try {

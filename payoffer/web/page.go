@@ -133,6 +133,7 @@ func (s *Server) transferPage(t *offer.Transfer) answer {
 		return live.pages.get(f, func() *response {
 			title := f.Language.Text("transfer.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
 			content := newRailView(t, t.Methods(s.Offer, live.now)[0], live.qrKey)
+			content.Facts = t.Facts()
 			return s.page(http.StatusOK, cacheLive, page.Transfer.Render(f, title, content))
 		})
 	}
