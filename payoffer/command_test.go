@@ -47,11 +47,13 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 	}
 	const all = `for "caddy pay-offer"; there are: announcements, check, intents, ledger, pay, qr, received, record, resolve, rewind, rotate-key, site, verify, watch`
 	for want, args := range map[string][]string{
-		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
-		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
-		`unknown command "recieved" ` + all: {"recieved", "--json"},
-		`unknown command "foo" ` + all:      {"foo"},
-		`unknown command "" ` + all:         {""},
+		`unknown command "bakcup" for "caddy pay-offer ledger" (did you mean 'backup'?); there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
+		`unknown command "Backup" for "caddy pay-offer ledger" (did you mean 'backup'?); there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
+		`unknown command "recieved" ` + strings.Replace(all, ";", " (did you mean 'received'?);", 1):                                    {"recieved", "--json"},
+		`unknown command "nonsense" ` + all:  {"nonsense", "--help"},
+		`unknown command "nonsenses" ` + all: {"nonsenses", "-h"},
+		`unknown command "foo" ` + all:       {"foo"},
+		`unknown command "" ` + all:          {""},
 	} {
 		out, err := run(args...)
 		require.EqualError(t, err, want)

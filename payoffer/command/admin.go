@@ -93,7 +93,7 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	}}
 	response, err := client.Do(request)
 	if refused := (*net.OpError)(nil); errors.As(err, &refused) && refused.Op == "dial" {
-		return nil, fmt.Errorf("no server answers at the admin API %s: start it, or name that of another with --address (%v)", printable(where), refused.Err)
+		return nil, fmt.Errorf("no server answers at the admin API %s (%v): start it with 'caddy run', or name the address of one that runs with --address", printable(where), refused.Err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("performing request: %v", err)

@@ -47,7 +47,7 @@ func TestAnswersThatAreNoneOfOursAreSaidToBeUnreadable(t *testing.T) {
 
 func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	_, err := execute(t, receivedCommand(), "--address", "127.0.0.1:9")
-	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9: start it, or name that of another with --address (")
+	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9 (connect: connection refused): start it with 'caddy run', or name the address of one that runs with --address")
 	require.ErrorContains(t, err, "refused)")
 	_, err = execute(t, receivedCommand(), "--address", "127.0.0.1:9-10")
 	require.ErrorContains(t, err, "invalid admin address 127.0.0.1:9-10")

@@ -26,7 +26,7 @@ func checkCommand() *cobra.Command {
 		Short: "Checks a configuration and prints what its offers publish",
 		Args:  cobra.NoArgs,
 	}, func(fl caddycmd.Flags, out io.Writer) error {
-		app, err := configuredApp(fl)
+		app, err := provisioned(fl, warnings)
 		if err != nil {
 			return err
 		}
@@ -50,9 +50,18 @@ type plugin interface {
 	caddy.CleanerUpper
 }
 
+// What provisioning logs in place of what the configuration says: nothing, or its
+// warnings as lines for people.
+const (
+	silence  = `{"default": {"writer": {"output": "discard"}}}`
+	warnings = `{"default": {"level": "WARN", "encoder": {"format": "console", "time_key": "", "level_key": "", "name_key": ""}}}`
+)
+
 // configuredApp provisions a configuration, as 'caddy validate' does, and
 // returns the app with its offers.
-func configuredApp(fl caddycmd.Flags) (plugin, error) {
+func configuredApp(fl caddycmd.Flags) (plugin, error) { return provisioned(fl, silence) }
+
+func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
 	if err != nil {
 		return nil, err
@@ -63,6 +72,10 @@ func configuredApp(fl caddycmd.Flags) (plugin, error) {
 	var config caddy.Config
 	if err := json.Unmarshal(caddy.RemoveMetaFields(raw), &config); err != nil {
 		return nil, fmt.Errorf("decoding the configuration: %w", err)
+	}
+	config.Logging = new(caddy.Logging)
+	if err := json.Unmarshal([]byte(logs), &config.Logging.Logs); err != nil {
+		return nil, err
 	}
 	ctx, err := caddy.ProvisionContext(&config)
 	if err != nil {

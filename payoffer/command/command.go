@@ -4,14 +4,18 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func init() {
@@ -33,8 +37,13 @@ commands ask the admin API of the running server.`,
 }
 
 func subcommands() []*cobra.Command {
-	return []*cobra.Command{checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
+	commands := []*cobra.Command{checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
 		intentsCommand(), resolveCommand(), announcementsCommand(), watchCommand(), rewindCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
+	arguments := map[string]func(caddycmd.Flags) []string{"qr": configuredRails, "rewind": servedRails}
+	for _, cmd := range commands {
+		completing(cmd, arguments[cmd.Name()])
+	}
+	return commands
 }
 
 // group makes a command of others. It fails where it is asked for one that it does
@@ -47,8 +56,10 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return fmt.Errorf("unknown command %.80q for %q; there are: %s", asked, cmd.CommandPath(), strings.Join(names, ", "))
+		return fmt.Errorf("unknown command %.80q for %q%s; there are: %s", asked, cmd.CommandPath(), offer.DidYouMean(asked, names), strings.Join(names, ", "))
 	}
+	// Its help is not that of a command that it does not have.
+	cmd.Flags().VarPF(&help{of: cmd}, "help", "h", "Shows this").NoOptDefVal = "true"
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
 			return unknown(cmd, cmd.Flags().Arg(0))
@@ -65,14 +76,47 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// help is the flag of a group, which fails after what is no command of it.
+type help struct {
+	of    *cobra.Command
+	shown bool
+}
+
+func (h *help) String() string { return strconv.FormatBool(h.shown) }
+func (*help) Type() string     { return "bool" }
+
+func (h *help) Set(value string) (err error) {
+	if h.of.Flags().NArg() > 0 {
+		return errors.New("there is no such command") // of which the group tells
+	}
+	h.shown, err = strconv.ParseBool(value)
+	return err
+}
+
 // runs makes a command do what run does.
 func runs(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+	return exits(cmd, func(fl caddycmd.Flags) (int, error) {
 		if err := run(fl, cmd.OutOrStdout()); err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 		return caddy.ExitCodeSuccess, nil
 	})
+}
+
+// exits makes a command do what run does, and end with its status. Caddy logs how it
+// reads a configuration, and errors too; here nothing stands before the output, and an
+// error is one line in words.
+func exits(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, error)) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		caddy.BufferedLog()
+		status, err := run(caddycmd.Flags{FlagSet: cmd.Flags()})
+		if err == nil || status <= caddy.ExitCodeFailedStartup {
+			return err
+		}
+		// Caddy alone makes an error with a status, and logs it, which is not shown.
+		cmd.PrintErrln(cmd.ErrPrefix(), err.Error())
+		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, err })(cmd, args)
+	}
 	return cmd
 }
 

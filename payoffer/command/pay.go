@@ -70,7 +70,7 @@ came does not hold.`,
 	flags.Bool("new", false, "Buy once more what was paid before")
 	flags.String("state", "", "The folder of the payments, if not below Caddy's data folder")
 	flags.Bool("json", false, "Print one JSON object, and everything else to the standard error")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+	return exits(cmd, func(fl caddycmd.Flags) (int, error) {
 		p := payer{fl: fl, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
 		if fl.Bool("json") {
 			p.out = cmd.ErrOrStderr()
@@ -81,7 +81,6 @@ came does not hold.`,
 		}
 		return exitStatus(err), err
 	})
-	return cmd
 }
 
 // errReceipt is of a payment whose receipt does not hold.

@@ -54,15 +54,19 @@ var networks = []Network{
 	{1329, "sei", "Sei", "0xe15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392", "USDC", "2", true, false, "https://evm-rpc.sei-apis.com", "https://seiscan.io/tx/", "SEI"},
 }
 
+// NetworkNames are the names of the known networks.
+func NetworkNames() (names []string) {
+	for _, n := range networks {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
 // LookupNetwork finds a known network by its name or by its CAIP-2 id.
 func LookupNetwork(s string) (Network, error) {
 	i := slices.IndexFunc(networks, func(n Network) bool { return n.Name == s || n.CAIP2() == s })
 	if i < 0 {
-		known := make([]string, len(networks))
-		for i, n := range networks {
-			known[i] = n.Name
-		}
-		return Network{}, fmt.Errorf("unknown network %q; USDC is known on %s (or the CAIP-2 id of one of them, as in eip155:8453)", s, strings.Join(known, ", "))
+		return Network{}, fmt.Errorf("unknown network %q; USDC is known on %s (or the CAIP-2 id of one of them, as in eip155:8453)", s, strings.Join(NetworkNames(), ", "))
 	}
 	return networks[i], nil
 }

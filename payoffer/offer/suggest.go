@@ -49,10 +49,10 @@ func Suggest(word string, known []string) string {
 	return nearest
 }
 
-// DidYouMean is Suggest as the end of a sentence: "; did you mean 'card'?", or nothing.
+// DidYouMean is Suggest as an aside: " (did you mean 'card'?)", or nothing.
 func DidYouMean(word string, known []string) string {
 	if meant := Suggest(word, known); meant != "" {
-		return "; did you mean '" + meant + "'?"
+		return " (did you mean '" + meant + "'?)"
 	}
 	return ""
 }
