@@ -137,7 +137,7 @@ var (
 	gaugeClock = gauge("clock_offset_seconds",
 		"Seconds that the clock of this machine is ahead of others, negative where it is behind; 0 while nothing proves that it is wrong.")
 	gaugeBehind = gauge("announcements_pending",
-		"Number of announcements that a receiver has not taken yet, counted up to 100; \"events\" are those of Caddy.", "offer", "host")
+		"Number of announcements that a receiver has not taken yet, counted up to 100; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
 	gaugeAside = gauge("announcements_set_aside",
 		"Number of announcements that a receiver refused for three days and that wait for their operator; the host is empty for a receiver that is not configured any more.", "offer", "host")
 )

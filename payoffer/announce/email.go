@@ -107,7 +107,7 @@ func (m *mailer) write(e event) ([]byte, error) {
 	letter.SetMessageIDWithValue(e.sum() + "@" + m.helo)
 	letter.SetDateWithValue(m.c.Now().UTC())
 	letter.SetGenHeader("Auto-Submitted", "auto-generated")
-	letter.SetBodyString(mail.TypeTextPlain, e.text())
+	letter.SetBodyString(mail.TypeTextPlain, e.headline()+".\n"+e.text())
 	var written bytes.Buffer
 	_, err := letter.WriteTo(&written)
 	return written.Bytes(), err

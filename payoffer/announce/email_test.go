@@ -300,36 +300,30 @@ func TestAMessageToATopicIsWhatNtfyTakes(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		`pay.example: 42 USDC on its way by usdc
-42 USDC on its way by usdc.
 The payment is of 42.00 USD.
 Status seen, evidence chain.
 It does not count as received.
 It is money of a test network.
 Receipt 1 of pay.example, version 1.
 `, `pay.example: 42 USD received by card
-42 USD received by card.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 2 of pay.example, version 1.
 `, `pay.example: 10.50 USD refunded of 42 USD by card
-10.50 USD refunded of 42 USD by card.
 Status confirmed, evidence signed.
 It counts as received, less what was refunded.
 Receipt 2 of pay.example, version 2.
 `, `pay.example: 42 EUR received by card
-42 EUR received by card.
 What the payment is worth in US dollars is not known.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 3 of pay.example, version 1.
 `, `pay.example: 42 EUR taken back by card
-42 EUR taken back by card.
 What the payment is worth in US dollars is not known.
 Status reversed, evidence signed.
 It does not count as received.
 Receipt 3 of pay.example, version 2.
 `, `pay.example: 42 USDC did not arrive by usdc
-42 USDC did not arrive by usdc.
 The payment is of 42.00 USD.
 Status dropped, evidence chain.
 It does not count as received.

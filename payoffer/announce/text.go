@@ -35,11 +35,10 @@ func (e event) headline() string {
 // subject is the headline with the offer.
 func (e event) subject() string { return e.of.Offer + ": " + e.headline() }
 
-// text says what the receipt amounts to, what it counts, and by which number its
+// text says beside the headline what the receipt amounts to, what it counts, and by which number its
 // operator finds it.
 func (e event) text() string {
 	var says strings.Builder
-	fmt.Fprintf(&says, "%s.\n", e.headline())
 	switch usd := e.data["amountUsdDecimal"]; {
 	case usd == nil:
 		fmt.Fprint(&says, "What the payment is worth in US dollars is not known.\n")

@@ -35,7 +35,7 @@ func (d *Desk) redact(ctx context.Context, e manual.Entry) (Receipt, error) {
 	}
 	row := d.newReceipt(redacted)
 	row.Said = []string{
-		"the reference was taken out of the ledger for good; backups, and what was announced or read before, still hold it",
+		"the reference was taken out of the ledger for good; backups, logs, and what was announced or read before, still hold it",
 		"nothing knows the payment by its old reference any more: entered under that again, it would be counted twice",
 	}
 	history, err := d.Ledger.History(ctx, d.Offer.ID, stored.ID, stored.ID)
