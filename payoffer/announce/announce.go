@@ -144,10 +144,9 @@ func (c *Config) client() source.Client {
 // on is announced, however late Run gets to it.
 func (a *Announcer) Load(ctx context.Context) error {
 	for _, s := range a.sinks {
-		if _, err := s.lease(ctx); err != nil {
+		if _, err := s.lease(ctx, 0); err != nil { // nothing is announced yet
 			return err
 		}
-		s.release(ctx)
 	}
 	return nil
 }

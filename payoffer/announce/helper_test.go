@@ -154,6 +154,12 @@ var errOutbox = errors.New("the database is away")
 type outbox struct {
 	*ledger.Ledger
 	unreadable, unwritable atomic.Bool
+	leased                 atomic.Int64 // how often
+}
+
+func (o *outbox) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (int64, bool, error) {
+	o.leased.Add(1)
+	return o.Ledger.LeaseSink(ctx, offer, name, owner, now, until)
 }
 
 func (o *outbox) Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error) {

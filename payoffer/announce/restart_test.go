@@ -126,6 +126,18 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 	require.Equal(t, []string{"card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
 }
 
+// A server may have a thousand offers.
+func TestAStartWritesOnceForEachReceiver(t *testing.T) {
+	d := newDesk(t)
+	a, err := New(Config{
+		OfferID: testOffer, Ledger: d.book, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
+	})
+	require.NoError(t, err)
+	require.NoError(t, a.Load(t.Context()))
+	a.rounds(t.Context())
+	require.EqualValues(t, 2, d.book.leased.Load())
+}
+
 // A receiver that recognizes duplicates by their ids takes what is entered anew
 // under a reference of the history that was lost.
 func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {

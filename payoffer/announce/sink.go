@@ -74,7 +74,7 @@ func newSink(c *Config, name, host string, news func(ledger.Transition) bool, de
 // and other instances learn the position. An error is the ledger's.
 func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	if !s.known {
-		if held, err := s.lease(ctx); err != nil || !held {
+		if held, err := s.lease(ctx, leaseFor); err != nil || !held {
 			return pollEvery, err
 		}
 	}
@@ -180,18 +180,18 @@ func (s *sink) hold(ctx context.Context) (bool, error) {
 	if left := s.leaseUntil - s.config.Now().Unix(); left >= leaseLeast && left <= leaseFor {
 		return true, nil
 	}
-	return s.lease(ctx)
+	return s.lease(ctx, leaseFor)
 }
 
-// lease asks for the receiver and reads its position.
-func (s *sink) lease(ctx context.Context) (held bool, err error) {
+// lease asks for the receiver, for so many seconds, and reads its position.
+func (s *sink) lease(ctx context.Context, seconds int64) (held bool, err error) {
 	now := s.config.Now().Unix()
-	after, held, err := s.config.Ledger.LeaseSink(ctx, s.config.OfferID, s.name, s.config.Owner, now, now+leaseFor)
+	after, held, err := s.config.Ledger.LeaseSink(ctx, s.config.OfferID, s.name, s.config.Owner, now, now+seconds)
 	if err != nil {
 		return false, err
 	}
 	if held {
-		s.after, s.known, s.leaseUntil = after, true, now+leaseFor
+		s.after, s.known, s.leaseUntil = after, true, now+seconds
 		return true, nil
 	}
 	// Whoever holds it knows how it fares.
