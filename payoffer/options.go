@@ -248,15 +248,21 @@ func repeated(into *[]string, check func(string) error) option {
 	}
 }
 
-// flag is an option without arguments.
+// flag is an option that is on where it stands alone. With an argument, on or off,
+// a variable can set it, and an empty one is off.
 func flag(into *bool) option {
 	return option{
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
-			if d.NextArg() {
+			args := d.RemainingArgs()
+			switch {
+			case len(args) > 1:
 				return wrongArgs(d, name)
+			case len(args) == 0 || args[0] == "on":
+				*into = true
+			case args[0] != "off" && args[0] != "":
+				return refused(d, name, args[0], fmt.Errorf("%q is neither on nor off", args[0]))
 			}
-			*into = true
 			return nil
 		},
 		resolve: func(*resolver, string) {},
