@@ -1,0 +1,239 @@
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const (
+	service = "https://pay.example.org"
+	site    = "https://www.example.org"
+
+	// patience is how long a certificate may take on a busy machine.
+	patience = time.Minute
+	pause    = 50 * time.Millisecond
+
+	price         = 42_000_000 // atomic USDC
+	paymentLink   = "plink_1"
+	webhookSecret = "whsec_0123456789abcdef0123456789abcdef"
+)
+
+// public is a server with the shipped Caddyfile as the world sees it: its hosts have names, and the standard ports.
+type public struct {
+	*server.Process
+	authority
+	httpPort, httpsPort string
+}
+
+func start(t *testing.T, env ...string) public {
+	t.Helper()
+	p := public{httpPort: payoffertest.FreePort(t), httpsPort: freePort(t)}
+	p.authority = startAuthority(t, p.httpPort, p.httpsPort)
+	shipped, err := os.ReadFile(lab.Path(t, "Caddyfile"))
+	require.NoError(t, err)
+	// Caddy looks every ten minutes for what is to be renewed, which is no matter of the addresses.
+	const option = "	acme_ca "
+	require.Equal(t, 1, strings.Count(string(shipped), option))
+	caddyfile := strings.Replace(string(shipped), option, "	renew_interval 1s\n"+option, 1)
+	p.Process = server.Start(t, "http://127.0.0.1:"+p.httpPort, caddyfile, append(env,
+		"BASE_URL="+service, "SITE_URL="+site, "HTTP_PORT="+p.httpPort, "HTTPS_PORT="+p.httpsPort, "ADMIN=localhost:"+payoffertest.FreePort(t),
+		"ACME_CA="+p.directory, "ACME_EMAIL=operator@example.org", "SSL_CERT_FILE="+p.web, "TESTNET=on", "GRACE_PERIOD=1s",
+		"CARD_URL=https://checkout.example.org/42", "BTC_ADDRESS=", "TRANSFER_INBOX=", "TIP_JAR_URL=", "PACK_URL=")...)
+	return p
+}
+
+// dial finds every host on this machine, and the standard ports where the server has them.
+func (p public) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, network, "127.0.0.1:"+map[string]string{"80": p.httpPort, "443": p.httpsPort}[port])
+}
+
+// clients speak one version of HTTP each, and trust the authority alone.
+func (p public) clients(t *testing.T) map[string]*http.Client {
+	t.Helper()
+	first := &http.Transport{DialContext: p.dial, TLSClientConfig: &tls.Config{RootCAs: p.roots, NextProtos: []string{"http/1.1"}}}
+	second := &http.Transport{DialContext: p.dial, TLSClientConfig: &tls.Config{RootCAs: p.roots}, ForceAttemptHTTP2: true}
+	third, _ := p.http3(t)
+	t.Cleanup(func() {
+		first.CloseIdleConnections()
+		second.CloseIdleConnections()
+	})
+	clients := map[string]*http.Client{}
+	for version, transport := range map[string]http.RoundTripper{"HTTP/1.1": first, "HTTP/2.0": second, "HTTP/3.0": third} {
+		clients[version] = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return clients
+}
+
+// http3 speaks HTTP/3 through a socket of its own.
+func (p public) http3(t *testing.T) (*http3.Transport, net.PacketConn) {
+	t.Helper()
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server, err := net.ResolveUDPAddr("udp", "127.0.0.1:"+p.httpsPort)
+	require.NoError(t, err)
+	link := &quic.Transport{Conn: socket}
+	transport := &http3.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: p.roots},
+		Dial: func(ctx context.Context, _ string, config *tls.Config, options *quic.Config) (*quic.Conn, error) {
+			return link.DialEarly(ctx, server, config, options)
+		},
+	}
+	t.Cleanup(func() {
+		_ = transport.Close()
+		_ = socket.Close()
+	})
+	return transport, socket
+}
+
+// serial is the number of the certificate that a host shows now, once it has one that the authority signed.
+func (p public) serial(host string) (string, error) {
+	connection, err := tls.Dial("tcp", "127.0.0.1:"+p.httpsPort, &tls.Config{RootCAs: p.roots, ServerName: host})
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
+}
+
+// certified waits until both hosts have certificates, other than those of before, and returns them.
+func (p public) certified(t *testing.T, before map[string]string) map[string]string {
+	t.Helper()
+	serials := map[string]string{}
+	for _, origin := range []string{service, site} {
+		host := strings.TrimPrefix(origin, "https://")
+		var last error
+		require.Eventually(t, func() bool {
+			serials[host], last = p.serial(host)
+			return last == nil && serials[host] != before[host]
+		}, patience, pause, "a certificate for %s", host)
+	}
+	return serials
+}
+
+func ask(t *testing.T, client *http.Client, method, url string, header http.Header, body string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	answer, err := client.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer, string(text)
+}
+
+// The addresses alone make the shipped Caddyfile a public server with certificates, and money comes in over every version.
+func TestTheShippedCaddyfileServesHTTPSByItself(t *testing.T) {
+	facilitator := payoffertest.NewFacilitator(t)
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	payee := chain.Address(key)
+	p := start(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off",
+		"CARD_PAYMENT_LINK="+paymentLink, "CARD_WEBHOOK_SECRET="+webhookSecret)
+	first := p.certified(t, nil)
+	processor := payoffertest.NewProcessor("rk_live_key", time.Now)
+
+	for version, client := range p.clients(t) {
+		t.Run(version, func(t *testing.T) {
+			for _, origin := range []string{service + "/v1/pay", site + "/offer/"} {
+				page, body := ask(t, client, http.MethodGet, origin, http.Header{"Accept": {"text/html"}}, "")
+				require.Equal(t, http.StatusOK, page.StatusCode, body)
+				require.Equal(t, version, page.Proto)
+				require.Contains(t, body, "</html>")
+			}
+
+			quote, _ := ask(t, client, http.MethodPost, service+"/v1/sponsor", nil, "")
+			require.Equal(t, http.StatusPaymentRequired, quote.StatusCode)
+			paid, receipt := ask(t, client, http.MethodPost, service+"/v1/sponsor", http.Header{"Payment-Signature": {payment(t, quote)}}, "")
+			require.Equal(t, http.StatusOK, paid.StatusCode, receipt)
+			require.NotEmpty(t, paid.Header.Get("PAYMENT-RESPONSE"))
+
+			told := len(processor.Events())
+			processor.Pay(paymentLink, 4200, false)
+			for _, event := range processor.Events()[told:] {
+				taken, body := ask(t, client, http.MethodPost, service+"/v1/hook/card", http.Header{
+					"Content-Type": {"application/json"}, "Stripe-Signature": {payoffertest.SignDelivery(event, time.Now(), webhookSecret)},
+				}, string(event))
+				require.Equal(t, http.StatusOK, taken.StatusCode, body)
+			}
+		})
+	}
+	plain := p.clients(t)["HTTP/1.1"]
+	_, body := ask(t, plain, http.MethodGet, service+"/v1/received", http.Header{"Accept": {"application/json"}}, "")
+	var report struct{ ReceivedUSD json.Number }
+	require.NoError(t, json.Unmarshal([]byte(body), &report))
+	require.Equal(t, "126", report.ReceivedUSD.String(), "a checkout over each version: %s", body)
+
+	for _, origin := range []string{service, site} {
+		answer, _ := ask(t, plain, http.MethodGet, strings.Replace(origin, "https:", "http:", 1)+"/v1/pay?lang=de", nil, "")
+		require.Equal(t, http.StatusPermanentRedirect, answer.StatusCode)
+		require.Equal(t, origin+"/v1/pay?lang=de", answer.Header.Get("Location"))
+	}
+
+	p.certified(t, first)
+
+	p.vanish(t)
+	p.Terminate()
+	p.Await(t) // which waits for less than an idle connection of HTTP/3 takes to end by itself
+}
+
+// payment is what a payer signs for the first of the terms of a quote.
+func payment(t *testing.T, quote *http.Response) string {
+	t.Helper()
+	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
+	require.NoError(t, err)
+	var terms struct {
+		Resource json.RawMessage
+		Accepts  []json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(header, &terms))
+	var accepted struct{ PayTo string }
+	require.NoError(t, json.Unmarshal(terms.Accepts[0], &accepted))
+	payer, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	authorization := chain.NewAuthorization(t, chain.Address(payer), common.HexToAddress(accepted.PayTo), price)
+	signed, err := json.Marshal(map[string]any{
+		"x402Version": 2, "resource": terms.Resource, "accepted": terms.Accepts[0],
+		"payload": map[string]any{"signature": hexutil.Encode(authorization.Sign(t, payer)), "authorization": authorization},
+	})
+	require.NoError(t, err)
+	return base64.StdEncoding.EncodeToString(signed)
+}
+
+// vanish asks over HTTP/3 and is gone without a word, as a phone that left the network.
+func (p public) vanish(t *testing.T) {
+	t.Helper()
+	transport, socket := p.http3(t)
+	answer, body := ask(t, &http.Client{Transport: transport}, http.MethodGet, service+"/v1/quote", nil, "")
+	require.Equal(t, http.StatusPaymentRequired, answer.StatusCode, body)
+	require.NoError(t, socket.Close())
+}
