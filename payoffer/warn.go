@@ -163,11 +163,11 @@ func testNetworks(o *offer.Offer) []string {
 	var found []string
 	for _, u := range o.USDC() {
 		if u.Network.Test {
-			found = append(found, "usdc is on the test network "+u.Network.Name+" (USDC_NETWORK), or add the option 'testnet' if that is meant")
+			found = append(found, "usdc is on the test network "+u.Network.Name+" (USDC_NETWORK), or add the option 'testnet' (TESTNET=on) if that is meant")
 		}
 	}
 	if b := o.Bitcoin(); b != nil && b.Test() {
-		found = append(found, "bitcoin is on a test network (BTC_ADDRESS), or add the option 'testnet' if that is meant")
+		found = append(found, "bitcoin is on a test network (BTC_ADDRESS), or add the option 'testnet' (TESTNET=on) if that is meant")
 	}
 	return found
 }

@@ -99,7 +99,7 @@ func TestAPastPriceNeedsAnAgreement(t *testing.T) {
 			b.clock.pass(time.Second)
 			past, known := b.At(t.Context(), pastHour)
 			require.True(t, known)
-			require.EqualValues(t, 88_000*microUSDPerUSD, past.MicroUSD)
+			require.EqualValues(t, int64(88_000*microUSDPerUSD), past.MicroUSD)
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestALiarMovesNoPastPrice(t *testing.T) {
 		b.prices.Set(liar, payoffertest.PriceReply{Price: "9000"})
 		past, known := b.At(t.Context(), pastHour)
 		require.True(t, known)
-		require.EqualValues(t, 90_000*microUSDPerUSD, past.MicroUSD, liar)
+		require.EqualValues(t, int64(90_000*microUSDPerUSD), past.MicroUSD, liar)
 	}
 }
 

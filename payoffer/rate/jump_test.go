@@ -262,13 +262,13 @@ func TestARunningWatcherDoesNotBelieveAJumpOfItsOnlySource(t *testing.T) {
 		for range 64 {
 			time.Sleep(time.Minute)
 			if current, known := w.Current(); known {
-				require.EqualValues(t, 90_000*microUSDPerUSD, current.MicroUSD, time.Since(start))
+				require.EqualValues(t, int64(90_000*microUSDPerUSD), current.MicroUSD, time.Since(start))
 			}
 		}
 		time.Sleep(3 * time.Minute)
 		current, known := w.Current()
 		require.True(t, known)
-		require.EqualValues(t, 9_000*microUSDPerUSD, current.MicroUSD)
+		require.EqualValues(t, int64(9_000*microUSDPerUSD), current.MicroUSD)
 		cancel()
 		<-ended
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -44,7 +45,7 @@ func newPaidOver(b *testing.B, url string, t *http.Transport) *paidOver {
 	b.Cleanup(t.CloseIdleConnections)
 	f, err := NewFacilitator(FacilitatorConfig{URL: url, Transport: t})
 	require.NoError(b, err)
-	p.shop = newShop(b, setup{made: []*Facilitator{f}, signer: newTestSigner(1), limiter: limited(1<<40, time.Hour)})
+	p.shop = newShop(b, setup{made: []*Facilitator{f}, signer: newTestSigner(1), limiter: limited(math.MaxInt, time.Hour)})
 	return p
 }
 

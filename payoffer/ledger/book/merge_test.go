@@ -247,8 +247,8 @@ func TestRefundsNeverOverflow(t *testing.T) {
 		{ID: "re_2", Kind: book.ReturnRefund, Amount: math.MaxInt64, Gone: true},
 	}
 	r := sightings.Fold([]book.Sighting{s})
-	require.EqualValues(t, math.MaxInt64, r.Refunded)
-	require.EqualValues(t, math.MaxInt64, r.RefundedCents)
+	require.Equal(t, int64(math.MaxInt64), r.Refunded)
+	require.EqualValues(t, int64(math.MaxInt64), r.RefundedCents)
 	s.Amount, s.USDCents = 3, ptr(int64(100))
 	s.Returns = []book.Return{{ID: "re_1", Kind: book.ReturnRefund, Amount: 1, Gone: true}}
 	require.EqualValues(t, 33, sightings.Fold([]book.Sighting{s}).RefundedCents)

@@ -264,7 +264,7 @@ func (s *standIn) wire(tx standInTx, height int) object {
 	}
 	inputs := []any{}
 	for i, script := range append([]string{tx.from}, tx.also...) {
-		in := object{"txid": txid, "vout": n + i, "prevout": object{"scriptpubkey": script, "value": 1}, "sequence": 4294967293}
+		in := object{"txid": txid, "vout": n + i, "prevout": object{"scriptpubkey": script, "value": 1}, "sequence": uint32(4294967293)}
 		if tx.mute {
 			in["prevout"] = nil
 		}
