@@ -1,0 +1,169 @@
+package packaging
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// instruction is a line of the Dockerfile.
+type instruction struct{ name, rest string }
+
+// image is what the last stage of the Dockerfile says.
+func image(t *testing.T) (stages []string, last []instruction) {
+	t.Helper()
+	text, err := os.ReadFile(lab.Path(t, "caddy/package/Dockerfile"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case name == "" || name == "#":
+		case name == "FROM":
+			stages, last = append(stages, rest), nil
+		default:
+			require.Regexp(t, `^[A-Z]+$`, name)
+			last = append(last, instruction{name, rest})
+		}
+	}
+	return stages, last
+}
+
+// execForm is a command without a shell, which the image does not have.
+func execForm(t *testing.T, text string) (command []string) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &command), "%s is no JSON list, so that a shell would run it", text)
+	return command
+}
+
+// The image is laid out by its Dockerfile in a folder that becomes the root of a process without rights: whatever it misses
+// of a system, it misses here.
+func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "only root can change the root folder")
+	}
+	stages, last := image(t)
+	require.Regexp(t, `^golang:1\.26-\S+ AS build$`, stages[0])
+	require.Equal(t, "scratch", stages[len(stages)-1])
+
+	root := t.TempDir()
+	for folder := root; folder != os.TempDir() && folder != "/"; folder = filepath.Dir(folder) {
+		require.NoError(t, os.Chmod(folder, 0o755)) // for nobody to pass
+	}
+	var env, start, health []string
+	var user, folder string
+	built := map[string]string{"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt", "/caddy": server.Released(t)}
+	for _, i := range last {
+		words := strings.Fields(i.rest)
+		switch i.name {
+		case "COPY":
+			target := filepath.Join(root, words[len(words)-1])
+			source := words[len(words)-2]
+			if words[0] == "--from=build" {
+				if owner, owned := strings.CutPrefix(words[1], "--chown="); owned {
+					id, err := strconv.Atoi(strings.Split(owner, ":")[0])
+					require.NoError(t, err)
+					require.NoError(t, os.MkdirAll(target, 0o755))
+					require.NoError(t, os.Chown(target, id, id))
+					continue
+				}
+				require.Contains(t, built, source)
+				source = built[source]
+			} else {
+				source = lab.Path(t, source)
+			}
+			if strings.HasSuffix(words[len(words)-1], "/") {
+				target = filepath.Join(target, filepath.Base(source))
+			}
+			data, err := os.ReadFile(source)
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
+			require.NoError(t, os.WriteFile(target, data, 0o755))
+		case "USER":
+			user = i.rest
+		case "WORKDIR":
+			folder = i.rest
+		case "ENV":
+			env = append(env, strings.Fields(strings.ReplaceAll(i.rest, `"`, ""))...)
+		case "HEALTHCHECK":
+			_, command, _ := strings.Cut(i.rest, "CMD ")
+			health = execForm(t, command)
+		case "ENTRYPOINT", "CMD":
+			start = append(start, execForm(t, i.rest)...)
+		case "VOLUME":
+			require.DirExists(t, filepath.Join(root, i.rest))
+		case "EXPOSE":
+		default:
+			t.Fatalf("the last stage has %s, which needs what it does not have", i.name)
+		}
+	}
+	// What every engine puts into a container.
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/hosts"), []byte("127.0.0.1 localhost\n"), 0o644))
+	id, err := strconv.Atoi(strings.Split(user, ":")[0])
+	require.NoError(t, err, "a number, for there is no list of users")
+	require.NotZero(t, id)
+
+	service, site := payoffertest.FreePort(t), payoffertest.FreePort(t)
+	address := "http://localhost:" + service
+	require.Contains(t, env, "BIND=", "a container has addresses of its own")
+	env = append(env, "BIND=127.0.0.1", "BASE_URL="+address, "SITE_URL=http://localhost:"+site, "ADMIN=localhost:"+payoffertest.FreePort(t),
+		"USDC_ADDRESS=", "BTC_ADDRESS=", "TIP_JAR_URL=", "PACK_URL=")
+	inside := func(arguments []string) *exec.Cmd {
+		return &exec.Cmd{Path: arguments[0], Args: arguments, Env: env, Dir: folder, SysProcAttr: &syscall.SysProcAttr{
+			Chroot: root, Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)},
+		}}
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	running := inside(start)
+	running.Stdout, running.Stderr = log, log
+	require.NoError(t, running.Start())
+	t.Cleanup(func() {
+		_ = running.Process.Kill() // it may have ended
+		if t.Failed() {
+			said, _ := os.ReadFile(log.Name())
+			t.Logf("The server's log:\n%s", said)
+		}
+	})
+	require.Eventually(t, func() bool {
+		answer, err := http.Get(address + "/v1/received")
+		if err != nil {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	}, time.Minute, 50*time.Millisecond)
+	said, err := inside(health).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.FileExists(t, filepath.Join(root, "data/caddy/pay_offer_shipped.db"), "the ledger is in the volume")
+
+	require.NoError(t, running.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, running.Wait())
+	said, err = inside(health).CombinedOutput()
+	require.Error(t, err, "nobody answers: %s", said)
+}
+
+// Everything is compiled with the flags of xcaddy.mk, once.
+func TestTheImageIsBuiltAsEverythingElse(t *testing.T) {
+	makefile, err := os.ReadFile(lab.Path(t, "xcaddy.mk"))
+	require.NoError(t, err)
+	flags := regexp.MustCompile(`(?m)^FLAGS +:= (.*)$`).FindStringSubmatch(string(makefile))
+	require.NotNil(t, flags)
+	dockerfile, err := os.ReadFile(lab.Path(t, "caddy/package/Dockerfile"))
+	require.NoError(t, err)
+	require.Contains(t, string(dockerfile), " "+flags[1]+",release ")
+}
