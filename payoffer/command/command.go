@@ -27,9 +27,9 @@ Works with the payment offers of a configuration.
 
 Without --config the Caddyfile in the current directory is read. Nothing is
 started or opened by check, qr and site; check asks upstreams for the time.
-verify needs no configuration and asks the domain that signed; pay needs none and
-pays whatever URL it is given; ledger opens the database itself; the other
-commands ask the admin API of the running server.`,
+init writes one. verify needs no configuration and asks the domain that signed; pay
+needs none and pays whatever URL it is given; ledger opens the database itself;
+the other commands ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			group(cmd, subcommands()...)
 		},
@@ -37,7 +37,7 @@ commands ask the admin API of the running server.`,
 }
 
 func subcommands() []*cobra.Command {
-	commands := []*cobra.Command{checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
+	commands := []*cobra.Command{initCommand(), checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
 		intentsCommand(), resolveCommand(), announcementsCommand(), watchCommand(), rewindCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
 	arguments := map[string]func(caddycmd.Flags) []string{"qr": configuredRails, "rewind": servedRails}
 	for _, cmd := range commands {

@@ -206,17 +206,13 @@ func (p *payer) agree() error {
 		}
 		return nil
 	}
-	file, isFile := p.in.(*os.File)
-	if !isFile {
-		return errNobody
-	}
-	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !onTerminal(p.in) {
 		return errNobody
 	}
 	fmt.Fprint(p.out, "Pay? [y/N] ")
 	answer, err := bufio.NewReader(p.in).ReadString('\n')
 	if answer == "" && err != nil {
-		return errNobody // the null device, which looks like a terminal
+		return errNobody // who was there has left
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

@@ -29,6 +29,15 @@ const (
 	disputeReinstated = "charge.dispute.funds_reinstated"
 )
 
+// Events are what a webhook endpoint of the processor has to send: with them every
+// payment, refund and dispute is known. The other types tell the same again, but for
+// charge.captured, which a link with manual capture needs too.
+var Events = []string{
+	sessionCompleted, sessionSucceeded, sessionFailed,
+	refundCreated, refundUpdated, refundFailed,
+	disputeWithdrawn, disputeReinstated, disputeClosed,
+}
+
 // eventTypes are the types that are asked for.
 var eventTypes = []string{
 	sessionCompleted, sessionSucceeded, sessionFailed,

@@ -1,0 +1,198 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// question is one thing that init has to know. An answer is the same words at the
+// terminal and in the flag.
+type question struct {
+	flag, help string
+	// ask is how it is asked; what has none is told by its flag alone.
+	ask    string
+	needed bool
+	// set reads words, which are some, into answers. It does not judge them: the
+	// Caddyfile that they make is.
+	set func(a *answers, words string) error
+}
+
+var questions = []question{
+	{
+		flag: "domain", help: "The domain of the service, as in pay.example.org",
+		ask: "Domain of the service, as in pay.example.org", needed: true,
+		set: func(a *answers, words string) error { a.Service = origin(words); return nil },
+	},
+	{
+		flag: "site", help: "The domain of the site of the page /offer/, if not the same",
+		ask: "Domain of the site with the page /offer/, if it has another, as in example.org [the same]",
+		set: func(a *answers, words string) error { a.OtherSite = origin(words); return nil },
+	},
+	{
+		flag: "name", help: "What is paid for, in a few words",
+		ask: "What is paid for, in a few words [Payment offer]",
+		set: func(a *answers, words string) error { a.Name = words; return nil },
+	},
+	{
+		flag: "seller", help: "Who is paid, and an e-mail address for questions: 'Example Org <pay@example.org>'",
+		ask: "Who is paid, and an e-mail address for questions: Example Org <pay@example.org>",
+		set: setSeller,
+	},
+	{
+		flag: "card", help: "The card checkout, and the id of its payment link: 'https://… plink_…'",
+		ask:    "Card checkout: the address of a payment link of 42 USD and, to have payments confirmed, its id: https://… plink_…",
+		needed: true, set: setCard,
+	},
+	{
+		flag: "usdc", help: "An address for USDC, and its network: '0x… base'",
+		ask: "USDC: your address and, if it is not base, the network: 0x… polygon",
+		set: setUSDC,
+	},
+	{
+		flag: "bitcoin", help: "A Bitcoin address, or an extended public key and its wallet's first address: 'xpub… bc1q…'",
+		ask: "Bitcoin: an address; or the extended public key of an account and the first receiving address that its wallet shows: xpub… bc1q…",
+		set: setBitcoin,
+	},
+	{
+		flag: "bank", help: "The e-mail address that answers to bank transfers",
+		ask: "Bank transfer: the e-mail address that answers with an invoice",
+		set: func(a *answers, words string) error { a.Inbox = words; return nil },
+	},
+	{
+		flag: "storefront", help: "A shop's checkout: its name, address and product id; a comma before the next",
+		ask: "Storefronts: a name, the address of the checkout and, to have sales confirmed, the product's id; a comma before the next: tip-jar https://… ab12C",
+		set: setStorefronts,
+	},
+	{
+		flag: "announce", help: "An address that is told of each payment by a signed webhook",
+		ask: "An address that is told of each payment by a signed webhook: https://…",
+		set: func(a *answers, words string) error { a.Announce = words; return nil },
+	},
+	{
+		flag: "facilitator", help: "Who settles x402 payments, if not the CDP facilitator or that of test networks",
+		set: func(a *answers, words string) error { a.OtherFacilitator = words; return nil },
+	},
+	{
+		flag: "email", help: "The e-mail address for certificates, if not that for questions",
+		set: setEmail,
+	},
+	{
+		flag: "behind-proxy", help: "Where the proxy that ends TLS reaches this server, as in 127.0.0.1:8402",
+		set: setBehindProxy,
+	},
+}
+
+// with takes the answer to a question, unless the Caddyfile would be refused with it.
+func (a answers) with(q question, words string) (answers, error) {
+	words = strings.TrimSpace(words)
+	if words == "" {
+		if q.needed {
+			return a, errors.New("without it there is no offer")
+		}
+		return a, nil
+	}
+	if err := q.set(&a, words); err != nil {
+		return a, err
+	}
+	draft := a
+	// Before the card is asked for there is one of nobody.
+	draft.Card = cmp.Or(a.Card, "https://checkout.example/pay")
+	text, err := draft.caddyfile()
+	if err != nil {
+		return a, err
+	}
+	return a, tryCaddyfile(text)
+}
+
+// origin completes the host that somebody typed, as far as it is one.
+func origin(words string) string {
+	completed := words
+	if !strings.Contains(words, "://") {
+		completed = "https://" + words
+		if offer.IsLoopback(offer.Hostname(completed)) {
+			completed = "http://" + words
+		}
+	}
+	if parsed, err := offer.ParseOrigin(completed); err == nil {
+		return parsed
+	}
+	return completed
+}
+
+// setSeller reads a name, a mailbox, or both as e-mail has them.
+func setSeller(a *answers, words string) error {
+	name, mailbox, _ := strings.Cut(words, "<")
+	mailbox, both := strings.CutSuffix(mailbox, ">")
+	switch {
+	case both:
+		a.Operator, a.Contact = strings.TrimSpace(name), strings.TrimSpace(mailbox)
+	case strings.Contains(words, "@"):
+		a.Operator, a.Contact = "", words
+	default:
+		a.Operator, a.Contact = words, ""
+	}
+	return nil
+}
+
+// setEmail checks the address, for Caddy passes any on.
+func setEmail(a *answers, words string) error {
+	if _, err := offer.ParseMailbox(words); err != nil {
+		return errors.New("this is no e-mail address; write it bare, as in pay@example.org")
+	}
+	a.OtherEmail = words
+	return nil
+}
+
+func setCard(a *answers, words string) error {
+	parts := strings.Fields(words)
+	if len(parts) > 2 {
+		return errors.New("write one address and, after a space, the id of the payment link: https://… plink_…")
+	}
+	a.Card, a.PaymentLink = parts[0], second(parts)
+	return nil
+}
+
+func setUSDC(a *answers, words string) error {
+	parts := strings.Fields(words)
+	if len(parts) > 2 {
+		return errors.New("write one address and, after a space, the network: 0x… base")
+	}
+	a.USDC, a.Network = parts[0], cmp.Or(second(parts), "base")
+	return nil
+}
+
+func setBitcoin(a *answers, words string) error {
+	parts := strings.Fields(words)
+	if len(parts) > 2 {
+		parts = []string{words} // the check of accounts knows seed phrases
+	}
+	a.Bitcoin, a.FirstAddress = parts[0], second(parts)
+	return nil
+}
+
+// second is the second of one or two parts.
+func second(parts []string) string {
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[1]
+}
+
+func setStorefronts(a *answers, words string) error {
+	a.Storefronts = nil
+	for _, one := range strings.Split(words, ", ") {
+		parts := strings.Fields(strings.TrimSuffix(one, ","))
+		if len(parts) < 2 || len(parts) > 3 {
+			return errors.New("write a name, the address of the checkout and, to have sales confirmed, the product's id: tip-jar https://… ab12C")
+		}
+		s := storefront{Name: parts[0], URL: parts[1]}
+		if len(parts) == 3 {
+			s.Product = parts[2]
+		}
+		a.Storefronts = append(a.Storefronts, s)
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package payoffer
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	initKey     = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	initUSDC    = "0x52908400098527886E0F7030069857D2E4169EE7"
+	initBitcoin = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
+	initZpub    = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+	initPhrase  = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
+)
+
+// initialize runs 'caddy pay-offer init' in a folder of its own, where nobody can be asked.
+func initialize(t *testing.T, flags ...string) (file, steps string, err error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	before := outliving.Len()
+	steps, err = payOffer(t, append([]string{"init"}, flags...)...)
+	require.Eventually(t, func() bool { return outliving.Len() <= before }, time.Minute, time.Millisecond, "what was tried holds nothing")
+	text, missing := os.ReadFile("Caddyfile")
+	require.Equal(t, err == nil, missing == nil)
+	return string(text), steps, err
+}
+
+// adaptedHandler is the directive of a Caddyfile.
+func adaptedHandler(t *testing.T, file string) *Handler {
+	t.Helper()
+	adapted, err := adapt(t, file) // without a warning: 'caddy fmt' would change nothing
+	require.NoError(t, err)
+	var all any
+	require.NoError(t, json.Unmarshal([]byte(adapted), &all))
+	handler := new(Handler)
+	require.True(t, findHandler(t, all, handler))
+	return handler
+}
+
+func findHandler(t *testing.T, in any, handler *Handler) bool {
+	switch in := in.(type) {
+	case map[string]any:
+		if in["handler"] == "pay_offer" {
+			text, err := json.Marshal(in)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(text, handler))
+			return true
+		}
+		for _, value := range in {
+			if findHandler(t, value, handler) {
+				return true
+			}
+		}
+	case []any:
+		for _, value := range in {
+			if findHandler(t, value, handler) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var needed = []string{"--domain", "pay.example.org", "--card", "https://buy.example.net/pay"}
+
+// Each file is the Caddyfile of an operator in public, whose secrets are not set yet.
+func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags []string
+		want  func(t *testing.T, h *Handler)
+		steps []string // in their order
+	}{
+		"card only": {
+			flags: []string{"--card", "https://buy.stripe.com/abc plink_1Abc", "--seller", "Jane Doe <jane@example.org>", "--name", "My app"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &Handler{
+					BaseURL: "https://pay.example.org", Name: "My app", Operator: "Jane Doe", Contact: "jane@example.org",
+					Card: &CardConfig{
+						URL: "https://buy.stripe.com/abc", PaymentLink: "plink_1Abc",
+						WebhookSecret: "{env.CARD_WEBHOOK_SECRET}", APIKey: "{env.CARD_API_KEY}",
+					},
+				}, h)
+			},
+			steps: []string{
+				"1. Name servers", "dig +short pay.example.org A", "2. Firewall", "3. Card",
+				"https://pay.example.org/v1/thanks?session_id={CHECKOUT_SESSION_ID}\n", "https://pay.example.org/v1/hook/card\n",
+				"checkout.session.completed\n", "charge.dispute.closed\n", "4. Secrets", "CARD_API_KEY\n", "CARD_WEBHOOK_SECRET\n",
+				"5. Check", "caddy validate --envfile pay_offer.env\n", "caddy pay-offer check\n", "caddy run --envfile pay_offer.env\n",
+			},
+		},
+		"the least": {
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &Handler{BaseURL: "https://pay.example.org", Card: &CardConfig{URL: "https://buy.example.net/pay"}}, h)
+			},
+			steps: []string{"3. Card", "No payment by card is confirmed yet", "webhook_secret {env.CARD_WEBHOOK_SECRET}", "4. Check", "caddy validate\n", "caddy run\n"},
+		},
+		"USDC with a key": {
+			flags: []string{"--usdc", initUSDC},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, []*USDCConfig{{Network: "base", Address: initUSDC, Facilitators: []*FacilitatorConfig{{
+					URL: "https://api.cdp.coinbase.com/platform/v2/x402", KeyID: "{env.CDP_KEY_ID}", KeySecret: "{env.CDP_KEY_SECRET}",
+				}}}}, h.USDC)
+				require.False(t, h.Testnet)
+			},
+			steps: []string{"settled by api.cdp.coinbase.com", "CDP_KEY_ID\n", "CDP_KEY_SECRET\n"},
+		},
+		"USDC with a facilitator of their own": {
+			flags: []string{"--usdc", initUSDC + " polygon", "--facilitator", "https://facilitator.example.net/key/of/ours"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, []*USDCConfig{{Network: "polygon", Address: initUSDC, Facilitators: []*FacilitatorConfig{{URL: "https://facilitator.example.net/key/of/ours"}}}}, h.USDC)
+			},
+			steps: []string{"settled by facilitator.example.net.\n", "it settles on polygon"},
+		},
+		"an extended key": {
+			flags: []string{"--bitcoin", initZpub + " " + initBitcoin},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &BitcoinConfig{Account: initZpub, FirstAddress: initBitcoin}, h.Bitcoin)
+			},
+			steps: []string{"Bitcoin: compare the first two addresses"},
+		},
+		"a club": {
+			flags: []string{
+				"--site", "https://example.org/", "--bank", "treasurer@example.org", "--announce", "https://hooks.example.net/club",
+				"--storefront", "tip-jar https://club.example.net/l/tip ab12C, 2nd https://club.example.net/l/pack", "--email", "admin@example.org",
+			},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, "https://example.org", h.SiteURL)
+				require.Equal(t, &BankTransferConfig{Inbox: "treasurer@example.org"}, h.BankTransfer)
+				require.Equal(t, []*AnnounceConfig{{URL: "https://hooks.example.net/club", Secret: "{env.ANNOUNCE_SECRET}"}}, h.Announce)
+				require.Equal(t, []*StorefrontConfig{
+					{Name: "tip-jar", URL: "https://club.example.net/l/tip", Product: "ab12C", HookSecret: "{env.TIP_JAR_HOOK_SECRET}", Token: "{env.STORE_TOKEN}"},
+					{Name: "2nd", URL: "https://club.example.net/l/pack"},
+				}, h.Storefronts)
+			},
+			steps: []string{
+				"pay.example.org and example.org", "record --rail transfer --reference INV-1 --amount 42\n",
+				"https://pay.example.org/v1/hook/tip-jar/<secret>\n", "record --rail 2nd --reference", "ANNOUNCE_SECRET", "STORE_TOKEN\n", "TIP_JAR_HOOK_SECRET\n",
+			},
+		},
+		"a rehearsal behind a proxy": {
+			flags: []string{"--usdc", initUSDC + " base-sepolia", "--card", "https://buy.stripe.com/test_abc", "--behind-proxy", "127.0.0.1:8402"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, []*USDCConfig{{Network: "base-sepolia", Address: initUSDC}}, h.USDC)
+				require.True(t, h.Testnet)
+				require.True(t, h.Card.TestMode)
+			},
+			steps: []string{"to the proxy.\n", "proxy_pass http://127.0.0.1:8402;\n", "proxy_set_header Host $http_host;\n", "money that is worth nothing"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, steps, err := initialize(t, append(needed, c.flags...)...)
+			require.NoError(t, err)
+			c.want(t, adaptedHandler(t, file))
+			adapted, err := adapt(t, file)
+			require.NoError(t, err)
+			require.NoError(t, caddy.Validate(decode(t, adapted)))
+			for _, step := range c.steps {
+				at := strings.Index(steps, step)
+				require.GreaterOrEqual(t, at, 0, "%s\nafter it nothing of: %s", steps, step)
+				steps = steps[at+len(step):]
+			}
+		})
+	}
+}
+
+// Nothing of a refused answer is repeated that may be a secret, and no file is left.
+func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
+	for _, c := range []struct{ flag, answer, want string }{
+		{"--domain", "pay.example.org/shop", "is more than an origin"},
+		{"--domain", "http://pay.example.org", "--domain: base_url: "},
+		{"--domain", "", "without --domain there is no offer"},
+		{"--site", "http://localhost:8404", "which only this machine reaches"},
+		{"--card", "", "without --card there is no offer"},
+		{"--card", "buy.example.net/pay", "--card: card: "},
+		{"--card", "sk_live_abcdefghijklmnop", "looks like an API key"},
+		{"--card", "https://buy.example.net/pay sk_live_abcdefghijklmnop", "looks like an API key"},
+		{"--card", "https://buy.example.net/pay buy", "it starts with plink_"},
+		{"--card", "https://checkout.example/pay-42", "still hold demo or test values"},
+		{"--usdc", initKey, "this is a private key or a hash"},
+		{"--usdc", "base " + initUSDC, "write 'usdc <network> <address>'"},
+		{"--usdc", strings.Replace(initUSDC, "9EE7", "9ee7", 1), "checksum"},
+		{"--usdc", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
+		{"--usdc", initUSDC + " bas", "unknown network"},
+		{"--usdc", initPhrase, "write one address"},
+		{"--bitcoin", initPhrase, "seed phrase"},
+		{"--bitcoin", initKey[2:], "this is a private key"},
+		{"--bitcoin", initBitcoin + "x", "not a Bitcoin address"},
+		{"--bitcoin", initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "first_address is no receiving address of this key"},
+		{"--bank", "treasurer", "bank_transfer: "},
+		{"--storefront", "card https://shop.example.net/l/a", "card"},
+		{"--storefront", "tip-jar", "write a name"},
+		{"--storefront", "a https://shop.example.net/l/a, a https://shop.example.net/l/b", "two rails are named"},
+		{"--announce", "http://hooks.example.net/x", "https"},
+		{"--facilitator", "ftp://x.example.net", ""},
+		{"--email", "me", "no e-mail address"},
+		{"--behind-proxy", "8402", "an IP address and a port"},
+		{"--name", strings.Repeat("x", 81), "at most 80"},
+		{"--name", "a\nb\x1b[2J", "control character"},
+		{"--name", "` \\\"", "leave out the backslash"},
+		{"--seller", "Jane <jane>", "contact: "},
+	} {
+		t.Run(c.flag+" "+c.answer, func(t *testing.T) {
+			flags := append([]string{}, needed...)
+			if c.flag == "--facilitator" {
+				flags = append(flags, "--usdc", initUSDC)
+			}
+			_, out, err := initialize(t, append(flags, c.flag, c.answer)...)
+			require.ErrorContains(t, err, c.want)
+			require.Empty(t, out)
+			require.NotContains(t, err.Error(), "\x1b")
+			require.NotContains(t, err.Error(), "Caddyfile:")
+			for _, secret := range []string{initKey[2:], "sk_live_abc", "abandon"} {
+				require.NotContains(t, err.Error(), secret)
+			}
+			left, err := os.ReadDir(".")
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+func TestInitTakesEveryTextAsItIs(t *testing.T) {
+	t.Setenv("HOME", "/home/of/somebody")
+	for _, text := range []string{
+		`{`, `}`, `a { b }`, `}`, `"quoted"`, "`back`", "\" and `", `back\slash`, `end\`, `{env.HOME}`, `\{env.HOME}`, `{file./etc/hostname}`,
+		`{$HOME}`, `{$HOME:x}`, `{$`, `{$}`, `{system.hostname}`, `{{payOffer .Req}}`, `# not a comment`, `<<END`, `import discreet`, `$HOME`, "Ünï ☃",
+	} {
+		t.Run(text, func(t *testing.T) {
+			file, _, err := initialize(t, append(needed, "--name", text, "--seller", text)...)
+			require.NoError(t, err)
+			s, err := adaptedHandler(t, file).settings(newResolver(), time.Now())
+			require.NoError(t, err)
+			require.Equal(t, text, s.Offer.Name)
+			require.Equal(t, text, s.Offer.Operator)
+		})
+	}
+}
+
+func TestInitWritesOverNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("Caddyfile", []byte("mine"), 0o600))
+	require.NoError(t, os.Symlink("nowhere", "link"))
+	for _, name := range []string{"Caddyfile", "link", "."} {
+		_, err := payOffer(t, append([]string{"init", "--output", name}, needed...)...)
+		require.ErrorContains(t, err, name+" is there already and is not written over; write another one, as with --output pay-offer.caddyfile")
+	}
+	_, err := payOffer(t, append([]string{"init", "--output", "none/Caddyfile"}, needed...)...)
+	require.Error(t, err)
+
+	steps, err := payOffer(t, append([]string{"init", "--output", "my pay"}, needed...)...)
+	require.NoError(t, err)
+	require.Contains(t, steps, "caddy validate --config 'my pay' --adapter caddyfile\n")
+	steps, err = payOffer(t, append([]string{"init", "--output", "pay-offer.caddyfile"}, needed...)...)
+	require.NoError(t, err)
+	require.Contains(t, steps, "caddy run --config pay-offer.caddyfile\n")
+	mine, err := os.ReadFile("Caddyfile")
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(mine))
+	require.NoFileExists(t, "nowhere")
+}
+
+func TestInitAsksNobodyWithoutATerminal(t *testing.T) {
+	_, _, err := initialize(t)
+	require.EqualError(t, err, "without --domain and --card there is no offer; without a terminal and with --yes nothing is asked")
+	_, _, err = initialize(t, append(needed, "base")...)
+	require.ErrorContains(t, err, "quote an answer of several words")
+}
+
+// What no log may hold is the same as in the shipped Caddyfile.
+func TestInitRedactsLogsAsTheShippedCaddyfileDoes(t *testing.T) {
+	shipped, err := os.ReadFile("../Caddyfile")
+	require.NoError(t, err)
+	file, _, err := initialize(t, needed...)
+	require.NoError(t, err)
+	snippet := regexp.MustCompile(`(?s)# What no log may hold.*?\n}\n`)
+	require.NotEmpty(t, snippet.FindString(file))
+	require.Equal(t, snippet.FindString(string(shipped)), snippet.FindString(file))
+	require.Equal(t, 2, strings.Count(file, "import discreet"), "the default log, and that of the site")
+}
