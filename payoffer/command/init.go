@@ -107,19 +107,21 @@ func (i *interview) missing() (flags []string) {
 
 // answers takes the answers of the flags, and asks for the others.
 func (i *interview) answers() (a answers, err error) {
-	if i.asks {
-		i.print("These questions make a Caddyfile with one offer of 42 USD. Enter takes what stands in\n" +
-			"brackets, or leaves out what is asked for. Secrets are not asked for.")
-	}
-	number := 0
 	for _, q := range questions {
 		if words, given := i.given[q.flag]; given {
 			if a, err = a.with(q, words); err != nil {
 				return a, fmt.Errorf("--%s: %s", q.flag, printableLines(err.Error()))
 			}
-			continue
 		}
-		if !i.asks || q.ask == "" {
+	}
+	if !i.asks {
+		return a, nil
+	}
+	i.print("These questions make a Caddyfile with one offer of 42 USD. Enter takes what stands in\n" +
+		"brackets, or leaves out what is asked for. Secrets are not asked for.")
+	number := 0
+	for _, q := range questions {
+		if _, given := i.given[q.flag]; given || q.ask == "" {
 			continue
 		}
 		number++

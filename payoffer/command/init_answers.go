@@ -95,7 +95,7 @@ func (s storefront) Variable(of string) string {
 // setBehindProxy reads the address to listen at.
 func setBehindProxy(a *answers, words string) error {
 	host, port, err := net.SplitHostPort(words)
-	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 || host != "" && net.ParseIP(host) == nil {
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 || host != "" && host != "localhost" && net.ParseIP(host) == nil {
 		return errors.New("write an IP address and a port, as in 127.0.0.1:8402")
 	}
 	a.ListenHost, a.ListenPort = host, port

@@ -98,8 +98,8 @@ func (a answers) with(q question, words string) (answers, error) {
 		return a, err
 	}
 	draft := a
-	// Before the card is asked for there is one of nobody.
-	draft.Card = cmp.Or(a.Card, "https://checkout.example/pay")
+	// Before they are asked for there are those of nobody.
+	draft.Service, draft.Card = cmp.Or(a.Service, "http://localhost"), cmp.Or(a.Card, "https://checkout.example/pay")
 	text, err := draft.caddyfile()
 	if err != nil {
 		return a, err

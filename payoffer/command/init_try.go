@@ -28,8 +28,9 @@ func tryCaddyfile(text []byte) error {
 	}
 	defer os.RemoveAll(folder)
 	config.StorageRaw = caddyconfig.JSONModuleObject(map[string]string{"root": folder}, "module", "file_system", nil)
-	// What is warned of is that secrets are not set yet.
-	config.Logging.Logs[caddy.DefaultLoggerName].Level = "FATAL"
+	// What is warned of is that secrets are not set yet. From here on this is the log of
+	// the process, in which Caddy reports why a command failed.
+	config.Logging.Logs[caddy.DefaultLoggerName].Level = "ERROR"
 	return ofDirective(caddy.Validate(&config))
 }
 
