@@ -125,7 +125,7 @@ func (i *interview) answers() (a answers, err error) {
 			continue
 		}
 		number++
-		i.print(fmt.Sprintf("\n%d. %s", number, q.ask))
+		i.print(fmt.Sprintf("\n%d. %s\n   as in: %s", number, q.ask, q.form))
 		if a, err = i.ask(a, q); err != nil {
 			return a, err
 		}

@@ -12,9 +12,10 @@ import (
 // terminal and in the flag.
 type question struct {
 	flag, help string
-	// ask is how it is asked; what has none is told by its flag alone.
-	ask    string
-	needed bool
+	// ask is how it is asked, and form an example; what is not asked is told by its
+	// flag alone.
+	ask, form string
+	needed    bool
 	// set reads words, which are some, into answers. It does not judge them: the
 	// Caddyfile that they make is.
 	set func(a *answers, words string) error
@@ -23,56 +24,57 @@ type question struct {
 var questions = []question{
 	{
 		flag: "domain", help: "The domain of the service, as in pay.example.org",
-		ask: "Domain of the service, as in pay.example.org", needed: true,
+		ask: "The domain of the service", form: "pay.example.org", needed: true,
 		set: func(a *answers, words string) error { a.Service = origin(words); return nil },
 	},
 	{
-		flag: "site", help: "The domain of the site of the page /offer/, if not the same",
-		ask: "Domain of the site with the page /offer/, if it has another, as in example.org [the same]",
+		flag: "site", help: "The domain of the page /offer/, if it has one of its own",
+		ask: "The domain of the site with the page /offer/ [the same]", form: "example.org",
 		set: func(a *answers, words string) error { a.OtherSite = origin(words); return nil },
 	},
 	{
 		flag: "name", help: "What is paid for, in a few words",
-		ask: "What is paid for, in a few words [Payment offer]",
+		ask: "What is paid for, in a few words [Payment offer]", form: "Sponsorship of Example",
 		set: func(a *answers, words string) error { a.Name = words; return nil },
 	},
 	{
-		flag: "seller", help: "Who is paid, and an e-mail address for questions: 'Example Org <pay@example.org>'",
-		ask: "Who is paid, and an e-mail address for questions: Example Org <pay@example.org>",
+		flag: "seller", help: "Who is paid, and an e-mail address for questions",
+		ask: "Who is paid, and an e-mail address for questions", form: "Example Org <pay@example.org>",
 		set: setSeller,
 	},
 	{
-		flag: "card", help: "The card checkout, and the id of its payment link: 'https://… plink_…'",
-		ask:    "Card checkout: the address of a payment link of 42 USD and, to have payments confirmed, its id: https://… plink_…",
+		flag: "card", help: "The card checkout and the id of its payment link, as in 'https://… plink_…'",
+		ask: "Card checkout: a payment link of 42 USD and, to have payments confirmed, its id", form: "https://buy.stripe.com/… plink_…",
 		needed: true, set: setCard,
 	},
 	{
-		flag: "usdc", help: "An address for USDC, and its network: '0x… base'",
-		ask: "USDC: your address and, if it is not base, the network: 0x… polygon",
+		flag: "usdc", help: "An address for USDC and its network, as in '0x… base'",
+		ask: "USDC: your address and its network [base]", form: "0x… polygon",
 		set: setUSDC,
 	},
 	{
-		flag: "bitcoin", help: "A Bitcoin address, or an extended public key and its wallet's first address: 'xpub… bc1q…'",
-		ask: "Bitcoin: an address; or the extended public key of an account and the first receiving address that its wallet shows: xpub… bc1q…",
-		set: setBitcoin,
+		flag: "bitcoin", help: "A Bitcoin address, or a key and its first address, as in 'xpub… bc1q…'",
+		ask:  "Bitcoin: an address, or an account's extended public key and its first address",
+		form: "bc1q…, or xpub… bc1q… as the wallet shows them",
+		set:  setBitcoin,
 	},
 	{
-		flag: "bank", help: "The e-mail address that answers to bank transfers",
-		ask: "Bank transfer: the e-mail address that answers with an invoice",
+		flag: "bank", help: "The e-mail address that answers with an invoice for a bank transfer",
+		ask: "Bank transfer: the e-mail address that answers with an invoice", form: "pay@example.org",
 		set: func(a *answers, words string) error { a.Inbox = words; return nil },
 	},
 	{
-		flag: "storefront", help: "A shop's checkout: its name, address and product id; a comma before the next",
-		ask: "Storefronts: a name, the address of the checkout and, to have sales confirmed, the product's id; a comma before the next: tip-jar https://… ab12C",
+		flag: "storefront", help: "Shops: the name, checkout and product id of each, with commas between",
+		ask: "Storefronts: name, checkout and, to have sales confirmed, product id of each", form: "tip-jar https://… ab12C, pack https://… de34F",
 		set: setStorefronts,
 	},
 	{
 		flag: "announce", help: "An address that is told of each payment by a signed webhook",
-		ask: "An address that is told of each payment by a signed webhook: https://…",
+		ask: "An address that is told of each payment by a signed webhook", form: "https://…",
 		set: func(a *answers, words string) error { a.Announce = words; return nil },
 	},
 	{
-		flag: "facilitator", help: "Who settles x402 payments, if not the CDP facilitator or that of test networks",
+		flag: "facilitator", help: "Who settles x402 payments, if not CDP or that of test networks",
 		set: func(a *answers, words string) error { a.OtherFacilitator = words; return nil },
 	},
 	{

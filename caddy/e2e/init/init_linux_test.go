@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -114,8 +115,10 @@ func TestTheCaddyfileOfEveryOperatorStartsAsItIsWritten(t *testing.T) {
 			}
 			require.Equal(t, names(`\{env\.(\w+)\}`, file), names(`(?m)^     ([A-Z0-9_]+)$`, steps), "the secrets of the file are told")
 
-			command := exec.Command(server.Released(t), "adapt", "--validate", "--config", filepath.Join(p.folder, "Caddyfile"))
-			command.Env = []string{"HOME=" + t.TempDir()}
+			validate := strings.Fields(regexp.MustCompile(`(?m)^     caddy (validate.*)$`).FindStringSubmatch(steps)[1])
+			require.NoError(t, os.WriteFile(filepath.Join(p.folder, "pay_offer.env"), nil, 0o600))
+			command := exec.Command(server.Released(t), validate...)
+			command.Dir, command.Env = p.folder, []string{"HOME=" + t.TempDir()}
 			said, err := command.CombinedOutput()
 			require.NoError(t, err, "%s", said)
 			require.NotContains(t, string(said), "not formatted")
