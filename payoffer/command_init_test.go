@@ -151,7 +151,7 @@ func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
 				require.True(t, h.Testnet)
 				require.True(t, h.Card.TestMode)
 			},
-			steps: []string{"to the proxy.\n", "proxy_pass http://127.0.0.1:8402;\n", "proxy_set_header Host $http_host;\n", "money that is worth nothing"},
+			steps: []string{"to the proxy.\n", "proxy_pass http://127.0.0.1:8402;\n", "proxy_set_header Host $http_host;\n", "settled by x402.org.\n", "its money is worth nothing"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

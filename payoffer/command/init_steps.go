@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	_ "embed"
 	"net"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 //go:embed init_steps.tmpl
@@ -49,10 +51,7 @@ func (l left) HookCard() string { return offer.PathHookCard }
 
 // SettledBy is the host of the facilitator; the rest of its address may be a secret.
 func (l left) SettledBy() string {
-	if l.Facilitator() == "" {
-		return "the facilitator of test networks, with money that is worth nothing"
-	}
-	return offer.Host(l.Facilitator())
+	return offer.Host(cmp.Or(l.Facilitator(), x402.DefaultTestFacilitator))
 }
 
 // Variables are those of the secrets that the file names.

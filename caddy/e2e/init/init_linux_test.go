@@ -89,7 +89,7 @@ func operators(t *testing.T, local func() string) map[string]operator {
 			flags:   []string{"--behind-proxy", listen, "--usdc", address + " base-sepolia"},
 			answers: []string{"pay.example.org", "", "", "", "https://buy.example.net/pay", "", "", "", ""},
 			service: "https://pay.example.org", site: "https://pay.example.org", rails: []string{"card", "usdc"},
-			steps: []string{"dig +short pay.example.org", "proxy_pass http://" + listen + ";\n", "money that is worth nothing"},
+			steps: []string{"dig +short pay.example.org", "proxy_pass http://" + listen + ";\n", "settled by x402.org.\n", "its money is worth nothing"},
 		},
 	}
 }
@@ -209,6 +209,19 @@ func TestWhoLeavesTheQuestionsLeavesNoFile(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestAFileThatAppearsDuringTheQuestionsIsNotWrittenOver(t *testing.T) {
+	p := sitDown(t)
+	require.False(t, p.awaitPrompt())
+	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "Caddyfile"), []byte("mine"), 0o600))
+	p.types("pay.example.org\n\n\n\nhttps://buy.example.net/pay\n\n\n\n\n\n")
+	for !p.awaitPrompt() {
+	}
+	_, err := p.end()
+	require.Error(t, err)
+	require.Contains(t, p.shown.String(), "is there already and is not written over")
+	require.Equal(t, "mine", p.file())
 }
 
 // What is pasted by mistake cannot steer the terminal that shows its refusal.
