@@ -317,3 +317,9 @@ func FuzzEvent(f *testing.F) {
 		require.True(t, s.Addendum || s.OccurredAt >= testStart && s.Amount > 0)
 	})
 }
+
+// What the operator is told to subscribe to is read.
+func TestEventsOfAWebhookAreAmongThoseThatAreRead(t *testing.T) {
+	require.Subset(t, eventTypes, Events)
+	require.Contains(t, Events, sessionCompleted)
+}
