@@ -16,6 +16,8 @@ var schemas embed.FS
 type dialect interface {
 	// name says in a message which database is meant, without secrets.
 	name() string
+	// folder has the database's file; empty for one on another machine.
+	folder() string
 	// acquire claims the database for this process until Close.
 	acquire(ctx context.Context) (io.Closer, error)
 	// alone is the dialect whose acquire and connections keep all others away.

@@ -69,6 +69,8 @@ func (d *postgresDialect) alone() dialect {
 
 func (d *postgresDialect) name() string { return "on PostgreSQL" }
 
+func (d *postgresDialect) folder() string { return "" }
+
 // acquire claims nothing: the connections do.
 func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }
 

@@ -41,6 +41,8 @@ type sqliteDialect struct {
 
 func (d *sqliteDialect) name() string { return d.path }
 
+func (d *sqliteDialect) folder() string { return filepath.Dir(d.path) }
+
 func (d *sqliteDialect) prepares() bool { return true }
 
 func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
