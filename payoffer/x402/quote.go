@@ -33,8 +33,8 @@ func requirements(u *offer.USDC) Requirements {
 }
 
 // requirementsV1 are the same ones in version 1, which has a network's name.
-func (s *Service) requirementsV1(v2 Requirements, network string) RequirementsV1 {
-	resource := s.Offer.Resource()
+func requirementsV1(o *offer.Offer, v2 Requirements, network string) RequirementsV1 {
+	resource := o.Resource()
 	return RequirementsV1{
 		Scheme: v2.Scheme, Network: network, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
 		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
@@ -53,6 +53,12 @@ type terms struct {
 	domain []byte
 	// resource is what is paid for.
 	resource json.RawMessage
+}
+
+// newTerms are those of a rail.
+func newTerms(o *offer.Offer, u *offer.USDC) terms {
+	accepted := requirements(u)
+	return terms{accepted, encode(requirementsV1(o, accepted, u.Network.Name)), encode(accepted), domainHash(u.Network), encode(o.Resource())}
 }
 
 // amount is the price in atomic units.
@@ -125,7 +131,7 @@ func (s *Service) quoted(reason string, extensions ...string) *Quote {
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
 	for _, rail := range s.Rails {
 		if rail.USDC.Network.V1 {
-			terms.Accepts = append(terms.Accepts, s.requirementsV1(rail.terms.accepted, rail.USDC.Network.Name))
+			terms.Accepts = append(terms.Accepts, requirementsV1(s.Offer, rail.terms.accepted, rail.USDC.Network.Name))
 		}
 	}
 	required, body := s.Required(shortened(reason, maxHeaderError)), terms

@@ -140,8 +140,7 @@ func New(c Config) (*Service, error) {
 	s := &Service{Config: c}
 	for n := range s.Rails {
 		rail := &s.Rails[n]
-		accepted, network := requirements(rail.USDC), rail.USDC.Network
-		rail.terms = terms{accepted, encode(s.requirementsV1(accepted, network.Name)), encode(accepted), domainHash(network), encode(s.Offer.Resource())}
+		rail.terms = newTerms(s.Offer, rail.USDC)
 		for _, f := range rail.Facilitators {
 			f.expect(rail.terms)
 		}
