@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	_ "github.com/payoffer/caddy-pay-offer/payoffer/command" // registers the commands
+	"github.com/payoffer/caddy-pay-offer/payoffer/inspect"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -158,6 +159,16 @@ func (app *App) Offers() []*offer.Offer {
 	var offers []*offer.Offer
 	for _, svc := range app.running() {
 		offers = append(offers, svc.Offer)
+	}
+	return offers
+}
+
+// Inspected are the offers for an inspection, also before they are started. The command
+// check asks for them.
+func (app *App) Inspected() []inspect.Offer {
+	var offers []inspect.Offer
+	for _, svc := range app.running() {
+		offers = append(offers, inspect.Offer{Settings: svc.Settings, Links: svc.Server.Links()})
 	}
 	return offers
 }

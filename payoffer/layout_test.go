@@ -24,7 +24,9 @@ const module = "github.com/payoffer/caddy-pay-offer/"
 // told in the README. A room imports only rooms of lower layers.
 var layers = [][]string{
 	{"payoffer"},
-	{"payoffer/command", "payoffer/service"},
+	{"payoffer/command"},
+	{"payoffer/inspect"},
+	{"payoffer/service"},
 	{"payoffer/buyer", "payoffer/desk", "payoffer/pool", "payoffer/web"},
 	{"payoffer/agent", "payoffer/page"},
 	{

@@ -12,6 +12,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/inspect"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -61,6 +62,10 @@ func (a *app) Offers() []*offer.Offer {
 		panic(err)
 	}
 	return []*offer.Offer{o}
+}
+
+func (a *app) Inspected() []inspect.Offer {
+	return nil
 }
 
 func (a *app) ClockOffset(context.Context) time.Duration { return time.Duration(a.Ahead) * time.Second }

@@ -50,7 +50,7 @@ func completing(cmd *cobra.Command, arguments func(caddycmd.Flags) []string) *co
 
 // configuredRails are the rails of the configuration.
 func configuredRails(fl caddycmd.Flags) (names []string) {
-	app, err := configuredApp(fl)
+	app, _, err := configuredApp(fl)
 	if err != nil {
 		return nil
 	}

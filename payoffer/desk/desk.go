@@ -32,6 +32,7 @@ const (
 	PathMovements     = "/pay_offer/movements"
 	PathFeed          = "/pay_offer/feed"
 	PathRewind        = "/pay_offer/rewind"
+	PathInspection    = "/pay_offer/inspection"
 )
 
 // MaxPage is how many rows a page lists at most.
@@ -60,8 +61,10 @@ type Desk struct {
 	Follow  func()
 	// Announcer tells others of receipts.
 	Announcer *announce.Announcer
-	Now       func() time.Time
-	Logger    *slog.Logger
+	// Look is what a check asks of the offer, but for its ledger and its rails.
+	Look   func(Sounding) Inspection
+	Now    func() time.Time
+	Logger *slog.Logger
 
 	acting sync.Mutex // one thing is done at a time: what stands decides
 }

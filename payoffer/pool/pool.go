@@ -11,6 +11,7 @@ package pool
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ import (
 
 // Key names a member by its kind and settings.
 type Key [sha256.Size]byte
+
+// String is the key in hexadecimal digits.
+func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
 // KeyOf is the key of a member: equal for the same kind and equal settings,
 // which are compared as JSON. They may hold secrets, of which the key tells
