@@ -1,0 +1,290 @@
+package live
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// breaks are the worlds, each by the one finding that is made in it.
+func breaks(h *house, t *testing.T) map[string]func(w *world) {
+	hour := time.Now().Add(time.Hour)
+	return map[string]func(w *world){
+		"dns-unresolved": func(w *world) { delete(w.names, payHost) },
+		"not-public":     func(w *world) { w.names[payHost] = "10.0.0.7" },
+		"loopback-only":  func(w *world) { w.gone[payHost] = true },
+		"unreachable": func(w *world) {
+			w.gone[payHost] = true
+			w.caddyfile = strings.Replace(w.caddyfile, "default_bind 127.0.0.1", "default_bind 0.0.0.0", 1)
+		},
+		"certificate-invalid": func(w *world) {
+			w.certificates[payHost] = newAuthority(t).certify(t, time.Now(), hour)
+		},
+		"certificate-expiring": func(w *world) {
+			w.certificates[payHost] = h.authority.certify(t, hour.Add(-10*time.Hour), hour)
+		},
+		"other-server": func(w *world) { w.hosts[payHost] = says(http.StatusOK, "another server") },
+		"base-url-mismatch": func(w *world) {
+			w.caddyfile = strings.ReplaceAll(w.caddyfile, "http://pay.example.org", "http://shop.example.org")
+			w.hosts[payHost] = says(http.StatusOK, "")
+		},
+		"prefix-stripped": func(w *world) {
+			w.caddyfile = strings.Replace(w.caddyfile, mainDirective, "\thandle_path /shop/* {\n"+mainDirective+"\t}\n", 1)
+			w.hosts[payHost] = says(http.StatusNotFound, "")
+		},
+		"base-url-shared": func(w *world) {
+			w.caddyfile += "http://second.example.org:TRUSTING {\n\tpay_offer {\n\t\tid second\n\t\tbase_url https://pay.example.org\n" +
+				"\t\tsite_url https://example.org\n\t\tcard https://checkout.example.com/second\n\t}\n}\n"
+		},
+		"post-refused": func(w *world) {
+			front := h.front(h.trusting, nil)
+			w.hosts[payHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					rw.WriteHeader(http.StatusForbidden)
+					return
+				}
+				front.ServeHTTP(rw, r)
+			})
+		},
+		"headers-cut": func(w *world) { w.hosts[payHost] = h.front(h.trusting, smallBuffer) },
+		"headers-cut (one of them)": func(w *world) {
+			w.hosts[payHost] = h.front(h.trusting, func(answer *http.Response) error {
+				answer.Header.Del("WWW-Authenticate")
+				return nil
+			})
+		},
+		"answer-altered":          func(w *world) { w.hosts[payHost] = h.front(h.trusting, inject) },
+		"client-addresses-hidden": func(w *world) { w.hosts[payHost] = h.front(h.plain, nil) },
+		"link-broken":             func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
+		"link-broken (of ours)": func(w *world) {
+			front := h.front(h.trusting, nil)
+			w.hosts[payHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/llms.txt" {
+					rw.WriteHeader(http.StatusNotFound)
+					return
+				}
+				front.ServeHTTP(rw, r)
+			})
+		},
+		"chain-id":       func(w *world) { w.hosts[rpcHost] = h.rpc("eth_chainId", "", `"0x1"`) },
+		"token-mismatch": func(w *world) { w.hosts[rpcHost] = h.rpc("eth_call", "0x06fdde03", `"`+text("USD Coin")+`"`) },
+		"token-mismatch (decimals)": func(w *world) {
+			w.hosts[rpcHost] = h.rpc("eth_call", "0x313ce567", fmt.Sprintf(`"0x%064x"`, 18))
+		},
+		"rpc-failing": func(w *world) { w.hosts[rpcHost] = says(http.StatusInternalServerError, "") },
+		"facilitator-network": func(w *world) {
+			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallSupported, payoffertest.FacilitatorReply{Body: `{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"}]}`})
+		},
+		"facilitator-key": func(w *world) {
+			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallProbe, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized})
+		},
+		"facilitator-careless": func(w *world) {
+			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallProbe, payoffertest.FacilitatorReply{})
+		},
+		"facilitator-failing": func(w *world) { w.hosts[facilitatorHost] = says(http.StatusInternalServerError, "") },
+		"price-source": func(w *world) {
+			prices := payoffertest.NewPrices(t, time.Now)
+			prices.Set("kraken", payoffertest.PriceReply{Status: http.StatusForbidden})
+			w.hosts["api.kraken.com"] = toOrigin(t, prices.Endpoints()["kraken"])
+		},
+		"webhook-unverified": func(w *world) { w.caddyfile = global + hookedSite },
+		"webhook-off":        func(w *world) { w.caddyfile = global + offSite },
+		"clock-wrong": func(w *world) {
+			w.hosts[facilitatorHost], w.hosts[rpcHost] = dated(h.facilitator), dated(h.chain)
+		},
+		"disk-low":          func(w *world) { w.admin = h.adminThatSays(t, `"free_bytes":[0-9]+`, `"free_bytes":1048576`) },
+		"ledger-unwritable": func(w *world) { w.admin = h.adminThatSays(t, `"writable":true`, `"writable":false`) },
+		"rail-unobserved": func(w *world) {
+			w.admin = h.adminThatSays(t, `{"rail":"usdc"}`, `{"rail":"usdc","last_error":"sources_disagree"}`)
+		},
+		"not-running":     func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
+		"not-loaded":      func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "id fresh\n\t\tbase_url", 1) },
+		"settings-differ": func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "name Other\n\t\tbase_url", 1) },
+	}
+}
+
+func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
+	h := newHouse(t)
+	h.deliver(t)
+	t.Run("whole", func(t *testing.T) {
+		t.Parallel()
+		w := h.world(t)
+		got := h.check(t, w)
+		require.Zero(t, got.status, got.out+got.err)
+		require.Regexp(t, `^https://pay\.example\.org: 3[0-9] answers, the largest of [0-9]+ KB, the slowest after [0-9]+ ms\nnothing to mend\n$`, got.out)
+		t.Log("\n" + got.out)
+	})
+	for name, broken := range breaks(h, t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, _ := strings.Cut(name, " ")
+			w := h.world(t)
+			broken(w)
+			got := h.check(t, w, "--json")
+			require.Equal(t, 1, got.status, got.out+got.err)
+			var report struct {
+				CheckedAt string
+				Offers    []struct{ ID string }
+				Findings  []struct{ Code, Offer, Subject, What, Mend string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(got.out), &report), got.out)
+			require.Len(t, report.Offers, 1)
+			require.NotEmpty(t, report.CheckedAt)
+			require.Len(t, report.Findings, 1, got.out)
+			require.Equal(t, code, report.Findings[0].Code, got.out)
+			require.NotEmpty(t, report.Findings[0].Mend)
+			t.Logf("%+v", report.Findings[0])
+		})
+	}
+	t.Run("a configuration that cannot be read", func(t *testing.T) {
+		t.Parallel()
+		w := h.world(t)
+		w.caddyfile = global
+		got := h.check(t, w, "--json")
+		require.Equal(t, 2, got.status)
+		require.Empty(t, got.out)
+		require.Contains(t, got.err, "has no pay_offer directive")
+	})
+	t.Run("for people", func(t *testing.T) {
+		t.Parallel()
+		w := h.world(t)
+		w.hosts[payHost] = h.front(h.trusting, smallBuffer)
+		got := h.check(t, w)
+		require.Equal(t, 1, got.status)
+		require.Contains(t, got.out, "\nheaders-cut (pay.example.org): POST https://pay.example.org/v1/sponsor arrives at the server, and its quote is answered with 502\n"+
+			"  mend: Give the proxy in front a larger buffer")
+		t.Log("\n" + got.out)
+	})
+}
+
+// deliver sends a delivery to the webhook that somebody else signed.
+func (h *house) deliver(t *testing.T) {
+	t.Helper()
+	body := []byte(`{"id":"evt_1","object":"event"}`)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+h.trusting+"/v1/hook/card", bytes.NewReader(body))
+	require.NoError(t, err)
+	request.Host = hookedHost
+	request.Header.Set("Stripe-Signature", payoffertest.SignDelivery(body, time.Now(), "whsec_another_secret_0123456789"))
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusForbidden, answer.StatusCode)
+}
+
+// says is a server with one answer.
+func says(status int, body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+// smallBuffer answers as a proxy does whose buffer for headers is too small.
+func smallBuffer(answer *http.Response) error {
+	var head bytes.Buffer
+	_ = answer.Header.Write(&head) // never fails
+	if head.Len() > 2048 {
+		return fmt.Errorf("upstream sent too big header")
+	}
+	return nil
+}
+
+// inject adds a script to every text, as some networks for delivery do.
+func inject(answer *http.Response) error {
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/") {
+		return nil
+	}
+	answer.Body = io.NopCloser(io.MultiReader(answer.Body, strings.NewReader("<script></script>")))
+	answer.Header.Del("Content-Length")
+	answer.ContentLength = -1
+	return nil
+}
+
+// dated is a server whose clock is an hour behind.
+func dated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// rpc is the chain's endpoint, but for one call with data that begins so.
+func (h *house) rpc(method, data, result string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var call struct {
+			Method string
+			Params []json.RawMessage
+		}
+		if json.Unmarshal(body, &call) == nil && call.Method == method && bytes.Contains(slices.Concat(call.Params...), []byte(data)) {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, result)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		h.chain.ServeHTTP(w, r)
+	})
+}
+
+// text is a string as a contract answers it (Solidity ABI).
+func text(s string) string {
+	padded := make([]byte, (len(s)+31)/32*32)
+	copy(padded, s)
+	return fmt.Sprintf("0x%064x%064x%s", 32, len(s), hex.EncodeToString(padded))
+}
+
+// scripted is a facilitator with an answer of its own to one call.
+func scripted(t *testing.T, call string, reply payoffertest.FacilitatorReply) http.Handler {
+	f := payoffertest.NewFacilitator(t)
+	f.Script(call, reply)
+	return f
+}
+
+// adminThatSays is the admin API of the running server, in whose answers something reads otherwise.
+func (h *house) adminThatSays(t *testing.T, was, is string) (address string) {
+	to := &url.URL{Scheme: "http", Host: "localhost:" + h.admin}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Header.Set("Origin", to.String())
+		},
+		ModifyResponse: func(answer *http.Response) error {
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				return err
+			}
+			changed := replaced(t, body, was, is)
+			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
+			answer.Header.Del("Content-Length")
+			return nil
+		},
+	})
+	t.Cleanup(proxy.Close)
+	return proxy.Listener.Addr().String()
+}
+
+func replaced(t *testing.T, body []byte, was, is string) []byte {
+	t.Helper()
+	form := regexp.MustCompile(was)
+	if !form.Match(body) {
+		t.Errorf("%s is not in %s", was, body)
+	}
+	return form.ReplaceAll(body, []byte(is))
+}

@@ -1,0 +1,398 @@
+// Package live lets the built binary look at worlds around one running server: one that is whole, and one for each thing
+// that can be wrong with it.
+package live
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// The hosts of a world. What is asked over HTTPS goes through its proxy, and never leaves this machine.
+const (
+	payHost, siteHost, hookedHost, offHost = "pay.example.org", "example.org", "hooked.example.org", "off.example.org"
+	facilitatorHost, rpcHost, checkoutHost = "facilitator.example.com", "rpc.example.com", "checkout.example.com"
+)
+
+var priceHosts = []string{"mempool.space", "api.coinbase.com", "api.kraken.com", "www.bitstamp.net"}
+
+const (
+	global = `{
+	admin localhost:ADMIN
+	persist_config off
+	default_bind 127.0.0.1
+	storage file_system DIR/storage
+	servers 127.0.0.1:TRUSTING {
+		trusted_proxies static 127.0.0.1/8
+		trusted_proxies_strict
+	}
+	filesystem pay_offer pay_offer
+	pay_offer {
+		ledger sqlite DIR/ledger.db
+	}
+}
+(page) {
+	templates {
+		extensions {
+			pay_offer
+		}
+	}
+	file_server {
+		fs pay_offer
+	}
+}
+`
+	mainDirective = `	pay_offer {
+		base_url https://pay.example.org
+		site_url https://example.org
+		testnet
+		card https://checkout.example.com/pay
+		usdc base-sepolia PAYEE {
+			facilitator https://facilitator.example.com {
+				key_id main
+				key_secret {env.CDP_KEY_SECRET}
+			}
+			rpc https://rpc.example.com/{env.RPC_KEY}
+			confirm latest
+		}
+		bitcoin tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx {
+			esplora off
+		}
+	}
+`
+	mainSite = `http://pay.example.org:TRUSTING, http://pay.example.org:PLAIN {
+` + mainDirective + `}
+http://example.org:TRUSTING {
+	import page
+}
+`
+	hookedSite = `http://hooked.example.org:TRUSTING {
+	pay_offer {
+		id hooked
+		base_url https://hooked.example.org
+		card https://checkout.example.com/hooked {
+			payment_link plink_1
+			webhook_secret {env.CARD_WEBHOOK_SECRET}
+		}
+	}
+	import page
+}
+`
+	offSite = `http://off.example.org:TRUSTING {
+	pay_offer {
+		id off
+		base_url https://off.example.org
+		card https://checkout.example.com/off {
+			payment_link plink_2
+			webhook_secret {env.NO_SUCH_SECRET}
+		}
+	}
+	import page
+}
+`
+)
+
+// secrets are what no output may hold: those of the environment.
+var secrets = map[string]string{
+	"CDP_KEY_SECRET": "LS0tLS1CRUdJTg", "RPC_KEY": "rpc-key-0123456789", "CARD_WEBHOOK_SECRET": "whsec_0123456789abcdef0123456789",
+}
+
+// house is one running server, and what all worlds share.
+type house struct {
+	*testing.T
+	authority              *authority
+	replace                *strings.Replacer
+	admin, trusting, plain string
+	chain, prices          http.Handler
+	facilitator            http.Handler
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	c := chain.Start(t)
+	h := &house{
+		T: t, authority: newAuthority(t), admin: payoffertest.FreePort(t), trusting: payoffertest.FreePort(t), plain: payoffertest.FreePort(t),
+		chain: toOrigin(t, c.URL), prices: toOrigin(t, payoffertest.NewPrices(t, time.Now).Endpoints()["mempool"]),
+		facilitator: payoffertest.NewFacilitator(t),
+	}
+	secrets["CDP_KEY_SECRET"] = newKey(t)
+	h.replace = strings.NewReplacer("ADMIN", h.admin, "TRUSTING", h.trusting, "PLAIN", h.plain, "DIR", t.TempDir(),
+		"PAYEE", chain.Address(c.Payer).Hex())
+	whole := h.world(t)
+	server.Start(t, "http://127.0.0.1:"+h.trusting, h.replace.Replace(global+mainSite+hookedSite+offSite)+
+		"http://127.0.0.1:"+h.trusting+" {\n\trespond /v1/received 200\n}\n", h.env(whole)...)
+	require.Eventually(t, func() bool { // what follows the price comes last
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+h.trusting+"/v1/pay/btc.png", nil)
+		require.NoError(t, err)
+		request.Host = payHost
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusFound
+	}, patience, 20*time.Millisecond, "the offer is ready")
+	return h
+}
+
+// patience is how long something may take that happens in the background.
+const patience = 30 * time.Second
+
+// env is the environment of a process in a world.
+func (h *house) env(w *world) []string {
+	env := []string{"HTTPS_PROXY=" + w.proxy, "SSL_CERT_FILE=" + h.authority.file}
+	for name, value := range secrets {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// world is what surrounds the server: who answers for each host.
+type world struct {
+	hosts map[string]http.Handler
+	// gone are the hosts whose connections are refused; certificates are those of hosts that have others.
+	gone         map[string]bool
+	certificates map[string]*tls.Certificate
+	// names are the addresses of hosts; those that are not there do not exist.
+	names map[string]string
+	// caddyfile is what is checked; admin is where the running server is asked.
+	caddyfile, admin string
+
+	proxy, dns string
+}
+
+// world is a whole one.
+func (h *house) world(t *testing.T) *world {
+	t.Helper()
+	front := h.front(h.trusting, nil)
+	w := &world{
+		hosts: map[string]http.Handler{
+			payHost: front, siteHost: front, hookedHost: front, offHost: front, facilitatorHost: h.facilitator, rpcHost: h.chain,
+			checkoutHost: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		},
+		gone: map[string]bool{}, certificates: map[string]*tls.Certificate{},
+		names:     map[string]string{payHost: "203.0.113.7", siteHost: "203.0.113.7", hookedHost: "203.0.113.7", offHost: "203.0.113.7"},
+		caddyfile: global + mainSite, admin: "localhost:" + h.admin,
+	}
+	for _, host := range priceHosts {
+		w.hosts[host] = h.prices
+	}
+	site := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if answers := w.hosts[r.Host]; answers != nil {
+			answers.ServeHTTP(rw, r)
+			return
+		}
+		rw.WriteHeader(http.StatusTeapot)
+	}))
+	good := h.authority.certify(t, time.Now().Add(-24*time.Hour), time.Now().Add(24*time.Hour))
+	site.TLS = &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if other := w.certificates[hello.ServerName]; other != nil {
+			return other, nil
+		}
+		return good, nil
+	}}
+	site.Config.ErrorLog = log.New(io.Discard, "", 0) // some worlds have handshakes that fail
+	site.StartTLS()
+	t.Cleanup(site.Close)
+	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.Host)
+		if r.Method != http.MethodConnect || w.gone[host] {
+			rw.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		tunnel(rw, site.Listener.Addr().String())
+	}))
+	t.Cleanup(proxy.Close)
+	w.proxy, w.dns = proxy.URL, serveNames(t, w)
+	return w
+}
+
+// front is a proxy in front of the server that ends TLS and says whom it asks for; change changes its answers.
+func (h *house) front(port string, change func(*http.Response) error) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + port})
+			r.Out.Host = r.In.Host
+			r.Out.Header.Set("X-Forwarded-For", "203.0.113.9")
+		},
+		ModifyResponse: change,
+	}
+}
+
+// toOrigin passes requests on.
+func toOrigin(t *testing.T, origin string) http.Handler {
+	t.Helper()
+	u, err := url.Parse(origin)
+	require.NoError(t, err)
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(u)
+		if strings.HasPrefix(r.In.URL.Path, "/"+secrets["RPC_KEY"]) {
+			r.Out.URL.Path = "/"
+		}
+	}}
+}
+
+// tunnel connects a client with an address.
+func tunnel(w http.ResponseWriter, address string) {
+	site, err := net.Dial("tcp4", address)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = site.Close()
+		return
+	}
+	go func() {
+		_, _ = io.Copy(site, buffered) // until the client leaves
+		_ = site.Close()
+	}()
+	_, _ = io.Copy(client, site)
+	_ = client.Close()
+}
+
+// serveNames is a name server over TCP that knows the names of a world.
+func serveNames(t *testing.T, w *world) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer connection.Close()
+				var size uint16
+				if binary.Read(connection, binary.BigEndian, &size) != nil {
+					return
+				}
+				text := make([]byte, size)
+				var question dnsmessage.Message
+				if _, err := io.ReadFull(connection, text); err != nil || question.Unpack(text) != nil {
+					return
+				}
+				reply := named(w, question)
+				answer, err := reply.Pack()
+				if err == nil {
+					_, _ = connection.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...))
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func named(w *world, question dnsmessage.Message) dnsmessage.Message {
+	asked := question.Questions[0]
+	answer := dnsmessage.Message{Header: dnsmessage.Header{ID: question.ID, Response: true}, Questions: question.Questions}
+	address, known := w.names[strings.TrimSuffix(asked.Name.String(), ".")]
+	if !known {
+		answer.RCode = dnsmessage.RCodeNameError
+	}
+	if known && asked.Type == dnsmessage.TypeA {
+		answer.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: asked.Name, Class: dnsmessage.ClassINET, TTL: 60},
+			Body:   &dnsmessage.AResource{A: [4]byte(net.ParseIP(address).To4())},
+		}}
+	}
+	return answer
+}
+
+// authority signs the certificates that the binary trusts.
+type authority struct {
+	template *x509.Certificate
+	key      *ecdsa.PrivateKey
+	file     string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	a := &authority{key: key, file: filepath.Join(t.TempDir(), "authority.pem"), template: &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, a.template, a.template, &key.PublicKey, key)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	return a
+}
+
+// certify makes a certificate for every host of a world.
+func (a *authority) certify(t *testing.T, from, until time.Time) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		DNSNames: append([]string{payHost, siteHost, hookedHost, offHost, facilitatorHost, rpcHost, checkoutHost}, priceHosts...),
+	}, a.template, &key.PublicKey, a.key)
+	require.NoError(t, err)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// newKey is one that signs for the facilitator.
+func newKey(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	return strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
+}
+
+// checked is what the command printed, and how it ended.
+type checked struct {
+	out, err string
+	status   int
+}
+
+// check runs the command in a world.
+func (h *house) check(t *testing.T, w *world, arguments ...string) checked {
+	t.Helper()
+	home := t.TempDir()
+	file := filepath.Join(home, "Caddyfile")
+	require.NoError(t, os.WriteFile(file, []byte(h.replace.Replace(w.caddyfile)), 0o600))
+	command := exec.CommandContext(t.Context(), server.Released(t), append([]string{
+		"pay-offer", "check", "--live", "--config", file, "--adapter", "caddyfile", "--dns", w.dns, "--address", w.admin,
+	}, arguments...)...)
+	command.Env = append(h.env(w), "PATH="+os.Getenv("PATH"), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home)
+	var out, failed bytes.Buffer
+	command.Stdout, command.Stderr = &out, &failed
+	err := command.Run()
+	if _, exited := err.(*exec.ExitError); !exited {
+		require.NoError(t, err)
+	}
+	got := checked{out.String(), failed.String(), command.ProcessState.ExitCode()}
+	for name, secret := range secrets {
+		require.NotContains(t, got.out+got.err, secret, name)
+	}
+	return got
+}
