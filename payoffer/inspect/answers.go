@@ -95,7 +95,9 @@ func isWhole(value string) bool {
 func (i *inspection) links(ctx context.Context, quotes bool) {
 	o, links := i.Offer.Offer, slices.Clone(i.Links)
 	if !quotes {
-		links = slices.DeleteFunc(links, func(address string) bool { return address == o.URL(offer.PathOffer) || address == o.URL(offer.PathQuote) })
+		links = slices.DeleteFunc(links, func(address string) bool {
+			return address == o.URL(offer.PathOffer) || address == o.URL(offer.PathQuote)
+		})
 	}
 	if o.SiteURL == o.BaseURL {
 		links = append(links, o.SitePage())

@@ -98,39 +98,39 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	l := &look{World: w, client: http.Client{Transport: w.Transport, Timeout: callPatience, CheckRedirect: source.NoRedirect}}
-	report := Report{CheckedAt: w.Now().UTC().Format(time.RFC3339), Offers: []Looked{}}
+	offers = slices.SortedFunc(slices.Values(offers), func(a, b Offer) int { return strings.Compare(a.Offer.ID, b.Offer.ID) })
+	report := Report{CheckedAt: w.Now().UTC().Format(time.RFC3339), Offers: make([]Looked, len(offers))}
 	running, err := w.Ask(ctx, desk.Sounding{Token: w.Token})
 	if err != nil {
 		l.find(Finding{Code: NotRunning, Subject: "admin API", What: err.Error()})
 	}
-	looked := make([]Looked, len(offers))
 	var work sync.WaitGroup
 	for n, o := range offers {
-		if other := slices.IndexFunc(offers[:n], func(other Offer) bool { return other.Offer.BaseURL == o.Offer.BaseURL }); other >= 0 {
-			l.find(Finding{
-				Code: BaseURLShared, Offer: o.Offer.ID, Subject: o.Offer.BaseURL,
-				What: "the offer " + offers[other].Offer.ID + " has the same base_url",
-			})
+		report.Offers[n] = Looked{ID: o.Offer.ID, BaseURL: o.Offer.BaseURL}
+		if ids := sharing(offers, o.Offer.BaseURL); len(ids) > 1 {
+			l.find(Finding{Code: BaseURLShared, Subject: o.Offer.BaseURL, What: o.Offer.BaseURL + " is the base_url of the offers " + strings.Join(ids, " and ")})
 			continue
 		}
-		one := &inspection{look: l, Offer: o, asked: err == nil, looked: Looked{ID: o.Offer.ID, BaseURL: o.Offer.BaseURL}}
+		one := &inspection{look: l, Offer: o, asked: err == nil, looked: &report.Offers[n]}
 		if i := slices.IndexFunc(running, func(i desk.Inspection) bool { return i.ID == o.Offer.ID }); i >= 0 {
 			one.running = &running[i]
 		}
-		work.Go(func() {
-			one.run(ctx)
-			looked[n] = one.looked
-		})
+		work.Go(func() { one.run(ctx) })
 	}
 	work.Go(func() { l.machine(ctx, running) })
 	work.Wait()
-	for _, one := range looked {
-		if one.ID != "" {
-			report.Offers = append(report.Offers, one)
-		}
-	}
 	report.Findings = l.sorted()
 	return report
+}
+
+// sharing are the ids of the offers with a base_url.
+func sharing(offers []Offer, base string) (ids []string) {
+	for _, o := range offers {
+		if o.Offer.BaseURL == base {
+			ids = append(ids, o.Offer.ID)
+		}
+	}
+	return ids
 }
 
 // look is an inspection under way.
@@ -190,7 +190,7 @@ type inspection struct {
 	// this offer; nil for nothing.
 	asked   bool
 	running *desk.Inspection
-	looked  Looked
+	looked  *Looked
 }
 
 // found adds a finding of this offer.

@@ -143,7 +143,7 @@ func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
 				Findings  []struct{ Code, Offer, Subject, What, Mend string }
 			}
 			require.NoError(t, json.Unmarshal([]byte(got.out), &report), got.out)
-			require.Len(t, report.Offers, 1)
+			require.NotEmpty(t, report.Offers)
 			require.NotEmpty(t, report.CheckedAt)
 			require.Len(t, report.Findings, 1, got.out)
 			require.Equal(t, code, report.Findings[0].Code, got.out)

@@ -147,8 +147,8 @@ func newHouse(t *testing.T) *house {
 	whole := h.world(t)
 	server.Start(t, "http://127.0.0.1:"+h.trusting, h.replace.Replace(global+mainSite+hookedSite+offSite)+
 		"http://127.0.0.1:"+h.trusting+" {\n\trespond /v1/received 200\n}\n", h.env(whole)...)
-	require.Eventually(t, func() bool { // what follows the price comes last
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+h.trusting+"/v1/pay/btc.png", nil)
+	require.Eventually(t, func() bool { // it answers before it has its keys
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+h.trusting+"/v1/pay/card.png", nil)
 		require.NoError(t, err)
 		request.Host = payHost
 		answer, err := http.DefaultTransport.RoundTrip(request)
