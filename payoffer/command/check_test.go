@@ -15,6 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/inspect"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 func init() {
@@ -64,8 +65,18 @@ func (a *app) Offers() []*offer.Offer {
 	return []*offer.Offer{o}
 }
 
+// Inspected is an offer of which no part is on another machine.
 func (a *app) Inspected() []inspect.Offer {
-	return nil
+	card, err := offer.NewCard("http://localhost:9/pay", nil, 4200)
+	if err != nil {
+		panic(err)
+	}
+	terms := offer.Terms{ID: "one", Name: "Example Offer", Operator: "Example Org", BaseURL: "http://localhost:9", SiteURL: "http://localhost:9", Amount: 4200}
+	o, err := offer.New(terms, card)
+	if err != nil {
+		panic(err)
+	}
+	return []inspect.Offer{{Settings: &service.Settings{Offer: o}}}
 }
 
 func (a *app) ClockOffset(context.Context) time.Duration { return time.Duration(a.Ahead) * time.Second }

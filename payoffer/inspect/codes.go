@@ -161,7 +161,7 @@ var Codes = []Code{
 	},
 	{
 		RailUnobserved, "The running server cannot read what was paid on a rail.",
-		"See the code in the section of /v1/received of the documentation, and the server's log.",
+		"Look for the rail in the server's log, and at the endpoints and keys of its options rpc, esplora, api_key and token; what was paid meanwhile is read later.",
 	},
 	{
 		LedgerRefuses, "The ledger takes no change, so that payments are refused.",

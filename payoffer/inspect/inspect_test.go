@@ -413,12 +413,10 @@ func TestThePageOfFindingsIsTheTable(t *testing.T) {
 	text, err := os.ReadFile("../docs/parts/findings.md")
 	require.NoError(t, err)
 	var told, known []string
-	for section := range strings.SplitSeq(string(text), "\n### `") {
-		if name, rest, found := strings.Cut(section, "`\n\n"); found {
-			means, rest, _ := strings.Cut(rest, "\n\nMend: ")
-			mend, _, _ := strings.Cut(rest, "\n")
-			told = append(told, name+"|"+means+"|"+mend)
-		}
+	for _, section := range strings.Split(string(text), "\n### `")[1:] {
+		name, rest, _ := strings.Cut(section, "`\n\n")
+		means, rest, _ := strings.Cut(rest, "\n\nMend: ")
+		told = append(told, name+"|"+means+"|"+strings.TrimSpace(rest))
 	}
 	for _, c := range Codes {
 		known = append(known, c.Name+"|"+c.Means+"|"+c.Mend)

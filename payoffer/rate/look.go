@@ -11,7 +11,8 @@ type Look struct {
 	Source, Host string
 	// Reason is a code of why its answer is of no use: "timeout", "unreachable",
 	// "status_" with the HTTP status, "too_large", "malformed", "refused", "stale",
-	// "absurd", or "outlier" where the others agree on another price; empty where it is.
+	// "absurd", "outlier" where the others agree on another price, or "disagree" where
+	// those that answer agree on none; empty where it is.
 	Reason string
 }
 
@@ -32,7 +33,11 @@ func LookOnce(ctx context.Context, sources []string, transport http.RoundTripper
 	agreed := agree(quotes, quorum(len(w.feeds)))
 	var looks []Look
 	for _, a := range answers {
-		looks = append(looks, Look{a.feed.name, a.feed.root.Host, string(verdict(a, agreed))})
+		why := verdict(a, agreed)
+		if why == "" && agreed.microUSD == 0 && len(quotes) >= quorum(len(w.feeds)) {
+			why = "disagree"
+		}
+		looks = append(looks, Look{a.feed.name, a.feed.root.Host, string(why)})
 	}
 	return looks, nil
 }
