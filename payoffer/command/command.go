@@ -26,10 +26,11 @@ func init() {
 Works with the payment offers of a configuration.
 
 Without --config the Caddyfile in the current directory is read. Nothing is
-started or opened by check, qr and site; check asks upstreams for the time.
-init writes one. verify needs no configuration and asks the domain that signed; pay
-needs none and pays whatever URL it is given; ledger opens the database itself;
-the other commands ask the admin API of the running server.`,
+started or opened by check, qr and site; check asks upstreams for the time, and
+with --live everybody that the offers depend on. init writes a Caddyfile. verify
+needs no configuration and asks the domain that signed; pay needs none and pays
+whatever URL it is given; ledger opens the database itself; the other commands
+ask the admin API of the running server.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			group(cmd, subcommands()...)
 		},
