@@ -144,6 +144,24 @@ func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
 				"https://pay.example.org/v1/hook/tip-jar/<secret>\n", "record --rail 2nd --reference", "ANNOUNCE_SECRET", "STORE_TOKEN\n", "TIP_JAR_HOOK_SECRET\n",
 			},
 		},
+		"a bank account, and a topic of ntfy": {
+			flags: []string{"--seller", "Example Club", "--bank", "club@example.org DE89 3704 0044 0532 0130 00", "--announce", "ntfy https://ntfy.example.net/club"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &BankTransferConfig{Inbox: "club@example.org", AccountHolder: "Example Club", IBAN: "DE89370400440532013000"}, h.BankTransfer)
+				require.Equal(t, []*AnnounceConfig{{Ntfy: &NtfyConfig{URL: "https://ntfy.example.net/club"}}}, h.Announce)
+			},
+			steps: []string{"subscribe to the topic"},
+		},
+		"an account in the United States, and a mailbox": {
+			flags: []string{"--seller", "Example Inc", "--bank", "pay@example.org 021000021 1234567", "--announce", "email me@example.org mail.example.net:587 me"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &BankTransferConfig{Inbox: "pay@example.org", AccountHolder: "Example Inc", Routing: "021000021", Account: "1234567"}, h.BankTransfer)
+				require.Equal(t, []*AnnounceConfig{{Email: &EmailConfig{
+					To: "me@example.org", SMTP: "mail.example.net:587", User: "me", Password: "{env.SMTP_PASSWORD}",
+				}}}, h.Announce)
+			},
+			steps: []string{"the password of me at mail.example.net:587 into SMTP_PASSWORD", "SMTP_PASSWORD\n"},
+		},
 		"a rehearsal behind a proxy": {
 			flags: []string{"--usdc", initUSDC + " base-sepolia", "--card", "https://buy.stripe.com/test_abc", "--behind-proxy", "127.0.0.1:8402"},
 			want: func(t *testing.T, h *Handler) {
@@ -194,6 +212,11 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--bitcoin", initBitcoin + "x", "not a Bitcoin address"},
 		{"--bitcoin", initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "first_address is no receiving address of this key"},
 		{"--bank", "treasurer", "bank_transfer: "},
+		{"--bank", "pay@example.org DE89370400440532013001", "check digits of this IBAN"},
+		{"--bank", "pay@example.org DE89370400440532013000", "account_holder is missing"},
+		{"--announce", "email me@example.org", "write https://…"},
+		{"--announce", "email me mail.example.net:587", "announce email: "},
+		{"--announce", "ntfy ntfy.example.net", "announce ntfy: "},
 		{"--storefront", "card https://shop.example.net/l/a", "card"},
 		{"--storefront", "tip-jar", "write a name"},
 		{"--storefront", "a https://shop.example.net/l/a, a https://shop.example.net/l/b", "two rails are named"},

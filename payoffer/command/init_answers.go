@@ -26,7 +26,9 @@ type answers struct {
 	Bitcoin, FirstAddress   string
 	Inbox                   string
 	Storefronts             []storefront
-	Announce                string
+	IBAN, Routing, Account  string
+	Announce, Ntfy          string // a webhook, a topic
+	Mailbox, SMTP, SMTPUser string
 	OtherFacilitator        string
 	OtherEmail              string
 	ListenHost, ListenPort  string // behind a proxy

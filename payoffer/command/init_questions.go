@@ -59,9 +59,10 @@ var questions = []question{
 		set:  setBitcoin,
 	},
 	{
-		flag: "bank", help: "The e-mail address that answers with an invoice for a bank transfer",
-		ask: "Bank transfer: the e-mail address that answers with an invoice", form: "pay@example.org",
-		set: func(a *answers, words string) error { a.Inbox = words; return nil },
+		flag: "bank", help: "The e-mail address that sends invoices, and an IBAN of the seller",
+		ask:  "Bank transfer: an e-mail address that sends invoices and, to publish it, your account",
+		form: "pay@example.org, or pay@example.org DE89 3704 0044 0532 0130 00",
+		set:  setBank,
 	},
 	{
 		flag: "storefront", help: "Shops: the name, checkout and product id of each, with commas between",
@@ -69,9 +70,10 @@ var questions = []question{
 		set: setStorefronts,
 	},
 	{
-		flag: "announce", help: "An address that is told of each payment by a signed webhook",
-		ask: "An address that is told of each payment by a signed webhook", form: "https://…",
-		set: func(a *answers, words string) error { a.Announce = words; return nil },
+		flag: "announce", help: "Who is told of each payment: a webhook, 'ntfy https://…' or 'email …'",
+		ask:  "Who is told of each payment: a signed webhook, a topic of ntfy, or a mailbox",
+		form: "https://…, or ntfy https://…, or email me@example.org mail.example.org:587 user",
+		set:  setAnnounce,
 	},
 	{
 		flag: "facilitator", help: "Who settles x402 payments, if not CDP or that of test networks",
@@ -172,6 +174,35 @@ func setBitcoin(a *answers, words string) error {
 		parts = []string{words} // the check of accounts knows seed phrases
 	}
 	a.Bitcoin, a.FirstAddress = parts[0], second(parts)
+	return nil
+}
+
+// setBank reads a mailbox, and after it an IBAN in groups or as one word, or the routing
+// number of a bank in the United States and the account's.
+func setBank(a *answers, words string) error {
+	parts := strings.Fields(words)
+	a.Inbox, a.IBAN, a.Routing, a.Account = parts[0], strings.Join(parts[1:], ""), "", ""
+	if len(parts) == 3 && parts[1][0] >= '0' && parts[1][0] <= '9' {
+		a.IBAN, a.Routing, a.Account = "", parts[1], parts[2]
+	}
+	return nil
+}
+
+func setAnnounce(a *answers, words string) error {
+	parts := strings.Fields(words)
+	a.Announce, a.Ntfy, a.Mailbox, a.SMTP, a.SMTPUser = "", "", "", "", ""
+	switch {
+	case len(parts) == 2 && parts[0] == "ntfy":
+		a.Ntfy = parts[1]
+	case len(parts) == 3 && parts[0] == "email":
+		a.Mailbox, a.SMTP = parts[1], parts[2]
+	case len(parts) == 4 && parts[0] == "email":
+		a.Mailbox, a.SMTP, a.SMTPUser = parts[1], parts[2], parts[3]
+	case len(parts) == 1:
+		a.Announce = words
+	default:
+		return errors.New("write https://…, or ntfy https://…, or email, the mailbox, the mail server with its port and, if it asks for one, the user")
+	}
 	return nil
 }
 

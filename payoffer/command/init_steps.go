@@ -70,6 +70,9 @@ func (l left) Variables() (names []string) {
 	if l.Announce != "" {
 		names = append(names, "ANNOUNCE_SECRET")
 	}
+	if l.SMTPUser != "" {
+		names = append(names, "SMTP_PASSWORD")
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
