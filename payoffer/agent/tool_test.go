@@ -38,6 +38,20 @@ func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
 	require.Equal(t, []string{"stripe", "bip21", "transfer", "eip681", "x402"}, schemes)
 }
 
+func TestAgentsAreToldTheAccountOfTheBankTransfer(t *testing.T) {
+	c := config(t, public)
+	require.NoError(t, c.Offer.Transfer().Publish(offer.Bank{AccountHolderName: "Example Operator", IBAN: "DE75512108001245126199", BIC: "SOGEDEFF"}))
+	e := newEndpoint(t, c)
+	var accounts []any
+	for _, m := range terms42(t, callTool(t, e, `{"name":"first_42_sponsor"}`))["methods"].([]any) {
+		if bank := m.(map[string]any)["bank"]; bank != nil {
+			accounts = append(accounts, bank.(map[string]any)["iban"])
+		}
+	}
+	require.Equal(t, []any{"DE75512108001245126199"}, accounts)
+	require.Contains(t, e.quote().text, "\n  or transfer it to Example Operator: IBAN DE75512108001245126199, BIC SOGEDEFF, reference Example 42\n")
+}
+
 func TestToolWithoutUSDCSpeaksOfNoX402(t *testing.T) {
 	c := config(t, public)
 	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
