@@ -111,6 +111,7 @@ func exits(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, error)) *cobra.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		caddy.BufferedLog()
 		status, err := run(caddycmd.Flags{FlagSet: cmd.Flags()})
+		err = harmless(err)
 		if err == nil || status <= caddy.ExitCodeFailedStartup {
 			return err
 		}
@@ -119,6 +120,21 @@ func exits(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, error)) *cobra.
 		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, err })(cmd, args)
 	}
 	return cmd
+}
+
+// harmless is an error of which nothing steers a terminal. It may have several lines.
+func harmless(err error) error {
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	if said := strings.Join(lines, "\n"); said != err.Error() {
+		return errors.New(said)
+	}
+	return err
 }
 
 // configured makes a command of one that reads a configuration.

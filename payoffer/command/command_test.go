@@ -1,11 +1,14 @@
 package command
 
 import (
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
@@ -25,5 +28,13 @@ func TestHelpFitsIntoATerminal(t *testing.T) {
 				require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSpace(line)), 80, line)
 			}
 		}
+	}
+}
+
+// Errors may repeat what strangers wrote.
+func TestNothingInAnErrorSteersATerminal(t *testing.T) {
+	for _, said := range []error{errors.New("one \x1b[2J\u202etwo\r\nthree"), errors.New("one [2Jtwo\nthree")} {
+		_, err := execute(t, runs(new(cobra.Command), func(caddycmd.Flags, io.Writer) error { return said }))
+		require.EqualError(t, err, "one [2Jtwo\nthree")
 	}
 }

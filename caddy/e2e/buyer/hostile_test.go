@@ -98,7 +98,7 @@ func TestAHostileQuoteIsNotSigned(t *testing.T) {
 			w.WriteHeader(http.StatusPaymentRequired)
 			_, _ = w.Write([]byte(`{"x402Version":1,"error":"","accepts":[]}`))
 		}, "this command speaks version 2 alone"},
-		"steering characters": {asks(t, quoted(object{"scheme": "\x1b[2J\u202e\u2066exact"})), `the scheme \"[2Jexact\" is not known`},
+		"steering characters": {asks(t, quoted(object{"scheme": "\x1b[2J\u202e\u2066exact"})), `the scheme "[2Jexact" is not known`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLiar(t, c.quote, func(http.ResponseWriter, *http.Request) {})
