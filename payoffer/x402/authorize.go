@@ -34,3 +34,10 @@ func Authorize(key *ecdsa.PrivateKey, n offer.Network, to string, amount int64, 
 	signature[64] += 27                                        // as the token wants it
 	return Authorized{hexutil.Encode(signature), a}
 }
+
+// Signs reports whether it is signed by its payer for a network's USDC. That of a
+// contract wallet, which the chain alone can check, is not.
+func (a Authorized) Signs(n offer.Network) bool {
+	signature, err := hexutil.Decode(a.Signature)
+	return err == nil && a.Authorization.check() == nil && a.Authorization.isSigned(signature, domainHash(n))
+}

@@ -54,7 +54,7 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 	case strings.EqualFold(a.From, a.To):
 		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself, and nobody can pay himself; use another wallet."}
 	}
-	if p.proven = len(p.signature) == minSignature && signedBy(p, rail); !p.proven && len(p.signature) == minSignature {
+	if p.proven = p.authorization.isSigned(p.signature, rail.terms.domain); !p.proven && len(p.signature) == minSignature {
 		return nil, &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
 	}
 	return rail, nil
@@ -99,12 +99,15 @@ func (s *Service) match(p *payment) *Rail {
 	return nil
 }
 
-// signedBy recovers the signer of a 65-byte signature and compares it with
+// isSigned recovers the signer of a 65-byte signature and compares it with
 // the payer. Longer signatures belong to contract wallets (ERC-1271,
 // ERC-6492), which only the chain can check. A signature whose s is in the
 // upper half is the token contract's to refuse, so it is refused here.
-func signedBy(p *payment, rail *Rail) bool {
-	signature := append([]byte(nil), p.signature...)
+func (a *authorization) isSigned(signature, domain []byte) bool {
+	if len(signature) != minSignature {
+		return false
+	}
+	signature = append([]byte(nil), signature...)
 	if signature[64] >= 27 {
 		signature[64] -= 27
 	}
@@ -112,8 +115,8 @@ func signedBy(p *payment, rail *Rail) bool {
 	if !crypto.ValidateSignatureValues(signature[64], r, sValue, true) {
 		return false
 	}
-	public, err := crypto.SigToPub(digest(p.authorization, rail.terms.domain), signature)
-	return err == nil && crypto.PubkeyToAddress(*public) == common.HexToAddress(p.authorization.From)
+	public, err := crypto.SigToPub(digest(*a, domain), signature)
+	return err == nil && crypto.PubkeyToAddress(*public) == common.HexToAddress(a.From)
 }
 
 // The types of the one structure that is signed (EIP-712 encodeType; the

@@ -40,9 +40,9 @@ func TestSignatureOfAReferenceWallet(t *testing.T) {
 
 	signature, err := hex.DecodeString(golden.signature[2:])
 	require.NoError(t, err)
-	require.True(t, signedBy(&payment{authorization: golden.auth, signature: signature}, rail))
+	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
 	signature[64] -= 27 // some wallets send the recovery id
-	require.True(t, signedBy(&payment{authorization: golden.auth, signature: signature}, rail))
+	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
 }
 
 // mirrored is the other signature that recovers to the same signer: its s is in
