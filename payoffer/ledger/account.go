@@ -37,9 +37,12 @@ var errNotRegistered = errors.New("the account is not registered for this offer"
 // Register stores accounts in one transaction. Since and Origin stay as they
 // were stored first; the rail's name and Testnet follow the configuration. An
 // account that belongs to another offer is an error that names both, and nothing
-// is stored.
+// is stored. Errors: errDemo, errReal.
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	return l.transact(ctx, func(tx *transaction) error {
+		if err := setApart(ctx, tx, accounts); err != nil {
+			return err
+		}
 		for _, a := range accounts {
 			if err := register(ctx, tx, a); err != nil {
 				return err

@@ -62,12 +62,22 @@ func (c *Card) Name() string { return RailCard }
 // Test reports whether the checkout takes test payments.
 func (c *Card) Test() bool { return c.TestMode }
 
+// DemoLink is the payment link of every demo, which no processor has made, and
+// DemoAccount its account: a ledger that knows it holds pretend money.
+const (
+	DemoLink    = "plink_pay_offer_demo"
+	DemoAccount = cardAccounts + DemoLink
+)
+
+// cardAccounts is what the accounts of payment links begin with.
+const cardAccounts = "stripe/"
+
 // Account is "stripe/<payment link>", empty without one.
 func (c *Card) Account() string {
 	if c.PaymentLink == "" {
 		return ""
 	}
-	return "stripe/" + c.PaymentLink
+	return cardAccounts + c.PaymentLink
 }
 
 // Face names the best known methods of the checkout, and who runs it.

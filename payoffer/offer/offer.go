@@ -31,6 +31,7 @@ type Terms struct {
 	Amount                      USD      // the price
 	Updated                     string   // the day of the configuration, as in "2026-11-21", for documents that carry a date
 	Funding                     *Funding // what the FLOSS/fund manifest says beyond these terms; nil for none
+	Demo                        bool     // everything behind it is pretend: its checkouts, who settles, and the money
 
 	// What the pages for people say beside that.
 	Recommend       string   // the name of the rail that is open first; empty for the card

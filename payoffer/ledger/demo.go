@@ -1,0 +1,33 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+var (
+	// errDemo is returned by Register for real offers on a ledger that a demo has
+	// written.
+	errDemo = errors.New("the ledger holds the pretend payments of a demo; name another one for offers that take money")
+	// errReal is returned by Register for a demo on a ledger of real offers.
+	errReal = errors.New("the ledger holds accounts of real offers, beside which a demo writes nothing")
+)
+
+// setApart keeps demos and real offers on ledgers of their own. The account of
+// every demo's checkout is the mark: it stays as long as the ledger, and goes along
+// with its copies.
+func setApart(ctx context.Context, tx *transaction, accounts []Account) error {
+	demo := slices.ContainsFunc(accounts, func(a Account) bool { return a.ID == offer.DemoAccount })
+	known, err := query(ctx, tx, scanValue[bool], `SELECT DISTINCT account = $1 FROM accounts`, offer.DemoAccount)
+	switch marked := slices.Contains(known, true); {
+	case err != nil || len(known) == 0 || marked == demo:
+		return err
+	case marked:
+		return errDemo
+	default:
+		return errReal
+	}
+}

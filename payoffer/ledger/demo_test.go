@@ -1,0 +1,48 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+func TestDemosAndRealOffersHaveLedgersOfTheirOwn(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		shop := func(id string) Account { return Account{Offer: "shop", ID: id, Rail: "card"} }
+		chain := Account{Offer: "shop", ID: "eip155:84532/any", Rail: "usdc", Testnet: true}
+		for name, c := range map[string]struct {
+			first, then []Account
+			want        error
+		}{
+			"a demo again":                     {[]Account{shop(offer.DemoAccount), chain}, []Account{chain, shop(offer.DemoAccount)}, nil},
+			"a real offer again":               {[]Account{shop("stripe/plink_1"), chain}, []Account{shop("stripe/plink_2")}, nil},
+			"a real offer on a demo's":         {[]Account{shop(offer.DemoAccount), chain}, []Account{shop("stripe/plink_1"), chain}, errDemo},
+			"a demo's rail alone on a demo's":  {[]Account{shop(offer.DemoAccount), chain}, []Account{chain}, errDemo},
+			"a demo on a real offer's":         {[]Account{chain}, []Account{shop(offer.DemoAccount), chain}, errReal},
+			"a demo that is alone on a real's": {[]Account{shop("stripe/plink_1")}, []Account{shop(offer.DemoAccount)}, errReal},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l := d.empty(t)
+				require.NoError(t, l.Register(t.Context(), c.first...))
+				require.ErrorIs(t, l.Register(t.Context(), c.then...), c.want)
+				known, err := l.Accounts(t.Context(), "shop")
+				require.NoError(t, err)
+				if c.want != nil {
+					require.Len(t, known, len(c.first), "nothing is stored")
+				}
+			})
+		}
+	})
+}
+
+func TestACopyOfADemosLedgerIsOneToo(t *testing.T) {
+	eachPair(t, func(t *testing.T, from, to testDialect) {
+		demo, copied := from.empty(t), to.empty(t)
+		require.NoError(t, demo.Register(t.Context(), Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
+		_, err := Copy(t.Context(), copied, demo)
+		require.NoError(t, err)
+		require.ErrorIs(t, copied.Register(t.Context(), Account{Offer: "shop", ID: "stripe/plink_1", Rail: "card"}), errDemo)
+	})
+}
