@@ -33,6 +33,12 @@ func ParseKey(text string) (Key, error) {
 	return Key{private}, nil
 }
 
+// NewKey makes a key that nobody has used.
+func NewKey() Key {
+	private, _ := crypto.GenerateKey() // never fails
+	return Key{private}
+}
+
 // ReadKey reads a key from a file, which nobody else may read. The error does not
 // repeat its name, for a key may have been given in its place.
 func ReadKey(name string) (Key, error) {

@@ -32,7 +32,7 @@ const (
 
 func payCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pay <url> [--dry-run] [--yes] [--max <usd>] [--method GET|POST] [--network <name>] [--key-file <file>] [--wait <duration>] [--new] [--state <folder>] [--json]",
+		Use:   "pay <url> [--dry-run] [--yes] [--max <usd>] [--method GET|POST] [--network <name>] [--key-file <file>] [--demo] [--wait <duration>] [--new] [--state <folder>] [--json]",
 		Short: "Pays what a URL asks for by x402",
 		Long: `
 Pays what a URL asks for by x402 version 2, with USDC: an offer of this plugin,
@@ -41,6 +41,10 @@ or what anyone else sells. It shows the price and asks before it signs.
 The private key of the payer stands in the environment variable PAY_OFFER_KEY,
 or in a file of --key-file that nobody else may read: 64 hexadecimal digits. It
 needs USDC on the network and no coin for gas. --dry-run needs no key.
+
+--demo pays the demo that a server from a clone of this repository plays on this
+machine: with a key that is made for it and thrown away, with worthless test
+money alone, and without asking.
 
 A signed payment is kept on disk before it is sent, until its answer is final.
 Run the same command again after a crash or a status of 75: it sends the same
@@ -54,7 +58,8 @@ first was charged.
 
 Exit status: 0 paid; 1 not paid; 75 not known yet; 76 paid, but the receipt that
 came does not hold.`,
-		Example: "  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
+		Example: "  caddy pay-offer pay http://localhost:8402/v1/sponsor --demo\n" +
+			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --key-file payer.key\n" +
 			"  PAY_OFFER_KEY=$(pass payer) caddy pay-offer pay https://api.example.com/report --method GET --max 0.10 --yes --json",
 		Args: cobra.ExactArgs(1),
@@ -66,6 +71,7 @@ came does not hold.`,
 	flags.String("method", "POST", "The method of the payable URL: GET or POST")
 	flags.String("network", "", "The network to pay on, if not the first that is asked for")
 	flags.String("key-file", "", "The file of the private key, in place of "+keyVariable)
+	flags.Bool("demo", false, "Pay a demo on this machine, with a key that is made for it")
 	flags.Duration("wait", 2*time.Minute, "How long to send a payment again that has no final answer")
 	flags.Bool("new", false, "Buy once more what was paid before")
 	flags.String("state", "", "The folder of the payments, if not below Caddy's data folder")
@@ -131,11 +137,17 @@ func (p *payer) run(ctx context.Context) (err error) {
 		}
 		return err
 	}
+	state := p.fl.String("state")
+	if p.fl.Bool("demo") {
+		if state, err = p.demoState(); err != nil {
+			return err
+		}
+		defer os.RemoveAll(state)
+	}
 	key, err := p.key()
 	if err != nil {
 		return err
 	}
-	state := p.fl.String("state")
 	if state == "" {
 		state = filepath.Join(caddy.AppDataDir(), "pay_offer", "payments")
 	}
@@ -152,8 +164,25 @@ func (p *payer) run(ctx context.Context) (err error) {
 	return p.pay(ctx, b, key)
 }
 
-// key reads the private key.
+// demoState checks that a demo may be paid as it was asked for, and is a folder for
+// a payment that nobody needs afterwards.
+func (p *payer) demoState() (string, error) {
+	if !offer.IsLoopback(offer.Hostname(p.target.Origin())) {
+		return "", errors.New("not paid: --demo pays on this machine alone, as in http://localhost:8402/v1/sponsor; leave it out to pay others")
+	}
+	for _, flag := range []string{"key-file", "state"} {
+		if p.fl.String(flag) != "" {
+			return "", errors.New("not paid: --demo makes a key of its own and keeps nothing; leave out --" + flag)
+		}
+	}
+	return os.MkdirTemp("", "pay_offer_demo_")
+}
+
+// key reads the private key, or makes one that pays a demo.
 func (p *payer) key() (buyer.Key, error) {
+	if p.fl.Bool("demo") {
+		return buyer.NewKey(), nil
+	}
 	if file := p.fl.String("key-file"); file != "" {
 		return buyer.ReadKey(file)
 	}
@@ -189,7 +218,11 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 		return err
 	}
 	p.showQuote(key.Address())
-	if err := p.agree(); err != nil {
+	if p.fl.Bool("demo") {
+		if !p.quote.Network.Test {
+			return errors.New("not paid: this is no demo, for it asks for real money; leave out --demo to pay it")
+		}
+	} else if err := p.agree(); err != nil {
 		return err
 	}
 	if err := p.purchase.Sign(p.target, p.quote, key); err != nil {

@@ -85,6 +85,9 @@ func (p *payer) showReceipt(ctx context.Context, b *buyer.Buyer) error {
 	if paid.Cut != "" {
 		answer += " (not whole: " + paid.Cut + ")"
 	}
+	if p.fl.Bool("demo") {
+		answer = "" // its file is thrown away
+	}
 	p.print(headline)
 	p.table([][2]string{
 		{"transaction", buyer.Plain(r.Transaction)}, {"explorer", p.explorer()}, {"network", network(paid.Network)}, {"payer", paid.Payer},
@@ -100,10 +103,11 @@ func (p *payer) showReceipt(ctx context.Context, b *buyer.Buyer) error {
 	return nil
 }
 
-// explorer is the page of the transaction, where the seller named one.
+// explorer is the page of the transaction, where the seller named one and there is
+// a chain.
 func (p *payer) explorer() string {
 	known, err := offer.LookupNetwork(p.purchase.Network)
-	if err != nil || p.receipt.Transaction == "" || len(p.receipt.Faults) > 0 {
+	if err != nil || p.receipt.Transaction == "" || len(p.receipt.Faults) > 0 || p.fl.Bool("demo") {
 		return ""
 	}
 	return known.Explorer + p.receipt.Transaction

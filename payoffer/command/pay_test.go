@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/buyer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -196,4 +198,78 @@ func TestCommandPayPaysNoWronglySignedOfferUnasked(t *testing.T) {
 	require.NoError(t, cmd.ParseFlags([]string{"--yes"}))
 	p.fl.FlagSet = cmd.Flags()
 	require.ErrorContains(t, p.agree(), "the offer is signed wrongly")
+}
+
+// openDemo starts a seller of 42 USD on a network, as a demo and as what is none.
+func openDemo(t *testing.T, network string) (url string, payers *[]string) {
+	t.Helper()
+	n, err := offer.LookupNetwork(network)
+	require.NoError(t, err)
+	payers = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if header := r.Header.Get(x402.HeaderSignature); header != "" {
+			payload, err := x402.DecodeHeader(header)
+			assert.NoError(t, err)
+			var in struct{ Payload x402.Authorized }
+			assert.NoError(t, json.Unmarshal(payload, &in))
+			assert.True(t, in.Payload.Signs(n))
+			payer := in.Payload.Authorization.From
+			*payers = append(*payers, payer)
+			w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{
+				Success: true, Transaction: "0x" + strings.Repeat("1", 64), Network: n.CAIP2(), Payer: payer, Amount: "42000000",
+			}))
+			return
+		}
+		w.Header().Set(x402.HeaderRequired, x402.EncodeHeader(map[string]any{
+			"x402Version": 2, "resource": map[string]string{"url": url}, "accepts": []any{map[string]any{
+				"scheme": "exact", "network": n.CAIP2(), "asset": n.USDC, "payTo": "0x52908400098527886E0F7030069857D2E4169EE7", "amount": "42000000",
+				"maxTimeoutSeconds": 300, "extra": map[string]string{"name": n.TokenName, "version": n.TokenVersion, "paymentFlow": "upfront"},
+			}},
+		}))
+		w.WriteHeader(http.StatusPaymentRequired)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/v1/sponsor", payers
+}
+
+func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
+	t.Setenv(keyVariable, payerKey)
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	url, payers := openDemo(t, "base-sepolia")
+	for range 2 {
+		out, err := execute(t, payCommand(), url, "--demo")
+		require.NoError(t, err)
+		require.Contains(t, out, "Paid 42 USDC")
+		require.Contains(t, out, (*payers)[len(*payers)-1])
+		require.NotContains(t, out, "basescan", "there is no such transaction")
+		require.NotContains(t, out, os.Getenv("TMPDIR"), "there is no such file any more")
+	}
+	require.Len(t, *payers, 2, "each purchase is one of its own")
+	require.NotEqual(t, (*payers)[0], (*payers)[1])
+	require.NotContains(t, *payers, payerAddress)
+	for _, folder := range []string{os.Getenv("TMPDIR"), os.Getenv("XDG_DATA_HOME")} {
+		kept, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Empty(t, kept, "nothing is kept")
+	}
+}
+
+func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
+	url, payers := openDemo(t, "base")
+	test, _ := openDemo(t, "base-sepolia")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"real money":     {[]string{url}, "it asks for real money"},
+		"another host":   {[]string{"https://pay.example.org/v1/sponsor"}, "on this machine alone"},
+		"a key":          {[]string{test, "--key-file", "payer.key"}, "leave out --key-file"},
+		"a folder":       {[]string{test, "--state", t.TempDir()}, "leave out --state"},
+		"more than that": {[]string{test, "--max", "41"}, "more than --max 41"},
+	} {
+		_, err := execute(t, payCommand(), append(c.args, "--demo")...)
+		require.ErrorContains(t, err, c.want, name)
+	}
+	require.Empty(t, *payers)
 }
