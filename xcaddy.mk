@@ -1,8 +1,8 @@
 # Build, run and test Caddy with pay_offer: make -f xcaddy.mk help
 
 MODULE  := github.com/payoffer/caddy-pay-offer
-# The flags that xcaddy builds with; others would compile nearly everything anew.
-FLAGS   := -trimpath -ldflags '-w -s' -tags nobadger,nomysql,nopgx
+# The flags that xcaddy builds with; others would compile nearly everything anew. The tag release leaves the demo out.
+FLAGS   := -trimpath -ldflags '-w -s' -tags nobadger,nomysql,nopgx,release
 # Flags for the tests of the plugin, such as -race (which needs a C compiler and CGO_ENABLED=1).
 TESTFLAGS ?=
 BENCH     ?= .

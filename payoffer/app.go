@@ -54,12 +54,16 @@ type App struct {
 	// directory.
 	Ledger *LedgerConfig `json:"ledger,omitempty"`
 
-	ctx    caddy.Context
-	logger *zap.Logger
-	share  *service.Share
+	ctx      caddy.Context
+	logger   *zap.Logger
+	emit     func(name string, data map[string]any) error
+	database database
+	share    *service.Share // nil without an offer
 
 	mu       sync.Mutex
 	services []*service.Service
+	// listening are the addresses of the servers that have something of the offers.
+	listening []string
 }
 
 // CaddyModule returns the Caddy module information.
@@ -73,8 +77,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision sets up the app. It calls nobody and opens nothing.
 func (app *App) Provision(ctx caddy.Context) error {
 	app.ctx, app.logger = ctx, ctx.Logger()
-	database, err := app.Ledger.database()
-	if err != nil {
+	var err error
+	if app.database, err = app.Ledger.database(); err != nil {
 		return err
 	}
 	if app.Ledger.literalSecret() {
@@ -88,14 +92,23 @@ func (app *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	events := value.(*caddyevents.App)
-	app.share, err = service.NewShare(outliving.Use(service.Host{
-		Logger: ctx.Slogger().Handler(), Storage: ctx.Storage(),
-		Emit: emitter(ctx, events),
-	}), database.key(), storageKey(ctx.Storage()), database.handle, &instruments)
-	if err != nil {
-		return err
-	}
+	app.emit = emitter(ctx, events)
 	return events.On("started", app)
+}
+
+// begin makes the share of the configuration for its first offer, which says whether
+// it is a demo.
+func (app *App) begin(id string, demo *Stage) (err error) {
+	if app.share != nil {
+		return nil
+	}
+	database, storage := app.database, app.ctx.Storage()
+	if demo != nil {
+		database, storage = demo.keeps(id)
+	}
+	app.share, err = service.NewShare(outliving.Use(service.Host{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
+		database.key(), storageKey(storage), database.handle, &instruments)
+	return err
 }
 
 // storageKey tells storages apart. One that says neither by name nor by its
@@ -112,10 +125,14 @@ func storageKey(storage certmagic.Storage) pool.Key {
 
 // acquire takes an offer into use. Handlers with the same configuration, as
 // Caddy makes them for a site with several addresses, share it. One that would
-// share its id or an account with a different offer is refused.
-func (app *App) acquire(s *service.Settings, r *resolver) (*service.Service, error) {
+// share its id or an account with a different offer is refused. demo is nil for an
+// offer that takes money.
+func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service.Service, error) {
 	app.mu.Lock()
 	defer app.mu.Unlock()
+	if err := app.begin(s.Offer.ID, demo); err != nil {
+		return nil, err
+	}
 	svc, err := service.Acquire(app.share, s)
 	if err != nil || slices.Contains(app.services, svc) {
 		return svc, err
@@ -126,6 +143,9 @@ func (app *App) acquire(s *service.Settings, r *resolver) (*service.Service, err
 		}
 	}
 	app.services = append(app.services, svc)
+	if err := app.keepDemoHere(); err != nil {
+		return nil, err
+	}
 	countFromZero(svc)
 	app.warn(svc, r)
 	return svc, nil
@@ -180,6 +200,9 @@ func (app *App) ClockOffset(ctx context.Context) time.Duration {
 	var offers []*service.Settings
 	for _, svc := range app.running() {
 		offers = append(offers, svc.Settings)
+	}
+	if len(offers) == 0 {
+		return 0
 	}
 	return app.share.CompareClock(ctx, offers...)
 }

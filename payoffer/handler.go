@@ -130,6 +130,7 @@ type Handler struct {
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
 	service *service.Service
+	demo    *Stage // nil for an offer that takes money
 }
 
 // CaddyModule returns the Caddy module information.
@@ -147,13 +148,15 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	r := newResolver()
+	app, r := value.(*App), newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
 		return discreet(err)
 	}
-	h.service, err = value.(*App).acquire(s, r)
-	return err
+	if h.service, err = app.acquire(s, r, h.demo); err != nil {
+		return err
+	}
+	return app.hosted(ctx)
 }
 
 // Validate refuses a public offer with the demo values of the shipped

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -50,8 +51,12 @@ var sideways = map[edge]string{
 	{"payoffer/ledger", "payoffer/ledger/book"}: "SQL stores what the rules of the books decide",
 }
 
-// caddyRooms are the packages that know Caddy: the plugin's and the command.
-var caddyRooms = []string{"payoffer", "payoffer/command", "caddy"}
+// caddyRooms are the packages that know Caddy: the plugin's and the command, and main
+// with its demo.
+var caddyRooms = []string{"payoffer", "payoffer/command", "caddy", demoRoom}
+
+// demoRoom is where demos are played, for pretend money.
+const demoRoom = "caddy/demo"
 
 // pure are the rooms that do no I/O and take no clock which they were not given.
 var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/book"}
@@ -116,6 +121,22 @@ func TestOnlyTheTopAndTheCommandsImportCaddy(t *testing.T) {
 					"%s imports %s", f.name, imported)
 			}
 		}
+	}
+}
+
+// A server that xcaddy builds has a main of its own.
+func TestMainAloneHasTheDemoAndNoReleaseDoes(t *testing.T) {
+	for name, r := range house(t) {
+		for _, f := range r.files {
+			assert.True(t, name == "caddy" || name == demoRoom || !slices.Contains(f.rooms(), demoRoom), "%s imports the demo", f.name)
+		}
+	}
+	for tags, has := range map[string]bool{"": true, "release": false} {
+		list := exec.Command("go", "list", "-deps", "-tags", tags, "../caddy")
+		out, err := list.Output()
+		require.NoError(t, err)
+		require.Equal(t, has, slices.Contains(strings.Fields(string(out)), module+demoRoom), "tags %q", tags)
+		require.Contains(t, strings.Fields(string(out)), module+"payoffer")
 	}
 }
 

@@ -162,8 +162,11 @@ func (g gauges) Collect(metrics chan<- prometheus.Metric) {
 	set := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	set(gaugeClock, g.app.share.Clock.Offset().Seconds())
 	services := g.app.running()
+	if len(services) == 0 {
+		return
+	}
+	set(gaugeClock, g.app.share.Clock.Offset().Seconds())
 	var facilitators []x402.FacilitatorHealth
 	for _, svc := range services {
 		own := svc.Facilitators()

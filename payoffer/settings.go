@@ -58,7 +58,17 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	if err != nil {
 		return nil, err
 	}
-	s.HooksOff = r.hooksOff
+	switch stage, err := resolved.stage(s.Offer); {
+	case err != nil:
+		return nil, err
+	case stage != nil:
+		if s, err = resolved.play(stage, today, r.leftOut); err != nil {
+			return nil, err
+		}
+		h.demo = stage
+	default:
+		s.HooksOff = r.hooksOff
+	}
 	s.Key = pool.KeyOf("service", resolved, s.HooksOff)
 	return s, s.Check()
 }

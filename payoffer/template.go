@@ -40,7 +40,7 @@ func (f *TemplateFunctions) Provision(ctx caddy.Context) error {
 		return err
 	}
 	f.app = app.(*App)
-	return nil
+	return f.app.hosted(ctx)
 }
 
 // UnmarshalCaddyfile sets up the functions from Caddyfile tokens. Syntax:

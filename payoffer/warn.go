@@ -23,6 +23,11 @@ const literalSecrets = "secrets stand in the configuration itself, where 'caddy 
 // operator alone can compare.
 func (app *App) warn(s *service.Service, r *resolver) {
 	logger := app.logger.With(zap.String("offer", s.Offer.ID))
+	if s.Offer.Demo {
+		logger.Warn("this is a demo: its checkout, its facilitator and its money are pretend, and forgotten when the server stops",
+			zap.String("checkout", s.Offer.Card.URL))
+		return
+	}
 	// A public offer with demo addresses is refused.
 	if options := demoOptions(s.Offer); len(options) > 0 && !publicHost(s.Offer.BaseURL) {
 		logger.Warn("demo addresses are in use: nobody receives what is paid to them; set your own before you show this to anyone",
@@ -105,7 +110,7 @@ func (app *App) warnOfForgotten(ctx context.Context) error {
 // demo are the values with which the shipped Caddyfile starts: valid, and
 // obviously nobody's. Beside each stand the option and the environment
 // variable that replaces it.
-var demo = []struct{ value, option, variable string }{
+var demo = []demoValue{
 	{"http://localhost:8403", "site_url", "SITE_URL"},
 	{"https://checkout.example/pay-42", "card", "CARD_URL"},
 	{"0x000000000000000000000000000000000000dEaD", "usdc", "USDC_ADDRESS"},
@@ -114,6 +119,8 @@ var demo = []struct{ value, option, variable string }{
 	{"https://tip-jar.example/42", "storefront tip-jar", "TIP_JAR_URL"},
 	{"https://pack.example/42", "storefront pack", "PACK_URL"},
 }
+
+type demoValue struct{ value, option, variable string }
 
 // checkDemo refuses a public offer that still holds demo addresses, or test
 // networks that nobody asked for: money would go nowhere.

@@ -53,6 +53,8 @@ type Data struct {
 	// nobody can have, and the page does not go there by itself.
 	Checkout string
 	Demo     bool
+	// Pretend says that everything behind the page is pretend, the checkout too.
+	Pretend bool
 	// BaseURL is the origin of the service host, Page the page's own address, and
 	// Logo that of an image, or empty.
 	BaseURL, Page, Logo string
@@ -83,7 +85,7 @@ type Method struct {
 func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
-		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
+		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Pretend: o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle, Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
 	}
 	d.Language, d.chosen = text.Choose(tag, accept)

@@ -154,8 +154,8 @@ func waitUntilItAnswers(t testing.TB, url string, ended chan error) {
 
 // The command as it is released, and with the points at which a test can crash it.
 var (
-	released = lab.Program{Name: "caddy", Package: "./caddy"}
-	crashing = lab.Program{Name: "caddy-failpoints", Package: "./caddy", Tags: "failpoints"}
+	released = lab.Program{Name: "caddy", Package: "./caddy", Tags: "release"}
+	crashing = lab.Program{Name: "caddy-failpoints", Package: "./caddy", Tags: "release,failpoints"}
 )
 
 // Released returns the path of the command as it is released.

@@ -1,0 +1,252 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/buyer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+)
+
+func TestAPaymentAtThePretendCheckoutIsReceived(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	checkout := h.checkout()
+	require.True(t, strings.HasPrefix(checkout, "http://127.0.0.1:"), checkout)
+	page, body := h.ask(http.MethodGet, checkout, nil)
+	require.Equal(t, http.StatusOK, page.StatusCode)
+	require.Contains(t, body, "pretend checkout")
+	require.Contains(t, body, "42 USD")
+	require.Contains(t, body, `href="`+h.service+`/v1/pay"`)
+	require.Empty(t, h.received(), "who looks has not paid")
+
+	paid := h.arrival(h.sell())
+	require.Equal(t, "confirmed", paid.State)
+	require.True(t, paid.Testnet, "the processor says that it was no live payment")
+	require.EqualValues(t, 42, paid.Payment.AmountUsd)
+	require.Contains(t, h.page(paid.Payment.ReceiptURL, "en"), "The payment has arrived.")
+	require.Equal(t, []string{"1 42 0"}, h.received(), "a test payment counts in no sum")
+	h.sell()
+	require.Equal(t, []string{"2 84 0"}, h.received(), "every payment is one of its own")
+}
+
+func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	checkout := h.checkout()
+	for name, c := range map[string]struct {
+		method, url string
+		header      http.Header
+		want        int
+	}{
+		"another site's form": {http.MethodPost, checkout, http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden},
+		"another offer":       {http.MethodPost, checkout + "0", nil, http.StatusNotFound},
+		"no offer":            {http.MethodGet, strings.TrimSuffix(checkout, offer.Host(h.service)), nil, http.StatusNotFound},
+		"another method":      {http.MethodPut, checkout, nil, http.StatusMethodNotAllowed},
+	} {
+		answer, _ := h.ask(c.method, c.url, c.header)
+		require.Equal(t, c.want, answer.StatusCode, name)
+	}
+	require.Empty(t, h.received())
+	require.NoError(t, caddy.Stop())
+	answer, body := h.ask(http.MethodPost, checkout, nil)
+	require.Equal(t, http.StatusBadGateway, answer.StatusCode)
+	require.Contains(t, body, "the service does not answer")
+}
+
+func TestEveryPageOfADemoSaysThatItIsOneAndNoOther(t *testing.T) {
+	h := open(t)
+	pages := []string{
+		h.service + offer.PathMethods, h.service + offer.PathReceived, h.service + offer.PathThanks, h.service + offer.PathSponsor,
+		h.service + offer.PathReceipt + "/none", h.service + "/v1/pay/none.uri", h.site + offer.PathSite,
+	}
+	say := func(demo bool) {
+		t.Helper()
+		for _, page := range pages {
+			for _, l := range text.Languages {
+				body := h.page(page, l.Tag)
+				require.Contains(t, body, `lang="`+l.Tag+`"`, page)
+				require.Equal(t, demo, strings.Contains(body, l.Text("layout.demo")), "%s %s", page, l.Tag)
+			}
+		}
+	}
+	require.NoError(t, h.load())
+	back := h.sell()
+	pages = append(pages, back, h.arrival(back).Payment.ReceiptURL)
+	say(true)
+	require.Contains(t, h.page(h.site+offer.PathSite, "en"), `href="`+h.checkout()+`"`, "the page of the site leads to the checkout")
+	require.Contains(t, h.page(h.site+offer.PathSite, "en"), "location.assign", "by itself, as a real one")
+
+	pages = pages[:7]
+	h.set("CARD_URL=https://buy.stripe.com/1")
+	require.NoError(t, h.load())
+	say(false)
+}
+
+func TestADemoSendsNobodyToAnAddressOfNobody(t *testing.T) {
+	h := open(t, "RECOMMEND=btc")
+	require.NoError(t, h.load())
+	for _, url := range []string{h.service + offer.PathMethods, h.service + "/v1/invoice", h.service + "/v1/quote", h.site + offer.PathSite} {
+		for _, accept := range []string{"text/html", "application/json"} {
+			_, body := h.ask(http.MethodGet, url, http.Header{"Accept": {accept}})
+			for _, nobody := range []string{"checkout.example", "tip-jar", "pack.example", "tb1q", "invoices@example.com"} {
+				require.NotContains(t, body, nobody, "%s as %s", url, accept)
+			}
+		}
+	}
+}
+
+// Whoever sets an address of their own takes money, or tells of it.
+func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
+	for _, variable := range []string{
+		"", "OFFER_NAME=Ours", "AMOUNT=", "USDC_ADDRESS=", "BTC_ADDRESS=", "TRANSFER_INBOX=", "TIP_JAR_URL=", "ANNOUNCE_URL=http://127.0.0.1:9/", "BIND=::1",
+	} {
+		t.Run("a demo "+variable, func(t *testing.T) {
+			offers := open(t, variable+map[bool]string{true: "OFFER_NAME="}[variable == ""]).offers()
+			require.Len(t, offers, 1)
+			require.True(t, offers[0].Demo)
+		})
+	}
+	for _, variables := range []string{
+		"CARD_URL=https://buy.stripe.com/1", "CARD_PAYMENT_LINK=plink_1", "CARD_PAYMENT_LINK=plink_1 CARD_WEBHOOK_SECRET=whsec_0123456789abcdef",
+		"USDC_ADDRESS=0x52908400098527886E0F7030069857D2E4169EE7", "USDC_NETWORK=base USDC_FACILITATOR=https://facilitator.example.org",
+		"USDC_FACILITATOR=http://127.0.0.1:9", "USDC_RPC=off", "BTC_ADDRESS=bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "BTC_ESPLORA=off",
+		"TRANSFER_INBOX=pay@example.org", "TIP_JAR_URL=https://shop.example.org/42", "PACK_PRODUCT=42", "ANNOUNCE_URL=https://news.example.org/",
+	} {
+		t.Run("no demo "+variables, func(t *testing.T) {
+			offers := open(t, strings.Fields(variables)...).offers()
+			require.Len(t, offers, 1)
+			require.False(t, offers[0].Demo)
+			require.NotContains(t, offers[0].Card.URL, "127.0.0.1")
+		})
+	}
+}
+
+func TestADemoIsReachedFromThisMachineAlone(t *testing.T) {
+	real := "\nhttp://localhost:{PORT} {\n\tpay_offer {\n\t\tbase_url http://localhost:{PORT}\n\t\tcard https://buy.stripe.com/1\n\t}\n}\n"
+	for name, c := range map[string]struct {
+		env, more, want string
+	}{
+		"a public service":        {"BASE_URL=https://pay.example.org", "", "base_url and site_url of a demo"},
+		"a public site":           {"SITE_URL=https://example.org", "", "base_url and site_url of a demo"},
+		"every address":           {"BIND=0.0.0.0", "", "which only this machine may reach"},
+		"every address of IPv6":   {"BIND=::", "", "which only this machine may reach"},
+		"an address of a network": {"BIND=192.0.2.1", "", "which only this machine may reach"},
+		"a socket":                {"BIND=unix//tmp/demo.sock", "", "which only this machine may reach"},
+		"beside an offer":         {"OFFER_NAME=Ours", real, "one of the offers is a demo, which stands alone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, c.env)
+			err := caddy.Load(h.config(strings.ReplaceAll(c.more, "{PORT}", "1")), true)
+			require.ErrorContains(t, err, c.want)
+			_, err = h.client.Get(h.service)
+			require.Error(t, err, "nothing listens")
+			h.set("BIND=127.0.0.1", "BASE_URL="+h.service, "SITE_URL="+h.site)
+			require.NoError(t, h.load())
+		})
+	}
+}
+
+func TestAReloadKeepsTheDemoAndARealOfferHasNothingOfIt(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	checkout, back := h.checkout(), h.sell()
+
+	require.NoError(t, h.load())
+	require.Equal(t, checkout, h.checkout())
+	require.Equal(t, "confirmed", h.arrival(back).State)
+	require.Equal(t, "confirmed", h.arrival(h.sell()).State)
+
+	h.set("CARD_URL=https://buy.stripe.com/1", "CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET=whsec_0123456789abcdef")
+	require.NoError(t, h.load())
+	require.Equal(t, "https://buy.stripe.com/1", h.checkout())
+	require.Nil(t, h.arrival(back).Payment)
+	require.FileExists(t, filepath.Join(h.storage, "real.db"))
+	answer, _ := h.ask(http.MethodPost, checkout, nil)
+	require.Equal(t, http.StatusBadGateway, answer.StatusCode, "what the demo's checkout says is not the real offer's")
+	require.Empty(t, h.received())
+
+	h.set("CARD_URL=https://checkout.example/pay-42", "CARD_PAYMENT_LINK=", "CARD_WEBHOOK_SECRET=")
+	require.NoError(t, h.load())
+	require.Equal(t, "confirmed", h.arrival(back).State)
+}
+
+func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	h.sell()
+	ledgers, err := filepath.Glob(filepath.Join(stages.built.Folder, "*"+strings.TrimPrefix(h.service, "http://localhost:")+".db"))
+	require.NoError(t, err)
+	require.Len(t, ledgers, 1)
+	require.NoError(t, caddy.Stop())
+
+	h.set("CARD_URL=https://buy.stripe.com/1", "LEDGER="+ledgers[0])
+	require.ErrorContains(t, h.load(), "the ledger holds the pretend payments of a demo")
+	h.set("LEDGER=" + filepath.Join(h.storage, "real.db"))
+	require.NoError(t, h.load())
+}
+
+// Every name that is looked up for a connection goes through the resolver.
+func TestADemoAsksNobodyBeyondThisMachine(t *testing.T) {
+	var mu sync.Mutex
+	asked, first := 0, make(chan struct{})
+	standard := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; asked == 1 {
+			close(first)
+		}
+		return nil, errors.New("there is no network")
+	}}
+	t.Cleanup(func() { net.DefaultResolver = standard })
+
+	h := open(t)
+	require.NoError(t, h.load())
+	require.Equal(t, "confirmed", h.arrival(h.sell()).State)
+	h.pay()
+	require.NoError(t, caddy.Stop())
+	require.Zero(t, asked)
+
+	h.set("CARD_URL=https://buy.stripe.com/1")
+	require.NoError(t, h.load())
+	<-first // the same file with an address of one's own asks for prices, and others
+}
+
+func TestAProgramPaysTheDemo(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	paid, quote := h.pay()
+	require.Equal(t, "base-sepolia", quote.Network.Name)
+	require.True(t, paid.Verified)
+	page := h.page(paid.URL, "en")
+	require.Contains(t, page, "Made, as the payment service says")
+	require.NotContains(t, page, "https://sepolia.basescan.org", "there is no such transaction")
+	require.Empty(t, h.received(), "a claim is not confirmed")
+}
+
+// pay buys with a key that nobody has used.
+func (h *house) pay() (buyer.Receipt, *buyer.Quote) {
+	h.Helper()
+	target, err := buyer.NewTarget(http.MethodPost, h.service+offer.PathSponsor)
+	require.NoError(h, err)
+	b, key := &buyer.Buyer{Max: 42_000_000}, buyer.NewKey()
+	quote, err := b.Quote(h.Context(), target)
+	require.NoError(h, err)
+	purchase, err := buyer.OpenPurchase(h.TempDir(), target, key.Address())
+	require.NoError(h, err)
+	defer purchase.Close()
+	require.NoError(h, purchase.Sign(target, quote, key))
+	require.NoError(h, b.Settle(h.Context(), target, purchase))
+	return b.Receipt(h.Context(), target, purchase), quote
+}

@@ -1,0 +1,207 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "demo_test_")
+	if err == nil {
+		err = os.Setenv("TMPDIR", folder)
+	}
+	if err != nil {
+		panic(err)
+	}
+	Prepare([]string{"pay-offer", "check"})
+	if _, err := caddy.GetModule("pay_offer.demo"); err == nil {
+		panic("a command that is no server plays a demo")
+	}
+	Prepare([]string{"run", "--config", "Caddyfile"})
+	status := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(status)
+}
+
+// house is Caddy in this process with the shipped Caddyfile and ports of its own.
+type house struct {
+	*testing.T
+	service, site string
+	storage       string
+	client        *http.Client
+	loads         int
+}
+
+// open is a house whose variables are set so, and nothing runs in it yet.
+func open(t *testing.T, env ...string) *house {
+	t.Helper()
+	h := &house{
+		T: t, service: "http://localhost:" + payoffertest.FreePort(t), site: "http://localhost:" + payoffertest.FreePort(t), storage: t.TempDir(),
+		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+	h.set(append([]string{"BASE_URL=" + h.service, "SITE_URL=" + h.site, "LEDGER=" + filepath.Join(h.storage, "real.db")}, env...)...)
+	t.Cleanup(func() {
+		h.client.CloseIdleConnections()
+		require.NoError(t, caddy.Stop())
+	})
+	return h
+}
+
+func (h *house) set(env ...string) {
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		h.Setenv(name, value)
+	}
+}
+
+// config is the shipped configuration with these variables.
+func (h *house) config(more string) []byte {
+	h.Helper()
+	text, err := os.ReadFile("../../Caddyfile")
+	require.NoError(h, err)
+	caddyfile := strings.Replace(string(text), `admin "{$ADMIN:localhost:8401}"`, "admin off\n\tstorage file_system "+h.storage, 1)
+	require.Contains(h, caddyfile, "admin off")
+	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile+more), map[string]any{"filename": "Caddyfile"})
+	require.NoError(h, err)
+	require.Empty(h, warnings)
+	return config
+}
+
+// load has the house run with its variables, and returns when no configuration
+// before answers any more: Caddy closes its listeners after Load has returned.
+func (h *house) load() error {
+	h.Helper()
+	h.loads++
+	description := fmt.Sprintf("Configuration %d.", h.loads)
+	h.set("DESCRIPTION=" + description)
+	if err := caddy.Load(h.config(""), true); err != nil {
+		return err
+	}
+	for _, page := range []string{h.service + offer.PathMethods, h.site + offer.PathSite} {
+		for !h.says(page, description) {
+			h.client.CloseIdleConnections() // the next requests stay on the connection that answers
+			runtime.Gosched()
+		}
+	}
+	return nil
+}
+
+// says reports whether a page is there and holds a text.
+func (h *house) says(url, text string) bool {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	require.NoError(h, err)
+	request.Header.Set("Accept", "text/html")
+	answer, err := h.client.Do(request)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return err == nil && strings.Contains(string(body), text)
+}
+
+// offers are those of the configuration, which is not started.
+func (h *house) offers() []*offer.Offer {
+	h.Helper()
+	var config caddy.Config
+	require.NoError(h, json.Unmarshal(h.config(""), &config))
+	ctx, err := caddy.ProvisionContext(&config)
+	require.NoError(h, err)
+	value, err := ctx.App("pay_offer")
+	require.NoError(h, err)
+	app := value.(*payoffer.App)
+	h.Cleanup(func() { require.NoError(h, app.Cleanup()) })
+	return app.Offers()
+}
+
+// ask sends a request and returns the answer and its body.
+func (h *house) ask(method, url string, header http.Header) (*http.Response, string) {
+	h.Helper()
+	request, err := http.NewRequest(method, url, nil)
+	require.NoError(h, err)
+	if header != nil {
+		request.Header = header
+	}
+	answer, err := h.client.Do(request)
+	require.NoError(h, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(h, err)
+	return answer, string(body)
+}
+
+// page is what a browser gets in a language.
+func (h *house) page(url, language string) string {
+	h.Helper()
+	_, body := h.ask(http.MethodGet, url, http.Header{"Accept": {"text/html"}, "Accept-Language": {language}})
+	return body
+}
+
+// checkout is the address of the card checkout.
+func (h *house) checkout() string {
+	h.Helper()
+	_, uri := h.ask(http.MethodGet, h.service+"/v1/pay/card.uri", nil)
+	return strings.TrimSpace(uri)
+}
+
+// sell makes a payment at the checkout and returns the address that the payer is
+// sent back to.
+func (h *house) sell() (back string) {
+	h.Helper()
+	answer, body := h.ask(http.MethodPost, h.checkout(), nil)
+	require.Equal(h, http.StatusSeeOther, answer.StatusCode, body)
+	return answer.Header.Get("Location")
+}
+
+// arrival is what the service says of a checkout.
+type arrival struct {
+	State   string
+	Testnet bool
+	Payment *struct {
+		AmountUsd  float64
+		ReceiptURL string
+	}
+}
+
+func (h *house) arrival(url string) (a arrival) {
+	h.Helper()
+	_, body := h.ask(http.MethodGet, url, nil)
+	require.NoError(h, json.Unmarshal([]byte(body), &a), body)
+	return a
+}
+
+// received are the payments of the report that are confirmed: for each rail that has
+// some their number, their worth and how much of that counts.
+func (h *house) received() (rails []string) {
+	h.Helper()
+	var report struct {
+		Rails []struct {
+			ReceivedUsd float64
+			Confirmed   struct{ Count, AmountUsd float64 }
+		}
+	}
+	_, body := h.ask(http.MethodGet, h.service+"/v1/received", nil)
+	require.NoError(h, json.Unmarshal([]byte(body), &report), body)
+	for _, rail := range report.Rails {
+		if rail.Confirmed.Count > 0 {
+			rails = append(rails, fmt.Sprint(rail.Confirmed.Count, rail.Confirmed.AmountUsd, rail.ReceivedUsd))
+		}
+	}
+	return rails
+}
