@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+)
+
+func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
+	lab.RequireBrowser(t)
+	lab.RequireNode(t)
+	proxy, connections := listen(t)
+	demo, other := start(t, proxy), start(t, proxy)
+
+	b := browser.Run(t, "caddy/e2e/demo/sale.mjs")
+	for from, link := range map[string]string{demo.service + "/v1/pay": "#card a.button", demo.site + "/offer/": "#checkout"} {
+		var sale struct {
+			Pages                         []struct{ URL, Text string }
+			Violations, Messages, Origins []string
+		}
+		b.Do(t, "buy", map[string]string{"url": from, "link": link, "pictures": os.Getenv("PAY_OFFER_SCREENSHOTS")}, &sale)
+		require.Len(t, sale.Pages, 4)
+		for i, said := range []string{"42 USD", "This is a pretend checkout", "Received: 42.00 USD", "The payment has arrived."} {
+			require.Contains(t, sale.Pages[i].Text, said)
+			require.True(t, i == 1 || strings.Contains(sale.Pages[i].Text, "This is a demo."), sale.Pages[i].URL)
+		}
+		require.Empty(t, sale.Violations)
+		require.Empty(t, sale.Messages)
+		for _, origin := range sale.Origins {
+			require.True(t, strings.HasPrefix(origin, "http://localhost:") || strings.HasPrefix(origin, "http://127.0.0.1:"), origin)
+		}
+	}
+
+	for _, buyer := range []node.Buyer{node.BuyerV1, node.BuyerV2} {
+		key, err := crypto.GenerateKey()
+		require.NoError(t, err)
+		answer := node.Pay(t, buyer, demo.service+"/v1/sponsor", key)
+		require.Equal(t, http.StatusOK, answer.Status, "%s: %s", buyer, answer.Body)
+		require.True(t, answer.Payment.Success)
+		require.Equal(t, crypto.PubkeyToAddress(key.PublicKey), answer.Payment.Payer)
+	}
+	paid, err := demo.run("pay-offer", "pay", demo.service+"/v1/sponsor", "--demo").Output()
+	require.NoError(t, err, "%s", paid)
+	require.Contains(t, string(paid), "signed by "+strings.TrimPrefix(demo.service, "http://"))
+	require.Contains(t, string(paid), demo.service+"/v1/receipt/")
+
+	require.Equal(t, map[string][2]int{"card": {2, 0}, "usdc": {0, 3}}, demo.report())
+	require.Equal(t, map[string][2]int{"card": {0, 0}, "usdc": {0, 0}}, other.report(), "it is a demo of its own")
+
+	for _, c := range []*clone{demo, other} {
+		c.interrupt()
+		left, err := os.ReadDir(c.temporary)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+	require.Zero(t, connections.Load(), "nothing leaves the machine")
+}
+
+// report is how many payments are confirmed and how many claimed, by rail.
+func (c *clone) report() map[string][2]int {
+	c.Helper()
+	response, err := http.Get(c.service + "/v1/received")
+	require.NoError(c, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(c, err)
+	type sum struct{ Count int }
+	var report struct {
+		Rails []struct {
+			Rail               string
+			Confirmed, Claimed sum
+		}
+	}
+	require.NoError(c, json.Unmarshal(body, &report), "%s", body)
+	found := map[string][2]int{}
+	for _, rail := range report.Rails {
+		found[rail.Rail] = [2]int{rail.Confirmed.Count, rail.Claimed.Count}
+	}
+	return found
+}
