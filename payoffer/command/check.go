@@ -56,7 +56,7 @@ the environment (HTTPS_PROXY) are used: by one elsewhere it looks from there.`,
 		return nil
 	})
 	plain := cmd.RunE
-	live := caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) { return checkLive(fl, cmd.OutOrStdout()) })
+	live := exits(cmd, func(fl caddycmd.Flags) (int, error) { return checkLive(fl, cmd.OutOrStdout()) }).RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if on, _ := cmd.Flags().GetBool("live"); on {
 			return live(cmd, args)
