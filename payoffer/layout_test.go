@@ -22,7 +22,7 @@ import (
 const module = "github.com/payoffer/caddy-pay-offer/"
 
 // layers are the rooms of the plugin from the roof to the ground, as they are
-// told in the README. A room imports only rooms of lower layers.
+// told in the page of the architecture. A room imports only rooms of lower layers.
 var layers = [][]string{
 	{"payoffer"},
 	{"payoffer/command"},
@@ -186,7 +186,7 @@ func TestBlackBoxTestsUseOfThePluginWhatIsListed(t *testing.T) {
 }
 
 func TestEveryRoomHasItsPlaceAndSaysWhatItIsFor(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+	layout, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
 	for name, r := range house(t) {
 		if name == "caddy" || strings.HasPrefix(name, "caddy/") {
@@ -195,7 +195,7 @@ func TestEveryRoomHasItsPlaceAndSaysWhatItIsFor(t *testing.T) {
 		assert.True(t, layer(name) >= 0 || isStandIn(name), "%s has no place in the layers", name)
 		assert.Truef(t, r.documented, "%s has no comment that says what the package is for", name)
 		if strings.Count(name, "/") < 2 || name == "payoffer/ledger/book" || name == "payoffer/observe/source" {
-			assert.True(t, strings.Contains(string(readme), "\n"+name+"/ "), "the README's layout has no line for %s", name)
+			assert.True(t, strings.Contains(string(layout), "\n"+name+"/ "), "the layout has no line for %s", name)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (d *Desk) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
 	}
 	if !slices.Contains(rereads, source) {
 		return Rewound{}, refuse(Conflict, "nothing reads the rail %s back, so that there is nothing to rewind: "+
-			"its money is entered by hand, or told by messages alone, or its reading is off; the README says which option reads a rail", r.Rail)
+			"its money is entered by hand, or told by messages alone, or its reading is off; the documentation says which option reads a rail", r.Rail)
 	}
 	d.acting.Lock()
 	defer d.acting.Unlock()

@@ -44,7 +44,7 @@ type told struct {
 	want  outcome
 }
 
-// events are those that the README names.
+// events are those that the documentation names.
 func events() map[string]told {
 	session := func(status stripe.CheckoutSessionPaymentStatus) *stripe.CheckoutSession {
 		return &stripe.CheckoutSession{
@@ -109,13 +109,13 @@ func body(t *testing.T, id, kind string, d told) (event []byte, header string) {
 	return event, header
 }
 
-// TestEveryEventOfTheReadmeIsReadInTheShapesOfTheLibrary gives a payment, and then each event that the README asks the
+// TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary gives a payment, and then each event that the documentation asks the
 // operator to send, with every member that the library knows, before and after the payment.
-func TestEveryEventOfTheReadmeIsReadInTheShapesOfTheLibrary(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
+func TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary(t *testing.T) {
+	page, err := os.ReadFile("../../../payoffer/docs/going-live.md")
 	require.NoError(t, err)
 	named := map[string]bool{}
-	for _, kind := range regexp.MustCompile("`((?:checkout|refund|charge)\\.[a-z_.]+)`").FindAllSubmatch(readme, -1) {
+	for _, kind := range regexp.MustCompile("`((?:checkout|refund|charge)\\.[a-z_.]+)`").FindAllSubmatch(page, -1) {
 		named[string(kind[1])] = true
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(named)), slices.Collect(maps.Keys(events())))

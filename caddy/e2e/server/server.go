@@ -27,6 +27,9 @@ const (
 
 // Process is a running server.
 type Process struct {
+	// Home is the folder that it takes for its user's, with its Caddyfile, data and configuration.
+	Home string
+
 	process *os.Process
 	ended   chan error // holds how it ended, once it has
 	log     bytes.Buffer
@@ -47,7 +50,7 @@ func StartBinary(t testing.TB, binary, url, caddyfile string, env ...string) *Pr
 	command := run(t, binary, caddyfile, env)
 	command.Stdout, command.Stderr = &p.log, &p.log
 	require.NoError(t, command.Start())
-	p.process = command.Process
+	p.Home, p.process = command.Dir, command.Process
 
 	go func() { p.ended <- command.Wait() }()
 	t.Cleanup(func() {

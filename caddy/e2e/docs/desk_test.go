@@ -1,0 +1,200 @@
+package docs
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
+)
+
+// repository is where the pages say that this is cloned from.
+const repository = "https://github.com/payoffer/caddy-pay-offer"
+
+// A desk is where somebody follows the documentation: a shell with the server's home and programs, in a folder with a fresh
+// clone. The pages name the ports of the shipped Caddyfile, and the server has others.
+type desk struct {
+	folder      string
+	env         []string
+	ports, real *strings.Replacer
+}
+
+func newDesk(t *testing.T, root string, shipped server.Shipped, env []string) *desk {
+	t.Helper()
+	folder := t.TempDir()
+	tools := filepath.Join(folder, "tools")
+	require.NoError(t, os.Mkdir(tools, 0o700))
+	require.NoError(t, os.Symlink(server.Released(t), filepath.Join(tools, "caddy")))
+	git, err := exec.LookPath("git")
+	require.NoError(t, err)
+	config := filepath.Join(shipped.Home, "Caddyfile")
+	for name, script := range map[string]string{
+		// What is built is what is tested.
+		"go":     `shift 2 && exec caddy "$@"`,
+		"xcaddy": `for output; do :; done; ln -s "$(command -v caddy)" "$output"`,
+		"git":    git + ` "$@" && cp ` + config + ` caddy-pay-offer/Caddyfile`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	}
+	ports := shippedPorts(t, config)
+	var there, back []string
+	for page, port := range ports {
+		there, back = append(there, "localhost:"+page, "localhost:"+port),
+			append(back, "localhost:"+port, "localhost:"+page, "localhost%3A"+port, "localhost%3A"+page)
+	}
+	back = append(back, folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer", shipped.Home+"/data", "/home/you/.local/share")
+	return &desk{
+		folder: folder,
+		env: append([]string{
+			"PATH=" + tools + ":" + os.Getenv("PATH"), "HOME=" + shipped.Home, "XDG_CONFIG_HOME=" + shipped.Home + "/config",
+			"XDG_DATA_HOME=" + shipped.Home + "/data", "LANG=C.UTF-8", "TZ=UTC",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + root + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository,
+		}, env...),
+		ports: strings.NewReplacer(there...), real: strings.NewReplacer(back...),
+	}
+}
+
+// shippedPorts are the ports of the server, by those of the shipped Caddyfile.
+func shippedPorts(t *testing.T, config string) map[string]string {
+	t.Helper()
+	port := regexp.MustCompile(`localhost:(\d+)`)
+	read := func(name string) [][]string {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return port.FindAllStringSubmatch(string(text), -1)
+	}
+	ports, real := map[string]string{}, read(config)
+	for i, written := range read(lab.Path(t, "Caddyfile")) {
+		ports[written[1]] = real[i][1]
+	}
+	return ports
+}
+
+// mark stands in the output after each command, before its status.
+const mark = "-- the status of a command is "
+
+// printed is what a command wrote, as a page would show it, and its status.
+type printed struct {
+	text   string
+	status int
+}
+
+// run runs the commands of a page in one shell.
+func (d *desk) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
+	t.Helper()
+	var script strings.Builder
+	if page != "README.md" {
+		script.WriteString("cd caddy-pay-offer\n")
+	}
+	for _, c := range commands {
+		script.WriteString(d.ports.Replace(c.Text) + "printf '\\n" + mark + "%s\\n' $?\n")
+	}
+	shell := exec.Command("bash", "-c", script.String())
+	shell.Dir, shell.Env = d.folder, d.env
+	output, err := shell.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	rest := string(output)
+	for _, c := range commands {
+		text, after, found := strings.Cut(rest, "\n"+mark)
+		require.True(t, found, "%s%s", c.Text, rest)
+		status, next, _ := strings.Cut(after, "\n")
+		code, err := strconv.Atoi(status)
+		require.NoError(t, err)
+		all, rest = append(all, printed{d.withoutLog(text), code}), next
+	}
+	return all
+}
+
+// withoutLog is what a command prints, without the lines in which Caddy tells of its work.
+func (d *desk) withoutLog(output string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(output) {
+		if shown := shown(line); shown == line || strings.Contains(shown, "\tERROR\t") {
+			kept.WriteString(shown)
+		}
+	}
+	return d.real.Replace(kept.String())
+}
+
+// shown is a log as a terminal shows it, to which Caddy writes words where it writes JSON elsewhere.
+func shown(log string) string {
+	var shown strings.Builder
+	for line := range strings.Lines(log) {
+		var entry struct{ Level, Logger, Msg string }
+		if json.Unmarshal([]byte(line), &entry) != nil || entry.Level == "" {
+			shown.WriteString(line)
+			continue
+		}
+		words := []string{"2026/11/23 09:00:00.000", strings.ToUpper(entry.Level)}
+		if entry.Logger != "" {
+			words = append(words, entry.Logger)
+		}
+		words = append(words, entry.Msg)
+		if fields := fieldsOf(line); fields != "" {
+			words = append(words, fields)
+		}
+		shown.WriteString(strings.Join(words, "\t") + "\n")
+	}
+	return shown.String()
+}
+
+// fieldsOf are the fields of a log line beside those that every line has.
+func fieldsOf(line string) string {
+	_, after, found := strings.Cut(line, `"msg":`)
+	if !found {
+		return ""
+	}
+	decoder := json.NewDecoder(strings.NewReader(after))
+	var msg string
+	if decoder.Decode(&msg) != nil {
+		return ""
+	}
+	fields := strings.TrimPrefix(after[decoder.InputOffset():], ",")
+	if fields = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(fields), "}")); fields == "" {
+		return ""
+	}
+	return "{" + strings.NewReplacer(`":`, `": `, `",`, `", `).Replace(fields) + "}"
+}
+
+// masks are the parts of an output that are others each time.
+var masks = []struct {
+	form *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
+	{regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d+`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<day>"},
+	{regexp.MustCompile(`/v1/receipt/[A-Za-z0-9_.-]+`), "/v1/receipt/<id>"},
+	{regexp.MustCompile(`\b\d+\.[0-9a-f]{16}\b`), "<cursor>"},
+	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "<tag>"},
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "<secret>"},
+	{regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`), "<secret>"},
+	{regexp.MustCompile(`#[A-Za-z0-9_-]{43}`), "#<key>"},
+	{regexp.MustCompile(`[ \t\r]+`), " "},
+	{regexp.MustCompile(` *\n`), "\n"},
+}
+
+func normal(text string) string {
+	for _, m := range masks {
+		text = m.form.ReplaceAllString(text, m.name)
+	}
+	return strings.Trim(text, "\n") + "\n"
+}
+
+// pattern is what an output has to match. A line with an ellipsis alone stands for any lines, and one at the end of a line
+// for its rest.
+func pattern(shown string) string {
+	p := "\n" + regexp.QuoteMeta(normal(shown))
+	p = strings.ReplaceAll(p, "\n"+`\.\.\.`+"\n", "\n(?:.*\n)*?")
+	p = strings.ReplaceAll(p, `\.\.\.`+"\n", ".*\n")
+	return `\A` + strings.TrimPrefix(p, "\n") + `\z`
+}

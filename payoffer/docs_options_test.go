@@ -1,0 +1,203 @@
+package payoffer
+
+import (
+	commandline "flag"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
+)
+
+var update = commandline.Bool("update", false, "write the page of the options anew")
+
+// optionsHead stands above the options.
+const optionsHead = `# Options
+
+Every option of the Caddyfile and what it does. This page is made of the documentation of the Go types
+that hold the options, and a test compares the two. [One example with every option](example.md) shows
+where each stands.
+
+- Every string takes ` + "`{env.NAME}` and `{file./path}`" + `, which are resolved when the configuration is loaded. Write secrets so.
+- A secret whose variable is not set switches its feature off, with a warning that names it. An empty address leaves its rail out.
+- What looks like a secret is refused in every option but its own. No error and no log repeats it.
+- Mistakes are refused when the configuration is loaded, with file, line and what to do.
+- The JSON configuration has the same options under ` + "`http.handlers.pay_offer` and the app `pay_offer`" + `. What may be repeated
+  is a list there with a plural name.
+- A reload interrupts nothing: payments under way go on, and a configuration that is refused leaves the former one whole.
+`
+
+// forms are what stands behind an option's name where it is not one value. In
+// angle brackets stand the names of the JSON configuration.
+var forms = map[string]string{
+	"card":                   "<url>",
+	"usdc":                   "<network> <address>",
+	"usdc facilitator":       "<url>",
+	"bitcoin":                "<account>",
+	"bank_transfer":          "[<name>] <inbox>",
+	"storefront":             "<name> <url>",
+	"announce":               "<url>",
+	"announce secret":        "<secret>",
+	"funding":                "<entity_type> <entity_role>",
+	"funding repository":     "<repository> [<well_known>]",
+	"pay_offer rate_limit":   "<attempts> <window>",
+	"pay_offer ignore_payer": "<address>",
+}
+
+// optionName is what a comment names as the Caddyfile does.
+var optionName = regexp.MustCompile(`\b[a-z]+_[a-z_]+(?:\.[a-z]+)?\b`)
+
+// A chapter is the options of one block.
+type chapter struct {
+	name, under string
+	of          any
+	options     block
+}
+
+func chapters() []chapter {
+	return []chapter{
+		{"pay_offer", "", Handler{}, new(Handler).options()},
+		{"card", "pay_offer", CardConfig{}, new(CardConfig).options()},
+		{"usdc", "pay_offer", USDCConfig{}, new(USDCConfig).options()},
+		{"facilitator", "usdc", FacilitatorConfig{}, new(FacilitatorConfig).options()},
+		{"bitcoin", "pay_offer", BitcoinConfig{}, new(BitcoinConfig).options()},
+		{"bank_transfer", "pay_offer", BankTransferConfig{}, new(BankTransferConfig).options()},
+		{"storefront", "pay_offer", StorefrontConfig{}, new(StorefrontConfig).options()},
+		{"announce", "pay_offer", AnnounceConfig{}, new(AnnounceConfig).options()},
+		{"funding", "pay_offer", FundingConfig{}, new(FundingConfig).options()},
+		{"ledger", "the global option pay_offer", LedgerConfig{}, nil},
+	}
+}
+
+// TestThePageOfTheOptionsSaysWhatTheirTypesSay makes the page anew; with -update
+// it is written.
+func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
+	docs, err := handbook.Fields(".")
+	require.NoError(t, err)
+	unused := make(map[string]bool)
+	for form := range forms {
+		unused[form] = true
+	}
+	var page strings.Builder
+	page.WriteString(optionsHead)
+	named := map[string]bool{}
+	for _, c := range chapters() {
+		named[c.name] = true
+		c.write(t, &page, docs, unused)
+	}
+	for name := range new(Handler).options() {
+		if kind := fieldOf(t, Handler{}, name).Type; kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Pointer {
+			require.True(t, named[name] || name == "rate_limit", "the page has no chapter about %s", name)
+		}
+	}
+	require.Empty(t, unused, "forms of options that there are not")
+	const file = "docs/options.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(page.String()), 0o644))
+	}
+	require.Equal(t, readSource(t, file), page.String(), "run 'go test ./payoffer -run PageOfTheOptions -update'")
+}
+
+func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]string, unused map[string]bool) {
+	key := c.name
+	if c.under != "pay_offer" && c.under != "" && forms[c.under+" "+c.name] != "" {
+		key = c.under + " " + c.name
+	}
+	form := forms[key]
+	delete(unused, key)
+	fmt.Fprintf(page, "\n## %s\n\n", c.name)
+	switch {
+	case c.options == nil:
+		page.WriteString("A global option: it stands in a block `pay_offer` of the Caddyfile's first block. `ledger sqlite [<path>]` or `ledger postgres <dsn>`.\n\n")
+	case c.under == "":
+		page.WriteString("The directive, `pay_offer [<matcher>] { … }`.\n\n")
+	default:
+		fmt.Fprintf(page, "Stands in `%s`: `%s %s { … }`.", c.under, c.name, form)
+		if slices.Contains([]string{"usdc", "storefront", "announce", "facilitator"}, c.name) {
+			page.WriteString(" May be repeated.")
+		}
+		page.WriteString("\n\n")
+	}
+	page.WriteString("| Option | Meaning |\n|---|---|\n")
+	kind := reflect.TypeOf(c.of)
+	for i := range kind.NumField() {
+		field := kind.Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		json, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		name, known := c.option(json)
+		first := "`<" + json + ">`"
+		switch {
+		case known:
+			first = "`" + strings.TrimSpace(name+" "+c.form(name, field.Type, unused)) + "`"
+			if c.options[name].repeats && json != "facilitators" {
+				first += " (repeatable)"
+			}
+		case c.options != nil && !strings.Contains(form+c.forms(), "<"+json+">"):
+			first = "`" + json + "` of the JSON"
+		}
+		doc := docs[kind.Name()+"."+field.Name]
+		require.NotEmpty(t, doc, "%s.%s has no documentation", kind.Name(), field.Name)
+		fmt.Fprintf(page, "| %s | %s |\n", first, optionName.ReplaceAllString(strings.ReplaceAll(doc, "|", `\|`), "`$0`"))
+	}
+}
+
+// option is the option that sets what the JSON calls name.
+func (c chapter) option(name string) (option string, known bool) {
+	for _, option := range []string{name, strings.TrimSuffix(name, "s")} {
+		if _, known := c.options[option]; known {
+			return option, true
+		}
+	}
+	return "", false
+}
+
+// forms are those of the chapter's options.
+func (c chapter) forms() (all string) {
+	for name := range c.options {
+		all += forms[c.name+" "+name]
+	}
+	return all
+}
+
+// form is what stands behind an option's name: what the table says, or what follows
+// from its type.
+func (c chapter) form(name string, kind reflect.Type, unused map[string]bool) string {
+	if form, special := forms[c.name+" "+name]; special {
+		delete(unused, c.name+" "+name)
+		return form
+	}
+	switch {
+	case kind.Kind() == reflect.Bool:
+		return ""
+	case kind == reflect.TypeFor[span]():
+		return "<duration>"
+	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.String:
+		return "<value>..."
+	case kind.Kind() == reflect.String:
+		return "<value>"
+	case kind.Kind() == reflect.Int, kind.Kind() == reflect.Uint64:
+		return "<number>"
+	}
+	return "…"
+}
+
+func fieldOf(t *testing.T, of any, option string) reflect.StructField {
+	t.Helper()
+	kind := reflect.TypeOf(of)
+	for i := range kind.NumField() {
+		json, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		if json == option || strings.TrimSuffix(json, "s") == option {
+			return kind.Field(i)
+		}
+	}
+	require.Fail(t, "no field", option)
+	return reflect.StructField{}
+}

@@ -1,0 +1,329 @@
+package payoffer
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/assert/yaml"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
+)
+
+// reading is how many words of prose one reads in five minutes.
+const reading = 1200
+
+// references are the pages in which one looks something up.
+var references = []string{"payoffer/docs/options.md"}
+
+// checks are the languages of the blocks in the documentation, and what holds a
+// block of each to the truth.
+var checks = map[string]string{
+	"caddyfile": "TestTheExamplesOfTheDocumentationAreValid",
+	"console":   "caddy/e2e/docs runs every command and compares what it prints",
+	"yaml":      "TestAlertRulesAreAboutMetricsThatThereAre",
+	"nginx":     "caddy/e2e/docs has nginx read it",
+}
+
+// unchecked are the blocks that nothing can run, by their first lines, and why.
+var unchecked = map[string]string{
+	`import { ExactEvmScheme } from "@x402/evm/exact/client";`:                                             "the programs in caddy/e2e/node make the same calls and are run against the built server",
+	`import { Mppx, evm } from "mppx/client";`:                                                             "the programs in caddy/e2e/node make the same calls and are run against the built server",
+	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+}
+
+func documentation(t *testing.T) []handbook.Page {
+	t.Helper()
+	pages, err := handbook.Read("..")
+	require.NoError(t, err)
+	return pages
+}
+
+// page is one page of the documentation.
+func page(t *testing.T, name string) handbook.Page {
+	t.Helper()
+	pages := documentation(t)
+	i := slices.IndexFunc(pages, func(p handbook.Page) bool { return p.Name == "payoffer/docs/"+name+".md" })
+	require.GreaterOrEqual(t, i, 0, "there is no page %s", name)
+	return pages[i]
+}
+
+func TestLinksOfTheDocumentationLeadSomewhere(t *testing.T) {
+	pages := documentation(t)
+	for _, p := range pages {
+		for _, link := range p.Links() {
+			file, anchor, _ := strings.Cut(link, "#")
+			_, err := os.Stat(filepath.Join("..", file))
+			require.NoError(t, err, "%s links to %s", p.Name, link)
+			if anchor == "" {
+				continue
+			}
+			i := slices.IndexFunc(pages, func(p handbook.Page) bool { return p.Name == file })
+			require.GreaterOrEqual(t, i, 0, "%s links to %s", p.Name, link)
+			require.Contains(t, pages[i].Anchors(), anchor, "%s links to %s", p.Name, link)
+		}
+	}
+}
+
+func TestPagesAreReadInFiveMinutes(t *testing.T) {
+	for _, p := range documentation(t) {
+		if !slices.Contains(references, p.Name) {
+			assert.LessOrEqual(t, len(strings.Fields(p.Prose)), reading, p.Name)
+		}
+	}
+	readme := documentation(t)[0]
+	assert.LessOrEqual(t, strings.Count(readme.Text, "\n"), 160, "the README is an overview")
+}
+
+func TestEveryBlockOfTheDocumentationIsChecked(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range documentation(t) {
+		for _, block := range p.Blocks {
+			if checks[block.Language] != "" {
+				continue
+			}
+			first, _, _ := strings.Cut(block.Text, "\n")
+			assert.NotEmpty(t, unchecked[first], "%s:%d: nothing checks this block of the language %q", p.Name, block.Line, block.Language)
+			used[first] = true
+		}
+	}
+	for first := range unchecked {
+		assert.True(t, used[first], "no page has the block %q any more", first)
+	}
+}
+
+func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
+	t.Setenv("LEDGER_DSN", "postgres://caddy@db.example.org/offers?sslmode=verify-full")
+	loaded := 0
+	for _, p := range documentation(t) {
+		for _, block := range p.Blocks {
+			if block.Language != "caddyfile" {
+				continue
+			}
+			config, warnings, err := adaptAny(block.Text)
+			require.NoError(t, err, "%s:%d", p.Name, block.Line)
+			require.Empty(t, warnings, "%s:%d: write it as 'caddy fmt' does", p.Name, block.Line)
+			require.NoError(t, caddy.Validate(decode(t, config)), "%s:%d", p.Name, block.Line)
+			loaded++
+		}
+	}
+	require.NotZero(t, loaded)
+}
+
+// TestTheWholeExampleHasEveryOption looks for options that the JSON has and the
+// example does not set.
+func TestTheWholeExampleHasEveryOption(t *testing.T) {
+	blocks := page(t, "example").Blocks
+	require.Len(t, blocks, 1)
+	config, _, err := adaptAny(blocks[0].Text)
+	require.NoError(t, err)
+	handlers := handlersOf(t, config)
+	require.Len(t, handlers, 1)
+	requireSet(t, "pay_offer", reflect.ValueOf(handlers[0]).Elem())
+}
+
+// handlersOf are the offers of a configuration.
+func handlersOf(t *testing.T, config string) (handlers []*Handler) {
+	t.Helper()
+	var look func(node any)
+	look = func(node any) {
+		switch node := node.(type) {
+		case []any:
+			for _, below := range node {
+				look(below)
+			}
+		case map[string]any:
+			if node["handler"] == "pay_offer" {
+				encoded, err := json.Marshal(node)
+				require.NoError(t, err)
+				handlers = append(handlers, new(Handler))
+				require.NoError(t, json.Unmarshal(encoded, handlers[len(handlers)-1]))
+				return
+			}
+			for _, below := range node {
+				look(below)
+			}
+		}
+	}
+	var tree any
+	require.NoError(t, json.Unmarshal([]byte(config), &tree))
+	look(tree)
+	return handlers
+}
+
+// requireSet requires a value for everything that a configuration can set.
+func requireSet(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer:
+		require.False(t, v.IsNil(), "the example does not set %s", name)
+		requireSet(t, name, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() {
+				requireSet(t, name+" "+field.Name, v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		require.NotZero(t, v.Len(), "the example does not set %s", name)
+		if v.Index(0).Kind() == reflect.Pointer {
+			requireSet(t, name, v.Index(0))
+		}
+	default:
+		require.False(t, v.IsZero(), "the example does not set %s", name)
+	}
+}
+
+func TestPagesNameEverythingThatThereIs(t *testing.T) {
+	var paths, variables, problems, codes, commands, names []string
+	for _, found := range regexp.MustCompile(`(?m)^\tPath\w+ += "([^"]+)"`).FindAllStringSubmatch(readSource(t, "offer/paths.go"), -1) {
+		paths = append(paths, found[1])
+	}
+	for _, found := range regexp.MustCompile(`\{\$([A-Z_]+)|\{env\.([A-Z_]+)\}`).FindAllStringSubmatch(readSource(t, "../Caddyfile"), -1) {
+		variables = append(variables, found[1]+found[2])
+	}
+	for _, found := range regexp.MustCompile(`problemKind\{http\.Status\w+, "([a-z-]+)"\}`).FindAllStringSubmatch(readSource(t, "web/problem.go"), -1) {
+		problems = append(problems, found[1])
+	}
+	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ += (?:"([a-z_]+)"|source\.(\w+))`).FindAllStringSubmatch(readSource(t, "observe/observe.go"), -1) {
+		codes = append(codes, found[1]+map[string]string{
+			"Unreachable": "unreachable", "BadAnswer": "bad_answer", "Unauthorized": "unauthorized", "Limited": "rate_limited",
+		}[found[2]])
+	}
+	for _, c := range payOfferCommand(t).Commands() {
+		commands = append(commands, "caddy pay-offer "+c.Name())
+		for _, below := range c.Commands() {
+			commands = append(commands, below.Name())
+		}
+	}
+	for name := range metricLabels() {
+		names = append(names, strings.TrimPrefix(name, "caddy_pay_offer_"))
+	}
+	for at, all := range map[string][]string{
+		"endpoints": append(paths, problems...), "environment": variables, "troubleshooting": codes, "commands": commands, "monitoring": names,
+	} {
+		require.NotEmpty(t, all, at)
+		text := page(t, at).Text
+		for _, name := range all {
+			assert.Regexp(t, `[^A-Za-z0-9_/-]`+regexp.QuoteMeta(name)+`[^A-Za-z0-9_-]`, text, "%s has no %s", at, name)
+		}
+	}
+	for _, found := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "environment").Text, -1) {
+		for _, name := range regexp.MustCompile("[A-Z_]+").FindAllString(found[1], -1) {
+			assert.Contains(t, variables, name, "the shipped Caddyfile does not read it")
+		}
+	}
+}
+
+// TestTroubleshootingQuotesWhatIsSaid looks for every text that it explains in the
+// source of this module, or of Caddy and Go, which say the others.
+func TestTroubleshootingQuotesWhatIsSaid(t *testing.T) {
+	others := []string{"module not registered", "unrecognized directive", "connection refused"}
+	var code strings.Builder
+	require.NoError(t, filepath.WalkDir(".", func(name string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			code.WriteString(readSource(t, name))
+		}
+		return err
+	}))
+	said := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "troubleshooting").Text, -1) {
+		for _, text := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			if !slices.Contains(others, text[1]) && strings.Contains(text[1], " ") {
+				assert.Contains(t, said, text[1])
+			}
+		}
+	}
+}
+
+func readSource(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// payOfferCommand is 'caddy pay-offer' with what stands below it.
+func payOfferCommand(t *testing.T) *cobra.Command {
+	t.Helper()
+	command := &cobra.Command{Use: "pay-offer"}
+	registered, found := caddycmd.Commands()["pay-offer"]
+	require.True(t, found)
+	registered.CobraFunc(command)
+	return command
+}
+
+// metricLabels are the metrics of this module and the labels of each.
+func metricLabels() map[string][]string {
+	all := map[string][]string{}
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges{}} {
+			c.Describe(descs)
+		}
+		close(descs)
+	}()
+	form := regexp.MustCompile(`fqName: "([a-z0-9_]+)".*variableLabels: \{([a-z_,]*)\}`)
+	for desc := range descs {
+		found := form.FindStringSubmatch(desc.String())
+		all[found[1]] = strings.Split(found[2], ",")
+	}
+	return all
+}
+
+// TestAlertRulesAreAboutMetricsThatThereAre reads the rules as Prometheus does and
+// looks for the names in them.
+func TestAlertRulesAreAboutMetricsThatThereAre(t *testing.T) {
+	metrics := metricLabels()
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         string            `yaml:"for"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	blocks := slices.DeleteFunc(page(t, "monitoring").Blocks, func(b handbook.Block) bool { return b.Language != "yaml" })
+	require.Len(t, blocks, 1)
+	require.NoError(t, yaml.Unmarshal([]byte(blocks[0].Text), &file))
+	require.Len(t, file.Groups, 1)
+	require.NotEmpty(t, file.Groups[0].Rules)
+	for _, rule := range file.Groups[0].Rules {
+		t.Run(rule.Alert, func(t *testing.T) {
+			require.NotEmpty(t, rule.Annotations["summary"])
+			uses := regexp.MustCompile(`(caddy_pay_offer_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(rule.Expr, -1)
+			require.NotEmpty(t, uses)
+			for _, use := range uses {
+				require.Contains(t, metrics, use[1])
+				for _, label := range regexp.MustCompile(`([a-z_]+)(?:=|!)`).FindAllStringSubmatch(use[2], -1) {
+					require.Contains(t, metrics[use[1]], label[1])
+				}
+			}
+			if rule.For != "" {
+				_, err := caddy.ParseDuration(rule.For)
+				require.NoError(t, err)
+			}
+			require.Equal(t, strings.Count(rule.Expr, "("), strings.Count(rule.Expr, ")"))
+		})
+	}
+	for _, p := range documentation(t) {
+		for _, name := range regexp.MustCompile(`\bcaddy_pay_offer_[a-z_]*[a-z]`).FindAllString(p.Text, -1) {
+			require.Contains(t, metrics, name, fmt.Sprintf("%s names a metric that there is not", p.Name))
+		}
+	}
+}
