@@ -3,11 +3,13 @@ package payoffer
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,12 +37,11 @@ var checks = map[string]string{
 	"console":   "caddy/e2e/docs runs every command and compares what it prints",
 	"yaml":      "TestAlertRulesAreAboutMetricsThatThereAre",
 	"nginx":     "caddy/e2e/docs has nginx read it",
+	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
 }
 
 // unchecked are the blocks that nothing can run, by their first lines, and why.
 var unchecked = map[string]string{
-	`import { ExactEvmScheme } from "@x402/evm/exact/client";`:                                             "the programs in caddy/e2e/node make the same calls and are run against the built server",
-	`import { Mppx, evm } from "mppx/client";`:                                                             "the programs in caddy/e2e/node make the same calls and are run against the built server",
 	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
 }
 
@@ -122,6 +123,32 @@ func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 	require.NotZero(t, loaded)
 }
 
+// TestProgramsOfTheDocumentationAreThoseThatAreTested looks for every name in them
+// in the programs of caddy/e2e/node, which are run against the built server.
+func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
+	own := []string{"https", "example", "sponsor", "version", "viem"} // of the address and the comments
+	files, err := filepath.Glob("../caddy/e2e/node/*.mjs")
+	require.NoError(t, err)
+	word := regexp.MustCompile(`[A-Za-z_]\w{3,}|@?[a-z0-9]+-[a-z0-9-]+`)
+	used := own
+	for _, file := range files {
+		used = append(used, word.FindAllString(readSource(t, file), -1)...)
+	}
+	found := 0
+	for _, p := range documentation(t) {
+		for _, block := range p.Blocks {
+			if block.Language != "js" {
+				continue
+			}
+			found++
+			for _, name := range word.FindAllString(block.Text, -1) {
+				assert.Contains(t, used, name, "%s:%d", p.Name, block.Line)
+			}
+		}
+	}
+	require.NotZero(t, found)
+}
+
 // TestTheWholeExampleHasEveryOption looks for options that the JSON has and the
 // example does not set.
 func TestTheWholeExampleHasEveryOption(t *testing.T) {
@@ -187,44 +214,63 @@ func requireSet(t *testing.T, name string, v reflect.Value) {
 }
 
 func TestPagesNameEverythingThatThereIs(t *testing.T) {
-	var paths, variables, problems, codes, commands, names []string
-	for _, found := range regexp.MustCompile(`(?m)^\tPath\w+ += "([^"]+)"`).FindAllStringSubmatch(readSource(t, "offer/paths.go"), -1) {
-		paths = append(paths, found[1])
-	}
-	for _, found := range regexp.MustCompile(`\{\$([A-Z_]+)|\{env\.([A-Z_]+)\}`).FindAllStringSubmatch(readSource(t, "../Caddyfile"), -1) {
-		variables = append(variables, found[1]+found[2])
-	}
-	for _, found := range regexp.MustCompile(`problemKind\{http\.Status\w+, "([a-z-]+)"\}`).FindAllStringSubmatch(readSource(t, "web/problem.go"), -1) {
-		problems = append(problems, found[1])
-	}
-	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ += (?:"([a-z_]+)"|source\.(\w+))`).FindAllStringSubmatch(readSource(t, "observe/observe.go"), -1) {
-		codes = append(codes, found[1]+map[string]string{
-			"Unreachable": "unreachable", "BadAnswer": "bad_answer", "Unauthorized": "unauthorized", "Limited": "rate_limited",
-		}[found[2]])
-	}
+	all := map[string][]string{}
 	for _, c := range payOfferCommand(t).Commands() {
-		commands = append(commands, "caddy pay-offer "+c.Name())
+		all["commands"] = append(all["commands"], "caddy pay-offer "+c.Name())
 		for _, below := range c.Commands() {
-			commands = append(commands, below.Name())
+			all["commands"] = append(all["commands"], below.Name())
 		}
 	}
 	for name := range metricLabels() {
-		names = append(names, strings.TrimPrefix(name, "caddy_pay_offer_"))
+		all["monitoring"] = append(all["monitoring"], strings.TrimPrefix(name, "caddy_pay_offer_"))
 	}
-	for at, all := range map[string][]string{
-		"endpoints": append(paths, problems...), "environment": variables, "troubleshooting": codes, "commands": commands, "monitoring": names,
+	for _, verdict := range verdicts {
+		all["monitoring"] = append(all["monitoring"], string(verdict))
+	}
+	for _, written := range []struct{ page, file, form string }{
+		{"endpoints", "offer/paths.go", `(?m)^\tPath\w+ += "([^"]+)"`},
+		{"endpoints", "web/problem.go", `problemKind\{http\.Status\w+, "([a-z-]+)"\}`},
+		{"environment", "../Caddyfile", `\{(?:\$|env\.)([A-Z_]+)`},
+		{"troubleshooting", "observe/observe.go", `(?m)^\tErr\w+ += "([a-z_]+)"`},
+		{"troubleshooting", "observe/source/error.go", `(?m)^\t[A-Z]\w+ += "([a-z_]+)"`},
+		{"commands", "admin.go", `[A-Z]+ (/pay_offer/\w+)`},
+		{"monitoring", "x402/outcome.go", `(?m)^\t[A-Z]\w+ Status = "([a-z]+)"`},
+		{"x402", "offer/network.go", `(?m)^\t\{\d+, "([a-z-]+)"`},
 	} {
-		require.NotEmpty(t, all, at)
+		found := regexp.MustCompile(written.form).FindAllStringSubmatch(readSource(t, written.file), -1)
+		require.Greater(t, len(found), 3, written.file)
+		for _, name := range found {
+			all[written.page] = append(all[written.page], name[1])
+		}
+	}
+	for at, names := range all {
 		text := page(t, at).Text
-		for _, name := range all {
+		for _, name := range names {
 			assert.Regexp(t, `[^A-Za-z0-9_/-]`+regexp.QuoteMeta(name)+`[^A-Za-z0-9_-]`, text, "%s has no %s", at, name)
 		}
 	}
 	for _, found := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "environment").Text, -1) {
 		for _, name := range regexp.MustCompile("[A-Z_]+").FindAllString(found[1], -1) {
-			assert.Contains(t, variables, name, "the shipped Caddyfile does not read it")
+			assert.Contains(t, all["environment"], name, "the shipped Caddyfile does not read it")
 		}
 	}
+}
+
+func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
+	statuses := map[string]string{} // without spaces, as Go calls them
+	for _, kind := range regexp.MustCompile(`problemKind\{http\.Status(\w+), "([a-z-]+)"\}`).FindAllStringSubmatch(readSource(t, "web/problem.go"), -1) {
+		statuses[kind[2]] = kind[1]
+	}
+	told := 0
+	for _, row := range regexp.MustCompile("(?m)^\\| (4..|5..) \\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "endpoints").Text, -1) {
+		code, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile("[a-z-]+").FindAllString(row[2], -1) {
+			assert.Equal(t, strings.ReplaceAll(http.StatusText(code), " ", ""), statuses[name], name)
+			told++
+		}
+	}
+	require.Equal(t, len(statuses), told)
 }
 
 // TestTroubleshootingQuotesWhatIsSaid looks for every text that it explains in the
