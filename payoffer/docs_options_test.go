@@ -33,9 +33,9 @@ where each stands.
 - A reload interrupts nothing: payments under way go on, and a configuration that is refused leaves the former one whole.
 `
 
-// forms are what stands behind an option's name where it is not one value. In
+// argumentsOf is what stands behind an option's name where it is not one value. In
 // angle brackets stand the names of the JSON configuration.
-var forms = map[string]string{
+var argumentsOf = map[string]string{
 	"card":                   "<url>",
 	"usdc":                   "<network> <address>",
 	"usdc facilitator":       "<url>",
@@ -81,7 +81,7 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 	docs, err := handbook.Fields(".")
 	require.NoError(t, err)
 	unused := make(map[string]bool)
-	for form := range forms {
+	for form := range argumentsOf {
 		unused[form] = true
 	}
 	var page strings.Builder
@@ -96,7 +96,7 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 			require.True(t, named[name] || name == "rate_limit", "the page has no chapter about %s", name)
 		}
 	}
-	require.Empty(t, unused, "forms of options that there are not")
+	require.Empty(t, unused, "arguments of options that there are not")
 	const file = "docs/options.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(page.String()), 0o644))
@@ -106,10 +106,10 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 
 func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]string, unused map[string]bool) {
 	key := c.name
-	if c.under != "pay_offer" && c.under != "" && forms[c.under+" "+c.name] != "" {
+	if c.under != "pay_offer" && c.under != "" && argumentsOf[c.under+" "+c.name] != "" {
 		key = c.under + " " + c.name
 	}
-	form := forms[key]
+	form := argumentsOf[key]
 	delete(unused, key)
 	fmt.Fprintf(page, "\n## %s\n\n", c.name)
 	switch {
@@ -162,7 +162,7 @@ func (c chapter) option(name string) (option string, known bool) {
 // forms are those of the chapter's options.
 func (c chapter) forms() (all string) {
 	for name := range c.options {
-		all += forms[c.name+" "+name]
+		all += argumentsOf[c.name+" "+name]
 	}
 	return all
 }
@@ -170,7 +170,7 @@ func (c chapter) forms() (all string) {
 // form is what stands behind an option's name: what the table says, or what follows
 // from its type.
 func (c chapter) form(name string, kind reflect.Type, unused map[string]bool) string {
-	if form, special := forms[c.name+" "+name]; special {
+	if form, special := argumentsOf[c.name+" "+name]; special {
 		delete(unused, c.name+" "+name)
 		return form
 	}

@@ -158,7 +158,7 @@ func TestTheWholeExampleHasEveryOption(t *testing.T) {
 	require.NoError(t, err)
 	handlers := handlersOf(t, config)
 	require.Len(t, handlers, 1)
-	requireSet(t, "pay_offer", reflect.ValueOf(handlers[0]).Elem())
+	requireSet(t, "pay_offer", reflect.ValueOf(handlers[0]))
 }
 
 // handlersOf are the offers of a configuration.
@@ -190,26 +190,38 @@ func handlersOf(t *testing.T, config string) (handlers []*Handler) {
 	return handlers
 }
 
-// requireSet requires a value for everything that a configuration can set.
-func requireSet(t *testing.T, name string, v reflect.Value) {
+// requireSet requires a value for everything that a configuration can set, in one
+// of these at least.
+func requireSet(t *testing.T, name string, values ...reflect.Value) {
 	t.Helper()
-	switch v.Kind() {
-	case reflect.Pointer:
-		require.False(t, v.IsNil(), "the example does not set %s", name)
-		requireSet(t, name, v.Elem())
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if field := v.Type().Field(i); field.IsExported() {
-				requireSet(t, name+" "+field.Name, v.Field(i))
+	values = slices.DeleteFunc(values, reflect.Value.IsZero)
+	require.NotEmpty(t, values, "the example does not set %s", name)
+	switch kind := values[0].Type(); {
+	case kind.Kind() == reflect.Pointer:
+		var below []reflect.Value
+		for _, v := range values {
+			below = append(below, v.Elem())
+		}
+		requireSet(t, name, below...)
+	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Pointer:
+		var below []reflect.Value
+		for _, v := range values {
+			for i := range v.Len() {
+				below = append(below, v.Index(i))
 			}
 		}
-	case reflect.Slice:
-		require.NotZero(t, v.Len(), "the example does not set %s", name)
-		if v.Index(0).Kind() == reflect.Pointer {
-			requireSet(t, name, v.Index(0))
+		requireSet(t, name, below...)
+	case kind.Kind() == reflect.Struct:
+		for i := range kind.NumField() {
+			if !kind.Field(i).IsExported() {
+				continue
+			}
+			var below []reflect.Value
+			for _, v := range values {
+				below = append(below, v.Field(i))
+			}
+			requireSet(t, name+" "+kind.Field(i).Name, below...)
 		}
-	default:
-		require.False(t, v.IsZero(), "the example does not set %s", name)
 	}
 }
 
