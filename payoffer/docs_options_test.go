@@ -44,6 +44,8 @@ var argumentsOf = map[string]string{
 	"storefront":             "<name> <url>",
 	"announce":               "<url>",
 	"announce secret":        "<secret>",
+	"announce ntfy":          "<url>",
+	"announce email":         "<to>",
 	"funding":                "<entity_type> <entity_role>",
 	"funding repository":     "<repository> [<well_known>]",
 	"pay_offer rate_limit":   "<attempts> <window>",
@@ -70,6 +72,8 @@ func chapters() []chapter {
 		{"bank_transfer", "pay_offer", BankTransferConfig{}, new(BankTransferConfig).options()},
 		{"storefront", "pay_offer", StorefrontConfig{}, new(StorefrontConfig).options()},
 		{"announce", "pay_offer", AnnounceConfig{}, new(AnnounceConfig).options()},
+		{"announce ntfy", "pay_offer", NtfyConfig{}, new(NtfyConfig).options()},
+		{"announce email", "pay_offer", EmailConfig{}, new(EmailConfig).options()},
 		{"funding", "pay_offer", FundingConfig{}, new(FundingConfig).options()},
 		{"ledger", "the global option pay_offer", LedgerConfig{}, nil},
 	}
@@ -119,7 +123,7 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]stri
 		page.WriteString("The directive, `pay_offer [<matcher>] { … }`.\n\n")
 	default:
 		fmt.Fprintf(page, "Stands in `%s`: `%s %s { … }`.", c.under, c.name, form)
-		if slices.Contains([]string{"usdc", "storefront", "announce", "facilitator"}, c.name) {
+		if slices.Contains([]string{"usdc", "storefront", "announce", "announce ntfy", "announce email", "facilitator"}, c.name) {
 			page.WriteString(" May be repeated.")
 		}
 		page.WriteString("\n\n")
@@ -140,6 +144,8 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]stri
 			if c.options[name].repeats && json != "facilitators" {
 				first += " (repeatable)"
 			}
+		case field.Type.Kind() == reflect.Pointer:
+			first = "`" + c.name + " " + json + " …`"
 		case c.options != nil && !strings.Contains(form+c.forms(), "<"+json+">"):
 			first = "`" + json + "` of the JSON"
 		}

@@ -36,13 +36,18 @@ var checks = map[string]string{
 	"caddyfile": "TestTheExamplesOfTheDocumentationAreValid",
 	"console":   "caddy/e2e/docs runs every command and compares what it prints",
 	"yaml":      "TestAlertRulesAreAboutMetricsThatThereAre",
+	"json":      "TestMessagesOfTheDocumentationAreJSON",
 	"nginx":     "caddy/e2e/docs has nginx read it",
 	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
 }
 
 // unchecked are the blocks that nothing can run, by their first lines, and why.
 var unchecked = map[string]string{
-	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+	"pay.example.org: 42 USD received by transfer":              "payoffer/announce compares messages of ntfy",
+	"Auto-Submitted: auto-generated":                            "payoffer/announce and caddy/e2e/announce compare mails",
+	"OFFER            RECEIVER              BEHIND  LAST ERROR": "a server that has such receivers; caddy/e2e/announce runs one",
+	"the server is away and is waited for: no server answers at the admin API localhost:2019: start it, or name that of another with --address (connect: connection refused)": "payoffer/command restarts a server under the command",
+	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes":                                                                    "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
 }
 
 func documentation(t *testing.T) []handbook.Page {
@@ -121,6 +126,19 @@ func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 		}
 	}
 	require.NotZero(t, loaded)
+}
+
+// TestMessagesOfTheDocumentationAreJSON reads each line of a block.
+func TestMessagesOfTheDocumentationAreJSON(t *testing.T) {
+	for _, p := range documentation(t) {
+		for _, block := range p.Blocks {
+			if block.Language == "json" {
+				for line := range strings.Lines(block.Text) {
+					require.True(t, json.Valid([]byte(line)), "%s:%d", p.Name, block.Line)
+				}
+			}
+		}
+	}
 }
 
 // TestProgramsOfTheDocumentationAreThoseThatAreTested looks for every name in them

@@ -31,6 +31,7 @@ var elsewhere = map[string]string{
 	"FULL=1 make -f xcaddy.mk test TESTFLAGS='-timeout 3h'":        "it runs this, for hours",
 	"(cd caddy/e2e && go test ./docs -update)":                     "it is this",
 	"go test ./payoffer -run PageOfTheOptions -update":             "the test that it runs compares the page",
+	"caddy pay-offer watch":                                        "it goes on until it is stopped; caddy/e2e/announce follows it",
 	"sudo systemctl start caddy":                                   "there is no service here",
 	"sudo systemctl stop caddy":                                    "there is no service here",
 	"mv l.db old.db; mv l.db-wal old.db-wal":                       "the files of a server that was killed; caddy/e2e/crash reads such",
