@@ -122,6 +122,8 @@ func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
 		"USDC_ADDRESS=0x52908400098527886E0F7030069857D2E4169EE7", "USDC_NETWORK=base USDC_FACILITATOR=https://facilitator.example.org",
 		"USDC_FACILITATOR=http://127.0.0.1:9", "USDC_RPC=off", "BTC_ADDRESS=bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "BTC_ESPLORA=off",
 		"TRANSFER_INBOX=pay@example.org", "TIP_JAR_URL=https://shop.example.org/42", "PACK_PRODUCT=42", "ANNOUNCE_URL=https://news.example.org/",
+		"TRANSFER_ACCOUNT_HOLDER=Pat TRANSFER_IBAN=DE75512108001245126199", "ANNOUNCE_NTFY=https://ntfy.example.org/money",
+		"ANNOUNCE_EMAIL=pay@example.org ANNOUNCE_SMTP=mail.example.org:587",
 	} {
 		t.Run("no demo "+variables, func(t *testing.T) {
 			offers := open(t, strings.Fields(variables)...).offers()
