@@ -118,6 +118,7 @@ func Start(t testing.TB) *Browser {
 func Run(t testing.TB, script string) *Browser {
 	t.Helper()
 	chromium := lab.RequireBrowser(t)
+	lab.AwaitBrowser(t)
 	command := exec.CommandContext(t.Context(), "node", lab.Path(t, script))
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHROMIUM=" + chromium}
 	var stderr bytes.Buffer

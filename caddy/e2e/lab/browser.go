@@ -7,7 +7,7 @@ import (
 )
 
 // RequireBrowser returns the path of Chromium, which PAY_OFFER_CHROMIUM may name, and skips the test where there is none or
-// where the packages that drive it are not installed. It waits until no other test has a browser.
+// where the packages that drive it are not installed.
 func RequireBrowser(t testing.TB) string {
 	t.Helper()
 	RequireNode(t)
@@ -18,7 +18,6 @@ func RequireBrowser(t testing.TB) string {
 	}
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
-			awaitTurn(t)
 			return path
 		}
 	}

@@ -4,5 +4,5 @@ package lab
 
 import "testing"
 
-// awaitTurn has nothing to wait by.
-func awaitTurn(testing.TB) {}
+// AwaitBrowser has nothing to wait by.
+func AwaitBrowser(testing.TB) {}

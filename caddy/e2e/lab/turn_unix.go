@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// awaitTurn waits until no other test on this machine has a browser, and keeps others waiting until the test ends. Two take
+// AwaitBrowser waits until no other test on this machine has a browser, and keeps others waiting until the test ends. Two take
 // twice the memory, and each longer than both after one another.
-func awaitTurn(t testing.TB) {
+func AwaitBrowser(t testing.TB) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("pay-offer-browser-%d.lock", os.Getuid())), os.O_CREATE|os.O_RDWR, 0o600)
 	require.NoError(t, err)
