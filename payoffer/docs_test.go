@@ -28,7 +28,7 @@ import (
 const reading = 1200
 
 // references are the pages in which one looks something up.
-var references = []string{"payoffer/docs/options.md"}
+var references = []string{"payoffer/docs/options.md", "payoffer/docs/findings.md"}
 
 // checks are the languages of the blocks in the documentation, and what holds a
 // block of each to the truth.

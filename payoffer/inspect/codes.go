@@ -113,7 +113,7 @@ var Codes = []Code{
 	},
 	{
 		LinkBroken, "An address that the offer publishes does not answer.",
-		"Correct the option that holds it; for the page of the site, serve it at site_url as the README shows; for a path of ours, see what in front of the server answers instead.",
+		"Correct the option that holds it; for the page of the site, serve it at site_url as caddyfile.md shows; for a path of ours, see what in front of the server answers instead.",
 	},
 	{
 		ChainID, "The RPC endpoint answers for another chain.",
@@ -157,7 +157,7 @@ var Codes = []Code{
 	},
 	{
 		HookMalformed, "A genuine delivery to the webhook could not be read, and nothing of it was stored.",
-		"Have the provider send the events that the README lists, in the version that it names.",
+		"Have the provider send the events that going-live.md lists.",
 	},
 	{
 		RailUnobserved, "The running server cannot read what was paid on a rail.",

@@ -410,7 +410,7 @@ func TestOffersWithOneBaseURLAreToldAndNotAskedFor(t *testing.T) {
 
 // The page says of each code what the table says, in its order, and of no other.
 func TestThePageOfFindingsIsTheTable(t *testing.T) {
-	text, err := os.ReadFile("../docs/parts/findings.md")
+	text, err := os.ReadFile("../docs/findings.md")
 	require.NoError(t, err)
 	var told, known []string
 	for _, section := range strings.Split(string(text), "\n### `")[1:] {

@@ -37,6 +37,24 @@ var elsewhere = map[string]string{
 	"mv l.db old.db; mv l.db-wal old.db-wal":                       "the files of a server that was killed; caddy/e2e/crash reads such",
 	"caddy pay-offer ledger restore monday.db":                     "the server runs; the page restores under another name, too",
 	"caddy pay-offer ledger move --to 'postgres {env.LEDGER_DSN}'": "payoffer/command_ledger_test.go moves a ledger to PostgreSQL",
+	"caddy pay-offer init":                                         "caddy/e2e/init answers the questions",
+	`caddy pay-offer init --yes --domain pay.example.org --card 'https://buy.stripe.com/your-link plink_1Abc' \
+    --usdc '0x52908400098527886E0F7030069857D2E4169EE7 base' --storefront 'tip-jar https://shop.example/l/tip ab12C' --output pay-offer.caddyfile`: "caddy/e2e/init answers the questions",
+	"caddy pay-offer init --usdc '0x52908400098527886E0F7030069857D2E4169EE7 base-sepolia' --output rehearsal.caddyfile":                     "caddy/e2e/init answers the questions",
+	"caddy pay-offer check --live --config /etc/caddy/Caddyfile":                                                                             "caddy/e2e/live looks at servers behind proxies",
+	`go run ./caddy run 2>&1 | grep -E "demo|open"`:                                                                                          "caddy/e2e/demo plays it; what is released has none",
+	"go run ./caddy pay-offer pay http://localhost:8402/v1/sponsor --demo":                                                                   "caddy/e2e/demo plays it; what is released has none",
+	"go run ./caddy pay-offer received":                                                                                                      "caddy/e2e/demo plays it; what is released has none",
+	"curl -si -H 'Host: pay.example.org' http://127.0.0.1:8080/ | head -2":                                                                   "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"sudo useradd --system --home-dir /var/lib/pay-offer --shell /usr/sbin/nologin pay-offer":                                                "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"sudo install -m 600 /dev/null /etc/pay-offer/environment":                                                                               "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"sudo systemctl enable --now pay-offer":                                                                                                  "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"systemd-analyze security pay-offer | tail -1":                                                                                           "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"docker build -f caddy/package/Dockerfile -t pay-offer .":                                                                                "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"docker run --name pay-offer --env-file pay-offer.env -p 80:80 -p 443:443 -p 443:443/udp -v pay-offer:/data --stop-timeout 60 pay-offer": "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"docker exec pay-offer caddy pay-offer received":                                                                                         "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"go run ./caddy/package/release linux/amd64":                                                                                             "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
+	"./caddy build-info | grep caddy-pay-offer":                                                                                              "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
 }
 
 // refused are the commands that end with an error, which the page shows.
