@@ -415,9 +415,9 @@ func TestCopyOfManyReceiptsGoesThroughEveryDatabase(t *testing.T) {
 	_, err := l.db.write.Exec("PRAGMA synchronous = OFF")
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 11))
-	for n, total := 0, cases.Of(500, 5_000, 1_000_000); n < total; n += 500 {
+	for n, total := 0, cases.Of(500, 5_000, 1_000_000); n < total; n += 50 {
 		var batch []Sighting
-		for i := range 500 {
+		for i := range 50 {
 			batch = append(batch, sightings.RandomHistory(rng, fmt.Sprint(n+i))...)
 		}
 		_, err := l.Record(t.Context(), nil, batch...)
