@@ -28,7 +28,7 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 	go run ./caddy run
 
 # The second run is never taken from the test cache, which cannot see the binary that it builds. Its tests wait for blocks,
-# polls and other processes more than they compute, so more of them run at once than there are processors, and those that
+# polls, other processes and the one browser more than they compute, so more of them run at once than there are processors, and those that
 # take longest begin.
 test: ## Run the tests of the plugin, then those of the built binary.
 	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
@@ -37,7 +37,7 @@ test: ## Run the tests of the plugin, then those of the built binary.
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
 	@test -d ../shared/data || echo 'skipped: what needs the published schemas in ../shared/data'
 	go test $(TESTFLAGS) ./...
-	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 4 -parallel 4 ./wallet ./browser ./histories ./buyer ./...
+	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 6 -parallel 4 ./wallet ./browser ./histories ./buyer ./...
 
 bench: ## Run the benchmarks; ratios stand beside a baseline of the same run.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./payoffer/...

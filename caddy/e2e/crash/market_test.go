@@ -22,7 +22,7 @@ const (
 	// is enough for thousands of payments.
 	price = 40_000
 	// purse is how many payments a buyer can make.
-	purse = 10
+	purse = 20
 )
 
 // market is what a crash of a server does not touch: the chain, the facilitator and the buyers.
