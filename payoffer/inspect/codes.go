@@ -149,7 +149,7 @@ var Codes = []Code{
 	},
 	{
 		HookOff, "The webhook's secret is configured and has no value, so that deliveries are refused.",
-		"Set the variable or the file that it is read from, and reload with --force.",
+		"Set the variable and restart the server, for a reload does not read the environment anew; or set the file that it is read from, and reload with --force.",
 	},
 	{
 		HookUnverified, "Deliveries to the webhook are refused, for they are not signed with the configured secret, and none has come since that is. Somebody may only be trying.",
