@@ -62,8 +62,11 @@ type house struct {
 // open is a house whose variables are set so, and nothing runs in it yet.
 func open(t *testing.T, env ...string) *house {
 	t.Helper()
+	// Not a folder of the test's: what Caddy stops closes its files in the background, and TestMain removes them.
+	storage, err := os.MkdirTemp("", "house_")
+	require.NoError(t, err)
 	h := &house{
-		T: t, service: "http://localhost:" + payoffertest.FreePort(t), site: "http://localhost:" + payoffertest.FreePort(t), storage: t.TempDir(),
+		T: t, service: "http://localhost:" + payoffertest.FreePort(t), site: "http://localhost:" + payoffertest.FreePort(t), storage: storage,
 		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	h.set(append([]string{"BASE_URL=" + h.service, "SITE_URL=" + h.site, "LEDGER=" + filepath.Join(h.storage, "real.db")}, env...)...)
