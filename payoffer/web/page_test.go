@@ -97,6 +97,20 @@ func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	require.NotContains(t, strings.ToLower(page), "at least")
 }
 
+// What does not count stands below, so that nobody is told that there is nothing.
+func TestTheReceivedPageDoesNotSayThatThereIsNoPaymentAboveOneThatDoesNotCount(t *testing.T) {
+	w := newWorld(t)
+	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "USD", Amount: 42_00, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, Testnet: true}}
+	for _, blind := range []bool{false, true} {
+		w.health[1].Blind = blind
+		for _, l := range text.Languages {
+			page := read(t, send(t, w.server(t), "GET", "/v1/received?lang="+l.Tag, "", "Accept", browser))
+			require.Contains(t, page, "<h1>"+l.Text("received.noneCounts")+"</h1>")
+			require.Contains(t, page, "pi_1")
+		}
+	}
+}
+
 // An offer that sells again and again has no goal to speak of, unless it has one.
 func TestTheReceivedPageSpeaksOfAGoalOnlyWhereThereIsOne(t *testing.T) {
 	w := newWorld(t)

@@ -28,7 +28,7 @@ func (s *Server) receivedPage(f page.Frame, rep report, at place, headers ...hea
 		// keeps itself up to date.
 		Later, Live bool
 	}{
-		Report: rep, Heading: say.heading(rep.summary), Sum: say.sum(rep.summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == place{limit: defaultReceipts},
+		Report: rep, Heading: say.heading(rep), Sum: say.sum(rep.summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == place{limit: defaultReceipts},
 	}
 	if s.Offer.Goal > 0 {
 		content.Goal, content.Percent = say.goal(rep.summary), rep.percent()
@@ -84,15 +84,20 @@ func (w teller) word(group, word string) string {
 	return word
 }
 
-func (w teller) heading(s summary) string {
+// heading says how many payments count. Beside receipts that do not, such as tests,
+// it does not say that there is none.
+func (w teller) heading(rep report) string {
 	at := ""
-	if s.AtLeast() {
+	if rep.AtLeast() {
 		at = "AtLeast"
 	}
-	if s.ExternalPayments == 0 {
-		return w.Text("received.none" + at)
+	switch {
+	case rep.ExternalPayments > 0:
+		return w.Text("received.count"+at, "n", rep.ExternalPayments)
+	case len(rep.Receipts) > 0:
+		return w.Text("received.noneCounts")
 	}
-	return w.Text("received.count"+at, "n", s.ExternalPayments)
+	return w.Text("received.none" + at)
 }
 
 // sum is what was received; empty where nothing is known and something may be.
