@@ -118,7 +118,7 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 }
 
 // Close lets others open the purchase.
-func (p *Purchase) Close() error { return p.lock.Close() }
+func (p *Purchase) Close() error { return filelock.Close(p.lock) }
 
 // load finds the last payment. One that cannot be read is not passed over: it may
 // be money.

@@ -15,15 +15,10 @@ import (
 // another descriptor of the file.
 var ofdSetLock = map[string]int{"linux": 37, "darwin": 90}
 
-// Try locks a file for as long as it is open. Error: ErrLocked. It does nothing on
-// a system without locks of open files.
+// Try locks a file until Close. Error: ErrLocked. It does nothing on a system without
+// locks of open files.
 func Try(file *os.File) error {
-	command, known := ofdSetLock[runtime.GOOS]
-	if !known {
-		return nil
-	}
-	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: lockByte, Len: 1}
-	err := syscall.FcntlFlock(file.Fd(), command, &lock)
+	err := set(file, syscall.F_WRLCK)
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return ErrLocked
@@ -32,4 +27,19 @@ func Try(file *os.File) error {
 	default:
 		return err
 	}
+}
+
+// Close ends the lock and closes the file. Closed alone, it would stay locked for as
+// long as a process that is being started has the descriptor, too (fork(2)).
+func Close(file *os.File) error {
+	_ = set(file, syscall.F_UNLCK) // else the lock ends a moment later
+	return file.Close()
+}
+
+func set(file *os.File, kind int16) error {
+	command, known := ofdSetLock[runtime.GOOS]
+	if !known {
+		return nil
+	}
+	return syscall.FcntlFlock(file.Fd(), command, &syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: lockByte, Len: 1})
 }

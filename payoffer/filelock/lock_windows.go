@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try locks a file for as long as it is open. Error: ErrLocked.
+// Try locks a file until Close. Error: ErrLocked.
 func Try(file *os.File) error {
 	at := &windows.Overlapped{OffsetHigh: lockByte >> 32}
 	err := windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
@@ -16,3 +16,6 @@ func Try(file *os.File) error {
 	}
 	return err
 }
+
+// Close ends the lock and closes the file.
+func Close(file *os.File) error { return file.Close() }

@@ -186,7 +186,7 @@ func (k *sqliteLock) release() (err error) {
 		err = errors.Join(err, k.db.Close())
 	}
 	if k.file != nil {
-		err = errors.Join(err, k.file.Close())
+		err = errors.Join(err, filelock.Close(k.file))
 	}
 	return err
 }
