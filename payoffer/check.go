@@ -34,9 +34,12 @@ var (
 func checkUpstream(s string) error {
 	u, err := url.Parse(s)
 	switch {
-	case err == nil && secretIn(u.Host) != "":
+	case err == nil && checkNoSecret(u.Host) != nil:
 		return errMisplacedHost
 	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		if err := offer.CheckNoWalletSecret(s); err != nil {
+			return err
+		}
 		return errors.New("this is not an absolute URL; write it whole, as in https://host.example.org/path")
 	case u.Scheme == "http" && !offer.IsLoopback(u.Hostname()):
 		return fmt.Errorf("the URL for host %q is plain http to a host that is not loopback; use https", u.Hostname())
@@ -59,15 +62,13 @@ func parseLogo(s string) error {
 	return nil
 }
 
-// checkExplorer checks the address of a block explorer, or the word for none.
-func checkExplorer(s string) error {
+// parseExplorer checks the address of a block explorer, or the word for none.
+func parseExplorer(s string) error {
 	if s == upstreamOff {
 		return nil
 	}
 	if _, err := offer.ParseURL(s); err != nil || !strings.HasSuffix(s, "/") && !strings.HasSuffix(s, "=") {
-		return noSecret(func(string) error {
-			return errors.New("write the address that a transaction's hash is appended to, as in https://basescan.org/tx/, or off")
-		})(s)
+		return errors.New("write the address that a transaction's hash is appended to, as in https://basescan.org/tx/, or off")
 	}
 	return nil
 }
@@ -82,12 +83,16 @@ func checkUpstreamOrOff(s string) error {
 }
 
 // checkTopic checks the URL of a topic of ntfy, of which no error repeats anything
-// but the host.
+// but the host. A topic may be random; a token in its place reads all others.
 func checkTopic(s string) error {
 	if err := checkUpstream(s); err != nil {
 		return err
 	}
-	_, _, err := announce.ParseTopic(s)
+	_, topic, err := announce.ParseTopic(s)
+	if kind := serviceSecret(topic); kind != "" {
+		return fmt.Errorf("the topic of this URL looks like %s, which servers and proxies would log; write the topic there, the token as 'token {env.NAME}' into the block, "+
+			"and make a new one if this was shown to anybody", kind)
+	}
 	return err
 }
 
@@ -193,6 +198,7 @@ var (
 	checkRailName      = noSecret(offer.CheckRailName)
 	checkRecommended   = checkForm(railName, "the name of a rail, as in usdc")
 	checkLogo          = noSecret(parseLogo)
+	checkExplorer      = noSecret(parseExplorer)
 	checkTag           = checkForm(tag, "a tag of at most 32 printable ASCII characters")
 	checkMPP           = parses(parseMPP)
 	checkAccount       = noSecret(offer.CheckAccount)

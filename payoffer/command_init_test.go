@@ -201,14 +201,12 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--card", "https://buy.example.net/pay sk_live_abcdefghijklmnop", "looks like an API key"},
 		{"--card", "https://buy.example.net/pay buy", "it starts with plink_"},
 		{"--card", "https://checkout.example/pay-42", "still hold demo or test values"},
-		{"--usdc", initKey, "this is a private key or a hash"},
+		{"--usdc", initKey, "this looks like a private key"},
 		{"--usdc", "base " + initUSDC, "write 'usdc <network> <address>'"},
 		{"--usdc", strings.Replace(initUSDC, "9EE7", "9ee7", 1), "checksum"},
 		{"--usdc", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
 		{"--usdc", initUSDC + " bas", "unknown network"},
-		{"--usdc", initPhrase, "write one address"},
-		{"--bitcoin", initPhrase, "seed phrase"},
-		{"--bitcoin", initKey[2:], "this is a private key"},
+		{"--bitcoin", "uno dos tres cuatro cinco seis siete ocho nueve diez once doce", "seed phrase"},
 		{"--bitcoin", initBitcoin + "x", "not a Bitcoin address"},
 		{"--bitcoin", initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "first_address is no receiving address of this key"},
 		{"--bank", "treasurer", "bank_transfer: "},
@@ -239,13 +237,30 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 			require.Empty(t, out)
 			require.NotContains(t, err.Error(), "\x1b")
 			require.NotContains(t, err.Error(), "Caddyfile:")
-			for _, secret := range []string{initKey[2:], "sk_live_abc", "abandon"} {
+			for _, secret := range []string{initKey[2:], "sk_live_abc", "cuatro"} {
 				require.NotContains(t, err.Error(), secret)
 			}
 			left, err := os.ReadDir(".")
 			require.NoError(t, err)
 			require.Empty(t, left)
 		})
+	}
+}
+
+// Of a wallet's secret every question says that its money has to move, before the answer
+// is taken apart.
+func TestInitRefusesAWalletsSecretAtEveryQuestion(t *testing.T) {
+	for _, flag := range []string{
+		"--domain", "--site", "--name", "--seller", "--card", "--usdc", "--bitcoin", "--bank", "--storefront", "--announce", "--facilitator", "--email", "--behind-proxy",
+	} {
+		for _, secret := range []string{initPhrase, strings.ToUpper(initPhrase), initKey, initKey[2:], "5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ"} {
+			_, out, err := initialize(t, append(append([]string{}, needed...), flag, secret)...)
+			require.ErrorContains(t, err, "move that money to a new wallet now", flag)
+			require.Empty(t, out)
+			for _, word := range strings.Fields(secret) {
+				require.NotContains(t, err.Error(), word, flag)
+			}
+		}
 	}
 }
 

@@ -104,8 +104,8 @@ func (c *LedgerConfig) check() error {
 
 // checkLedgerPath refuses what belongs to postgres: a path is told in errors.
 func checkLedgerPath(path string) error {
-	if kind := secretIn(path); kind != "" {
-		return fmt.Errorf("ledger sqlite: %w", misplaced(kind))
+	if err := checkNoSecret(path); err != nil {
+		return fmt.Errorf("ledger sqlite: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // option is one option of a block: how it is read from a Caddyfile, and how its
@@ -36,8 +38,11 @@ func (b block) parse(d *caddyfile.Dispenser, what string) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
 		o, known := b[name]
-		if kind := secretIn(name); kind != "" {
-			return d.Errf("%s has a line that begins with what looks like %s; write the name of its option before it, on the same line", what, kind)
+		if err := checkNoSecret(name); err != nil {
+			return d.Errf("%s has a line that begins with no option: %v", what, err)
+		}
+		if err := checkWords(*d); err != nil {
+			return d.Errf("%s: %v", what, err)
 		}
 		if !known {
 			return d.Errf("unrecognized option '%s' of %s%s; known are: %s", repeatable(name), what, misspelled(name, b),
@@ -349,6 +354,15 @@ func noted(given *bool, o option) option {
 		return parse(d)
 	}
 	return o
+}
+
+// checkWords refuses a line that is a seed phrase without quotes. It reads a copy of
+// the dispenser.
+func checkWords(d caddyfile.Dispenser) error {
+	if words := append([]string{d.Val()}, d.RemainingArgs()...); len(words) >= offer.SeedLength {
+		return offer.CheckNoWalletSecret(strings.Join(words, " "))
+	}
+	return nil
 }
 
 // checkArg runs check on an argument unless it is empty or known only later.

@@ -9,9 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// secretForms are what secrets look like, wherever they stand in a value.
+// secretForms are what the secrets of services look like, wherever they stand in a
+// value. Those of wallets are known to package offer.
 var secretForms = []struct {
 	kind string
 	form *regexp.Regexp
@@ -21,9 +24,7 @@ var secretForms = []struct {
 	{"a JSON web token", regexp.MustCompile(`\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.`)},
 	{"a bearer token", regexp.MustCompile(`(?i)\bbearer\s+[\w.~+/=-]{24}`)},
 	{"a key in PEM", regexp.MustCompile(`-----BEGIN|PRIVATE KEY`)},
-	{"a private key", regexp.MustCompile(`\b0[xX][0-9a-fA-F]{64}\b|^[0-9a-fA-F]{64}$`)},
-	{"a private key", regexp.MustCompile(`\b([59KLc][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})\b`)},
-	{"an extended private key", regexp.MustCompile(`\b[A-Za-z]prv[0-9A-Za-z]{60}`)},
+	{"an access token of ntfy", regexp.MustCompile(`(^|[^A-Za-z0-9])tk_[A-Za-z0-9]{20}`)},
 	{"an address with a password", regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://[^/?#@\s]*:[^/?#@\s]+@|\bpassword\s*=\s*\S`)},
 }
 
@@ -37,24 +38,32 @@ var (
 	hostForm = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:[0-9]{1,5})?$`)
 )
 
-// secretIn says what kind of secret a value looks like; empty is none.
-func secretIn(value string) string {
+// serviceSecret says which secret of a service a value holds; empty is none.
+func serviceSecret(value string) (kind string) {
 	for _, secret := range secretForms {
 		if secret.form.MatchString(value) {
 			return secret.kind
 		}
 	}
-	if token.MatchString(value) && !address.MatchString(value) && strings.ContainsFunc(value, unicode.IsLower) && strings.ContainsFunc(value, unicode.IsUpper) &&
-		strings.ContainsFunc(value, unicode.IsDigit) {
-		return "a token"
-	}
 	return ""
 }
 
-// misplaced is the refusal of what looks like a secret. It repeats nothing of it.
-func misplaced(kind string) error {
+// checkNoSecret refuses what looks like a secret. The error says what to do, and
+// repeats nothing of it.
+func checkNoSecret(value string) error {
+	if err := offer.CheckNoWalletSecret(value); err != nil {
+		return err
+	}
+	kind := serviceSecret(value)
+	if kind == "" && token.MatchString(value) && !address.MatchString(value) && strings.ContainsFunc(value, unicode.IsLower) &&
+		strings.ContainsFunc(value, unicode.IsUpper) && strings.ContainsFunc(value, unicode.IsDigit) {
+		kind = "a token"
+	}
+	if kind == "" {
+		return nil
+	}
 	return fmt.Errorf("this looks like %s, which is no value of this option: it would be shown to others; write it at the option that it is for, if there is one, "+
-		"as {env.NAME} or {file.PATH}, and make a new one if this file was shown to anybody (of a wallet's key move the money: no option takes one)", kind)
+		"as {env.NAME} or {file.PATH}, and make a new one if this file was shown to anybody", kind)
 }
 
 // errMisplacedHost is the refusal of a host that looks like a secret. Of the
@@ -65,8 +74,8 @@ var errMisplacedHost = errors.New("the host of this URL looks like a secret; wri
 // error: what looks like a secret is refused before anything repeats it.
 func noSecret(check func(string) error) func(string) error {
 	return func(s string) error {
-		if kind := secretIn(s); kind != "" {
-			return misplaced(kind)
+		if err := checkNoSecret(s); err != nil {
+			return err
 		}
 		return check(s)
 	}

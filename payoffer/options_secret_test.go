@@ -14,26 +14,32 @@ import (
 
 // secrets are one of each kind, with what must not be repeated of it.
 var secrets = map[string]struct{ value, part string }{
-	"live key":           {"sk_live_51HqLyjWDarjtT1zdp7dcXYZ", "51HqLyj"},
-	"restricted key":     {"rk_test_51HqLyjWDarjtT1zdp7dcXYZ", "51HqLyj"},
-	"glued to a link":    {"plink_sk_live_51HqLyjWDarjtT1zdp", "51HqLyj"},
-	"webhook secret":     {"whsec_dGhpcyBpcyBhIHNlY3JldCBvZiAzMiBieXRlcyE=", "dGhpcyBp"},
-	"EVM key":            {"0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "4c0883a6"},
-	"EVM key, bare":      {"4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "4c0883a6"},
-	"Bitcoin key":        {"5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ", "HueCGU8r"},
-	"extended key":       {"xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi", "9s21ZrQH"},
-	"bearer token":       {"Bearer 9f86d081884c7d659a2feaa0c55ad015", "9f86d081"},
-	"JSON web token":     {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", "dozjgNry"},
-	"PEM":                {"-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04f\n-----END EC PRIVATE KEY-----\n", "MHcCAQEE"},
-	"PEM without breaks": {"-----BEGIN PRIVATE KEY-----MHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04f", "MHcCAQEE"},
-	"Ed25519 key":        {"MHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fMHcCAQ==", "MHcCAQEE"},
-	"token":              {"kL0paVL2SdmJSYsNsOCMgkL0paVL2SdmJSYsNsOCMg1", "kL0paVL2"},
-	"DSN":                {"postgres://u:hunter2hunter2@db.example/base", "hunter2"},
-	"words of a DSN":     {"host=db.example password=hunter2hunter2", "hunter2"},
+	"live key":                {"sk_live_51HqLyjWDarjtT1zdp7dcXYZ", "51HqLyj"},
+	"restricted key":          {"rk_test_51HqLyjWDarjtT1zdp7dcXYZ", "51HqLyj"},
+	"glued to a link":         {"plink_sk_live_51HqLyjWDarjtT1zdp", "51HqLyj"},
+	"webhook secret":          {"whsec_dGhpcyBpcyBhIHNlY3JldCBvZiAzMiBieXRlcyE=", "dGhpcyBp"},
+	"EVM key":                 {"0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "4c0883a6"},
+	"EVM key, bare":           {"4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "4c0883a6"},
+	"Bitcoin key":             {"5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ", "HueCGU8r"},
+	"extended key":            {"xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi", "9s21ZrQH"},
+	"bearer token":            {"Bearer 9f86d081884c7d659a2feaa0c55ad015", "9f86d081"},
+	"JSON web token":          {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", "dozjgNry"},
+	"PEM":                     {"-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04f\n-----END EC PRIVATE KEY-----\n", "MHcCAQEE"},
+	"PEM without breaks":      {"-----BEGIN PRIVATE KEY-----MHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04f", "MHcCAQEE"},
+	"Ed25519 key":             {"MHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fMHcCAQ==", "MHcCAQEE"},
+	"token":                   {"kL0paVL2SdmJSYsNsOCMgkL0paVL2SdmJSYsNsOCMg1", "kL0paVL2"},
+	"DSN":                     {"postgres://u:hunter2hunter2@db.example/base", "hunter2"},
+	"seed phrase":             {"legal winner thank year wave sausage worth useful legal winner thank yellow", "sausage"},
+	"seed phrase in text":     {"Write to us. 1. LETTER 2. ADVICE 3. CAGE 4. ABSURD 5. AMOUNT 6. DOCTOR 7. ACOUSTIC 8. AVOID 9. LETTER 10. ADVICE 11. CAGE 12. ABOVE, thanks", "ABSURD"},
+	"seed phrase with a slip": {"zoo, zoo, zoo, zoo, zoo, zoo, zoo, zoo, sausage, zoo, zoo, zoo, zoo, zoo, zoo", "sausage"},
+	"token of ntfy":           {"tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2", "AgQdq7mV"},
+	"EVM key in text":         {"Acme 4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318, thanks", "4c0883a6"},
+	"EVM key as host":         {"https://4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "4c0883a6"},
+	"words of a DSN":          {"host=db.example password=hunter2hunter2", "hunter2"},
 }
 
 // alone are the kinds that an address may well hold: it is random, too.
-var alone = []string{"EVM key, bare", "Ed25519 key", "token", "bearer token", "words of a DSN"}
+var alone = []string{"EVM key, bare", "EVM key in text", "EVM key as host", "Ed25519 key", "token", "bearer token", "words of a DSN"}
 
 // misplacedAt are places for a value in a Caddyfile, by their options. What takes
 // a secret itself is not among them.
@@ -213,22 +219,46 @@ func TestASecretInTheWrongPlaceIsRefusedAndNeverRepeated(t *testing.T) {
 	}
 }
 
+// Whoever pasted a wallet's secret is told what cannot wait, wherever it was, with
+// quotes or without.
+func TestAWalletsSecretIsRefusedWithAdvice(t *testing.T) {
+	for _, place := range slices.Sorted(maps.Keys(misplacedAt)) {
+		line := misplacedAt[place]
+		if !strings.Contains(line, " %s") || place == "an argument too many" || place == "a secret and another" {
+			continue
+		}
+		for kind, secret := range secrets {
+			if !strings.Contains(kind, "seed phrase") {
+				continue
+			}
+			for _, value := range []string{`"` + secret.value + `"`, secret.value} {
+				_, _, err := adaptAny(offering(line, value))
+				require.ErrorContains(t, err, "move that money to a new wallet now", "%s: %s", place, kind)
+				require.ErrorContains(t, err, "the seed phrase of a wallet", "%s: %s", place, kind)
+				for _, word := range []string{secret.part, "thank", "zoo", "LETTER"} {
+					require.NotContains(t, strings.Fields(err.Error()), word, "%s: %s", place, kind)
+				}
+			}
+		}
+	}
+}
+
 // formless are secrets that no form tells from what an option may hold.
 var formless = map[string]struct{ value, part string }{
-	"openssl rand -hex 16":     {"5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
-	"openssl rand -hex 8":      {"5ecae7f00d5ecae7", "5ecae7f0"},
-	"upper case":               {"5ECAE7F00D5ECAE7F00D5ECAE7F00D55", "5ECAE7F0"},
-	"openssl rand -base64 16":  {"XsrnDV7K5w1eyucNXsrnDQ==", "XsrnDV7K"},
-	"key id":                   {"5ecae7f0-0d5e-4ae7-b00d-5ecae7f00d55", "0d5e-4ae7"},
-	"key in a path":            {"https://mainnet.infura.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
-	"key in a query":           {"https://rpc.example/?apikey=5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
-	"key in a fragment":        {"https://rpc.example/#5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
-	"key in front of a host":   {"https://5ecae7f00d5ecae7f00d5ecae7f00d55@rpc.example/x", "5ecae7f0"},
-	"key in plain http":        {"http://rpc.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
-	"key in a label":           {"http://5ecae7f00d5ecae7f00d5ecae7f00d55.rpc.example/x", "5ecae7f0"},
-	"key id in a label":        {"http://5ecae7f0-0d5e-4ae7-b00d-5ecae7f00d55.rpc.example/x", "0d5e-4ae7"},
-	"a phrase to restore from": {"legal winner thank year wave sausage worth useful legal winner thank yellow", "sausage"},
-	"a quoted password":        {`correct\"horse battery\" staple`, "staple"},
+	"openssl rand -hex 16":    {"5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"openssl rand -hex 8":     {"5ecae7f00d5ecae7", "5ecae7f0"},
+	"upper case":              {"5ECAE7F00D5ECAE7F00D5ECAE7F00D55", "5ECAE7F0"},
+	"openssl rand -base64 16": {"XsrnDV7K5w1eyucNXsrnDQ==", "XsrnDV7K"},
+	"key id":                  {"5ecae7f0-0d5e-4ae7-b00d-5ecae7f00d55", "0d5e-4ae7"},
+	"key in a path":           {"https://mainnet.infura.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in a query":          {"https://rpc.example/?apikey=5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in a fragment":       {"https://rpc.example/#5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in front of a host":  {"https://5ecae7f00d5ecae7f00d5ecae7f00d55@rpc.example/x", "5ecae7f0"},
+	"key in plain http":       {"http://rpc.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
+	"key in a label":          {"http://5ecae7f00d5ecae7f00d5ecae7f00d55.rpc.example/x", "5ecae7f0"},
+	"key id in a label":       {"http://5ecae7f0-0d5e-4ae7-b00d-5ecae7f00d55.rpc.example/x", "0d5e-4ae7"},
+	"a phrase of other words": {"letra avance jaula absurdo monto doctor acoustico evitar letra avance jaula arriba", "acoustico"},
+	"a quoted password":       {`correct\"horse battery\" staple`, "staple"},
 }
 
 // Most secrets look like nothing. Where a value is wrong, the error says what is
@@ -328,8 +358,10 @@ func TestWhatIsNoSecretIsTaken(t *testing.T) {
 		"https://github.com/example/project/commit/f2ca1bb6c7e907d06dafe4687e579fce76b37e4e", "0x52908400098527886E0F7030069857D2E4169EE7",
 		"xpub661MyMwAqRbcFW31YEwpkMuc5THy2PSt5bDMsktWQcFF8syAmRUapSCGu8ED9W6oDMSgv6Zz8idoc4a6mr8BDzTJY47LJhkJ8UB7WEGuduB"[:30],
 		"One fixed payment; the bearer of the receipt gets a password.", "pay+42@example.com", "us_bank_account", "eip155:8453",
+		"Your payment will keep this project alive for one more year, and you can tell everybody about it; thank you very much.",
+		"https://mempool.space/tx/4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b", "sha256:4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b",
 		"https://en.wikipedia.org/wiki/Rindfleischetikettierungsueberwachungsaufgabenuebertragungsgesetz", "spdx:AGPL-3.0-or-later",
 	) {
-		require.Empty(t, secretIn(value), value)
+		require.NoError(t, checkNoSecret(value), value)
 	}
 }

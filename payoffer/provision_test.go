@@ -72,6 +72,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: write the address"},
 		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: a webhook, a topic of ntfy and a mailbox are announced to apart"},
 		"topic":               {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example"}}]}`, "announce ntfy: the URL does not end in a topic"},
+		"token as topic":      {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example/tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"}}]}`, "announce ntfy: the topic of this URL looks like an access token of ntfy, which servers and proxies would log; write the topic there, the token as 'token {env.NAME}'"},
 		"topic in the clear":  {`{` + valid + `, "announce": [{"ntfy": {"url": "http://ntfy.example/topic"}}]}`, "announce ntfy: the URL for host \"ntfy.example\" is plain http"},
 		"one topic twice":     {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example/topic"}}, {"ntfy": {"url": "https://ntfy.example/topic"}}]}`, `receivers 1 and 2 of announcements have the same address (host "ntfy.example")`},
 		"no mail server":      {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com"}}]}`, "announce email: smtp is missing"},

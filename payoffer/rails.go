@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -124,9 +123,6 @@ func (b *BitcoinConfig) options() block {
 func (h *Handler) parseBitcoin(d *caddyfile.Dispenser) error {
 	b := new(BitcoinConfig)
 	h.Bitcoin = b
-	if d.CountRemainingArgs() >= 12 { // as many words as a seed phrase has
-		return d.Errf("bitcoin: %v", offer.CheckBitcoinAccount(strings.Join(d.RemainingArgs(), " ")))
-	}
 	if err := text(&b.Account, offer.CheckBitcoinAccount).parse(d); err != nil {
 		return err
 	}
@@ -288,7 +284,7 @@ func (h *Handler) resolveStorefronts(r *resolver, name string) {
 		if r.text(name, &s.Name, checkRailName); s.Name == "" {
 			r.fail(name, errors.New("the name is empty"))
 			return false
-		} else if secretIn(s.Name) != "" {
+		} else if checkNoSecret(s.Name) != nil {
 			return false // which was said, and what follows would repeat it
 		}
 		option := name + " " + repeatable(s.Name)

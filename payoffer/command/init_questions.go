@@ -98,6 +98,10 @@ func (a answers) with(q question, words string) (answers, error) {
 		}
 		return a, nil
 	}
+	// Before it is split into parts.
+	if err := offer.CheckNoWalletSecret(words); err != nil {
+		return a, err
+	}
 	if err := q.set(&a, words); err != nil {
 		return a, err
 	}
@@ -171,7 +175,7 @@ func setUSDC(a *answers, words string) error {
 func setBitcoin(a *answers, words string) error {
 	parts := strings.Fields(words)
 	if len(parts) > 2 {
-		parts = []string{words} // the check of accounts knows seed phrases
+		parts = []string{words} // the check of accounts knows seed phrases of other words
 	}
 	a.Bitcoin, a.FirstAddress = parts[0], second(parts)
 	return nil

@@ -3,7 +3,6 @@ package offer
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,16 +40,13 @@ var bitcoinNetworks = []bitcoinNetwork{
 	{&chaincfg.RegressionNetParams, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", "Bitcoin regression-test network", true, ""},
 }
 
-// wif is the shape of a private key in wallet import format or in BIP-38.
-var wif = regexp.MustCompile(`^([59KLc][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})$`)
+// errPrivateKey is the refusal of a key that spends.
+var errPrivateKey = noAccount(walletSecret("a private key"))
 
-// seedPhrase is the shape of the words from which all keys of a wallet follow
-// (BIP-39).
-var seedPhrase = regexp.MustCompile(`^\s*([A-Za-z]+\s+){11,}[A-Za-z]+\s*$`)
-
-var errSeedPhrase = errors.New("this looks like the seed phrase of a wallet, which must stand in no file; use an address or the extended public key (xpub, zpub), and move the money of this wallet to another")
-
-var errPrivateKey = errors.New("this is a private key; use an address or the extended public key (xpub, zpub), and move the money of this key")
+// noAccount says what belongs in the place of a secret.
+func noAccount(err error) error {
+	return fmt.Errorf("%w; an address or the extended public key (xpub, zpub) belongs here", err)
+}
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
@@ -100,12 +96,13 @@ func CheckBitcoinAccount(account string) error {
 }
 
 func parseBitcoin(account string) (*Bitcoin, error) {
-	if wif.MatchString(account) || evmKey.MatchString(account) {
-		return nil, errPrivateKey
+	err := CheckNoWalletSecret(account)
+	if seedPhrase.MatchString(account) {
+		err = walletSecret("the seed phrase of a wallet")
 	}
 	switch {
-	case seedPhrase.MatchString(account):
-		return nil, errSeedPhrase
+	case err != nil:
+		return nil, noAccount(err)
 	case extendedKey.MatchString(account):
 		return parseExtendedKey(account)
 	case strings.Contains(account, "("):

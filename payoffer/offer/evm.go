@@ -24,6 +24,9 @@ func ParseEVMAddress(s string) (string, error) {
 	if evmKey.MatchString(s) {
 		return "", errors.New("this is a private key or a hash, not an address; never put a private key here (if it was one, move its money: it may be in your shell history)")
 	}
+	if err := CheckNoWalletSecret(s); err != nil {
+		return "", err
+	}
 	if !evmAddress.MatchString(s) {
 		return "", errors.New("this is not an EVM address, which is 0x and 40 hexadecimal digits; copy it again from your wallet")
 	}
