@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
@@ -130,19 +129,16 @@ func parseSince(s string) (time.Time, error) {
 }
 
 // checkText makes a check for text for people: at most limit characters,
-// valid and without control characters, which could break out of a header or
-// a line of a document.
+// valid and without any that nobody sees.
 func checkText(limit int) func(string) error {
 	return noSecret(func(s string) error {
 		switch n := utf8.RuneCountInString(s); {
 		case !utf8.ValidString(s):
 			return errors.New("this text is not valid UTF-8")
-		case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }):
-			return errors.New("this text holds a control character or a line break; leave it out")
 		case n > limit:
 			return fmt.Errorf("this text has %d characters; at most %d are allowed", n, limit)
 		}
-		return nil
+		return offer.CheckPrintable(s)
 	})
 }
 

@@ -27,6 +27,7 @@ where each stands.
 - Every string takes ` + "`{env.NAME}` and `{file./path}`" + `, which are resolved when the configuration is loaded. Write secrets so.
 - A secret whose variable is not set switches its feature off, with a warning that names it. An empty address leaves its rail out.
 - What looks like a secret is refused in every option but its own; whoever pasted what opens a wallet is told to move the money. No error and no log repeats it.
+- Texts hold nothing that nobody sees: no line breaks, zero-width characters or marks of direction. Joiners in the spelling of a script or of an emoji may stand.
 - Mistakes are refused when the configuration is loaded, with file, line and what to do.
 - The JSON configuration has the same options under ` + "`http.handlers.pay_offer` and the app `pay_offer`" + `. What may be repeated
   is a list there with a plural name.

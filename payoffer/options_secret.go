@@ -123,10 +123,12 @@ func repeatable(value string) string {
 // hexadecimal digits.
 const enough = 16
 
-// harmless reports whether a value may be repeated: it is short, an address, or a
-// host none of whose labels may be a secret.
+// harmless reports whether a value may be repeated: it is seen, and it is short, an
+// address, or a host none of whose labels may be a secret.
 func harmless(value string) bool {
 	switch {
+	case offer.CheckPrintable(value) != nil:
+		return false
 	case len(value) < enough || address.MatchString(value):
 		return true
 	case !hostForm.MatchString(value):

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -42,7 +41,7 @@ func (b *Bank) Check() error {
 		return errors.New("routing and account belong together; give both or none")
 	case b.AccountHolderName == "":
 		return errors.New("account_holder is missing; add it, for payers' banks ask for the name and compare it")
-	case utf8.RuneCountInString(b.AccountHolderName) > maxHolder || strings.ContainsFunc(b.AccountHolderName, unicode.IsControl):
+	case utf8.RuneCountInString(b.AccountHolderName) > maxHolder || CheckPrintable(b.AccountHolderName) != nil:
 		return fmt.Errorf("account_holder has at most %d characters, and no line break", maxHolder)
 	case b.IBAN == "":
 		return nil

@@ -1,11 +1,9 @@
 package offer
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // Transfer is the bank-transfer rail: the payer asks for the invoice by e-mail, or
@@ -18,7 +16,7 @@ type Transfer struct {
 }
 
 // NewTransfer makes the rail under the path segment name with the inbox of the
-// payee. memo identifies the offer on the bank statement. A control character
+// payee. memo identifies the offer on the bank statement. What nobody sees
 // in memo or payee is refused: the memo is part of a mail's subject, where a
 // line break could start another header field.
 func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error) {
@@ -26,8 +24,10 @@ func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error)
 	if err != nil {
 		return nil, err
 	}
-	if strings.ContainsFunc(memo+payee, unicode.IsControl) {
-		return nil, errors.New("the memo or the payee's name holds a line break or another control character; leave it out")
+	for _, text := range []string{memo, payee} {
+		if err := CheckPrintable(text); err != nil {
+			return nil, err
+		}
 	}
 	return &Transfer{name: name, Inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
 }

@@ -89,7 +89,7 @@ func checkText(name, text string, most int) error {
 		return fmt.Errorf("the %s is not UTF-8", name)
 	case utf8.RuneCountInString(text) > most:
 		return fmt.Errorf("the %s is longer than %d characters", name, most)
-	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || offer.CheckPrintable(text) != nil:
 		return fmt.Errorf("the %s holds a character that cannot be printed, such as a line break; leave it out", name)
 	case text != strings.TrimSpace(text):
 		return fmt.Errorf("the %s begins or ends with a space; leave it out", name)
