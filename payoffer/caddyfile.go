@@ -32,7 +32,9 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //
 // The options are those of the JSON configuration, one a line. What is a list
 // there and named in the singular here may be repeated.
-func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return discreet(h.parse(d)) }
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return endedByVariable(d, discreet(h.parse(d)))
+}
 
 func (h *Handler) parse(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name

@@ -1,6 +1,7 @@
 package payoffer
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -110,6 +111,32 @@ func unset(d *caddyfile.Dispenser, line int) string {
 		}
 	}
 	return ""
+}
+
+var (
+	// quoted is a variable that stands in quotation marks.
+	quoted = regexp.MustCompile(`"\{\$([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}"`)
+	// closing is a quotation mark that ends what stands in them.
+	closing = regexp.MustCompile(`(^|[^\\])"`)
+)
+
+// endedByVariable adds to an error which variable of the file holds a quotation mark: Caddy
+// puts the value into the file before it reads it, and what follows the mark is taken for
+// more arguments, or for more lines.
+func endedByVariable(d *caddyfile.Dispenser, err error) error {
+	if err == nil {
+		return nil
+	}
+	d.Reset()
+	d.Next()
+	source, _ := os.ReadFile(d.File()) // of one that cannot be read again nothing is known
+	for _, found := range quoted.FindAllSubmatch(source, -1) {
+		if name := string(found[1]); closing.MatchString(os.Getenv(name)) {
+			return fmt.Errorf("%w; the environment variable %s holds a quotation mark, which ends the value there: leave it out, write \\\" in its place, or change {$%s} "+
+				"in the file to {env.%s} without quotation marks around it", err, name, name, name)
+		}
+	}
+	return err
 }
 
 // placeholder is one whose value is only known once the configuration is loaded.
