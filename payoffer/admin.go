@@ -299,6 +299,9 @@ func (*AdminAPI) inspect(w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
+	if err := body.Check(); err != nil {
+		return answerJSON(w, nil, err)
+	}
 	return every(func(d *desk.Desk, ctx context.Context) (desk.Inspection, error) {
 		return d.Inspect(ctx, body), nil
 	}, func(i desk.Inspection) string { return i.ID })(w, r)

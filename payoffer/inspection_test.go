@@ -49,6 +49,12 @@ func TestTheAdminAPITellsWhatArrivesOfACheck(t *testing.T) {
 
 	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, desk.PathInspection, "").status)
 	require.Equal(t, http.StatusBadRequest, o.ask(http.MethodPost, desk.PathInspection, `{"other":1}`).status)
+	for _, guessed := range []string{"", "1", token[1:], token + "0", strings.ToUpper(token), strings.Repeat("g", 32), token[1:] + "\\n"} {
+		refused := o.ask(http.MethodPost, desk.PathInspection, `{"token":"`+guessed+`"}`)
+		require.Equal(t, http.StatusBadRequest, refused.status, guessed)
+		require.Contains(t, refused.body, "token must be 32 hexadecimal digits")
+	}
+	require.Equal(t, http.StatusBadRequest, o.ask(http.MethodPost, desk.PathInspection, `{}`).status)
 }
 
 func TestTheLinksOfAnOfferAllAnswer(t *testing.T) {

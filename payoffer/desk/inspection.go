@@ -2,18 +2,30 @@ package desk
 
 import (
 	"context"
+	"regexp"
 	"time"
 )
 
 // stateTimeout bounds how long Inspect waits for the ledger.
 const stateTimeout = 5 * time.Second
 
-// Sounding asks how the offers are. Its token, 32 hexadecimal digits that nobody
-// guesses, names what a check sends through their public addresses: from the first time
+// Sounding asks how the offers are. Its token, 32 hexadecimal digits in lower
+// case that nobody guesses, names what a check sends through their public addresses: from the first time
 // that a server is told of one it notes, in memory alone and for two minutes, what of it
 // arrives.
 type Sounding struct {
 	Token string `json:"token"`
+}
+
+// tokenForm is the form of a sounding's token.
+var tokenForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// Check refuses a sounding whose token others could guess.
+func (s Sounding) Check() error {
+	if !tokenForm.MatchString(s.Token) {
+		return refuse(Invalid, "token must be 32 hexadecimal digits, random and in lower case, as of: openssl rand -hex 16")
+	}
+	return nil
 }
 
 // Inspection is what the running server alone can tell of an offer.

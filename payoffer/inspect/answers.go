@@ -38,13 +38,16 @@ type answer struct {
 	took   time.Duration
 }
 
-// exchange asks one of our hosts, past every cache.
+// exchange asks one of our hosts, past every cache. The token goes to that of base_url
+// alone: whoever has it can tell the running server of requests that nobody made.
 func (i *inspection) exchange(ctx context.Context, method, address string) (a answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return a, err
 	}
-	request.Header.Set(service.HeaderSounding, i.Token)
+	if strings.HasPrefix(address, i.Offer.Offer.BaseURL+"/") {
+		request.Header.Set(service.HeaderSounding, i.Token)
+	}
 	request.Header.Set("Cache-Control", "no-cache")
 	request.Header.Set("User-Agent", "caddy-pay-offer-check")
 	begun := time.Now()

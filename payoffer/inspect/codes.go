@@ -53,7 +53,7 @@ var Codes = []Code{
 	},
 	{
 		SettingsDiffer, "The running server has other settings for the offer than this configuration gives in this environment.",
-		"Load the configuration with 'caddy reload --force', or run this command with the environment of the server: a variable that is not set here makes another offer, or switches a secret off.",
+		"Load the configuration with 'caddy reload', or restart the server where a variable has changed, for a reload does not read the environment anew; or run this command with the environment of the server: a variable that is not set here makes another offer, or switches a secret off.",
 	},
 	{
 		BaseURLShared, "Two offers have the same base_url, so that one of them cannot be reached and both claim one identity.",

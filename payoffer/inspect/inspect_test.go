@@ -48,6 +48,7 @@ type surroundings struct {
 	server desk.Inspection
 	astray bool
 	asked  []string // "METHOD host/path"
+	told   []string // the hosts that were given the token
 }
 
 // around is a whole world around an offer whose only rail is the card.
@@ -88,6 +89,9 @@ func around(t *testing.T) *surroundings {
 func (s *surroundings) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.Host+r.URL.Path)
+	if strings.Contains(fmt.Sprint(r.Header, r.URL), s.Token) && !slices.Contains(s.told, r.URL.Host) {
+		s.told = append(s.told, r.URL.Host)
+	}
 	answers := s.hosts[r.URL.Host]
 	s.mu.Unlock()
 	if answers == nil {
@@ -321,6 +325,37 @@ func TestAProxyHidesAddressesWhereItsOwnIsCounted(t *testing.T) {
 			one := &inspection{look: &look{World: s.World}, Offer: s.offer}
 			one.addresses([]desk.Arrival{c.arrival})
 			require.Equal(t, c.hidden, len(one.findings) == 1)
+		})
+	}
+}
+
+// Whoever has the token can say that requests arrived which hide a proxy, or show one.
+func TestTheTokenIsToldToTheHostOfBaseURLAlone(t *testing.T) {
+	away := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://elsewhere.example.org/", http.StatusTemporaryRedirect)
+	}
+	for name, c := range map[string]struct {
+		world func(s *surroundings)
+		told  []string
+	}{
+		"a site on a host of its own": {func(*surroundings) {}, []string{"pay.example.org"}},
+		"a site on the same host":     {func(s *surroundings) { s.offer.Offer.SiteURL = s.offer.Offer.BaseURL }, []string{"pay.example.org"}},
+		"a site on another port": {func(s *surroundings) {
+			s.offer.Offer.SiteURL = "https://pay.example.org:8443"
+			s.hosts["pay.example.org:8443"] = s.hosts["example.org"]
+		}, []string{"pay.example.org"}},
+		"redirects": {func(s *surroundings) {
+			s.hosts["pay.example.org"], s.hosts["example.org"], s.hosts["checkout.example.com"] = away, away, away
+		}, []string{"pay.example.org"}},
+		"nobody at base_url": {func(s *surroundings) { delete(s.hosts, "pay.example.org") }, []string{"pay.example.org"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := around(t)
+			s.usdc("https://facilitator.example.com", "https://rpc.example.com")
+			c.world(s)
+			s.found()
+			require.Equal(t, c.told, s.told)
+			require.Greater(t, len(s.asked), 4)
 		})
 	}
 }

@@ -76,9 +76,6 @@ func TestTheLastDeliveryToAWebhookIsRemembered(t *testing.T) {
 func TestSoundingsEndAndAreFew(t *testing.T) {
 	var s soundings
 	now := time.Unix(1_000, 0)
-	require.Empty(t, s.look("no token", now))
-	require.Empty(t, s.open)
-
 	require.Empty(t, s.look(soundingToken, now))
 	for range 2 * maxArrivals {
 		s.note(soundingToken, desk.Arrival{}, now)
