@@ -151,6 +151,15 @@ func checkForm(form *regexp.Regexp, want string) func(string) error {
 	})
 }
 
+// checkPaymentLink checks the id of a payment link. By that of the demo a ledger would
+// be taken for one of pretend payments, for good.
+func checkPaymentLink(s string) error {
+	if s == offer.DemoLink {
+		return fmt.Errorf("%s is the payment link of the demo, which no processor has made; write the id of your own", s)
+	}
+	return checkForm(paymentLink, "the id of a payment link; it starts with plink_")(s)
+}
+
 // tag is the form of what facilitators and directories list a resource under
 // (x402, Bazaar).
 var tag = regexp.MustCompile(`^[!-~]([ -~]{0,30}[!-~])?$`)
@@ -208,7 +217,6 @@ var (
 	checkRouting       = parses(offer.ParseRouting)
 	checkBankAccount   = parses(offer.ParseAccount)
 	checkID            = checkForm(offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores")
-	checkPaymentLink   = checkForm(paymentLink, "the id of a payment link; it starts with plink_")
 	checkPaymentMethod = checkForm(paymentMethod, "a payment method; use its identifier, as in us_bank_account")
 	checkShopID        = checkForm(shopID, "an id of the shop; use printable characters without spaces")
 )

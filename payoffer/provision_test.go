@@ -79,6 +79,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"mail in the clear":   {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "tls": "off"}}]}`, "announce email: the way to host"},
 		"half a login":        {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "user": "pay"}}]}`, "announce email: user and password belong together"},
 		"sender":              {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "from": "a@b\r\nBcc: c@example.com"}}]}`, "announce email from: "},
+		"link of the demo":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_pay_offer_demo"}}`, "card payment_link: plink_pay_offer_demo is the payment link of the demo"},
 		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "need payment_link"},
 	} {
 		t.Run(name, func(t *testing.T) {
