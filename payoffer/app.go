@@ -59,6 +59,7 @@ type App struct {
 	emit     func(name string, data map[string]any) error
 	database database
 	share    *service.Share // nil without an offer
+	demo     *Stage         // nil where the offers take money
 
 	mu       sync.Mutex
 	services []*service.Service
@@ -103,8 +104,10 @@ func (app *App) begin(id string, demo *Stage) (err error) {
 		return nil
 	}
 	database, storage := app.database, app.ctx.Storage()
-	if demo != nil {
-		database, storage = demo.keeps(id)
+	if app.demo = demo; demo != nil {
+		if database, storage, err = demo.keeps(id); err != nil {
+			return err
+		}
 	}
 	app.share, err = service.NewShare(outliving.Use(service.Host{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
 		database.key(), storageKey(storage), database.handle, &instruments)
@@ -275,14 +278,17 @@ func (app *App) openLedger() error {
 // this one is cleaned up.
 func (app *App) Stop() error { return nil }
 
-// Cleanup gives back what the configuration used. It waits for nothing: what
-// ends does so in the background, settlements under way first, and requests
-// that are still being answered after a reload go on.
+// Cleanup gives back what the configuration used. It waits for nothing, but where the
+// first start of a demo was refused: what ends does so in the background, settlements
+// under way first, and requests that are still being answered after a reload go on.
 func (app *App) Cleanup() error {
 	if app.share != nil {
 		app.share.Release(func(err error) {
 			caddy.Log().Named("pay_offer").Error("something could not be closed", zap.Error(err))
 		})
+	}
+	if app.demo != nil {
+		app.demo.strike()
 	}
 	return nil
 }
@@ -290,6 +296,7 @@ func (app *App) Cleanup() error {
 // Handle implements caddyevents.Handler: once everything has started, it says
 // where to look.
 func (app *App) Handle(context.Context, caddy.Event) error {
+	everStarted.Store(true)
 	for _, o := range app.Offers() {
 		app.logger.Info("the offer is open", zap.String("pay", o.URL(offer.PathMethods)), zap.String("site", o.SitePage()))
 	}

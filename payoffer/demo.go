@@ -1,11 +1,13 @@
 package payoffer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -33,8 +35,10 @@ type Demo interface {
 // Stage is what stands in a demo in place of the real parts, on loopback alone and
 // until the process ends.
 type Stage struct {
-	// Folder keeps the ledger and the keys.
-	Folder string
+	// Folder makes the folder that keeps the ledger and the keys, or finds it, and Strike
+	// removes it before the process ends.
+	Folder func() (string, error)
+	Strike func()
 	// Checkout is the address of the card checkout, and WebhookSecret signs what it
 	// tells of. Facilitator is the address of the facilitator.
 	Checkout, WebhookSecret, Facilitator string
@@ -115,9 +119,25 @@ func (h *Handler) play(stage *Stage, today time.Time, leftOut []string) (*servic
 
 // keeps are the ledger of an offer, by its id, and the storage: files that end with
 // the process.
-func (stage *Stage) keeps(id string) (database, certmagic.Storage) {
-	return database{driverSQLite, filepath.Join(stage.Folder, certmagic.StorageKeys.Safe(id)+".db")},
-		&certmagic.FileStorage{Path: filepath.Join(stage.Folder, "storage")}
+func (stage *Stage) keeps(id string) (database, certmagic.Storage, error) {
+	folder, err := stage.Folder()
+	return database{driverSQLite, filepath.Join(folder, certmagic.StorageKeys.Safe(id)+".db")},
+		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
+}
+
+// everStarted says that a configuration of this process has. Where the first one is
+// refused, Caddy ends the process and tells nobody.
+var everStarted atomic.Bool
+
+// strike removes what a demo keeps whose start was refused, once nobody writes there.
+func (stage *Stage) strike() {
+	if everStarted.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
+	defer cancel()
+	_ = outliving.Wait(ctx) // then there is no more time
+	stage.Strike()
 }
 
 // hosted notes where a server listens that has something of the offers. It is

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +51,7 @@ const timeout = 15 * time.Second
 type theater struct {
 	mu    sync.Mutex
 	built payoffer.Stage // its zero value before the first demo
+	kept  *keep          // nil while nothing is kept
 
 	// playing are the offers by their hosts, as they were staged last.
 	playing sync.Map
@@ -62,7 +62,7 @@ type theater struct {
 func (t *theater) stage(o *offer.Offer) (payoffer.Stage, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.built.Folder == "" {
+	if t.built.Checkout == "" {
 		if err := t.build(); err != nil {
 			return payoffer.Stage{}, err
 		}
@@ -75,23 +75,18 @@ func (t *theater) stage(o *offer.Offer) (payoffer.Stage, error) {
 	return stage, nil
 }
 
-// build opens the servers and makes the folder and the secrets.
+// build opens the servers and makes the secrets.
 func (t *theater) build() error {
-	folder, err := os.MkdirTemp("", "pay_offer_demo_")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
 	checkout, err := serve(checkout{t})
+	var facilitator string
 	if err == nil {
-		var facilitator string
 		facilitator, err = serve(newFacilitator(t.newest.Load))
-		t.built = payoffer.Stage{
-			Folder: folder, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
-		}
 	}
 	if err != nil {
-		_ = os.RemoveAll(folder)
 		return fmt.Errorf("listen on loopback: %w", err)
+	}
+	t.built = payoffer.Stage{
+		Folder: t.folder, Strike: t.strike, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
 	}
 	t.client = http.Client{Timeout: timeout, Transport: &http.Transport{
 		DialContext: dialHere,
@@ -99,20 +94,49 @@ func (t *theater) build() error {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	// This runs after the ledger was closed, for the plugin has asked before.
-	caddy.OnExit(func(context.Context) { _ = os.RemoveAll(folder) })
+	caddy.OnExit(func(context.Context) { t.strike() })
 	return nil
 }
 
+// folder is that of the ledger and the keys, the same for every configuration.
+func (t *theater) folder() (_ string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		if t.kept, err = newKeep(); err != nil {
+			return "", fmt.Errorf("make a temporary folder: %w", err)
+		}
+	}
+	return t.kept.folder, nil
+}
+
+func (t *theater) strike() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept != nil {
+		t.kept.remove()
+		t.kept = nil
+	}
+}
+
 // serve answers on a free port of loopback until the process ends, and returns the
-// origin.
+// origin. It answers by its address alone: a name that a website has lead here is the
+// website's, to which a browser would let it read and pay.
 func serve(handler http.Handler) (origin string, err error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	server := http.Server{Handler: handler, ReadTimeout: timeout, WriteTimeout: 2 * timeout}
+	address := listener.Addr().String()
+	server := http.Server{ReadTimeout: timeout, WriteTimeout: 2 * timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != address {
+			http.Error(w, "The demo is at "+address+".", http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})}
 	go func() { _ = server.Serve(listener) }() // it ends with the process
-	return "http://" + listener.Addr().String(), nil
+	return "http://" + address, nil
 }
 
 // dialHere connects to this machine, whatever a resolver says of the name.

@@ -78,6 +78,32 @@ func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
 	require.Contains(t, body, "the service does not answer")
 }
 
+// A website can have its own name lead to this machine (DNS rebinding).
+func TestThePretendPartsAnswerByTheirAddressAlone(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	for _, part := range []string{h.checkout(), stages.built.Facilitator + "/supported"} {
+		address := offer.Host(part)
+		_, port, _ := strings.Cut(address, ":")
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			for _, host := range []string{"rebound.example:" + port, "127.0.0.1", "localhost:" + port, "127.0.0.1:1", address + "."} {
+				request, err := http.NewRequest(method, part, nil)
+				require.NoError(t, err)
+				request.Host = host
+				request.Header.Set("Origin", "http://"+host)
+				request.Header.Set("Sec-Fetch-Site", "same-origin")
+				answer, err := h.client.Do(request)
+				require.NoError(t, err)
+				require.NoError(t, answer.Body.Close())
+				require.Equal(t, http.StatusMisdirectedRequest, answer.StatusCode, "%s %s by %s", method, part, host)
+			}
+		}
+		answer, _ := h.ask(http.MethodGet, part, nil)
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+	}
+	require.Empty(t, h.received())
+}
+
 func TestEveryPageOfADemoSaysThatItIsOneAndNoOther(t *testing.T) {
 	h := open(t)
 	pages := []string{
@@ -201,7 +227,7 @@ func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	h.sell()
-	ledgers, err := filepath.Glob(filepath.Join(stages.built.Folder, "*"+strings.TrimPrefix(h.service, "http://localhost:")+".db"))
+	ledgers, err := filepath.Glob(filepath.Join(stages.kept.folder, "*"+strings.TrimPrefix(h.service, "http://localhost:")+".db"))
 	require.NoError(t, err)
 	require.Len(t, ledgers, 1)
 	require.NoError(t, caddy.Stop())

@@ -3,9 +3,13 @@ package demo
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -14,6 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
@@ -64,6 +69,38 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 		require.Empty(t, left)
 	}
 	require.Zero(t, connections.Load(), "nothing leaves the machine")
+}
+
+func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
+	proxy, _ := listen(t)
+	demo := start(t, proxy)
+	refused := func(variable string) {
+		t.Helper()
+		second := demo.run("run")
+		second.Env = append(second.Env, variable, "ADMIN=localhost:"+payoffertest.FreePort(t))
+		out, err := second.CombinedOutput()
+		require.Error(t, err, "%s", out)
+	}
+	kept := func() []string {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(demo.temporary, "*"))
+		require.NoError(t, err)
+		return found
+	}
+	living := kept()
+	require.Len(t, living, 1)
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	refused("BASE_URL=http://localhost:" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port))
+	require.Equal(t, living, kept())
+
+	require.NoError(t, syscall.Kill(-demo.command.Process.Pid, syscall.SIGKILL))
+	<-demo.read
+	_ = demo.command.Wait()
+	require.Equal(t, living, kept(), "nobody could remove it")
+	refused("BIND=0.0.0.0")
+	require.Empty(t, kept())
 }
 
 // report is how many payments are confirmed and how many claimed, by rail.
