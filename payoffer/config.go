@@ -28,7 +28,9 @@ type CardConfig struct {
 	APIKey string `json:"api_key,omitempty"`
 
 	// Whether the checkout is in the processor's test mode, whose payments
-	// are worth nothing. Default: false.
+	// are worth nothing. Default: true for an address that says so, as in
+	// https://buy.stripe.com/test_1, which a public offer takes with this option
+	// or testnet alone; else false.
 	TestMode bool `json:"test_mode,omitempty"`
 
 	// From when on money counts: a day, which begins in UTC, as in 2026-11-01, or

@@ -160,9 +160,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 }
 
 // Validate refuses a public offer with the demo values of the shipped
-// Caddyfile.
+// Caddyfile, or with test values that nobody asked for.
 func (h *Handler) Validate() error {
-	return checkDemo(h.service.Offer, h.Testnet)
+	return checkDemo(h.service.Offer, h.Testnet, h.Card.TestMode)
 }
 
 // ServeHTTP answers the offer's paths.

@@ -100,7 +100,7 @@ func (h *Handler) build(today time.Time, leftOut []string) (*service.Settings, e
 	if err != nil {
 		return nil, err
 	}
-	card.PaymentLink, card.TestMode = h.Card.PaymentLink, h.Card.TestMode
+	card.PaymentLink, card.TestMode = h.Card.PaymentLink, card.TestMode || h.Card.TestMode
 	s.Card = service.Card{WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey, Since: unixSince(h.Card.Since)}
 	rails, err := h.rails(s, terms)
 	if err != nil {

@@ -42,6 +42,10 @@ func (app *App) warn(s *service.Service, r *resolver) {
 	if contract, _ := offer.ParseUSD(defaultAmount); s.Offer.Amount != contract {
 		logger.Warn("the amount is not 42: clients that know the interface expect 42 USD", zap.Stringer("amount", s.Offer.Amount))
 	}
+	if s.Offer.Card.Test() {
+		logger.Warn("the card checkout is in test mode: whoever pays there pays nothing, and the pages say so; before you sell, give card the address of "+
+			"a live one, without test_mode", zap.String("host", offer.Host(s.Offer.Card.URL)))
+	}
 	for _, a := range s.Announce {
 		if hook, is := a.(announce.Webhook); is && strings.Join(hook.Secrets, "") == "" {
 			logger.Warn("announcements are not signed: their receiver cannot tell them from forged ones; give announce a secret",
@@ -123,8 +127,9 @@ var demo = []demoValue{
 type demoValue struct{ value, option, variable string }
 
 // checkDemo refuses a public offer that still holds demo addresses, or test
-// networks that nobody asked for: money would go nowhere.
-func checkDemo(o *offer.Offer, testnet bool) error {
+// networks and a test checkout that nobody asked for: money would go nowhere, and
+// payers believe that they have paid.
+func checkDemo(o *offer.Offer, testnet, testMode bool) error {
 	if !publicHost(o.BaseURL) {
 		return nil
 	}
@@ -134,6 +139,9 @@ func checkDemo(o *offer.Offer, testnet bool) error {
 	}
 	if !testnet {
 		missing = append(missing, testNetworks(o)...)
+	}
+	if o.Card.Test() && !testMode && !testnet {
+		missing = append(missing, "card is a test checkout, at which nobody pays (CARD_URL), or add the option 'test_mode' to it (CARD_TEST_MODE=on) if that is meant")
 	}
 	if len(missing) == 0 {
 		return nil

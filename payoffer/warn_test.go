@@ -1,6 +1,8 @@
 package payoffer
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,8 +81,43 @@ func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
 	}
 	s, err := h.settings(newResolver(), today)
 	require.NoError(t, err)
-	require.ErrorContains(t, checkDemo(s.Offer, false), "test network base-sepolia")
-	require.NoError(t, checkDemo(s.Offer, true))
+	require.ErrorContains(t, checkDemo(s.Offer, false, true), "test network base-sepolia")
+	require.NoError(t, checkDemo(s.Offer, true, false))
+}
+
+// A test checkout shows its payers a success, and nobody has paid.
+func TestATestCheckoutOnAPublicHostIsMeant(t *testing.T) {
+	for name, value := range production {
+		t.Setenv(name, value)
+	}
+	t.Setenv("CARD_URL", "https://buy.stripe.com/test_1")
+	require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), "card is a test checkout, at which nobody pays (CARD_URL)")
+	for _, meant := range []string{"CARD_TEST_MODE", "TESTNET"} {
+		t.Run(meant, func(t *testing.T) {
+			t.Setenv(meant, "on")
+			require.NoError(t, caddy.Validate(decode(t, shipped(t))))
+		})
+	}
+}
+
+func TestATestCheckoutIsWarnedOfAndItsPagesSayIt(t *testing.T) {
+	for name, card := range map[string]string{"by its address": "https://buy.stripe.com/test_1", "by the option": "https://checkout.example/pay {\n\t\t\ttest_mode\n\t\t}"} {
+		t.Run(name, func(t *testing.T) {
+			i := newInstance(t)
+			require.NoError(t, i.load(strings.Replace(smallest, "https://checkout.example/pay", card, 1)))
+			require.Contains(t, i.log(), "the card checkout is in test mode: whoever pays there pays nothing")
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, i.service+offer.PathMethods, nil)
+			require.NoError(t, err)
+			request.Header.Set("Accept", "text/html")
+			response, err := i.client.Do(request)
+			require.NoError(t, err)
+			page, err := io.ReadAll(response.Body)
+			require.NoError(t, errors.Join(err, response.Body.Close()))
+			_, card, _ := strings.Cut(string(page), `id="card"`)
+			card, _, _ = strings.Cut(card, `id="usdc"`)
+			require.Contains(t, card, "This is for tests: its money is worth nothing")
+		})
+	}
 }
 
 func TestDemoValuesAreValid(t *testing.T) {

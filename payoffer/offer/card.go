@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -53,7 +54,16 @@ func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 	if len(methods) == 0 {
 		methods = cardMethods
 	}
-	return &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), amount: amount}, nil
+	return &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), TestMode: isTestCheckout(u), amount: amount}, nil
+}
+
+// isTestCheckout reports whether the address of a checkout says itself that nothing
+// is paid there: a link of Stripe's in test mode, as in https://buy.stripe.com/test_1,
+// or one of PayPal's or Square's sandbox.
+func isTestCheckout(u *url.URL) bool {
+	host, path := "."+strings.ToLower(u.Hostname()), u.Path+"/"
+	return strings.HasSuffix(host, ".stripe.com") && (strings.Contains(path, "/test_") || strings.Contains(path, "/cs_test_")) ||
+		strings.HasSuffix(host, ".sandbox.paypal.com") || strings.HasSuffix(host, ".sandbox.square.link")
 }
 
 // Name is "card".

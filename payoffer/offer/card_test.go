@@ -56,3 +56,24 @@ func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAddressSaysThatItsCheckoutIsForTests(t *testing.T) {
+	for address, test := range map[string]bool{
+		"https://buy.stripe.com/test_1":                            true,
+		"https://Buy.Stripe.com/test_1?prefilled_email=a":          true,
+		"https://checkout.stripe.com/c/pay/cs_test_1":              true,
+		"https://www.sandbox.paypal.com/ncp/payment/1":             true,
+		"https://sandbox.square.link/u/1":                          true,
+		"https://buy.stripe.com/1":                                 false,
+		"https://buy.stripe.com/latest_1":                          false,
+		"https://checkout.stripe.com/c/pay/cs_live_1":              false,
+		"https://shop.example.org/test_1":                          false,
+		"https://notstripe.com/test_1":                             false,
+		"https://buy.stripe.com/1?from=/test_1":                    false,
+		"https://www.paypal.com/ncp/payment/1?next=sandbox.paypal": false,
+	} {
+		card, err := NewCard(address, nil, 42_00)
+		require.NoError(t, err)
+		require.Equal(t, test, card.Test(), address)
+	}
+}

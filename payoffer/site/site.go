@@ -55,6 +55,8 @@ type Data struct {
 	Demo     bool
 	// Pretend says that everything behind the page is pretend, the checkout too.
 	Pretend bool
+	// Test says that the checkout takes test payments alone.
+	Test bool
 	// BaseURL is the origin of the service host, Page the page's own address, and
 	// Logo that of an image, or empty.
 	BaseURL, Page, Logo string
@@ -85,7 +87,7 @@ type Method struct {
 func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
-		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Pretend: o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
+		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle, Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
 	}
 	d.Language, d.chosen = text.Choose(tag, accept)

@@ -202,3 +202,14 @@ func TestWriteSaysWhyItCannot(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.Error(t, Write(file))
 }
+
+func TestThePageSaysThatItsCheckoutIsForTests(t *testing.T) {
+	for _, test := range []bool{true, false} {
+		o := makeOffer(t, "An offer", "An operator", "One payment.")
+		o.Card.TestMode = test
+		for _, l := range text.Languages {
+			page, _ := render(t, o, l.Tag, "")
+			require.Equal(t, test, strings.Contains(page, l.Text("pay.test")), l.Tag)
+		}
+	}
+}
