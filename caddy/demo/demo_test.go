@@ -243,6 +243,7 @@ func TestAProgramPaysTheDemo(t *testing.T) {
 	require.NoError(t, h.load())
 	paid, quote := h.pay()
 	require.Equal(t, "base-sepolia", quote.Network.Name)
+	require.True(t, quote.Demo)
 	require.True(t, paid.Verified)
 	page := h.page(paid.URL, "en")
 	require.Contains(t, page, "Made, as the payment service says")

@@ -8,6 +8,7 @@ import (
 
 	strict "github.com/go-json-experiment/json"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -25,6 +26,8 @@ type Quote struct {
 	Resource, Description, Reason string
 	// Receipts says that the seller signs receipts.
 	Receipts bool
+	// Demo says that the seller is a demo of this plugin's, by its own word.
+	Demo bool
 	Terms
 	Vouch
 
@@ -83,6 +86,7 @@ func parseQuote(header http.Header, body []byte) (*Quote, error) {
 	}
 	q := &Quote{
 		Resource: resource.URL, Description: resource.Description, Reason: in.Error,
+		Demo:     header.Get(offer.HeaderDemo) != "",
 		resource: in.Resource, accepts: in.Accepts, extensions: in.Extensions,
 	}
 	// The header may have no room for the signed offers, which stand in the body then.

@@ -175,7 +175,7 @@ func (p *payer) demoState() (string, error) {
 			return "", errors.New("not paid: --demo makes a key of its own and keeps nothing; leave out --" + flag)
 		}
 	}
-	return os.MkdirTemp("", "pay_offer_demo_")
+	return os.MkdirTemp("", "pay_offer_payment_")
 }
 
 // key reads the private key, or makes one that pays a demo.
@@ -219,8 +219,12 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	}
 	p.showQuote(key.Address())
 	if p.fl.Bool("demo") {
-		if !p.quote.Network.Test {
+		switch {
+		case !p.quote.Network.Test:
 			return errors.New("not paid: this is no demo, for it asks for real money; leave out --demo to pay it")
+		case !p.quote.Demo:
+			return errors.New("not paid: this server is no demo; a server from a clone plays one as long as no address of yours is set " +
+				"(demo.md says what ends it), and to pay this one leave out --demo")
 		}
 	} else if err := p.agree(); err != nil {
 		return err
@@ -263,6 +267,8 @@ func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	switch {
 	case p.purchase.State == buyer.Paid:
 		return errors.Join(err, p.showReceipt(ctx, b))
+	case p.fl.Bool("demo"):
+		return fmt.Errorf("not paid: the demo did not take the payment, which was worth nothing: %v", err)
 	case errors.Is(err, buyer.ErrOpen):
 		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment again and signs no other", err)
 	default:

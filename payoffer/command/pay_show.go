@@ -85,12 +85,14 @@ func (p *payer) showReceipt(ctx context.Context, b *buyer.Buyer) error {
 	if paid.Cut != "" {
 		answer += " (not whole: " + paid.Cut + ")"
 	}
+	transaction := buyer.Plain(r.Transaction)
 	if p.fl.Bool("demo") {
-		answer = "" // its file is thrown away
+		headline = "Paid " + offer.FormatDecimal(paid.Atomic, 6) + " pretend USDC to " + paid.PayTo + ": a demo has no chain, and there is no transaction."
+		answer, transaction = "", "" // the answer's file is thrown away
 	}
 	p.print(headline)
 	p.table([][2]string{
-		{"transaction", buyer.Plain(r.Transaction)}, {"explorer", p.explorer()}, {"network", network(paid.Network)}, {"payer", paid.Payer},
+		{"transaction", transaction}, {"explorer", p.explorer()}, {"network", network(paid.Network)}, {"payer", paid.Payer},
 		{"receipt", receipt}, {"receipt page", buyer.Plain(r.URL)}, {"answer", answer}, {"it says", said(r.Note)},
 	})
 	faults := r.Faults

@@ -200,8 +200,9 @@ func TestCommandPayPaysNoWronglySignedOfferUnasked(t *testing.T) {
 	require.ErrorContains(t, p.agree(), "the offer is signed wrongly")
 }
 
-// openDemo starts a seller of 42 USD on a network, as a demo and as what is none.
-func openDemo(t *testing.T, network string) (url string, payers *[]string) {
+// openDemo starts a seller of 42 USD on a network, which says whether it is a demo, and
+// settles payments or is never ready.
+func openDemo(t *testing.T, network string, demo bool, settles bool) (url string, payers *[]string) {
 	t.Helper()
 	n, err := offer.LookupNetwork(network)
 	require.NoError(t, err)
@@ -215,10 +216,17 @@ func openDemo(t *testing.T, network string) (url string, payers *[]string) {
 			assert.True(t, in.Payload.Signs(n))
 			payer := in.Payload.Authorization.From
 			*payers = append(*payers, payer)
+			if !settles {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
 			w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{
 				Success: true, Transaction: "0x" + strings.Repeat("1", 64), Network: n.CAIP2(), Payer: payer, Amount: "42000000",
 			}))
 			return
+		}
+		if demo {
+			w.Header().Set("Pay-Offer-Demo", "1")
 		}
 		w.Header().Set(x402.HeaderRequired, x402.EncodeHeader(map[string]any{
 			"x402Version": 2, "resource": map[string]string{"url": url}, "accepts": []any{map[string]any{
@@ -236,11 +244,14 @@ func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	url, payers := openDemo(t, "base-sepolia")
+	url, payers := openDemo(t, "base-sepolia", true, true)
 	for range 2 {
 		out, err := execute(t, payCommand(), url, "--demo")
 		require.NoError(t, err)
-		require.Contains(t, out, "Paid 42 USDC")
+		require.Contains(t, out, "Paid 42 pretend USDC")
+		require.Contains(t, out, "there is no transaction")
+		require.NotContains(t, out, "0x1111")
+		require.NotContains(t, out, "proof")
 		require.Contains(t, out, (*payers)[len(*payers)-1])
 		require.NotContains(t, out, "basescan", "there is no such transaction")
 		require.NotContains(t, out, os.Getenv("TMPDIR"), "there is no such file any more")
@@ -256,13 +267,15 @@ func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
 }
 
 func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
-	url, payers := openDemo(t, "base")
-	test, _ := openDemo(t, "base-sepolia")
+	url, payers := openDemo(t, "base", true, true)
+	test, _ := openDemo(t, "base-sepolia", true, true)
+	other, others := openDemo(t, "base-sepolia", false, false)
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"real money":     {[]string{url}, "it asks for real money"},
+		"no demo":        {[]string{other}, "not paid: this server is no demo"},
 		"another host":   {[]string{"https://pay.example.org/v1/sponsor"}, "on this machine alone"},
 		"a key":          {[]string{test, "--key-file", "payer.key"}, "leave out --key-file"},
 		"a folder":       {[]string{test, "--state", t.TempDir()}, "leave out --state"},
@@ -270,6 +283,17 @@ func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
 	} {
 		_, err := execute(t, payCommand(), append(c.args, "--demo")...)
 		require.ErrorContains(t, err, c.want, name)
+		require.Equal(t, 1, exitStatus(err))
 	}
 	require.Empty(t, *payers)
+	require.Empty(t, *others, "nothing was signed")
+}
+
+func TestCommandPaySaysOfADemoThatIsNotReadyThatNothingWasLost(t *testing.T) {
+	url, payers := openDemo(t, "base-sepolia", true, false)
+	out, err := execute(t, payCommand(), url, "--demo", "--wait", "0s")
+	require.ErrorContains(t, err, "not paid: the demo did not take the payment, which was worth nothing")
+	require.Equal(t, 1, exitStatus(err))
+	require.NotContains(t, out, "You may have been charged")
+	require.Len(t, *payers, 1)
 }

@@ -79,6 +79,10 @@ const (
 	DemoAccount = cardAccounts + DemoLink
 )
 
+// HeaderDemo marks the quotes of a demo, by which a client knows that it pays pretend
+// money. Its value is "1".
+const HeaderDemo = "Pay-Offer-Demo"
+
 // cardAccounts is what the accounts of payment links begin with.
 const cardAccounts = "stripe/"
 

@@ -42,6 +42,9 @@ func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 	if q.Header != "" {
 		headers = append(headers, header{headerRequired, q.Header})
 	}
+	if s.Offer.Demo {
+		headers = append(headers, header{offer.HeaderDemo, "1"})
+	}
 	return s.render(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...)
 }
 
