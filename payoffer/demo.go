@@ -81,9 +81,21 @@ func (h *Handler) asShipped() bool {
 		untouched = untouched && isDemoValue(s.URL) && same(*s, StorefrontConfig{Name: s.Name, URL: s.URL})
 	}
 	for _, a := range h.Announce {
-		untouched = untouched && !publicHost(a.URL) // pretend money is no news for others
+		untouched = untouched && a.staysHere() // pretend money is no news for others
 	}
 	return untouched
+}
+
+// staysHere reports whether announcements go to a server of this machine.
+func (a *AnnounceConfig) staysHere() bool {
+	switch {
+	case a.Ntfy != nil:
+		return !publicHost(a.Ntfy.URL)
+	case a.Email != nil:
+		return !publicHost("smtp://" + a.Email.SMTP)
+	default:
+		return !publicHost(a.URL)
+	}
 }
 
 // same reports whether two configurations would be written alike.

@@ -150,9 +150,10 @@ func TestADemoSendsNobodyToAnAddressOfNobody(t *testing.T) {
 func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
 	for _, variable := range []string{
 		"", "OFFER_NAME=Ours", "AMOUNT=", "USDC_ADDRESS=", "BTC_ADDRESS=", "TRANSFER_INBOX=", "TIP_JAR_URL=", "ANNOUNCE_URL=http://127.0.0.1:9/", "BIND=::1",
+		"ANNOUNCE_NTFY=http://localhost:9/money", "ANNOUNCE_EMAIL=pay@example.org ANNOUNCE_SMTP=127.0.0.1:25", "ANNOUNCE_EMAIL=pay@example.org ANNOUNCE_SMTP=[::1]:25",
 	} {
 		t.Run("a demo "+variable, func(t *testing.T) {
-			offers := open(t, variable+map[bool]string{true: "OFFER_NAME="}[variable == ""]).offers()
+			offers := open(t, strings.Fields(variable)...).offers()
 			require.Len(t, offers, 1)
 			require.True(t, offers[0].Demo)
 		})

@@ -30,7 +30,8 @@ func (s Sounding) Check() error {
 
 // Inspection is what the running server alone can tell of an offer.
 type Inspection struct {
-	ID string `json:"id"`
+	ID   string `json:"id"`
+	Demo bool   `json:"demo,omitempty"` // everything behind it is pretend
 	// Settings is equal for equal settings, secrets included, of which it tells
 	// nothing.
 	Settings string      `json:"settings"`

@@ -4,6 +4,7 @@ package inspect
 const (
 	NotRunning      = "not-running"
 	NotLoaded       = "not-loaded"
+	PlaysDemo       = "demo"
 	SettingsDiffer  = "settings-differ"
 	BaseURLShared   = "base-url-shared"
 	DNSUnresolved   = "dns-unresolved"
@@ -50,6 +51,10 @@ var Codes = []Code{
 	{
 		NotLoaded, "A server runs, and it does not have this offer.",
 		"Load this configuration with 'caddy reload', or check the configuration that the server was started with.",
+	},
+	{
+		PlaysDemo, "The running server plays a demo of this offer: its checkout, its facilitator and its money are pretend. Nothing else is looked at.",
+		"For a demo there is nothing to do. To take money, set addresses of your own in the environment of the server, CARD_URL first, and restart it; then check again.",
 	},
 	{
 		SettingsDiffer, "The running server has other settings for the offer than this configuration gives in this environment.",

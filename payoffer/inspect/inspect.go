@@ -115,6 +115,10 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 		if i := slices.IndexFunc(running, func(i desk.Inspection) bool { return i.ID == o.Offer.ID }); i >= 0 {
 			one.running = &running[i]
 		}
+		if one.running != nil && one.running.Demo {
+			one.found(PlaysDemo, o.Offer.ID, "this is a demo: the running server pretends all that "+o.Offer.ID+" needs")
+			continue
+		}
 		work.Go(func() { one.run(ctx) })
 	}
 	work.Go(func() { l.machine(ctx, running) })

@@ -239,8 +239,12 @@ func TestEachCauseIsOneFinding(t *testing.T) {
 				return nil, errors.New("nobody there")
 			}
 		}, NotRunning + " admin API"},
-		"a server without the offer":   {func(s *surroundings) { s.server.ID = "another" }, NotLoaded + " pay.example.org"},
-		"other settings":               {func(s *surroundings) { s.server.Settings = "other" }, SettingsDiffer + " pay.example.org"},
+		"a server without the offer": {func(s *surroundings) { s.server.ID = "another" }, NotLoaded + " pay.example.org"},
+		"other settings":             {func(s *surroundings) { s.server.Settings = "other" }, SettingsDiffer + " pay.example.org"},
+		"a demo": {func(s *surroundings) {
+			s.server.Demo, s.server.Settings = true, "other"
+			s.hosts = nil
+		}, PlaysDemo + " pay.example.org"},
 		"a webhook without its secret": {func(s *surroundings) { s.server.Hooks = []desk.HookState{{Rail: "card", Off: true}} }, HookOff + " card"},
 		"deliveries of nobody":         {func(s *surroundings) { s.rail(observe.ErrUnverified) }, HookUnverified + " card"},
 		"deliveries that say nothing":  {func(s *surroundings) { s.rail(observe.ErrMalformed) }, HookMalformed + " card"},

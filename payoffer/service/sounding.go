@@ -122,7 +122,7 @@ func (svc *Service) Serve(w http.ResponseWriter, r *http.Request) bool {
 // look is what a check asks of an offer at work, but for its ledger and its rails.
 func (svc *Service) look(s desk.Sounding) desk.Inspection {
 	i := desk.Inspection{
-		Settings: svc.Key.String(), Keys: []string{}, Clock: clock.Seconds(svc.clock.Offset()),
+		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: clock.Seconds(svc.clock.Offset()),
 		Hooks: []desk.HookState{}, Arrivals: svc.soundings.look(s.Token, time.Now()),
 	}
 	for _, key := range svc.published() {

@@ -112,6 +112,7 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"rail-unobserved": func(w *world) {
 			w.admin = h.adminThatSays(t, `{"rail":"usdc"}`, `{"rail":"usdc","last_error":"sources_disagree"}`)
 		},
+		"demo":            func(w *world) { w.admin = h.adminThatSays(t, `"settings":`, `"demo":true,"settings":`) },
 		"not-running":     func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
 		"not-loaded":      func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "id fresh\n\t\tbase_url", 1) },
 		"settings-differ": func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "name Other\n\t\tbase_url", 1) },
