@@ -134,7 +134,7 @@ type BankTransferConfig struct {
 	Name string `json:"name,omitempty"`
 
 	// The e-mail address that answers with an invoice. An empty one leaves
-	// the rail out.
+	// the rail out, and is refused beside an account.
 	Inbox string `json:"inbox,omitempty"`
 
 	// The text that identifies the offer on a bank statement, at most 140

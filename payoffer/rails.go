@@ -12,7 +12,8 @@ import (
 )
 
 // Each block of the directive below: its options, how it is read, and how it is
-// resolved. A block whose address is empty is left out, whatever it holds.
+// resolved. A block whose address is empty is left out, whatever it holds, unless that is
+// a bank account: it is an address, too.
 
 // upstreamOff is the word that turns the reading of a chain off.
 const upstreamOff = "off"
@@ -23,6 +24,8 @@ const (
 	missingProduct     = "hook_secret and token need product, for other products of the same seller are not this offer; add 'product <id>'"
 	halfAKey           = "facilitator: key_id and key_secret belong together; give both or none"
 	emptyCard          = "is empty; write the address of the card checkout, which every offer has"
+	noInbox            = "the inbox is empty, which leaves the rail out, and the account that is given would be shown to nobody; " +
+		"write the e-mail address that answers (in the shipped Caddyfile TRANSFER_INBOX), or leave every option of the account empty, too"
 )
 
 // errNull is the mistake of a null in a list of the JSON configuration.
@@ -211,6 +214,9 @@ func (h *Handler) parseBankTransfer(d *caddyfile.Dispenser) error {
 		return err
 	}
 	bank := b.bank()
+	if bank != nil && b.Inbox == "" {
+		return d.Err("bank_transfer: " + noInbox)
+	}
 	if bank == nil || hasPlaceholder(b.AccountHolder+b.IBAN+b.BIC+b.PriceEUR+b.Routing+b.Account) {
 		return nil // there is nothing to publish, or it is only known later
 	}
@@ -225,13 +231,16 @@ func (h *Handler) resolveBankTransfer(r *resolver, name string) {
 		return
 	}
 	b := h.BankTransfer
-	if r.text(name, &b.Inbox, checkMailbox); b.Inbox == "" {
-		r.leftOut = append(r.leftOut, r.repl.ReplaceKnown(b.name(), ""))
-		h.BankTransfer = nil
+	r.text(name, &b.Inbox, checkMailbox)
+	r.text(name, &b.Name, checkRailName)
+	if b.options().resolve(r, name); b.Inbox != "" {
 		return
 	}
-	r.text(name, &b.Name, checkRailName)
-	b.options().resolve(r, name)
+	if b.bank() != nil {
+		r.fail(name, errors.New(noInbox))
+	}
+	r.leftOut = append(r.leftOut, b.name())
+	h.BankTransfer = nil
 }
 
 func (s *StorefrontConfig) options() block {

@@ -3,6 +3,7 @@ package payoffer
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -164,6 +165,25 @@ func TestShippedCaddyfileCarriesEveryCaseByVariablesAlone(t *testing.T) {
 			if c.check != nil {
 				c.check(t, l)
 			}
+		})
+	}
+}
+
+// An account of which nobody would be told is a mistake; without one the empty inbox leaves the rail out.
+func TestShippedCaddyfileNamesAnAccountWithoutAnInbox(t *testing.T) {
+	t.Setenv("TRANSFER_INBOX", "")
+	require.NoError(t, caddy.Validate(decode(t, shipped(t))))
+	for variable, value := range map[string]string{
+		"TRANSFER_IBAN": "DE75512108001245126199", "TRANSFER_ACCOUNT_HOLDER": "Example Org", "TRANSFER_BIC": "SOGEDEFF", "TRANSFER_PRICE_EUR": "39.00",
+		"TRANSFER_ROUTING": "021000021", "TRANSFER_ACCOUNT": "1234567",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, value)
+			text, err := os.ReadFile("../Caddyfile")
+			require.NoError(t, err)
+			_, err = adapt(t, string(text))
+			require.ErrorContains(t, err, "bank_transfer: the inbox is empty")
+			require.NotContains(t, err.Error(), value)
 		})
 	}
 }

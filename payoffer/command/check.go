@@ -149,6 +149,9 @@ func printOffer(w io.Writer, o *offer.Offer) {
 		}
 		fmt.Fprintf(w, "  %-12s %-10s %s\n", m.Rail, m.Scheme, link)
 	}
+	for _, m := range o.Methods(offer.Live{}) {
+		printBank(w, m)
+	}
 	b := o.Bitcoin()
 	switch {
 	case b == nil:
@@ -161,10 +164,23 @@ func printOffer(w io.Writer, o *offer.Offer) {
 	}
 }
 
+// printBank prints what a bank transfer's payers are told; nothing for other methods, and
+// where the account is told by e-mail.
+func printBank(w io.Writer, m offer.Method) {
+	if m.Bank == nil {
+		return
+	}
+	amount := m.AmountUSD.String() + " USD, and no amount in euros"
+	if m.Bank.AmountEUR > 0 {
+		amount = m.Bank.AmountEUR.Decimal() + " EUR"
+	}
+	fmt.Fprintf(w, "  bank transfers go to %s; payers are told %s, and the reference %q\n", m.Bank, amount, m.Memo)
+}
+
 func qrCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:     "qr <rail> [--config <path>] [--adapter <name>]",
-		Short:   "Prints a rail's payment URI and its QR code",
+		Short:   "Prints the QR code that a rail's payers see, and what it stands for",
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
 		Args:    cobra.ExactArgs(1),
 	}, func(fl caddycmd.Flags, out io.Writer) error {
@@ -192,12 +208,16 @@ func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 		if !m.Available {
 			return fmt.Errorf("the rail %s has no URI without a running server (%s); ask %s", name, m.Reason, o.URL(offer.URIPath(name)))
 		}
-		code, err := qrcode.New(m.Link(), qrcode.Medium)
+		code, err := qrcode.New(m.Code(), qrcode.Medium)
 		if err != nil {
 			return fmt.Errorf("the URI of the rail %s does not fit into a QR code: %w", name, err)
 		}
-		_, err = fmt.Fprintf(w, "%s\n%s%s\n", m.Title, code.ToSmallString(false), m.Link())
-		return err
+		fmt.Fprintf(w, "%s\n%s%s\n", m.Title, code.ToSmallString(false), m.Code())
+		if m.Code() != m.Link() {
+			fmt.Fprintln(w, m.Link())
+		}
+		printBank(w, m)
+		return nil
 	}
 	return fmt.Errorf("no rail is named %q%s; there are: %s", name, offer.DidYouMean(name, names), strings.Join(names, ", "))
 }
