@@ -17,6 +17,7 @@ const (
 	initUSDC    = "0x52908400098527886E0F7030069857D2E4169EE7"
 	initBitcoin = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
 	initZpub    = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+	initXpub    = "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"
 	initPhrase  = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 )
 
@@ -92,14 +93,51 @@ func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
 				"1. Name servers", "dig +short pay.example.org A", "2. Firewall", "3. Card",
 				"https://pay.example.org/v1/thanks?session_id={CHECKOUT_SESSION_ID}\n", "https://pay.example.org/v1/hook/card\n",
 				"checkout.session.completed\n", "charge.dispute.closed\n", "4. Secrets", "CARD_API_KEY\n", "CARD_WEBHOOK_SECRET\n",
-				"5. Check", "caddy validate --envfile pay_offer.env\n", "caddy pay-offer check\n", "caddy run --envfile pay_offer.env\n",
+				"5. Check it once more, with the secrets", "caddy validate --envfile pay_offer.env\n", "     (set -a; . ./pay_offer.env; caddy pay-offer check)\n", "caddy run --envfile pay_offer.env\n",
+				"6. While it runs", "caddy pay-offer received\n", "     (set -a; . ./pay_offer.env; caddy pay-offer check --live)\n",
 			},
 		},
 		"the least": {
 			want: func(t *testing.T, h *Handler) {
 				require.Equal(t, &Handler{BaseURL: "https://pay.example.org", Card: &CardConfig{URL: "https://buy.example.net/pay"}}, h)
 			},
-			steps: []string{"3. Card", "No payment by card is confirmed yet", "webhook_secret {env.CARD_WEBHOOK_SECRET}", "4. Check", "caddy validate\n", "caddy run\n"},
+			steps: []string{
+				"sudo chgrp caddy Caddyfile && sudo chmod 640 Caddyfile\n", "2. Firewall: TCP ports 80 and 443, and UDP port 443 for HTTP/3",
+				"3. Card", "provider (Stripe):\n", "No payment by card is confirmed yet", "       card https://buy.example.net/pay {\n           payment_link plink_…\n           webhook_secret {env.CARD_WEBHOOK_SECRET}\n           api_key {env.CARD_API_KEY}\n       }\n",
+				"pay_offer.env", "https://pay.example.org/v1/hook/card\n", "checkout.session.completed\n", "charge.dispute.closed\n", "put its signing secret (whsec_…) into CARD_WEBHOOK_SECRET", "restricted API key", "CARD_API_KEY",
+				"4. Check it once more, and start", "caddy validate\n", "     caddy pay-offer check\n", "caddy run\n", "     caddy pay-offer check --live\n",
+			},
+		},
+		"a test checkout, on a port of its own": {
+			flags: []string{"--domain", "pay.example.org:8443", "--site", "example.org:9443", "--card", "https://buy.stripe.com/test_abc"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &Handler{BaseURL: "https://pay.example.org:8443", SiteURL: "https://example.org:9443", Card: &CardConfig{URL: "https://buy.stripe.com/test_abc", TestMode: true}}, h)
+			},
+			steps: []string{
+				"TCP ports 80, 8443 and 9443, and UDP ports 8443 and 9443 for HTTP/3", "(Stripe), in its test mode:\n",
+				"           api_key {env.CARD_API_KEY}\n           test_mode\n       }\n", "https://pay.example.org:8443/v1/hook/card\n", "charge.dispute.closed\n",
+			},
+		},
+		"USDC, in the order of the Caddyfile": {
+			flags: []string{"--usdc", "base-sepolia " + initUSDC},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, []*USDCConfig{{Network: "base-sepolia", Address: initUSDC}}, h.USDC)
+			},
+		},
+		"a bank of the United Kingdom, and nobody else who is paid": {
+			flags: []string{"--bank", "Example Club <club@example.org> GB29 NWBK 6016 1331 9268 19 NWBKGB2L"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, &BankTransferConfig{Inbox: "club@example.org", AccountHolder: "Example Club", IBAN: "GB29NWBK60161331926819", BIC: "NWBKGB2L"}, h.BankTransfer)
+				require.Empty(t, h.Operator)
+			},
+		},
+		"a holder of another name, and a number in one word": {
+			flags: []string{"--seller", "Me me@example.org", "--bank", "Example Club Ltd club@example.org DE89370400440532013000 COBADEFFXXX"},
+			want: func(t *testing.T, h *Handler) {
+				require.Equal(t, "Me", h.Operator)
+				require.Equal(t, "me@example.org", h.Contact)
+				require.Equal(t, &BankTransferConfig{Inbox: "club@example.org", AccountHolder: "Example Club Ltd", IBAN: "DE89370400440532013000", BIC: "COBADEFFXXX"}, h.BankTransfer)
+			},
 		},
 		"USDC with a key": {
 			flags: []string{"--usdc", initUSDC},
@@ -179,6 +217,9 @@ func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
 			adapted, err := adapt(t, file)
 			require.NoError(t, err)
 			require.NoError(t, caddy.Validate(decode(t, adapted)))
+			info, err := os.Stat("Caddyfile")
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "an address in it may be a secret")
 			for _, step := range c.steps {
 				at := strings.Index(steps, step)
 				require.GreaterOrEqual(t, at, 0, "%s\nafter it nothing of: %s", steps, step)
@@ -202,7 +243,7 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--card", "https://buy.example.net/pay buy", "it starts with plink_"},
 		{"--card", "https://checkout.example/pay-42", "still hold demo or test values"},
 		{"--usdc", initKey, "this looks like a private key"},
-		{"--usdc", "base " + initUSDC, "write 'usdc <network> <address>'"},
+		{"--usdc", "bas " + initUSDC, "unknown network"},
 		{"--usdc", strings.Replace(initUSDC, "9EE7", "9ee7", 1), "checksum"},
 		{"--usdc", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
 		{"--usdc", initUSDC + " bas", "unknown network"},
@@ -211,7 +252,12 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--bitcoin", initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "first_address is no receiving address of this key"},
 		{"--bank", "treasurer", "bank_transfer: "},
 		{"--bank", "pay@example.org DE89370400440532013001", "check digits of this IBAN"},
-		{"--bank", "pay@example.org DE89370400440532013000", "account_holder is missing"},
+		{"--bank", "pay@example.org DE89370400440532013000", "write the name that the bank knows before the e-mail address"},
+		{"--bank", "pay@example.org 021000021 1234567", "write the name that the bank knows before the e-mail address"},
+		{"--bank", "DE89370400440532013000 pay@example.org", "write the account behind the e-mail address"},
+		{"--bank", "Jane pay@example.org GB29 NWBK 6016 1331 9268 19", "write it behind the number"},
+		{"--bank", "Jane pay@example.org GB29 NWBK 6016 1331 9268 19 BNPAFRPP", "a bank in FR, and the IBAN one of GB"},
+		{"--bitcoin", initXpub, "write after it the first receiving address"},
 		{"--announce", "email me@example.org", "write https://…"},
 		{"--announce", "email me mail.example.net:587", "announce email: "},
 		{"--announce", "ntfy ntfy.example.net", "announce ntfy: "},
@@ -226,6 +272,7 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--name", "a\nb\x1b[2J", "control character"},
 		{"--name", "` \\\"", "leave out the backslash"},
 		{"--seller", "Jane <jane>", "contact: "},
+		{"--seller", "me@example.org Me", "Example Org <pay@example.org>"},
 	} {
 		t.Run(c.flag+" "+c.answer, func(t *testing.T) {
 			flags := append([]string{}, needed...)
@@ -281,6 +328,12 @@ func TestInitTakesEveryTextAsItIs(t *testing.T) {
 	}
 }
 
+// An escaped brace begins no placeholder, of which an error would say that it has no value.
+func TestInitSaysNothingOfTextThatLooksLikeAPlaceholder(t *testing.T) {
+	_, _, err := initialize(t, append(needed, "--name", "{env.HOME}", "--card", "https://buy.example.net/{env.OFFER_TEST_UNSET}")...)
+	require.EqualError(t, err, "--card: card: this URL holds the character '{'; percent-encode it, and write a host name in its ASCII form (xn--…)")
+}
+
 func TestInitWritesOverNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("Caddyfile", []byte("mine"), 0o600))
@@ -295,6 +348,7 @@ func TestInitWritesOverNothing(t *testing.T) {
 	steps, err := payOffer(t, append([]string{"init", "--output", "my pay"}, needed...)...)
 	require.NoError(t, err)
 	require.Contains(t, steps, "caddy validate --config 'my pay' --adapter caddyfile\n")
+	require.Contains(t, steps, "sudo chgrp caddy 'my pay' && sudo chmod 640 'my pay'\n")
 	steps, err = payOffer(t, append([]string{"init", "--output", "pay-offer.caddyfile"}, needed...)...)
 	require.NoError(t, err)
 	require.Contains(t, steps, "caddy run --config pay-offer.caddyfile\n")

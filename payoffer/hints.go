@@ -142,7 +142,14 @@ func endedByVariable(d *caddyfile.Dispenser, err error) error {
 // placeholder is one whose value is only known once the configuration is loaded.
 var placeholder = regexp.MustCompile(`\{(env|file)\.[^{}\s]+\}`)
 
-// withoutValue are the placeholders of a value that have none.
-func withoutValue(repl *caddy.Replacer, value string) []string {
-	return slices.DeleteFunc(placeholder.FindAllString(value, -1), func(p string) bool { return repl.ReplaceKnown(p, "") != "" })
+// withoutValue are the placeholders of a value that have none. After a backslash there is
+// none, but text.
+func withoutValue(repl *caddy.Replacer, value string) (empty []string) {
+	for _, at := range placeholder.FindAllStringIndex(value, -1) {
+		p := value[at[0]:at[1]]
+		if !strings.HasSuffix(value[:at[0]], `\`) && repl.ReplaceKnown(p, "") == "" {
+			empty = append(empty, p)
+		}
+	}
+	return empty
 }

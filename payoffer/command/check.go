@@ -180,7 +180,7 @@ func printBank(w io.Writer, m offer.Method) {
 func qrCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:     "qr <rail> [--config <path>] [--adapter <name>]",
-		Short:   "Prints the QR code that a rail's payers see, and what it stands for",
+		Short:   "Draws the QR code of a rail, and prints what it says",
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
 		Args:    cobra.ExactArgs(1),
 	}, func(fl caddycmd.Flags, out io.Writer) error {

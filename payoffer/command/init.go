@@ -160,9 +160,10 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// create writes a file that is not there yet, whole or not at all.
+// create writes a file that is not there yet, whole or not at all. The owner alone may
+// read it, for the address of an announcement may be a secret.
 func create(name string, text []byte) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return isThere(name)

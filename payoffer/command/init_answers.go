@@ -26,7 +26,9 @@ type answers struct {
 	Bitcoin, FirstAddress   string
 	Inbox                   string
 	Storefronts             []storefront
-	IBAN, Routing, Account  string
+	IBAN, BIC               string
+	Routing, Account        string
+	AccountHolder           string // if not Operator
 	Announce, Ntfy          string // a webhook, a topic
 	Mailbox, SMTP, SMTPUser string
 	OtherFacilitator        string
@@ -50,6 +52,9 @@ func (a answers) Public() bool { return !offer.IsLoopback(offer.Hostname(a.Servi
 
 // Email is the address for certificates.
 func (a answers) Email() string { return cmp.Or(a.OtherEmail, a.Contact) }
+
+// Holder is whose bank account is published.
+func (a answers) Holder() string { return cmp.Or(a.AccountHolder, a.Operator) }
 
 // TestNetwork reports whether USDC is on a test network.
 func (a answers) TestNetwork() bool {

@@ -59,9 +59,9 @@ var questions = []question{
 		set:  setBitcoin,
 	},
 	{
-		flag: "bank", help: "The e-mail address that sends invoices, and an IBAN of the seller",
+		flag: "bank", help: "The e-mail address that sends invoices, and an IBAN with its BIC",
 		ask:  "Bank transfer: an e-mail address that sends invoices and, to publish it, your account",
-		form: "pay@example.org, or pay@example.org DE89 3704 0044 0532 0130 00",
+		form: "pay@example.org, or Jane Doe <pay@example.org> GB29 NWBK 6016 1331 9268 19 NWBKGB2L",
 		set:  setBank,
 	},
 	{
@@ -130,18 +130,25 @@ func origin(words string) string {
 	return completed
 }
 
-// setSeller reads a name, a mailbox, or both as e-mail has them.
-func setSeller(a *answers, words string) error {
-	name, mailbox, _ := strings.Cut(words, "<")
-	mailbox, both := strings.CutSuffix(mailbox, ">")
-	switch {
-	case both:
-		a.Operator, a.Contact = strings.TrimSpace(name), strings.TrimSpace(mailbox)
-	case strings.Contains(words, "@"):
-		a.Operator, a.Contact = "", words
-	default:
-		a.Operator, a.Contact = words, ""
+// cutMailbox finds the mailbox in words, in angle brackets or bare. Before it stands a
+// name. Without a mailbox all are before it.
+func cutMailbox(words string) (before, mailbox string, after []string) {
+	parts := strings.Fields(strings.ReplaceAll(words, "<", " <"))
+	for i, part := range parts {
+		if strings.Contains(part, "@") || strings.HasPrefix(part, "<") && strings.HasSuffix(part, ">") {
+			return strings.Join(parts[:i], " "), strings.TrimSuffix(strings.TrimPrefix(part, "<"), ">"), parts[i+1:]
+		}
 	}
+	return words, "", nil
+}
+
+// setSeller reads a name, a mailbox, or both.
+func setSeller(a *answers, words string) error {
+	name, mailbox, after := cutMailbox(words)
+	if len(after) > 0 {
+		return errors.New("write a name and, after it, an e-mail address: Example Org <pay@example.org>")
+	}
+	a.Operator, a.Contact = name, mailbox
 	return nil
 }
 
@@ -169,6 +176,9 @@ func setUSDC(a *answers, words string) error {
 		return errors.New("write one address and, after a space, the network: 0x… base")
 	}
 	a.USDC, a.Network = parts[0], cmp.Or(second(parts), "base")
+	if strings.HasPrefix(a.Network, "0x") { // as the Caddyfile has it
+		a.USDC, a.Network = a.Network, a.USDC
+	}
 	return nil
 }
 
@@ -178,18 +188,52 @@ func setBitcoin(a *answers, words string) error {
 		parts = []string{words} // the check of accounts knows seed phrases of other words
 	}
 	a.Bitcoin, a.FirstAddress = parts[0], second(parts)
+	if a.FirstAddress == "" && a.Extended() && offer.ConfirmBitcoinAccount(a.Bitcoin, "", "") != nil {
+		return errors.New("this key does not tell at which kind of addresses its wallet receives; write after it the first receiving address that the wallet shows: xpub… bc1q…")
+	}
 	return nil
 }
 
-// setBank reads a mailbox, and after it an IBAN in groups or as one word, or the routing
+// setBank reads a mailbox, before it the account's holder, who is the seller if nobody is
+// named, and after it an IBAN in groups or as one word with a BIC behind, or the routing
 // number of a bank in the United States and the account's.
 func setBank(a *answers, words string) error {
-	parts := strings.Fields(words)
-	a.Inbox, a.IBAN, a.Routing, a.Account = parts[0], strings.Join(parts[1:], ""), "", ""
-	if len(parts) == 3 && parts[1][0] >= '0' && parts[1][0] <= '9' {
-		a.IBAN, a.Routing, a.Account = "", parts[1], parts[2]
+	holder, inbox, number := cutMailbox(words)
+	if inbox == "" {
+		parts := strings.Fields(words)
+		holder, inbox, number = "", parts[0], parts[1:] // which is refused as a mailbox
+	}
+	a.AccountHolder, a.Inbox, a.IBAN, a.BIC, a.Routing, a.Account = holder, inbox, "", "", "", ""
+	switch last := len(number) - 1; {
+	case last < 0 && holder != "":
+		return errors.New("write the account behind the e-mail address; what stands before that is the name of its holder")
+	case last < 0:
+		return nil
+	case last == 1 && number[0][0] >= '0' && number[0][0] <= '9':
+		a.Routing, a.Account = number[0], number[1]
+	case last > 0 && isBIC(number[last]):
+		a.IBAN, a.BIC = strings.Join(number[:last], ""), number[last]
+	default:
+		a.IBAN = strings.Join(number, "")
+	}
+	iban, err := offer.ParseIBAN(a.IBAN)
+	switch {
+	case a.IBAN != "" && err != nil:
+		return nil // which the Caddyfile is refused for
+	case a.Holder() == "":
+		return errors.New("the holder of the account is not known; write the name that the bank knows before the e-mail address: Example Org <pay@example.org> …")
+	case iban == "" || a.BIC != "":
+		return nil
+	}
+	if (&offer.Bank{AccountHolderName: a.Holder(), IBAN: iban}).Check() != nil {
+		return errors.New("banks need the BIC beside an IBAN from outside the European Economic Area; write it behind the number: … NWBKGB2L")
 	}
 	return nil
+}
+
+func isBIC(word string) bool {
+	_, err := offer.ParseBIC(word)
+	return err == nil
 }
 
 func setAnnounce(a *answers, words string) error {

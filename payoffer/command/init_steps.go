@@ -27,7 +27,7 @@ type left struct {
 func (a answers) steps(name string) (string, error) {
 	number := 0
 	step := func() int { number++; return number }
-	text, err := fill(stepsText, template.FuncMap{"step": step}, left{a, name})
+	text, err := fill(stepsText, template.FuncMap{"step": step, "words": inWords, "shell": shellWord}, left{a, name})
 	return printableLines(string(text)), err
 }
 
@@ -37,7 +37,32 @@ func (l left) HostNames() []string {
 }
 
 // Hosts is HostNames in words.
-func (l left) Hosts() string { return strings.Join(l.HostNames(), " and ") }
+func (l left) Hosts() string { return inWords(l.HostNames()) }
+
+// PortsTLS are those that the service and the site are reached at by TLS.
+func (l left) PortsTLS() (ports []string) {
+	for _, o := range []string{l.Service, l.Site()} {
+		_, port, err := net.SplitHostPort(offer.Host(o))
+		if err != nil {
+			port = "443"
+		}
+		ports = append(ports, port)
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// PortsTCP are PortsTLS and that of plain HTTP, by which certificates come, too.
+func (l left) PortsTCP() []string { return append([]string{"80"}, l.PortsTLS()...) }
+
+// inWords is a list as a sentence has it.
+func inWords(list []string) string {
+	last := len(list) - 1
+	if last < 1 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:last], ", ") + " and " + list[last]
+}
 
 // Upstream is where the proxy reaches the server.
 func (l left) Upstream() string { return net.JoinHostPort(l.ListenHost, l.ListenPort) }
@@ -95,6 +120,14 @@ func (l left) EnvFile() string {
 		return ""
 	}
 	return " --envfile pay_offer.env"
+}
+
+// WithSecrets is a command that is told the secrets, for which it has no flag.
+func (l left) WithSecrets(command string) string {
+	if l.EnvFile() == "" {
+		return command
+	}
+	return "(set -a; . ./pay_offer.env; " + command + ")"
 }
 
 // shellWord writes a value as one word of a POSIX shell.

@@ -64,7 +64,7 @@ func operators(t *testing.T, local func() string) map[string]operator {
 				"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 ⇒ USDC contract", address, "", "", "", "",
 			},
 			service: holder, site: holder, rails: []string{"card", "usdc"},
-			steps: []string{"payment_link   plink_…", "CDP_KEY_ID\n", "CDP_KEY_SECRET\n"},
+			steps: []string{"payment_link plink_…", "CDP_KEY_ID\n", "CDP_KEY_SECRET\n"},
 		},
 		"a bitcoiner with an extended key": {
 			answers: []string{
