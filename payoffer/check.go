@@ -75,8 +75,11 @@ func parseExplorer(s string) error {
 // checkUpstreamOrOff is checkUpstream, or the word that turns a chain's observer
 // off.
 func checkUpstreamOrOff(s string) error {
-	if s == upstreamOff {
+	switch {
+	case s == upstreamOff:
 		return nil
+	case strings.Contains(s, ",http") || strings.Contains(s, " "):
+		return errors.New("these are several addresses in one; write them with spaces between, and without quotation marks around all of them")
 	}
 	return checkUpstream(s)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/certmagic"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -150,19 +149,6 @@ func (stage *Stage) strike() {
 	defer cancel()
 	_ = outliving.Wait(ctx) // then there is no more time
 	stage.Strike()
-}
-
-// hosted notes where a server listens that has something of the offers. It is
-// called while that is provisioned, and so before anybody can connect.
-func (app *App) hosted(ctx caddy.Context) error {
-	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok { // it is not part of a server, as in a test
-		return nil
-	}
-	app.mu.Lock()
-	defer app.mu.Unlock()
-	app.listening = append(app.listening, server.Listen...)
-	return app.keepDemoHere()
 }
 
 // keepDemoHere refuses a demo beside another offer, and one that others than this

@@ -89,9 +89,9 @@ func misspelled(name string, of block) string {
 	return "; it stands in the block of " + strings.Join(others, " or ")
 }
 
-// variable is an environment variable as Caddy puts it into a file while that is read;
-// one with a default has a value.
-var variable = regexp.MustCompile(`\{\$([A-Za-z_][A-Za-z0-9_]*)\}`)
+// variable is an environment variable as Caddy puts it into a file while that is read, with
+// the default that it may have.
+var variable = regexp.MustCompile(`\{\$([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)
 
 // unset names the environment variables without a value that stand on a line of the file
 // that is read, for nothing is left of them there. A file that cannot be read again has
@@ -106,7 +106,11 @@ func unset(d *caddyfile.Dispenser, line int) string {
 		return ""
 	}
 	for _, found := range variable.FindAllStringSubmatch(lines[line-1], -1) {
-		if os.Getenv(found[1]) == "" {
+		value, set := os.LookupEnv(found[1])
+		switch {
+		case set && value == "":
+			return "; " + found[0] + " stands there, and the environment variable " + found[1] + " is set to nothing"
+		case !set && found[2] == "":
 			return "; " + found[0] + " stands there, and the environment variable " + found[1] + " is not set"
 		}
 	}

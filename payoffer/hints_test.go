@@ -98,7 +98,8 @@ func TestAVariableWithoutAValueIsNamed(t *testing.T) {
 	t.Setenv("OFFER_TEST_EMPTY", "")
 	for line, want := range map[string]string{
 		"card {$OFFER_TEST_UNSET}":                 "wrong number of arguments for 'card'; {$OFFER_TEST_UNSET} stands there, and the environment variable OFFER_TEST_UNSET is not set; write it as: card <url> { ... }",
-		`card "{$OFFER_TEST_EMPTY}"`:               "every offer has; {$OFFER_TEST_EMPTY} stands there",
+		`card "{$OFFER_TEST_EMPTY}"`:               "every offer has; {$OFFER_TEST_EMPTY} stands there, and the environment variable OFFER_TEST_EMPTY is set to nothing",
+		`card "{$OFFER_TEST_EMPTY:https://checkout.example/pay}"`: "every offer has; {$OFFER_TEST_EMPTY:https://checkout.example/pay} stands there, and the environment variable OFFER_TEST_EMPTY is set to nothing",
 		"base_url \"{$OFFER_TEST_UNSET}\"":         "is reached; {$OFFER_TEST_UNSET} stands there",
 		"base_url {$OFFER_TEST_UNSET}":             "'base_url'; {$OFFER_TEST_UNSET} stands there",
 		"card {$OFFER_TEST_SET} {$OFFER_TEST_SET}": "wrong number of arguments for 'card'; write it as",

@@ -214,22 +214,25 @@ func secret(into *string) option {
 	}
 }
 
-// list is an option with one or more arguments.
+// list is an option with one or more arguments. Empty ones are left out.
 func list(into *[]string, check func(string) error) option {
 	return option{
 		parse: func(d *caddyfile.Dispenser) error {
 			name := d.Val()
-			for d.NextArg() {
-				if err := checkArg(d, name, d.Val(), check); err != nil {
+			if d.CountRemainingArgs() == 0 {
+				return wrongArgs(d, name)
+			}
+			for _, value := range d.RemainingArgs() {
+				if err := checkArg(d, name, value, check); err != nil {
 					return err
 				}
-				if slices.Contains(*into, d.Val()) {
+				switch {
+				case value == "":
+				case slices.Contains(*into, value):
 					return d.Errf("%s: an argument is given twice", name)
+				default:
+					*into = append(*into, value)
 				}
-				*into = append(*into, d.Val())
-			}
-			if len(*into) == 0 {
-				return wrongArgs(d, name)
 			}
 			return nil
 		},

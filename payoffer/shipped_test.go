@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
 	"github.com/stretchr/testify/require"
@@ -166,6 +167,47 @@ func TestShippedCaddyfileCarriesEveryCaseByVariablesAlone(t *testing.T) {
 				c.check(t, l)
 			}
 		})
+	}
+}
+
+// What reads variables from a file for a container sets those that stand there without a value to nothing.
+func TestShippedCaddyfileTakesWhatIsSetToNothingAsUnset(t *testing.T) {
+	for _, layout := range []string{"two_hosts", "one_host", "two_ports", "one_port"} {
+		t.Setenv("LAYOUT", layout)
+		want := shipped(t)
+		for _, variable := range []string{"BASE_URL", "SITE_URL", "LAYOUT", "SERVICE_PORT", "SITE_PORT", "HTTP_PORT", "HTTPS_PORT", "GRACE_PERIOD", "ADMIN", "FILES"} {
+			if variable == "LAYOUT" && layout != "two_hosts" {
+				continue
+			}
+			t.Run(layout+" "+variable, func(t *testing.T) {
+				t.Setenv(variable, "")
+				require.JSONEq(t, want, shipped(t))
+			})
+		}
+	}
+	t.Setenv("CARD_URL", "")
+	text, err := os.ReadFile("../Caddyfile")
+	require.NoError(t, err)
+	_, _, err = caddyconfig.GetAdapter("caddyfile").Adapt(text, map[string]any{"filename": "../Caddyfile"})
+	require.ErrorContains(t, err, "card is empty; write the address of the card checkout, which every offer has; {$CARD_URL:https://checkout.example/pay-42} stands there, and the environment variable CARD_URL is set to nothing")
+}
+
+func TestShippedCaddyfileTakesSeveralEndpoints(t *testing.T) {
+	l := loadShipped(t, with(map[string]string{
+		"USDC_RPC": "https://one.example https://two.example", "BTC_ESPLORA": " https://one.example/api  https://two.example/api",
+	}))
+	require.Equal(t, []string{"https://one.example", "https://two.example"}, l.offer.USDC[0].RPC)
+	require.Equal(t, []string{"https://one.example/api", "https://two.example/api"}, l.offer.Bitcoin.Esplora)
+	l = loadShipped(t, with(map[string]string{"USDC_RPC": "off", "BTC_ESPLORA": ""}))
+	require.Equal(t, []string{"off"}, l.offer.USDC[0].RPC)
+	require.Empty(t, l.offer.Bitcoin.Esplora)
+}
+
+// What Caddy would only find at the start, check and validate say.
+func TestShippedCaddyfileRefusesAddressesThatNobodyCanListenOn(t *testing.T) {
+	for _, bind := range []string{"192.0.2.1,2001:db8::1", "192.0.2.1,", "192.0.2.1;192.0.2.2"} {
+		t.Setenv("BIND", bind)
+		require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), "is no address to listen on; write several with spaces between", bind)
 	}
 }
 

@@ -90,7 +90,7 @@ func (h *house) config(more string) []byte {
 	h.Helper()
 	text, err := os.ReadFile("../../Caddyfile")
 	require.NoError(h, err)
-	caddyfile := strings.Replace(string(text), `admin "{$ADMIN:localhost:8401}"`, "admin off\n\tstorage_clean_interval off\n\tstorage file_system "+h.storage, 1)
+	caddyfile := strings.Replace(string(text), "import set admin {$ADMIN} localhost:8401", "admin off\n\tstorage_clean_interval off\n\tstorage file_system "+h.storage, 1)
 	require.Contains(h, caddyfile, "admin off")
 	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile+more), map[string]any{"filename": "Caddyfile"})
 	require.NoError(h, err)
