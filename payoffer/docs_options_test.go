@@ -34,23 +34,10 @@ where each stands.
 - A reload interrupts nothing: payments under way go on, and a configuration that is refused leaves the former one whole.
 `
 
-// argumentsOf is what stands behind an option's name where it is not one value. In
-// angle brackets stand the names of the JSON configuration.
-var argumentsOf = map[string]string{
-	"card":                   "<url>",
-	"usdc":                   "<network> <address>",
-	"usdc facilitator":       "<url>",
-	"bitcoin":                "<account>",
-	"bank_transfer":          "[<name>] <inbox>",
-	"storefront":             "<name> <url>",
-	"announce":               "<url>",
-	"announce secret":        "<secret>",
-	"announce ntfy":          "<url>",
-	"announce email":         "<to>",
-	"funding":                "<entity_type> <entity_role>",
-	"funding repository":     "<repository> [<well_known>]",
-	"pay_offer rate_limit":   "<attempts> <window>",
-	"pay_offer ignore_payer": "<address>",
+// arguments are what stands behind an option's name, as errors show it, where that is not
+// one value.
+func arguments(name string) string {
+	return strings.TrimSpace(strings.Replace(strings.TrimPrefix(forms[name], name), "{ ... }", "{ … }", 1))
 }
 
 // optionName is what a comment names as the Caddyfile does.
@@ -86,8 +73,8 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 	docs, err := handbook.Fields(".")
 	require.NoError(t, err)
 	unused := make(map[string]bool)
-	for form := range argumentsOf {
-		unused[form] = true
+	for name := range forms {
+		unused[name] = true
 	}
 	var page strings.Builder
 	page.WriteString(optionsHead)
@@ -101,7 +88,7 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 			require.True(t, named[name] || name == "rate_limit", "the page has no chapter about %s", name)
 		}
 	}
-	require.Empty(t, unused, "arguments of options that there are not")
+	require.Equal(t, map[string]bool{"pay_offer": true, globalOption: true, "ledger": true}, unused, "what is no option of a block")
 	const file = "docs/options.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(page.String()), 0o644))
@@ -110,12 +97,10 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 }
 
 func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]string, unused map[string]bool) {
-	key := c.name
-	if c.under != "pay_offer" && c.under != "" && argumentsOf[c.under+" "+c.name] != "" {
-		key = c.under + " " + c.name
+	form := arguments(c.name)
+	if c.under == "pay_offer" || c.under == "usdc" {
+		delete(unused, c.name)
 	}
-	form := argumentsOf[key]
-	delete(unused, key)
 	fmt.Fprintf(page, "\n## %s\n\n", c.name)
 	switch {
 	case c.options == nil:
@@ -123,7 +108,7 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]stri
 	case c.under == "":
 		page.WriteString("The directive, `pay_offer [<matcher>] { … }`.\n\n")
 	default:
-		fmt.Fprintf(page, "Stands in `%s`: `%s %s { … }`.", c.under, c.name, form)
+		fmt.Fprintf(page, "Stands in `%s`: `%s %s`.", c.under, c.name, form)
 		if slices.Contains([]string{"usdc", "storefront", "announce", "announce ntfy", "announce email", "facilitator"}, c.name) {
 			page.WriteString(" May be repeated.")
 		}
@@ -138,10 +123,11 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs map[string]stri
 		}
 		json, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		name, known := c.option(json)
-		first := "`<" + json + ">`"
+		first := "`<" + json + ">`" // an argument
 		switch {
 		case known:
 			first = "`" + strings.TrimSpace(name+" "+c.form(name, field.Type, unused)) + "`"
+			first = strings.ReplaceAll(first, "|", `\|`)
 			if c.options[name].repeats && json != "facilitators" {
 				first += " (repeatable)"
 			}
@@ -169,7 +155,7 @@ func (c chapter) option(name string) (option string, known bool) {
 // forms are those of the chapter's options.
 func (c chapter) forms() (all string) {
 	for name := range c.options {
-		all += argumentsOf[c.name+" "+name]
+		all += arguments(name)
 	}
 	return all
 }
@@ -177,17 +163,12 @@ func (c chapter) forms() (all string) {
 // form is what stands behind an option's name: what the table says, or what follows
 // from its type.
 func (c chapter) form(name string, kind reflect.Type, unused map[string]bool) string {
-	if form, special := argumentsOf[c.name+" "+name]; special {
-		delete(unused, c.name+" "+name)
-		return form
+	if delete(unused, name); forms[name] != "" {
+		return arguments(name)
 	}
 	switch {
-	case kind.Kind() == reflect.Bool:
-		return ""
 	case kind == reflect.TypeFor[span]():
 		return "<duration>"
-	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.String:
-		return "<value>..."
 	case kind.Kind() == reflect.String:
 		return "<value>"
 	case kind.Kind() == reflect.Int, kind.Kind() == reflect.Uint64:

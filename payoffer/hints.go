@@ -17,7 +17,8 @@ import (
 // globalOption is what errors call it.
 const globalOption = "the global option pay_offer"
 
-// forms are the options that are written in another way than '<name> "<value>"'.
+// forms are the options that are written in another way than '<name> "<value>"'. In angle
+// brackets stand the names of the JSON configuration, as the page of the options has them.
 var forms = map[string]string{
 	"pay_offer":      "pay_offer [<matcher>] { ... }",
 	globalOption:     "pay_offer { ... }",
@@ -32,16 +33,17 @@ var forms = map[string]string{
 	"usdc":           "usdc <network> <address> { ... }",
 	"facilitator":    "facilitator <url> { ... }",
 	"rpc":            "rpc <url>...",
-	"bitcoin":        "bitcoin <address> { ... }",
+	"bitcoin":        "bitcoin <account> { ... }",
 	"esplora":        "esplora <url>...",
 	"rates":          "rates <source>...",
 	"bank_transfer":  "bank_transfer [<name>] <inbox> { ... }",
 	"storefront":     "storefront <name> <url> { ... }",
 	"announce ntfy":  "announce ntfy <url> { ... }",
-	"announce email": "announce email <address> { ... }",
-	"announce":       "announce [ntfy|email] <address> { ... }",
-	"funding":        "funding <entity> <role> { ... }",
-	"repository":     "repository <url> [<list>]",
+	"announce email": "announce email <to> { ... }",
+	"announce":       "announce [ntfy|email] <url> { ... }",
+	"ignore_payer":   "ignore_payer <address>",
+	"funding":        "funding <entity_type> <entity_role> { ... }",
+	"repository":     "repository <repository> [<well_known>]",
 	"license":        "license <license>...",
 }
 

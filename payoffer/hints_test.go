@@ -97,13 +97,13 @@ func TestAVariableWithoutAValueIsNamed(t *testing.T) {
 	t.Setenv("OFFER_TEST_SET", "https://checkout.example/pay")
 	t.Setenv("OFFER_TEST_EMPTY", "")
 	for line, want := range map[string]string{
-		"card {$OFFER_TEST_UNSET}":                 "wrong number of arguments for 'card'; {$OFFER_TEST_UNSET} stands there, and the environment variable OFFER_TEST_UNSET is not set; write it as: card <url> { ... }",
-		`card "{$OFFER_TEST_EMPTY}"`:               "every offer has; {$OFFER_TEST_EMPTY} stands there, and the environment variable OFFER_TEST_EMPTY is set to nothing",
+		"card {$OFFER_TEST_UNSET}":                                "wrong number of arguments for 'card'; {$OFFER_TEST_UNSET} stands there, and the environment variable OFFER_TEST_UNSET is not set; write it as: card <url> { ... }",
+		`card "{$OFFER_TEST_EMPTY}"`:                              "every offer has; {$OFFER_TEST_EMPTY} stands there, and the environment variable OFFER_TEST_EMPTY is set to nothing",
 		`card "{$OFFER_TEST_EMPTY:https://checkout.example/pay}"`: "every offer has; {$OFFER_TEST_EMPTY:https://checkout.example/pay} stands there, and the environment variable OFFER_TEST_EMPTY is set to nothing",
-		"base_url \"{$OFFER_TEST_UNSET}\"":         "is reached; {$OFFER_TEST_UNSET} stands there",
-		"base_url {$OFFER_TEST_UNSET}":             "'base_url'; {$OFFER_TEST_UNSET} stands there",
-		"card {$OFFER_TEST_SET} {$OFFER_TEST_SET}": "wrong number of arguments for 'card'; write it as",
-		"amount {$OFFER_TEST_UNSET:42} 1":          `wrong number of arguments for 'amount'; write it as: amount "<value>"`,
+		"base_url \"{$OFFER_TEST_UNSET}\"":                        "is reached; {$OFFER_TEST_UNSET} stands there",
+		"base_url {$OFFER_TEST_UNSET}":                            "'base_url'; {$OFFER_TEST_UNSET} stands there",
+		"card {$OFFER_TEST_SET} {$OFFER_TEST_SET}":                "wrong number of arguments for 'card'; write it as",
+		"amount {$OFFER_TEST_UNSET:42} 1":                         `wrong number of arguments for 'amount'; write it as: amount "<value>"`,
 	} {
 		config := offering(line+"%.0s", "")
 		file := filepath.Join(t.TempDir(), "Caddyfile")
@@ -124,6 +124,40 @@ func TestAPlaceholderWithoutAValueIsNamed(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "5ecae7f0")
 		require.NotContains(t, err.Error(), "OFFER_TEST_SECRET", "it has a value")
+	}
+}
+
+// Every slip of one key in a name is understood, for it is the nearest: a letter too many, too few, another one, or two that
+// changed places. So is its beginning where no other name has it.
+func TestEverySlipOfOneKeyInAnOptionIsUnderstood(t *testing.T) {
+	all := blocks()
+	all["pay_offer"] = new(Handler).options()
+	for what, of := range all {
+		known := slices.Sorted(maps.Keys(of))
+		for _, name := range known {
+			var slips []string
+			for i := range name {
+				slips = append(slips, name[:i]+name[i+1:], name[:i]+"q"+name[i:], name[:i]+"q"+name[i+1:])
+				if i > 0 {
+					slips = append(slips, name[:i-1]+string([]byte{name[i], name[i-1]})+name[i+1:])
+				}
+			}
+			for _, slip := range slips {
+				if len(slip) > 2 && slip != "usd" { // of two letters one is half a word, and usd is that of another option
+					require.Equal(t, name, offer.Suggest(slip, known), "%s of %s", slip, what)
+				}
+			}
+		}
+	}
+	for slip, want := range map[string]string{
+		"crad": "card", "cadr": "card", "acrd": "card", "bticoin": "bitcoin", "usdc_": "usdc", "usd_c": "usdc", "udsc": "usdc", "goa": "goal", "gola": "goal", "nmae": "name", "mpp2": "mpp", "mmp": "mpp", "pmp": "mpp",
+		"bank_trasnfer": "bank_transfer", "fund": "funding", "bit": "bitcoin", "stor": "storefront", "rec": "recommend", "ref": "refunds", "si": "site_url", "ca": "card", "op": "operator",
+		"base_ulr": "base_url", "s": "", "re": "", "a": "",
+	} {
+		require.Equal(t, want, offer.Suggest(slip, slices.Sorted(maps.Keys(all["pay_offer"]))), slip)
+	}
+	for slip, want := range map[string]string{"rcp": "rpc", "prc": "rpc", "rp": "rpc", "rpcs": "rpc", "comfirm": "confirm", "conf": "confirm", "explorre": "explorer", "faciliator": "facilitator", "fac": "facilitator"} {
+		require.Equal(t, want, offer.Suggest(slip, slices.Sorted(maps.Keys(all["usdc"]))), slip)
 	}
 }
 

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -83,8 +85,18 @@ func servedOffers(fl caddycmd.Flags) (ids []string) {
 	return ids
 }
 
+// completionPatience is how long a server may take to tell what a shell completes with, for
+// whoever pressed the key waits.
+const completionPatience = time.Second
+
+func told[T any](fl caddycmd.Flags, uri string) (T, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
+	defer cancel()
+	return askUntil[T](ctx, fl, http.MethodGet, uri, nil)
+}
+
 func served(fl caddycmd.Flags) printedOffers {
-	answer, _ := ask[printedOffers](fl, http.MethodGet, desk.PathReceived, nil) // without a server there are none
+	answer, _ := told[printedOffers](fl, desk.PathReceived) // without a server there are none
 	return answer
 }
 
@@ -94,7 +106,7 @@ func servedReferences(fl caddycmd.Flags) (references []string) {
 	if id := fl.String("offer"); id != "" {
 		query.Set("offer", id)
 	}
-	page, err := ask[desk.Receipts](fl, http.MethodGet, desk.PathReceipts+"?"+query.Encode(), nil)
+	page, err := told[desk.Receipts](fl, desk.PathReceipts+"?"+query.Encode())
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +56,25 @@ func TestAShellCompletesRailsReferencesAndValuesOfFlags(t *testing.T) {
 	}
 	require.Equal(t, []string{"POST", "GET"}, completed(t, "pay", "--method", ""))
 	require.Contains(t, completed(t, "pay", "--network", ""), "base-sepolia")
+}
+
+// Whoever pressed a key gets the shell back, also where a server takes the question and says nothing, or begins an answer.
+func TestAShellThatCompletesDoesNotWaitForASilentServer(t *testing.T) {
+	for name, begin := range map[string]func(http.ResponseWriter){
+		"nothing": func(http.ResponseWriter) {}, "the head": func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				begin(w)
+				<-r.Context().Done()
+			}))
+			defer server.Close()
+			for _, typed := range [][]string{{"record", "--rail", ""}, {"record", "--reference", ""}} {
+				require.Equal(t, []string{""}, completed(t, append([]string{typed[0], "--address", server.Listener.Addr().String()}, typed[1:]...)...))
+			}
+		})
+	}
 }
 
 func TestAShellCompletesTheRailsOfAConfiguration(t *testing.T) {

@@ -29,7 +29,7 @@ var synonyms = [][]string{
 }
 
 // Suggest is the known word that was most likely meant by another: one for the same thing,
-// or one that is a slip away; empty for none.
+// one that is a slip away, or the only one that begins so; empty for none.
 func Suggest(word string, known []string) string {
 	word = strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	for _, group := range synonyms {
@@ -46,7 +46,14 @@ func Suggest(word string, known []string) string {
 			nearest, least = k, d
 		}
 	}
-	return nearest
+	if nearest != "" || len(word) < 2 {
+		return nearest
+	}
+	begun := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(strings.ReplaceAll(k, "-", "_"), word) })
+	if len(begun) == 1 {
+		return begun[0]
+	}
+	return ""
 }
 
 // DidYouMean is Suggest as an aside: " (did you mean 'card'?)", or nothing.
@@ -57,23 +64,28 @@ func DidYouMean(word string, known []string) string {
 	return ""
 }
 
-// distance is the number of bytes to put in, take out or change between two words
-// (Levenshtein).
+// distance is the number of bytes to put in, take out or change between two words, or to
+// swap with the next (optimal string alignment, after Damerau and Levenshtein).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		above := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := above
-			if a[i] != b[j] {
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			changed := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
 				changed++
 			}
-			above, row[j+1] = row[j+1], min(changed, row[j]+1, row[j+1]+1)
+			rows[i][j] = min(changed, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }
