@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	strict "github.com/go-json-experiment/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -118,21 +118,19 @@ func answerJSON(w http.ResponseWriter, value any, err error) error {
 	return json.NewEncoder(w).Encode(value)
 }
 
-// decodeBody reads one JSON object that has no other members than into. The
-// content type keeps out what a foreign page can send without being asked.
+// asWritten reads an amount, which is a number or a string.
+var asWritten = strict.UnmarshalFunc(func(text []byte, n *json.Number) error { return json.Unmarshal(text, n) })
+
+// decodeBody reads one JSON object that has no other members than into, each once and in
+// its own letters: of two that differ nobody knows which was meant. The content type
+// keeps out what a foreign page can send without being asked.
 func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refusal(http.StatusUnsupportedMediaType, "the content type must be application/json")
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAdminBody))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
+	err := strict.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxAdminBody), into, strict.RejectUnknownMembers(true), strict.WithUnmarshalers(asWritten))
 	if err == nil {
-		_, err = decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		err = errors.Join(err, errors.New("something follows the JSON object"))
+		return nil
 	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return refusal(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxAdminBody)

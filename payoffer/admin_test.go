@@ -251,7 +251,10 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		"a crooked amount":     {post(strings.Replace(entry, "42", "4.2e1", 1)), 400, "42.50"},
 		"a crooked date":       {post(strings.Replace(entry, `"amount"`, `"date":"20.11.","amount"`, 1)), 400, "2026-11-20"},
 		"an unknown member":    {post(strings.Replace(entry, "amount", "ammount", 1)), 400, "ammount"},
-		"two objects":          {post(entry + entry), 400, "follows"},
+		"two objects":          {post(entry + entry), 400, "after top-level value"},
+		"a member twice":       {post(strings.Replace(entry, `"rail"`, `"rail":"card","rail"`, 1)), 400, `duplicate object member name "rail"`},
+		"an amount twice":      {post(strings.Replace(entry, `"amount"`, `"amount":1,"amount"`, 1)), 400, `duplicate object member name "amount"`},
+		"another case":         {post(strings.Replace(entry, `"rail"`, `"Rail":"card","rail"`, 1)), 400, "Rail"},
 		"no JSON":              {post("rail=transfer"), 400, "cannot be read"},
 		"a refund of too much": {post(`{"action":"refund","rail":"transfer","reference":"INV-7","amount":42.01,"reason":"x"}`), 409, "no more than 42 USD is left"},
 		"a person's address":   {post(strings.Replace(entry, "INV-8", "jane@example.org", 1)), 400, "looks like an e-mail address"},
@@ -270,6 +273,16 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		})
 	}
 	require.NotContains(t, o.ask(http.MethodGet, desk.PathReceipts, "").body, "INV-8")
+}
+
+// Of two values for one member nobody knows which was meant, at whatever endpoint.
+func TestAdminAPIRefusesAMemberThatIsGivenTwice(t *testing.T) {
+	o := newOperated(t, books)
+	for _, path := range []string{desk.PathReceipts, desk.PathIntents, desk.PathAnnouncements, desk.PathRewind, desk.PathInspection, desk.PathKeys} {
+		got := o.ask(http.MethodPost, path, `{"offer":"one","offer":"two","token":"a","token":"b","network":"a","network":"b"}`)
+		require.Equal(t, http.StatusBadRequest, got.status, path)
+		require.Regexp(t, "cannot be read: .*(duplicate|unknown) object member name", got.body, path)
+	}
 }
 
 func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
