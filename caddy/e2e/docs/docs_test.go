@@ -42,7 +42,6 @@ var elsewhere = map[string]string{
     --usdc '0x52908400098527886E0F7030069857D2E4169EE7 base' --storefront 'tip-jar https://shop.example/l/tip ab12C' --output pay-offer.caddyfile`: "caddy/e2e/init answers the questions",
 	"caddy pay-offer init --usdc '0x52908400098527886E0F7030069857D2E4169EE7 base-sepolia' --output rehearsal.caddyfile":                     "caddy/e2e/init answers the questions",
 	"caddy pay-offer check --live --config /etc/caddy/Caddyfile":                                                                             "caddy/e2e/live looks at servers behind proxies",
-	`go run ./caddy run 2>&1 | grep -E "demo|open"`:                                                                                          "caddy/e2e/demo plays it; what is released has none",
 	"go run ./caddy pay-offer pay http://localhost:8402/v1/sponsor --demo":                                                                   "caddy/e2e/demo plays it; what is released has none",
 	"go run ./caddy pay-offer received":                                                                                                      "caddy/e2e/demo plays it; what is released has none",
 	"curl -si -H 'Host: pay.example.org' http://127.0.0.1:8080/ | head -2":                                                                   "caddy/e2e/packaging and caddy/e2e/acme run what is packed and shipped",
