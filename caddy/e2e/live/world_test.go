@@ -30,6 +30,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -218,11 +219,11 @@ func (h *house) world(t *testing.T) *world {
 	t.Cleanup(site.Close)
 	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.Host)
-		if r.Method != http.MethodConnect || w.gone[host] {
+		if w.gone[host] {
 			rw.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		tunnel(rw, site.Listener.Addr().String())
+		lab.Tunnel(rw, r, site.Listener.Addr().String())
 	}))
 	t.Cleanup(proxy.Close)
 	w.proxy, w.dns = proxy.URL, serveNames(t, w)
@@ -252,27 +253,6 @@ func toOrigin(t *testing.T, origin string) http.Handler {
 			r.Out.URL.Path = "/"
 		}
 	}}
-}
-
-// tunnel connects a client with an address.
-func tunnel(w http.ResponseWriter, address string) {
-	site, err := net.Dial("tcp4", address)
-	if err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
-	client, buffered, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		_ = site.Close()
-		return
-	}
-	go func() {
-		_, _ = io.Copy(site, buffered) // until the client leaves
-		_ = site.Close()
-	}()
-	_, _ = io.Copy(client, site)
-	_ = client.Close()
 }
 
 // serveNames is a name server over TCP that knows the names of a world.

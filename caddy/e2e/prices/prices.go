@@ -8,9 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"io"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -40,38 +39,13 @@ func Start(t testing.TB) (env []string) {
 	site.StartTLS()
 	t.Cleanup(site.Close)
 
-	proxy := httptest.NewServer(tunnel(site.Listener.Addr().String()))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lab.Tunnel(w, r, site.Listener.Addr().String())
+	}))
 	t.Cleanup(proxy.Close)
 	file := filepath.Join(t.TempDir(), "authority.pem")
 	require.NoError(t, os.WriteFile(file, authority, 0o600))
 	return []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + file}
-}
-
-// tunnel is the address that a proxy connects everybody to, whom they ask for.
-type tunnel string
-
-func (to tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodConnect {
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	site, err := net.Dial("tcp4", string(to))
-	if err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
-	client, buffered, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		_ = site.Close()
-		return
-	}
-	go func() {
-		_, _ = io.Copy(site, buffered) // until the client leaves
-		_ = site.Close()
-	}()
-	_, _ = io.Copy(client, site)
-	_ = client.Close()
 }
 
 // newCertificate makes one for a host that is its own authority, and that authority as PEM.
