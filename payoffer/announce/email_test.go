@@ -65,6 +65,7 @@ func TestAnEmailSaysWhatWasPaidAndNothingOfThePayer(t *testing.T) {
 	letter := read(t, got[0].Letter)
 	require.Equal(t, "pay.example: 42 USD received by card", letter.subject)
 	require.Equal(t, `42 USD received by card.
+Recorded because the provider told of it.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 1 of pay.example, version 1.
@@ -300,30 +301,39 @@ func TestAMessageToATopicIsWhatNtfyTakes(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		`pay.example: 42 USDC on its way by usdc
+Recorded because it was read from the chain.
 The payment is of 42.00 USD.
 Status seen, evidence chain.
 It does not count as received.
 It is money of a test network.
 Receipt 1 of pay.example, version 1.
 `, `pay.example: 42 USD received by card
+Recorded because the provider told of it.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 2 of pay.example, version 1.
 `, `pay.example: 10.50 USD refunded of 42 USD by card
+Changed: refunded from 0 USD to 10.50 USD.
+Recorded because the provider told of it.
 Status confirmed, evidence signed.
 It counts as received, less what was refunded.
 Receipt 2 of pay.example, version 2.
 `, `pay.example: 42 EUR received by card
+Recorded because the provider told of it.
 What the payment is worth in US dollars is not known.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 3 of pay.example, version 1.
 `, `pay.example: 42 EUR taken back by card
+Changed: status from confirmed to reversed.
+Recorded because the provider told of it.
 What the payment is worth in US dollars is not known.
 Status reversed, evidence signed.
 It does not count as received.
 Receipt 3 of pay.example, version 2.
 `, `pay.example: 42 USDC did not arrive by usdc
+Changed: status from seen to dropped.
+Recorded because it was read from the chain.
 The payment is of 42.00 USD.
 Status dropped, evidence chain.
 It does not count as received.

@@ -22,8 +22,10 @@ type event struct {
 	// data are the facts, without anything about the payer and without what an
 	// operator noted.
 	data map[string]any
-	// of is the transition, and counted whether its money is received after it.
+	// of is the transition, change what it changed, and counted whether its money is
+	// received after it.
 	of      ledger.Transition
+	change  book.Change
 	counted bool
 }
 
@@ -41,7 +43,7 @@ func (c *Config) testCounts(ctx context.Context) (bool, error) {
 // counted are those of the receipt now, so that a later try may say more than an
 // earlier one.
 func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
-	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC(), of: t, counted: t.Standing().Counts(testCounts)}
+	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC(), of: t, change: t.Change(), counted: t.Standing().Counts(testCounts)}
 	e.data = map[string]any{
 		"id":               e.id,
 		"seq":              t.Seq,
@@ -50,6 +52,8 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 		"externalId":       t.ExternalID,
 		"number":           t.ReceiptID,
 		"version":          t.Version,
+		"change":           e.change.Words(),
+		"from":             nil,
 		"status":           string(t.To),
 		"evidence":         string(t.EvidenceLevel),
 		"asset":            t.Asset,
@@ -63,6 +67,9 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 		"cursor":           t.Bookmark().String(),
 		"occurredAt":       book.Timestamp(t.OccurredAt),
 		"recordedAt":       rfc3339(e.at),
+	}
+	if t.From != "" {
+		e.data["from"] = string(t.From)
 	}
 	if t.USDCents != nil {
 		usd := offer.USD(*t.USDCents)

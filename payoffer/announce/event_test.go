@@ -9,11 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
 
 func transition() ledger.Transition {
 	cents := int64(4250)
+	after := book.Facts{
+		Standing: book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain},
+		Asset:    "USDC", Amount: 42_500_000, USDCents: &cents, OccurredAt: 1_800_000_000,
+	}
+	before := after
+	before.Status = ledger.StatusSeen
 	return ledger.Transition{
+		Before: before, After: after,
 		Seq: 12, Tag: 255, Offer: "pay.example", Account: "0xaccount", Rail: "usdc", ExternalID: "eip155:8453:0xab:0", Version: 3,
 		From: ledger.StatusSeen, To: ledger.StatusConfirmed, Amount: 42_500_000, Cause: "poll", At: 1_800_000_100,
 		ReceiptID: 7, Via: "x402", Asset: "USDC", USDCents: &cents, EvidenceLevel: ledger.LevelChain,
@@ -29,7 +37,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 		"timestamp": "2027-01-15T08:01:40Z",
 		"data": {
 			"id": "usdc:eip155:8453:0xab:0:3:00000000000000ff", "seq": 12, "cursor": "12.00000000000000ff", "offer": "pay.example", "baseUrl": "https://pay.example",
-			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "number": 7, "version": 3, "status": "confirmed", "via": "x402",
+			"rail": "usdc", "externalId": "eip155:8453:0xab:0", "number": 7, "version": 3, "change": "status from seen to confirmed", "from": "seen", "status": "confirmed", "via": "x402",
 			"evidence": "chain", "asset": "USDC", "amountAtomic": "42500000", "refundedAtomic": "0",
 			"amountUsd": 42.50, "amountUsdDecimal": "42.50", "own": false, "testnet": false, "counted": true,
 			"occurredAt": "2027-01-15T08:00:00Z", "recordedAt": "2027-01-15T08:01:40Z"

@@ -62,7 +62,7 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 	require.NoError(t, json.Unmarshal(j.Bytes(), &line))
 	delete(line, "time")
 	require.Equal(t, map[string]any{
-		"level": "INFO", "msg": "a receipt has changed", "rail": "usdc", "amount": "42.5 USDC", "usd": "42.50", "refunded": "0 USDC",
+		"level": "INFO", "msg": "a receipt has changed", "change": "status from seen to confirmed; it was read from the chain", "rail": "usdc", "amount": "42.5 USDC", "usd": "42.50", "refunded": "0 USDC",
 		"before": "seen", "status": "confirmed", "evidence": "chain", "counted": true, "own": false, "testnet": false,
 		"reference": "eip155:8453:0xab:0", "number": 7.0, "version": 3.0, "cause": "poll", "cursor": "12.00000000000000ff", "id": "usdc:eip155:8453:0xab:0:3:00000000000000ff",
 		"page": "caddy pay-offer received --receipts --before 8 --offer pay.example",
@@ -118,5 +118,6 @@ func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
 	require.NoError(t, err)
 	a.rounds(t.Context())
 	require.Len(t, j.lines(t), 1)
+	require.Contains(t, j.String(), `"change":"another reference; you replaced its reference"`)
 	require.NotContains(t, j.String(), "Jane")
 }

@@ -5,40 +5,27 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // What people are told: nothing about the payer, and no reference, for that of a
 // bank transfer may be a name.
 
-// amount is an amount of the receipt's asset, as in "42 USDC".
-func (e event) amount(atomic int64) string { return offer.UnitOf(e.of.Asset).Format(atomic) }
-
 // headline is one line: how much, by which rail, and what became of it.
-func (e event) headline() string {
-	paid, rail := e.amount(e.of.Amount), e.of.Rail
-	switch e.kind {
-	case "payment_seen":
-		return fmt.Sprintf("%s on its way by %s", paid, rail)
-	case "payment_confirmed":
-		return fmt.Sprintf("%s received by %s", paid, rail)
-	case "payment_refunded":
-		return fmt.Sprintf("%s refunded of %s by %s", e.amount(e.of.Refunded), paid, rail)
-	case "payment_reversed":
-		return fmt.Sprintf("%s taken back by %s", paid, rail)
-	default:
-		return fmt.Sprintf("%s did not arrive by %s", paid, rail)
-	}
-}
+func (e event) headline() string { return e.change.Headline(e.of.Rail) }
 
 // subject is the headline with the offer.
 func (e event) subject() string { return e.of.Offer + ": " + e.headline() }
 
-// text says beside the headline what the receipt amounts to, what it counts, and by which number its
-// operator finds it.
+// text says beside the headline what has changed and why, what the receipt amounts to,
+// what it counts, and by which number its operator finds it.
 func (e event) text() string {
 	var says strings.Builder
+	if !e.change.New() {
+		fmt.Fprintf(&says, "Changed: %s.\n", e.change.Words())
+	}
+	if why := e.change.Why(); why != "" {
+		fmt.Fprintf(&says, "Recorded because %s.\n", why)
+	}
 	switch usd := e.data["amountUsdDecimal"]; {
 	case usd == nil:
 		fmt.Fprint(&says, "What the payment is worth in US dollars is not known.\n")

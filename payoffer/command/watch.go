@@ -75,7 +75,7 @@ func (w *watcher) run(ctx context.Context) error {
 	w.cursor = cmp.Or(w.cursor, now.Cursor)
 	fmt.Fprintf(w.aside, "watching %s after %s; stop with Ctrl-C\n", printable(now.Offer), printable(w.cursor))
 	if !w.json {
-		fmt.Fprintf(w.out, changeLine, "NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE", "REASON")
+		fmt.Fprintf(w.out, changeLine, "NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE: CHANGE; WHY (YOUR REASON)")
 	}
 	for gone := false; ; {
 		feed, away, err := w.ask(ctx, w.cursor)
@@ -136,8 +136,9 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, away boo
 	return feed, false, nil
 }
 
-// changeLine are the columns of a change, as 'received --receipts' has them.
-const changeLine = "%-7v %-19s %-10s %-14s %-14s %-10s %-9s %s  %s\n"
+// changeLine are the columns of a change. What has no bound stands last, so that all
+// lines are as the first one.
+const changeLine = "%-7v %-19s %-12s %-16s %-16s %-10s %-9s %s\n"
 
 func (w *watcher) print(raw json.RawMessage) error {
 	if w.json {
@@ -156,7 +157,11 @@ func (w *watcher) print(raw json.RawMessage) error {
 	if moment, err := time.Parse(time.RFC3339, c.At); err == nil {
 		at = moment.Local().Format(time.DateTime)
 	}
+	what := c.Reference + ": " + c.Change
+	if c.Reason != "" {
+		what += " (" + c.Reason + ")"
+	}
 	_, err := fmt.Fprintf(w.out, changeLine, c.Number, at, printable(c.Rail), worth(desk.Receipt{AmountUSD: c.AmountUSD, Paid: c.Paid, Unit: c.Unit}),
-		refunded, printable(c.Status), printable(c.Evidence), printable(c.Reference), cmp.Or(printable(c.Reason), "-"))
+		refunded, printable(c.Status), printable(c.Evidence), printable(what))
 	return err
 }

@@ -15,9 +15,9 @@ import (
 
 const (
 	firstChange = `{"cursor":"7.00000000000000aa","number":3,"version":1,"rail":"transfer","reference":"INV\u001b[2J-7","status":"confirmed","evidence":"manual",` +
-		`"unit":"USD","paid":"42","refunded":"0","amount_usd":42,"reason":"","at":"2026-11-20T12:00:00Z"}`
+		`"unit":"USD","paid":"42","refunded":"0","amount_usd":42,"change":"new; you entered it","reason":"","at":"2026-11-20T12:00:00Z"}`
 	secondChange = `{"cursor":"8.00000000000000bb","number":3,"version":2,"rail":"transfer","reference":"INV-7","status":"confirmed","evidence":"manual",` +
-		`"unit":"EUR","paid":"42","refunded":"10.50","amount_usd":null,"reason":"half","at":"2026-11-20T12:01:00Z"}`
+		`"unit":"EUR","paid":"42","refunded":"10.50","amount_usd":null,"change":"refunded from 0 EUR to 10.50 EUR; you entered a refund","reason":"half","at":"2026-11-20T12:01:00Z"}`
 )
 
 // feedServer answers one request after the other as scripted, and then none until the
@@ -76,9 +76,9 @@ func TestWatchPrintsALineForEachChangeFromNowOn(t *testing.T) {
 	}}
 	out, aside, err := watch(t, s, "--offer", "pay.example")
 	require.NoError(t, err)
-	require.Equal(t, `NUMBER  TIME                RAIL       AMOUNT         REFUNDED       STATUS     EVIDENCE  REFERENCE  REASON
-3       2026-11-20 12:00:00 transfer   42 USD         -              confirmed  manual    INV[2J-7  -
-3       2026-11-20 12:01:00 transfer   42 EUR         10.50 EUR      confirmed  manual    INV-7  half
+	require.Equal(t, `NUMBER  TIME                RAIL         AMOUNT           REFUNDED         STATUS     EVIDENCE  REFERENCE: CHANGE; WHY (YOUR REASON)
+3       2026-11-20 12:00:00 transfer     42 USD           -                confirmed  manual    INV[2J-7: new; you entered it
+3       2026-11-20 12:01:00 transfer     42 EUR           10.50 EUR        confirmed  manual    INV-7: refunded from 0 EUR to 10.50 EUR; you entered a refund (half)
 `, out)
 	require.Equal(t, "watching pay.example after 6.0000000000000099; stop with Ctrl-C\n", aside)
 	require.Equal(t, []string{

@@ -45,6 +45,7 @@ type Change struct {
 	Own        bool         `json:"own"`
 	Testnet    bool         `json:"testnet"`
 	OccurredAt string       `json:"occurred_at"`
+	Change     string       `json:"change"` // what changed, from what to what, and why
 	Cause      string       `json:"cause"`
 	Reason     string       `json:"reason,omitempty"` // the operator's
 	At         string       `json:"at"`
@@ -104,7 +105,7 @@ func (d *Desk) newFeed(ctx context.Context, rows []ledger.Transition) (Feed, err
 			Before: string(t.From), Status: string(t.To), Evidence: string(t.EvidenceLevel),
 			Unit: unit.Symbol, Paid: unit.Decimal(t.Amount), Returned: unit.Decimal(t.Refunded), AmountUSD: dollars(t.USDCents),
 			Counted: t.Standing().Counts(testCounts), Own: t.Own, Testnet: t.Testnet,
-			OccurredAt: moment(t.OccurredAt), Cause: t.Cause, Reason: t.Note, At: moment(t.At),
+			OccurredAt: moment(t.OccurredAt), Change: t.Change().Told(), Cause: t.Cause, Reason: t.Note, At: moment(t.At),
 		})
 	}
 	return feed, nil

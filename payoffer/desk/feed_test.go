@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
@@ -32,7 +33,7 @@ func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 		require.Equal(t, "42", usd)
 		require.Equal(t, Change{
 			Number: 1, Version: 2, Rail: "card", Reference: "pi_1", Before: "seen", Status: "confirmed", Evidence: "signed",
-			Unit: "USD", Paid: "42", Returned: "0", Counted: true, OccurredAt: "2026-11-21T11:59:00Z", Cause: "webhook", At: "2026-11-21T12:00:00Z",
+			Unit: "USD", Paid: "42", Returned: "0", Counted: true, OccurredAt: "2026-11-21T11:59:00Z", Change: "status from seen to confirmed; the provider told of it", Cause: "webhook", At: "2026-11-21T12:00:00Z",
 		}, first)
 		require.False(t, got.Changes[1].Counted)
 
@@ -92,4 +93,29 @@ func TestAFeedThatCannotBeReadSaysSo(t *testing.T) {
 		_, err := o.Feed(t.Context(), cursor)
 		requireRefusal(t, err, Unavailable, "the ledger cannot be used now")
 	}
+}
+
+func TestTheFeedTellsEveryKindOfChangeAsWhatItIs(t *testing.T) {
+	inEachOffice(t, func(t *testing.T, o *office) {
+		require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"},
+			ledger.Account{Offer: testOffer, ID: sightings.ChainAccount, Rail: "usdc", Testnet: true}))
+		for _, c := range sightings.Changes() {
+			for _, s := range c.Life {
+				_, err := o.book.Record(t.Context(), nil, s)
+				require.NoError(t, err, c.Name)
+			}
+		}
+		last, cursor := map[string]string{}, "0"
+		for range 2 { // there are more than one page holds
+			page, err := o.Feed(t.Context(), cursor)
+			require.NoError(t, err)
+			for _, change := range page.Changes {
+				last[change.Reference] = change.Change
+			}
+			cursor = page.Cursor
+		}
+		for _, c := range sightings.Changes() {
+			require.Equal(t, c.Words+"; "+c.Why, last[c.Name], c.Name)
+		}
+	})
 }

@@ -52,7 +52,7 @@ func (l *Ledger) SetAside(ctx context.Context, offer, sink, owner string, seq in
 func (l *Ledger) Asides(ctx context.Context, offer string) ([]Aside, error) {
 	return collect(ctx, l, scanAside, `
 		SELECT a.sink, a.reason, a.at, `+transitionColumns+`
-		FROM set_aside a JOIN transitions t ON t.offer = a.offer AND t.seq = a.seq JOIN receipts r ON r.id = t.receipt_id
+		FROM set_aside a JOIN transitions t ON t.offer = a.offer AND t.seq = a.seq JOIN receipts r ON r.id = t.receipt_id`+precedingTransitions+`
 		WHERE a.offer = $1 AND a.reason <> '' ORDER BY a.seq, a.sink`, offer)
 }
 

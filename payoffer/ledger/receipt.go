@@ -108,8 +108,9 @@ type Transition struct {
 	Version                          int64
 	// From is empty for the first transition.
 	From, To Status
-	// Amount and Refunded are those after the transition, in atomic units, and
-	// USDCents is what the amount was worth then; nil when that was unknown.
+	// Amount and Refunded are those after the transition, in atomic units of Asset,
+	// and USDCents is what the amount was worth then; nil when that was unknown.
+	Asset            string
 	Amount, Refunded int64
 	USDCents         *int64
 	// Cause is the sighting's.
@@ -124,24 +125,36 @@ type Transition struct {
 	ReturnID   string
 	ReturnKind ReturnKind
 	MovedAt    int64
+	// Before and After are what was known of the receipt before it and after it;
+	// where that was not kept yet, what is known when it is read.
+	Before, After book.Facts
 
-	// ReceiptID, Via, Asset, EvidenceLevel, Own, Testnet and OccurredAt are
+	// ReceiptID, Via, EvidenceLevel, Own, Testnet and OccurredAt are
 	// those that the receipt has when it is read.
 	ReceiptID     int64
-	Via, Asset    string
+	Via           string
 	EvidenceLevel EvidenceLevel
 	Own, Testnet  bool
 	OccurredAt    int64
 }
 
-// transitionColumns are those of transitions t and receipts r.
+// transitionColumns are those of transitions t, receipts r and the transitions p
+// before t, which precedingTransitions joins.
 const transitionColumns = `t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
 	t.amount, t.refunded, t.cause, t.note, t.at, t.return_id, t.return_kind, t.moved_at,
-	r.id, r.via, r.asset, t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at`
+	r.id, r.via, coalesce(t.asset, r.asset), t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at,
+	coalesce(p.to_status, ''), coalesce(p.amount, 0), coalesce(p.refunded, 0), p.usd_cents,
+	coalesce(p.asset, t.asset, r.asset), coalesce(p.evidence_level, t.evidence_level, r.evidence_level),
+	coalesce(p.own, t.own, r.own), coalesce(p.testnet, t.testnet, r.testnet), coalesce(p.occurred_at, t.occurred_at, r.occurred_at),
+	t.to_status, t.amount, t.refunded, t.usd_cents,
+	coalesce(t.asset, p.asset, r.asset), coalesce(t.evidence_level, p.evidence_level, r.evidence_level),
+	coalesce(t.own, p.own, r.own), coalesce(t.testnet, p.testnet, r.testnet), coalesce(t.occurred_at, p.occurred_at, r.occurred_at)`
+
+const precedingTransitions = ` LEFT JOIN transitions p ON p.receipt_id = t.receipt_id AND p.version = t.version - 1`
 
 const selectTransitions = `
 	SELECT ` + transitionColumns + `
-	FROM transitions t JOIN receipts r ON r.id = t.receipt_id
+	FROM transitions t JOIN receipts r ON r.id = t.receipt_id` + precedingTransitions + `
 	WHERE t.offer = $1 AND `
 
 // EventID names the transition for good: "rail:external id:version:tag", the tag
@@ -171,6 +184,11 @@ func (t Transition) Standing() book.Standing {
 	return book.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
 }
 
+// Change is what the transition changed.
+func (t Transition) Change() book.Change {
+	return book.Change{Before: t.Before, After: t.After, Cause: t.Cause, ReturnKind: t.ReturnKind}
+}
+
 // Transitions lists up to limit transitions of an offer's receipts with a Seq
 // above after, in the order of commits. A reader that keeps the last Seq with
 // its own effect sees each exactly once.
@@ -182,7 +200,7 @@ func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, lim
 // offer otherwise.
 const selectHistory = `
 	SELECT ` + transitionColumns + `
-	FROM receipts r JOIN transitions t ON t.receipt_id = r.id
+	FROM receipts r JOIN transitions t ON t.receipt_id = r.id` + precedingTransitions + `
 	WHERE r.offer = $1 AND r.id BETWEEN $2 AND $3 ORDER BY r.id, t.version`
 
 // History lists all transitions of an offer's receipts with an ID from first to
@@ -198,9 +216,12 @@ func scanTransition(row scanner) (t Transition, err error) {
 
 // columns are where transitionColumns are read to.
 func (t *Transition) columns() []any {
+	b, a := &t.Before, &t.After
 	return []any{
 		&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
 		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At, &t.ReturnID, &t.ReturnKind, &t.MovedAt,
 		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt,
+		&b.Status, &b.Amount, &b.Refunded, &b.USDCents, &b.Asset, &b.EvidenceLevel, &b.Own, &b.Testnet, &b.OccurredAt,
+		&a.Status, &a.Amount, &a.Refunded, &a.USDCents, &a.Asset, &a.EvidenceLevel, &a.Own, &a.Testnet, &a.OccurredAt,
 	}
 }

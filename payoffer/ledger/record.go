@@ -176,10 +176,11 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		}
 		_, err := r.tx.exec(ctx, "storing the transition", `
 			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
-				return_id, return_kind, moved_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+				return_id, return_kind, moved_at, asset, evidence_level, own, testnet, occurred_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 			next.ID, next.Offer, old.Version+int64(i)+1, before.Status, step.Status, next.Amount, step.Refunded, next.USDCents,
-			s.Cause, s.Note, r.now, int64(rand.Uint64()), told.ID, told.Kind, at)
+			s.Cause, s.Note, r.now, int64(rand.Uint64()), told.ID, told.Kind, at,
+			next.Asset, next.EvidenceLevel, next.Own, next.Testnet, next.OccurredAt)
 		if err != nil {
 			return err
 		}

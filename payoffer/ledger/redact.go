@@ -8,10 +8,6 @@ import (
 	"regexp"
 )
 
-// CauseRedacted is the cause of the transition by which the readers of the feed
-// learn that a receipt has another external id.
-const CauseRedacted = "redacted"
-
 // ErrRedaction is returned for a receipt that is not there, or is not named by the
 // operator or by anybody's unsigned word.
 var ErrRedaction = errors.New("no receipt whose name is the operator's to change")
@@ -78,10 +74,12 @@ func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) e
 		}
 	}
 	_, err = tx.exec(ctx, "storing the transition", `
-		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
+			asset, evidence_level, own, testnet, occurred_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 		r.ID, r.Offer, r.Version, r.Status, r.Status, r.Amount, r.Refunded, r.USDCents,
-		CauseRedacted, without(note, old, r.ExternalID), r.UpdatedAt, int64(rand.Uint64()))
+		CauseRedacted, without(note, old, r.ExternalID), r.UpdatedAt, int64(rand.Uint64()),
+		r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)
 	return err
 }
 

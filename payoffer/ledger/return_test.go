@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
@@ -182,11 +183,19 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 			notes = append(notes, fmt.Sprint(tr.Amount, " ", tr.Note))
 		}
 		require.Equal(t, []string{"4200 statement of May", "2400 transposed digits", "2400 wrong day"}, notes)
+		facts := func(amount int64) book.Facts {
+			return book.Facts{
+				Standing: book.Standing{Status: StatusConfirmed, EvidenceLevel: LevelManual},
+				Asset:    "USD", Amount: amount, USDCents: &amount, OccurredAt: 900,
+			}
+		}
 		require.Equal(t, Transition{
 			Seq: transitions[1].Seq, Tag: transitions[1].Tag, Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: "ref-1", Version: 2,
 			From: StatusConfirmed, To: StatusConfirmed, Amount: 2_400, Cause: "webhook", Note: "transposed digits", At: 1_000,
 			ReceiptID: r.ID, Asset: "USD", USDCents: ptr(int64(2_400)), EvidenceLevel: LevelManual, OccurredAt: 800,
+			Before: facts(4_200), After: facts(2_400),
 		}, transitions[1])
+		require.Equal(t, "date from 1970-01-01T00:15:00Z to 1970-01-01T00:13:20Z", transitions[2].Change().Words())
 	})
 }
 

@@ -79,5 +79,6 @@ func TestSQLiteFindsAHistoryByItsReceipts(t *testing.T) {
 	require.Equal(t, []string{
 		"SEARCH r USING INDEX receipts_newest (offer=? AND id>? AND id<?)",
 		"SEARCH t USING INDEX sqlite_autoindex_transitions_1 (receipt_id=?)",
+		"SEARCH p USING INDEX sqlite_autoindex_transitions_1 (receipt_id=? AND version=?) LEFT-JOIN",
 	}, plan)
 }

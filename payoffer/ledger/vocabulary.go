@@ -39,6 +39,7 @@ const (
 	BasisStated = book.BasisStated
 
 	CauseBackfilled = book.CauseBackfilled
+	CauseRedacted   = book.CauseRedacted
 
 	ReturnRefund   = book.ReturnRefund
 	ReturnTotal    = book.ReturnTotal

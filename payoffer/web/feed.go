@@ -33,6 +33,7 @@ type transition struct {
 	Version int64   `json:"version" jsonschema:"Counts the changes of the receipt: of its status, its amount, its value, its evidence, and of whose money it is."`
 	From    *string `json:"from" jsonschema:"The status before; null for the first change of a receipt."`
 	To      string  `json:"to" jsonschema:"The status after. moved: within the account, and nobody paid it."`
+	Change  string  `json:"change" jsonschema:"What changed, from what to what, in English; new for the first change of a receipt."`
 	// The amounts, and what they were worth, are those after the change; all
 	// below is what is known of the receipt now.
 	AmountAtomic   string `json:"amountAtomic"`
@@ -99,7 +100,7 @@ func (s *Server) testCounts(ctx context.Context) (bool, error) {
 func newTransition(t ledger.Transition, testCounts bool) transition {
 	return transition{
 		Seq: t.Seq, Cursor: t.Bookmark().String(), ID: t.EventID(), Rail: t.Rail, Receipt: t.ExternalID, Number: t.ReceiptID, Version: t.Version,
-		From: known(string(t.From)), To: string(t.To),
+		From: known(string(t.From)), To: string(t.To), Change: t.Change().Words(),
 		AmountAtomic: strconv.FormatInt(t.Amount, 10), RefundedAtomic: strconv.FormatInt(t.Refunded, 10),
 		dollars: newDollars(t.USDCents), Asset: t.Asset, Via: t.Via, Evidence: string(t.EvidenceLevel), Own: t.Own, Testnet: t.Testnet,
 		Counted: t.Standing().Counts(testCounts), OccurredAt: timestamp(t.OccurredAt), Cause: t.Cause, At: timestamp(t.At),

@@ -97,7 +97,7 @@ func (s *shop) watch() *watcher {
 	require.NoError(s, w.Start())
 	s.Cleanup(func() { _ = w.Process.Kill() })
 	w.lines = bufio.NewScanner(out)
-	require.Equal(s, []string{"NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE", "REASON"}, w.line(s))
+	require.Equal(s, []string{"NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE:", "CHANGE;", "WHY", "(YOUR", "REASON)"}, w.line(s))
 	return w
 }
 
@@ -131,9 +131,14 @@ func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.
 	s.mailbox.up()
 	process = s.start()
 	s.record("--reference", "INV-1", "--restore", "--reason", "the recall was refused")
-	for _, want := range []string{"1 42 - confirmed INV-1 -", "1 42 - reversed INV-1 recalled", "2 42.50 - confirmed INV-2 -", "1 42 - confirmed INV-1 the"} {
-		line := watcher.line(t) // NUMBER DATE TIME RAIL AMOUNT USD REFUNDED STATUS EVIDENCE REFERENCE REASON
-		require.Equal(t, want, strings.Join([]string{line[0], line[4], line[6], line[7], line[9], line[10]}, " "))
+	for _, want := range []string{
+		"1 42 - confirmed INV-1: new; you entered it",
+		"1 42 - reversed INV-1: status from confirmed to reversed; you reversed it (recalled by the bank of Jane Roe)",
+		"2 42.50 - confirmed INV-2: new; you entered it",
+		"1 42 - confirmed INV-1: status from reversed to confirmed; you restored it (the recall was refused)",
+	} {
+		line := watcher.line(t) // NUMBER DATE TIME RAIL AMOUNT USD REFUNDED STATUS EVIDENCE REFERENCE: CHANGE
+		require.Equal(t, want, strings.Join([]string{line[0], line[4], line[6], line[7], strings.Join(line[9:], " ")}, " "))
 	}
 	require.NoError(t, watcher.Process.Signal(os.Interrupt))
 	require.NoError(t, watcher.Wait(), "whoever stops it is told of no error")
@@ -183,7 +188,7 @@ func (s *shop) requireWebhooks() {
 // told are the lines that end what people are told of the four changes, in their order.
 var told = []string{
 	"42 USD received by transfer: receipt 1, version 1", "42 USD taken back by transfer: receipt 1, version 2",
-	"42.50 USD received by transfer: receipt 2, version 1", "42 USD received by transfer: receipt 1, version 3",
+	"42.50 USD received by transfer: receipt 2, version 1", "42 USD by transfer no longer taken back: receipt 1, version 3",
 }
 
 // summary is the title and the number of what people are told, without what it holds else.

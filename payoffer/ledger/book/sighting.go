@@ -102,6 +102,10 @@ type Sighting struct {
 // account, once that was lowered.
 const CauseBackfilled = "backfilled"
 
+// CauseRedacted is the cause of the transition by which the readers of the feed
+// learn that a receipt has another external id.
+const CauseRedacted = "redacted"
+
 // IntentKey identifies an EIP-3009 authorization: the token contract accepts
 // a nonce of a payer once.
 type IntentKey struct {

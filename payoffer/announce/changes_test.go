@@ -1,0 +1,87 @@
+package announce
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+)
+
+// Only money that is new, or that arrives now, reads as received, and every other
+// change says from what to what and why, wherever it is told.
+func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
+	d, j := newDesk(t), new(journal)
+	require.NoError(t, d.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"}))
+	hook, topic, post := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t)
+	a := d.configured(Config{Journal: j.logger(), Sinks: []Sink{Webhook{URL: hook.URL()}, Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}}, Transport: hook.Transport()})
+	last := map[string]string{} // the line that names the last version of each payment
+	for _, c := range sightings.Changes() {
+		for _, s := range c.Life {
+			receipts, err := d.book.Record(t.Context(), nil, s)
+			require.NoError(t, err, c.Name)
+			require.Len(t, receipts, 1)
+			last[c.Name] = fmt.Sprintf("Receipt %d of pay.example, version %d.\n", receipts[0].ID, receipts[0].Version)
+		}
+	}
+	for range 2 { // there are more than one reading brings
+		a.rounds(t.Context())
+	}
+	for _, s := range a.Sinks() {
+		require.Equal(t, SinkHealth{Host: s.Host}, s)
+	}
+
+	messages, letters, hooks, lines := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
+	version := func(number, version int64) string {
+		return fmt.Sprintf("Receipt %d of pay.example, version %d.\n", number, version)
+	}
+	for _, m := range topic.Messages() {
+		messages[m.Message[strings.Index(m.Message, "Receipt "):]] = m.Title + "\n" + m.Message
+	}
+	for _, c := range post.Connections() {
+		letter := read(t, c.Letter)
+		letters[letter.text[strings.Index(letter.text, "Receipt "):]] = letter.subject + "\n" + letter.text
+	}
+	for _, r := range hook.Requests() {
+		var e struct {
+			Data struct {
+				Number, Version int64
+				Change          string
+			}
+		}
+		require.NoError(t, json.Unmarshal(r.Body, &e))
+		hooks[version(e.Data.Number, e.Data.Version)] = e.Data.Change
+	}
+	for line := range strings.Lines(j.String()) {
+		var l struct {
+			Number, Version int64
+			Change          string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		lines[version(l.Number, l.Version)] = l.Change
+	}
+	for _, c := range sightings.Changes() {
+		t.Run(c.Name, func(t *testing.T) {
+			at := last[c.Name]
+			require.Equal(t, c.Words+"; "+c.Why, lines[at])
+			if c.Quiet {
+				require.NotContains(t, messages, at)
+				require.NotContains(t, letters, at)
+				require.NotContains(t, hooks, at)
+				return
+			}
+			says := "Recorded because " + c.Why + ".\n"
+			if c.Words != "new" {
+				says = "Changed: " + c.Words + ".\n" + says
+			}
+			require.Equal(t, c.Words, hooks[at])
+			require.True(t, strings.HasPrefix(messages[at], "pay.example: "+c.Headline+"\n"+says), messages[at])
+			require.True(t, strings.HasPrefix(letters[at], "pay.example: "+c.Headline+"\n"+c.Headline+".\n"+says), letters[at])
+		})
+	}
+}

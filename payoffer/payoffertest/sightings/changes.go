@@ -1,0 +1,167 @@
+package sightings
+
+import "github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+
+// Changed is a life of a payment, and what there is to tell of its last change.
+type Changed struct {
+	Name string // which is the payment's, too
+	Life []book.Sighting
+	// Headline, Words and Why are of the last change. Quiet says that it is told in
+	// the operator's own places alone.
+	Headline, Words, Why string
+	Quiet                bool
+}
+
+// lived names the payment in all that is said of it.
+func lived(name string, quiet bool, headline, words, why string, life ...book.Sighting) Changed {
+	for i := range life {
+		life[i].ExternalID = name
+		if life[i].Cause == "" {
+			life[i].Cause = "webhook"
+		}
+	}
+	return Changed{name, life, headline, words, why, quiet}
+}
+
+// returns are words on what went back of a card payment.
+func returns(all ...book.Return) book.Sighting {
+	s := Returned("", all[0])
+	s.Returns = all
+	return s
+}
+
+// by has another cause.
+func by(cause string, s book.Sighting) book.Sighting {
+	s.Cause = cause
+	return s
+}
+
+// entry is an operator's entry of a payment by the card's rail.
+func entry(cause string, revision, amount, occurred int64) book.Sighting {
+	s := by(cause, Card("", book.StatusConfirmed))
+	s.EvidenceLevel, s.Revision, s.Amount, s.USDCents, s.OccurredAt = book.LevelManual, revision, amount, cents(amount), occurred
+	return s
+}
+
+// word is an operator's word on what went back.
+func word(cause string, r book.Return) book.Sighting {
+	s := by(cause, returns(r))
+	s.EvidenceLevel = book.LevelManual
+	return s
+}
+
+// with changes a sighting.
+func with(s book.Sighting, change func(*book.Sighting)) book.Sighting {
+	change(&s)
+	return s
+}
+
+// Changes are all kinds of changes of a receipt.
+func Changes() []Changed {
+	const (
+		told, read, chain = "the provider told of it", "it was read from the provider", "it was read from the chain"
+		reorg             = "the chain was reorganized"
+	)
+	seen, confirmed, dropped, moved := book.StatusSeen, book.StatusConfirmed, book.StatusDropped, book.StatusMoved
+	paid, onChain := Card("", confirmed), Chain("0xa", confirmed)
+	asserted := with(paid, func(s *book.Sighting) { s.EvidenceLevel, s.Asset, s.USDCents = book.LevelAsserted, "EUR", nil })
+	euros := with(paid, func(s *book.Sighting) { s.Asset, s.USDCents = "EUR", nil })
+	provided := with(by("reconcile", paid), func(s *book.Sighting) { s.EvidenceLevel, s.Evidence = book.LevelProvider, []byte(`{"session":"cs_1"}`) })
+	refund := func(id string, amount int64, gone bool) book.Return {
+		r := book.Return{ID: id, Kind: book.ReturnRefund, Amount: amount, Gone: gone, At: 950}
+		if !gone {
+			r.Rank = 1
+		}
+		return r
+	}
+	dispute := func(amount int64, gone bool) book.Return {
+		r := refund("dp_1", amount, gone)
+		r.Kind, r.Currency = book.ReturnReversal, "USD"
+		return r
+	}
+	entered := entry("entered", 0, 4200, 900)
+	operator := func(gone bool) book.Return {
+		r := dispute(0, gone)
+		r.ID, r.Currency = "operator", ""
+		return r
+	}
+	return []Changed{
+		// What is new.
+		lived("new-seen", false, "42 USDC on its way by usdc", "new", "it was read from the chain", Chain("0xa", seen)),
+		lived("new-confirmed", false, "42 USD received by card", "new", told, paid),
+		lived("new-asserted", false, "42 EUR told of by card, without proof", "new", told, asserted),
+		lived("new-dropped", false, "42 USD did not arrive by card", "new", told, Card("", dropped)),
+		lived("new-moved", true, "42 USDC by usdc is no payment: it moved within your account", "new", chain, Chain("0xa", moved)),
+		lived("new-entered", false, "42 USD received by card", "new", "you entered it", entered),
+		lived("new-late", false, "42 USD received by card", "new", "it is from before the first start, and was read later", by(book.CauseBackfilled, paid)),
+		// What arrives, or does not.
+		lived("arrives", false, "42 USDC received by usdc", "status from seen to confirmed", chain, Chain("0xa", seen), onChain),
+		lived("fails", false, "42 USD did not arrive by card", "status from seen to dropped", told, Card("", seen), Card("", dropped)),
+		lived("seen-moved", false, "42 USDC by usdc is no payment: it moved within your account", "status from seen to moved", chain, Chain("0xa", seen), Chain("0xa", moved)),
+		lived("reorganized", false, "42 USDC by usdc is no longer confirmed, and on its way again", "status from confirmed to seen", reorg,
+			onChain, by("reorg", Chain("0xa", seen))),
+		lived("reorganized-away", false, "42 USDC by usdc did not arrive after all", "status from confirmed to dropped", reorg, onChain, by("reorg", Chain("0xa", dropped))),
+		lived("confirmed-moved", false, "42 USDC by usdc is no payment: it moved within your account", "status from confirmed to moved", chain, onChain, Chain("0xa", moved)),
+		lived("dropped-seen", false, "42 USDC on its way by usdc after all", "status from dropped to seen", chain, Chain("0xa", dropped), Chain("0xa", seen)),
+		lived("late", false, "42 USDC received by usdc after all", "status from dropped to confirmed", chain, Chain("0xa", dropped), onChain),
+		lived("moved-confirmed", false, "42 USDC received by usdc after all", "status from moved to confirmed", chain, Chain("0xa", moved), onChain),
+		lived("moved-dropped", true, "42 USDC did not arrive by usdc", "status from moved to dropped", reorg, Chain("0xa", moved), by("reorg", Chain("0xa", dropped))),
+		lived("arrives-refunded", false, "42 USD received by card, 10 USD of it refunded", "status from seen to confirmed; refunded from 0 USD to 10 USD", told,
+			Card("", seen), with(paid, func(s *book.Sighting) { s.Returns = []book.Return{refund("re_1", 1000, true)} })),
+		// What the provider refunds or takes back.
+		lived("refund", false, "10 USD refunded of 42 USD by card", "refunded from 0 USD to 10 USD", told, paid, returns(refund("re_1", 1000, true))),
+		lived("refund-second", false, "5 USD refunded of 42 USD by card, 15 USD in all", "refunded from 10 USD to 15 USD", told,
+			paid, returns(refund("re_1", 1000, true)), returns(refund("re_2", 500, true))),
+		lived("refund-rest", false, "32 USD refunded of 42 USD by card, 42 USD in all", "status from confirmed to refunded; refunded from 10 USD to 42 USD", told,
+			paid, returns(refund("re_1", 1000, true)), returns(refund("re_2", 3200, true))),
+		lived("refund-all", false, "42 USD refunded of 42 USD by card", "status from confirmed to refunded; refunded from 0 USD to 42 USD", told, paid, returns(refund("re_1", 4200, true))),
+		lived("refund-too-much", false, "42 USD refunded of 42 USD by card", "status from confirmed to refunded; refunded from 0 USD to 42 USD", told, paid, returns(refund("re_1", 9900, true))),
+		lived("refund-failed", false, "42 USD by card: refund of 42 USD undone", "status from refunded to confirmed; refunded from 42 USD to 0 USD", told,
+			paid, returns(refund("re_1", 4200, true)), returns(refund("re_1", 4200, false))),
+		lived("dispute", false, "42 USD taken back by card", "status from confirmed to reversed", told, paid, returns(dispute(0, true))),
+		lived("dispute-won", false, "42 USD by card no longer taken back", "status from reversed to confirmed", told, paid, returns(dispute(0, true)), returns(dispute(0, false))),
+		lived("dispute-of-the-rest", false, "32 USD taken back of 42 USD by card", "status from confirmed to reversed", told,
+			paid, returns(refund("re_1", 1000, true)), returns(dispute(0, true))),
+		lived("dispute-of-the-rest-won", false, "42 USD by card no longer taken back, 10 USD of it refunded", "status from reversed to confirmed", told,
+			paid, returns(refund("re_1", 1000, true)), returns(dispute(0, true)), returns(dispute(0, false))),
+		lived("dispute-of-a-part", false, "10 USD taken back of 42 USD by card", "taken back from 0 USD to 10 USD", told, paid, returns(dispute(1000, true))),
+		lived("dispute-of-a-part-won", false, "42 USD by card: 10 USD no longer taken back", "taken back from 10 USD to 0 USD", told,
+			paid, returns(dispute(1000, true)), returns(dispute(1000, false))),
+		// What the operator changes.
+		lived("corrected", false, "Corrected: 43 USD instead of 42 USD by card", "amount from 42 USD to 43 USD", "you corrected it", entered, entry("corrected", 1, 4300, 900)),
+		lived("corrected-date", false, "Corrected: 42 USD by card, dated 1970-01-01T00:10:00Z instead of 1970-01-01T00:15:00Z",
+			"date from 1970-01-01T00:15:00Z to 1970-01-01T00:10:00Z", "you corrected it", entered, entry("corrected", 1, 4200, 600)),
+		lived("corrected-both", false, "Corrected: 43 USD instead of 42 USD by card", "amount from 42 USD to 43 USD; date from 1970-01-01T00:15:00Z to 1970-01-01T00:10:00Z",
+			"you corrected it", entered, entry("corrected", 1, 4300, 600)),
+		lived("corrected-in-part-refunded", false, "Corrected: 43 USD instead of 42 USD by card, 10 USD of it refunded", "amount from 42 USD to 43 USD", "you corrected it",
+			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), entry("corrected", 1, 4300, 900)),
+		lived("corrected-to-what-was-refunded", false, "Corrected: 10 USD instead of 42 USD by card, 10 USD of it refunded",
+			"status from confirmed to refunded; amount from 42 USD to 10 USD", "you corrected it",
+			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), entry("corrected", 1, 1000, 900)),
+		lived("corrected-and-restored", false, "Corrected: 43 USD instead of 42 USD by card, no longer taken back", "status from reversed to confirmed; amount from 42 USD to 43 USD",
+			"you corrected it", entered, word("reversed_by_operator", operator(true)),
+			with(entry("corrected", 1, 4300, 900), func(s *book.Sighting) { s.Returns = []book.Return{operator(false)} })),
+		lived("corrected-to-the-same", false, "42 USD by card: entered anew, as it was", "entered anew, as it was", "you corrected it", entered, entry("corrected", 1, 4200, 900)),
+		lived("reversed", false, "42 USD taken back by card", "status from confirmed to reversed", "you reversed it", entered, word("reversed_by_operator", operator(true))),
+		lived("restored", false, "42 USD by card no longer taken back", "status from reversed to confirmed", "you restored it",
+			entered, word("reversed_by_operator", operator(true)), word("restored_by_operator", operator(false))),
+		lived("refunded", false, "10 USD refunded of 42 USD by card", "refunded from 0 USD to 10 USD", "you entered a refund",
+			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true))),
+		lived("refund-restored", false, "42 USD by card: refund of 10 USD undone", "refunded from 10 USD to 0 USD", "you restored it",
+			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), word("restored_by_operator", refund("operator:refund:1", 1000, false))),
+		lived("one-of-two-restored", false, "42 USD by card: refund of 10 USD undone, 5 USD of it refunded", "refunded from 15 USD to 5 USD", "you restored it",
+			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), word("refunded_by_operator", refund("operator:refund:2", 500, true)),
+			word("restored_by_operator", refund("operator:refund:1", 1000, false))),
+		lived("valued", false, "42 EUR by card: value 45.00 USD instead of unknown", "value from unknown to 45.00 USD", "you stated its value", euros,
+			with(word("value_stated", book.Return{}), func(s *book.Sighting) { s.Returns, s.Stated = nil, &book.StatedValue{USDCents: 4500, At: 950} })),
+		// What is known better.
+		lived("proven", false, "42 USD received by card", "amount from 42 EUR to 42 USD; value from unknown to 42.00 USD; evidence from asserted to manual", "you entered it", asserted, entered),
+		lived("read", false, "42 USD by card: evidence from signed to provider", "evidence from signed to provider", read, paid, provided),
+		lived("gives-way", false, "Corrected: 42 USD instead of 40 USD by card", "amount from 40 USD to 42 USD; evidence from manual to signed", told,
+			entry("entered", 0, 4000, 900), paid),
+		lived("value-known", false, "42 USDC by usdc: value 42.00 USD instead of unknown", "value from unknown to 42.00 USD", chain,
+			with(onChain, func(s *book.Sighting) { s.USDCents = nil }), onChain),
+		lived("own", false, "42 USDC by usdc: payer from somebody else to yourself", "payer from somebody else to yourself", chain, onChain, with(onChain, func(s *book.Sighting) { s.Own = true })),
+		lived("test", false, "42 USD by card: money from real to a test network's", "money from real to a test network's", told, paid, with(paid, func(s *book.Sighting) { s.Testnet = true })),
+	}
+}
