@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func printEntry(out io.Writer, r desk.Receipt) error {
 	}
 	for _, w := range r.Returns {
 		if w.Gone && w.Amount != "" {
-			lines = append(lines, fmt.Sprintf("  %s of %s %s at %s", w.Kind, w.Amount, r.Unit, local(w.At)))
+			lines = append(lines, fmt.Sprintf("  %s of %s %s at %s", w.Kind, w.Amount, cmp.Or(w.Unit, r.Unit), local(w.At)))
 		}
 	}
 	for _, change := range r.History {

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -50,7 +51,8 @@ type Receipt struct {
 type returned struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`             // refund, refund_total or reversal
-	Amount string `json:"amount,omitempty"` // in the unit of the receipt; empty of a reversal of all
+	Amount string `json:"amount,omitempty"` // empty of a reversal of all
+	Unit   string `json:"unit,omitempty"`   // of the amount; another one than the receipt's is not part of what was refunded
 	Gone   bool   `json:"gone"`             // false: it did not happen, or came back
 	At     string `json:"at"`
 }
@@ -129,13 +131,17 @@ func (d *Desk) withReturns(ctx context.Context, r *Receipt) error {
 	if err != nil {
 		return err
 	}
-	unit := offer.UnitOf(r.Asset)
 	for _, w := range all {
 		row := returned{ID: w.ID, Kind: string(w.Kind), Gone: w.Gone, At: moment(w.At)}
 		if w.Amount > 0 {
-			row.Amount = unit.Decimal(w.Amount)
+			unit := offer.UnitOf(cmp.Or(w.Currency, r.Asset))
+			row.Amount, row.Unit = unit.Decimal(w.Amount), unit.Symbol
 		}
 		r.Returns = append(r.Returns, row)
+	}
+	if told := book.ToldRefunded(all, r.Asset); told > r.Amount {
+		r.Said = append(r.Said, "the refunds that are told of amount to "+offer.UnitOf(r.Asset).Format(told)+
+			", which is more than was paid; no more than was paid is booked")
 	}
 	return nil
 }

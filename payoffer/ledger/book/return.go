@@ -36,7 +36,8 @@ type Return struct {
 	// all of it.
 	Amount int64
 	// Currency is that of Amount, as in Receipt.Asset, where the source names one;
-	// empty is the payment's own. A reversal in another one takes all of it.
+	// empty is the payment's own. A reversal in another one takes all of it, and a
+	// refund in another one moves nothing: nobody says how much of it went back.
 	Currency string
 	// Gone says that the money is gone now: false before, and again after a
 	// refund failed or a dispute was won.
@@ -45,6 +46,28 @@ type Return struct {
 	// second the one with the higher Rank holds.
 	At   int64
 	Rank int
+}
+
+// Foreign reports whether it is a refund in another currency than the payment's, of
+// an asset.
+func (r Return) Foreign(asset string) bool {
+	return r.Kind != ReturnReversal && r.Currency != "" && r.Currency != asset
+}
+
+// ToldRefunded is what the words on the refunds of a payment, of an asset, add up to,
+// also where that is more than was paid.
+func ToldRefunded(words []Return, asset string) (atomic int64) {
+	var total int64
+	for _, r := range words {
+		switch {
+		case !r.Gone || r.Foreign(asset):
+		case r.Kind == ReturnRefund:
+			atomic = saturatingAdd(atomic, r.Amount)
+		case r.Kind == ReturnTotal:
+			total = max(total, r.Amount)
+		}
+	}
+	return max(atomic, total)
 }
 
 // problem says why the return cannot be stored; empty for none.
@@ -116,7 +139,7 @@ func (w Words) total(proven bool, asset string) (refunded, reversed int64) {
 	var stated Word
 	for _, told := range w {
 		switch {
-		case proven && !told.Proven:
+		case proven && !told.Proven || told.Foreign(asset):
 		case told.Kind == ReturnReversal:
 			switch {
 			case !told.Gone:

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -28,6 +29,14 @@ const (
 	// kind could be guessed, or would verify nothing.
 	secretPrefix, secretLeast = "whsec_", 16
 )
+
+// Ledger is where payments and what went back of them are kept; *ledger.Ledger is
+// one.
+type Ledger interface {
+	observe.Ledger
+	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
+	Returns(ctx context.Context, offer, account, externalID string) ([]ledger.Return, error)
+}
 
 // Config says whose money an Observer sees, and by what means.
 type Config struct {
@@ -52,7 +61,7 @@ type Config struct {
 	// nil is never. The origin is corrected by it.
 	ClockOffset func() time.Duration
 	// The rest is as package source says of all configurations.
-	Ledger    observe.Ledger
+	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Random    func() float64

@@ -142,6 +142,15 @@ func (f *fields) currency(name string) string {
 	return s
 }
 
+// optionalCurrency is the currency of the object's amounts, as receipts write it;
+// empty where none is named.
+func (f *fields) optionalCurrency() string {
+	if f.optional("currency") == "" {
+		return ""
+	}
+	return strings.ToUpper(f.currency("currency"))
+}
+
 func (f *fields) flag(name string) bool {
 	raw := string(f.members[name])
 	if raw != "true" && raw != "false" {

@@ -238,6 +238,12 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	unreadable := 0
 	for _, item := range items {
 		s, err := read(item)
+		if err == nil {
+			var detail string
+			if detail, err = o.foreign(ctx, s); detail != "" {
+				err = malformed(detail)
+			}
+		}
 		var none *unusable
 		switch {
 		case err == nil:
@@ -251,6 +257,11 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	refused, err := observe.Record(ctx, o.config.Ledger, nil, sightings...)
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range sightings {
+		if len(s.Returns) > 0 {
+			o.warn(ctx, s)
+		}
 	}
 	if unreadable += len(refused); unreadable > 0 {
 		o.config.Logger.Warn("the card processor listed what cannot be read; look at its dashboard whether a payment is missing here", "items", unreadable)

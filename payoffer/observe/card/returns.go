@@ -43,13 +43,13 @@ func (s scope) addendum(f *fields, what, intent string, from way, returns ...led
 // refund reads a refund. The money is gone when the refund has succeeded.
 func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
-	amount, created := f.amount("amount"), f.time("created", s.now)
+	amount, currency, created := f.amount("amount"), f.optionalCurrency(), f.time("created", s.now)
 	rank, known := refundRanks[status]
 	if f.err == nil && !known {
 		f.fail("status", "is unknown")
 	}
 	return s.addendum(f, "refund", intent, from, ledger.Return{
-		ID: id, Kind: ledger.ReturnRefund, Amount: amount, Gone: status == "succeeded", At: created, Rank: rank,
+		ID: id, Kind: ledger.ReturnRefund, Amount: amount, Currency: currency, Gone: status == "succeeded", At: created, Rank: rank,
 	})
 }
 
@@ -57,11 +57,12 @@ func (s scope) refund(f *fields, from way) (ledger.Sighting, error) {
 // authorised and let go is called so too, and never came.
 func (s scope) refundTotal(f *fields, at int64, from way) (ledger.Sighting, error) {
 	id, intent, amount := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.amount("amount_refunded")
+	currency := f.optionalCurrency()
 	if string(f.members["captured"]) == "false" {
 		return s.addendum(f, "charge", intent, from)
 	}
 	return s.addendum(f, "charge", intent, from, ledger.Return{
-		ID: id, Kind: ledger.ReturnTotal, Amount: amount, Gone: amount > 0, At: at,
+		ID: id, Kind: ledger.ReturnTotal, Amount: amount, Currency: currency, Gone: amount > 0, At: at,
 	})
 }
 
@@ -79,7 +80,9 @@ func uncaptured(f *fields, at int64) []ledger.Return {
 	if left <= 0 {
 		return nil
 	}
-	return []ledger.Return{{ID: id, Kind: ledger.ReturnTotal, Amount: max(left, f.amount("amount_refunded")), Gone: true, At: at}}
+	return []ledger.Return{{
+		ID: id, Kind: ledger.ReturnTotal, Amount: max(left, f.amount("amount_refunded")), Currency: f.optionalCurrency(), Gone: true, At: at,
+	}}
 }
 
 // dispute is what is said of a dispute: whether the money was taken, for an

@@ -64,6 +64,11 @@ func (o *Observer) take(ctx context.Context, body []byte, now time.Time) (observ
 	if errors.As(err, &none) {
 		return none.verdict, none.detail
 	}
+	if detail, err := o.foreign(ctx, sighting); err != nil {
+		return observe.Unavailable, unavailable
+	} else if detail != "" {
+		return observe.Malformed, detail
+	}
 	// The cursor keeps the time of the delivery for the next start. With a key it
 	// tells how far the API was read instead.
 	var cursor *ledger.Cursor
@@ -77,6 +82,7 @@ func (o *Observer) take(ctx context.Context, body []byte, now time.Time) (observ
 	case len(refused) > 0:
 		return observe.Malformed, "the ledger cannot keep what the event says"
 	default:
+		o.warn(ctx, sighting)
 		return observe.Recorded, "recorded"
 	}
 }

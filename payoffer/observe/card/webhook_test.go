@@ -211,7 +211,7 @@ func TestASightingThatTheLedgerRefusesIsNotRepeated(t *testing.T) {
 }
 
 // refusing is a ledger that refuses every sighting for good.
-type refusing struct{ observe.Ledger }
+type refusing struct{ Ledger }
 
 func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
 	if len(s) > 0 {

@@ -184,6 +184,9 @@ func referenceReturns(history []book.Sighting, proven bool, asset string) (refun
 		if slices.ContainsFunc(all, func(b said) bool { return a.ID == b.ID && later(b, a) }) {
 			continue
 		}
+		if a.Kind != book.ReturnReversal && a.Currency != "" && a.Currency != asset {
+			continue // nobody says how much of the payment that was
+		}
 		held[a.ID] = a.Return
 		if a.Kind == book.ReturnTotal && a.Gone && (total == nil || later(a, *total)) {
 			total = &a
