@@ -22,6 +22,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +36,7 @@ type Ledger interface {
 	Totals(ctx context.Context, offer string) ([]ledger.Total, error)
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
+	Sinks(ctx context.Context, offer string, since int64) ([]ledger.Sink, error)
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
 	RefuseTransition(ctx context.Context, offer, sink string, seq, now int64) (since int64, err error)
 	SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error
@@ -141,11 +144,38 @@ func (c *Config) client() source.Client {
 
 // Load gives each receiver that is new its place after the newest transition.
 // It comes before anything is observed, so that all that is recorded from then
-// on is announced, however late Run gets to it.
+// on is announced, however late Run gets to it. It warns of what is left behind.
 func (a *Announcer) Load(ctx context.Context) error {
 	for _, s := range a.sinks {
 		if _, err := s.lease(ctx, 0); err != nil { // nothing is announced yet
 			return err
+		}
+	}
+	return a.leftBehind(ctx)
+}
+
+// leftBehind warns of receivers that are not configured any more and have not taken
+// what was recorded while they were. Their place is kept: an address that is put back
+// gets all of it.
+func (a *Announcer) leftBehind(ctx context.Context) error {
+	c := a.config
+	all, err := c.Ledger.Sinks(ctx, c.OfferID, c.Now().Unix()-warnedFor)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		form, _, addressed := strings.Cut(one.Name, ":")
+		if !addressed || a.sink(one.Name) != nil {
+			continue
+		}
+		waiting, err := c.Ledger.Transitions(ctx, c.OfferID, one.After, batch)
+		if err != nil {
+			return err
+		}
+		waiting = slices.DeleteFunc(waiting, func(t ledger.Transition) bool { return !announced(t) || t.At > one.Until })
+		if len(waiting) > 0 {
+			c.Logger.Warn("an address of announcements was taken out or changed before it took all of them, and no other address gets these; "+
+				"put it back, beside a new one, until 'caddy pay-offer announcements' shows nothing behind it", "form", form, "left_behind", len(waiting))
 		}
 	}
 	return nil

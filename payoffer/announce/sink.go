@@ -32,6 +32,9 @@ const (
 	// asideAfter is how long a receiver refuses an event before that is set
 	// aside, in seconds.
 	asideAfter = 3 * 24 * 60 * 60
+	// warnedFor is for how long each start warns of what a receiver that is not
+	// configured any more has not taken, in seconds.
+	warnedFor = 7 * 24 * 60 * 60
 )
 
 // sink is a receiver, and how far it has got. All but its health belongs to the

@@ -35,6 +35,23 @@ func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, 
 	return after, held && err == nil, err
 }
 
+// Sink is how far a reader of an offer's transitions has got.
+type Sink struct {
+	Name  string
+	After int64 // the Seq of the last transition that it is done with
+	// Until is when the lease of its last reader ended, or ends, in Unix seconds.
+	Until int64
+}
+
+// Sinks lists the sinks of an offer whose last lease ended after the Unix second
+// since.
+func (l *Ledger) Sinks(ctx context.Context, offer string, since int64) ([]Sink, error) {
+	return collect(ctx, l, func(row scanner) (s Sink, err error) {
+		err = row.Scan(&s.Name, &s.After, &s.Until)
+		return s, err
+	}, `SELECT name, after_seq, lease_until FROM sinks WHERE offer = $1 AND lease_until > $2 ORDER BY name`, offer, since)
+}
+
 // AdvanceSink records that a sink is done with the transitions up to the Seq
 // after; one below what is stored changes nothing. It is for the owner of the
 // sink alone, whose lease may have run out. Error: ErrSinkTaken.
