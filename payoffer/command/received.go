@@ -174,18 +174,15 @@ func payments(n int64) string {
 	return fmt.Sprintf("%d payments", n)
 }
 
-// goal is what is to be said of the goal; nothing beyond it, where an offer sells
-// again and again.
+// goal is what is to be said of the goal.
 func (r printedReport) goal() string {
 	switch {
 	case r.Met == nil:
 		return fmt.Sprintf("; at most %s are missing to the goal of %s", printable(r.Missing), printable(r.Goal))
 	case !*r.Met:
 		return fmt.Sprintf("; the goal of %s is not reached yet", printable(r.Goal))
-	case r.External == r.Goal:
-		return fmt.Sprintf("; the goal of %s is reached", printable(r.Goal))
 	default:
-		return ""
+		return fmt.Sprintf("; the goal of %s is reached", printable(r.Goal))
 	}
 }
 

@@ -11,7 +11,7 @@ func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
 	for report, want := range map[string]string{
 		`"goalMet":null,"status":"partial","remainingUsdDecimal":"2.00","externalUsdDecimal":"40.00","receivedUsdDecimal":"40.00","payments":1`: "one: at least 40.00 USD received in 1 payment, 40.00 of it from others; at most 2.00 are missing to the goal of 42.00; partial\n",
 		`"goalMet":true,"status":"observed","externalUsdDecimal":"42.00","receivedUsdDecimal":"42.00","payments":1`:                             "one: 42.00 USD received in 1 payment, 42.00 of it from others; the goal of 42.00 is reached; observed\n",
-		`"goalMet":true,"status":"observed","externalUsdDecimal":"210.00","receivedUsdDecimal":"252.00","payments":6`:                           "one: 252.00 USD received in 6 payments, 210.00 of it from others; observed\n",
+		`"goalMet":true,"status":"observed","externalUsdDecimal":"210.00","receivedUsdDecimal":"252.00","payments":6`:                           "one: 252.00 USD received in 6 payments, 210.00 of it from others; the goal of 42.00 is reached; observed\n",
 	} {
 		api := newAdminAPI(t)
 		api.answers = []string{`{"offers":[{"id":"one","report":{"goalUsdDecimal":"42.00",` + report + `}}]}`}

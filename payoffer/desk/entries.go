@@ -75,6 +75,9 @@ func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
 	}
 	switch {
 	case err == nil:
+		if receipt.Testnet && receipt.Evidence != string(ledger.LevelChain) { // of a chain's, test money counts until real money comes
+			receipt.Said = append(receipt.Said, "this is a test payment, and counts in no sum")
+		}
 		if _, err := time.Parse(time.DateOnly, r.Date); err == nil {
 			receipt.Said = append(receipt.Said, r.Date+" is taken as its beginning in UTC, "+r.Date+"T00:00:00Z")
 		}
@@ -220,10 +223,34 @@ func (d *Desk) correct(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 		return ledger.Receipt{}, refuse(Conflict, "%q cannot be corrected to less than the %s that went back of it; restore it first, which takes your refunds back",
 			e.Reference, offer.UnitOf(stored.Asset).Format(stored.Refunded))
 	}
+	if err := d.refundedBefore(ctx, stored, e); err != nil {
+		return ledger.Receipt{}, err
+	}
 	if stored.Status != ledger.StatusReversed && !changes(stored, e) {
 		return stored, nil
 	}
 	return d.add(ctx, e.Corrected(stored, d.Now()))
+}
+
+// refundedBefore refuses a date after one of the payment's own refunds: no money goes
+// back before it came. Of one day both may be.
+func (d *Desk) refundedBefore(ctx context.Context, stored ledger.Receipt, e manual.Entry) error {
+	if e.OccurredAt.IsZero() {
+		return nil
+	}
+	words, err := d.Ledger.Returns(ctx, stored.Offer, stored.Account, stored.ExternalID)
+	if err != nil {
+		return err
+	}
+	year, month, date := e.OccurredAt.Date()
+	begun := time.Date(year, month, date, 0, 0, 0, 0, e.OccurredAt.Location()).Unix()
+	for _, w := range words {
+		if w.Gone && w.Kind == ledger.ReturnRefund && w.At < begun {
+			return refuse(Conflict, "%q cannot be dated %s, for %s of it went back on %s, which is before; restore that refund first, and enter it again with its right date",
+				e.Reference, moment(e.OccurredAt.Unix()), offer.UnitOf(stored.Asset).Format(w.Amount), moment(w.At))
+		}
+	}
+	return nil
 }
 
 // reverse takes a receipt out of the sums: the money is not, or no longer, the

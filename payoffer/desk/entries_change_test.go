@@ -182,3 +182,45 @@ func TestOneOfTwoEntriesAtOneMomentIsToldOfTheOther(t *testing.T) {
 	requireRefusal(t, err, Conflict, "at the same moment")
 	require.Equal(t, int64(4500), o.received())
 }
+
+// No money goes back before it came; what moves both within one day is as it may be.
+func TestACorrectionDatesNoPaymentAfterItsRefunds(t *testing.T) {
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	berlin := time.FixedZone("CET", 3600)
+	for name, c := range map[string]struct {
+		to       time.Time
+		restored bool
+		refused  bool
+	}{
+		"before":                         {to: noon.AddDate(0, 0, -1)},
+		"the day of the refund":          {to: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)},
+		"later on that day":              {to: noon.Add(3 * time.Hour)},
+		"that day in another zone":       {to: time.Date(2026, 11, 20, 0, 0, 0, 0, berlin)},
+		"the day after":                  {to: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), refused: true},
+		"the day after a restored one":   {to: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), restored: true},
+		"the day after, in another zone": {to: time.Date(2026, 11, 21, 0, 0, 0, 0, berlin), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			entered := inv7(4200, "")
+			entered.OccurredAt = noon.AddDate(0, 0, -5)
+			o.must(o.enter(t.Context(), entered))
+			back := inv7(0, "a part")
+			back.Refund, back.OccurredAt = "10", noon
+			_, err := o.Desk.refund(t.Context(), back)
+			require.NoError(t, err)
+			if c.restored {
+				o.must(o.restore(t.Context(), inv7(0, "it was none")))
+			}
+			moved := inv7(0, "the bank's date")
+			moved.OccurredAt = c.to
+			got, err := o.correct(t.Context(), moved)
+			if c.refused {
+				requireRefusal(t, err, Conflict, "10 USD of it went back on 2026-11-20T12:00:00Z, which is before")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.to.Unix(), got.OccurredAt)
+		})
+	}
+}

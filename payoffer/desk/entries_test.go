@@ -2,6 +2,7 @@ package desk
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,4 +204,26 @@ func TestAnEntryOfWhatAProviderTellsOfIsWarnedOf(t *testing.T) {
 		o.sees("pack", "sale-1", ledger.LevelAsserted, ledger.StatusConfirmed)
 		require.Empty(t, enter(t, o, "pack", "sale-1").Said)
 	})
+}
+
+// What a checkout in test mode takes is entered as it is told of: in no sum, and said so.
+func TestAnEntryOfATestPaymentSaysThatItCountsInNoSum(t *testing.T) {
+	const said = "this is a test payment, and counts in no sum"
+	for name, test := range map[string]bool{"test": true, "live": false} {
+		o := newOffice(t)
+		trial := ledger.Account{Offer: testOffer, ID: "stripe/plink_" + name, Rail: "card", Testnet: test}
+		require.NoError(t, o.book.Register(t.Context(), trial))
+		o.Accounts[0] = trial
+		for _, entry := range []ReceiptEntry{
+			{Action: "enter", Rail: "card", Reference: "pi_7", Amount: "42"},
+			{Action: "correct", Rail: "card", Reference: "pi_7", Amount: "43", Reason: "x"},
+			{Action: "refund", Rail: "card", Reference: "pi_7", Amount: "10", Reason: "x"},
+			{Action: "restore", Rail: "card", Reference: "pi_7", Reason: "x"},
+			{Action: "reverse", Rail: "card", Reference: "pi_7", Reason: "x"},
+		} {
+			row, err := o.Enter(t.Context(), entry)
+			require.NoError(t, err, entry.Action)
+			require.Equal(t, test, slices.Contains(row.Said, said), "%s %s", name, entry.Action)
+		}
+	}
 }

@@ -118,6 +118,9 @@ func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int6
 		return nil, fmt.Errorf("reading the backup %s: %w", path, err)
 	}
 	defer from.Close()
+	if err := from.requireReal(ctx); err != nil {
+		return nil, fmt.Errorf("%s cannot be restored: %w", path, err)
+	}
 	if err := from.requireIntact(ctx); err != nil {
 		return nil, fmt.Errorf("%s is no intact backup: %w", path, err)
 	}

@@ -31,3 +31,13 @@ func setApart(ctx context.Context, tx *transaction, accounts []Account) error {
 		return errReal
 	}
 }
+
+// requireReal refuses the ledger of a demo. That of the next one is its own, so that
+// it is wanted back by none.
+func (l *Ledger) requireReal(ctx context.Context) error {
+	marked, err := collect(ctx, l, scanValue[bool], `SELECT EXISTS (SELECT 1 FROM accounts WHERE account = $1)`, offer.DemoAccount)
+	if err == nil && marked[0] {
+		err = errDemo
+	}
+	return err
+}

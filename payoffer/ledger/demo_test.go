@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,5 +45,20 @@ func TestACopyOfADemosLedgerIsOneToo(t *testing.T) {
 		_, err := Copy(t.Context(), copied, demo)
 		require.NoError(t, err)
 		require.ErrorIs(t, copied.Register(t.Context(), Account{Offer: "shop", ID: "stripe/plink_1", Rail: "card"}), errDemo)
+	})
+}
+
+func TestADemosLedgerIsRestoredIntoNone(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		demo, target := d.empty(t), d.empty(t)
+		require.NoError(t, demo.Register(t.Context(), Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
+		path := filepath.Join(t.TempDir(), "copy.db")
+		_, err := demo.Backup(t.Context(), path)
+		require.NoError(t, err)
+		_, err = target.Restore(t.Context(), path)
+		require.ErrorIs(t, err, errDemo)
+		known, err := target.Accounts(t.Context(), "demo")
+		require.NoError(t, err)
+		require.Empty(t, known)
 	})
 }
