@@ -145,6 +145,10 @@ func (s *sightings) Receipt(context.Context, string, string, string) (r ledger.R
 	return r, false, nil
 }
 
+func (s *sightings) Returns(context.Context, string, string, string) ([]ledger.Return, error) {
+	return nil, nil
+}
+
 // TestEventsAreReadAsTheLibraryReadsThem signs, verifies and decodes events
 // by the library, and compares what was recorded.
 func TestEventsAreReadAsTheLibraryReadsThem(t *testing.T) {
