@@ -78,7 +78,7 @@ func checkUpstreamOrOff(s string) error {
 	switch {
 	case s == upstreamOff:
 		return nil
-	case strings.Contains(s, ",http") || strings.Contains(s, " "):
+	case strings.Contains(s, ",http") || strings.Contains(s, " http"):
 		return errors.New("these are several addresses in one; write them with spaces between, and without quotation marks around all of them")
 	}
 	return checkUpstream(s)

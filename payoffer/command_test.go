@@ -117,7 +117,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 	out, err := o.payOffer("received")
 	require.NoError(t, err)
 	lines := strings.Split(out, "\n")
-	require.Equal(t, offer.Host(o.service)+": at least 42.50 USD received in 1 payment, 42.50 of it from others; partial", lines[0])
+	require.Equal(t, offer.Host(o.service)+": at least 42.50 USD received in 1 payment, 42.50 of it from others; the goal of 42.00 is reached; partial", lines[0])
 	require.Equal(t, []string{"RAIL", "STATE", "CONFIRMED", "SEEN", "CLAIMED", "SETTLING", "REFUNDED", "REVERSED", "LAG", "ERROR"}, strings.Fields(lines[1]))
 	require.Equal(t, "usdc (test) unknown unknown unknown - 42.00 (1) unknown unknown - -", strings.Join(strings.Fields(lines[3]), " "))
 	require.Regexp(t, `^transfer +(observed|manual) +42\.50 \(1\) +- +- +- +- +5\.00 \(1\) +- +-$`, lines[4])

@@ -51,7 +51,7 @@ func newKeep() (*keep, error) {
 
 // remove lets go of the keep. Windows removes no file that is open.
 func (k *keep) remove() {
-	_ = k.lock.Close()
+	_ = filelock.Close(k.lock)
 	_ = os.RemoveAll(k.folder)
 }
 

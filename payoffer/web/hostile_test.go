@@ -71,7 +71,7 @@ func inURL(text string) string {
 func inMail(text string) string {
 	var taken []rune
 	for _, r := range strings.ToValidUTF8(text, "") {
-		if r >= ' ' && r != '\x7f' && len(taken) < 140 {
+		if offer.CheckPrintable(string(r)) == nil && len(taken) < 140 {
 			taken = append(taken, r)
 		}
 	}
