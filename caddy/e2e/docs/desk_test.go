@@ -58,6 +58,7 @@ func newDesk(t *testing.T, root string, shipped server.Shipped, env []string) *d
 			"PATH=" + tools + ":" + os.Getenv("PATH"), "HOME=" + shipped.Home, "XDG_CONFIG_HOME=" + shipped.Home + "/config",
 			"XDG_DATA_HOME=" + shipped.Home + "/data", "LANG=C.UTF-8", "TZ=UTC",
 			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + root + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository,
+			"GIT_PROGRESS_DELAY=600", // seconds: a slow machine prints more than a page shows
 		}, env...),
 		ports: strings.NewReplacer(there...), real: strings.NewReplacer(back...),
 	}
