@@ -74,9 +74,9 @@ func paid(id, currency string) send {
 }
 
 // refunded tells that a part of it went back.
-func refunded(id string, amount int) send {
-	return event("refund.created", id, fmt.Sprintf(`{"id":"re_%s","object":"refund","amount":%d,"currency":"usd","status":"succeeded",
-		"payment_intent":"pi_%[1]s","charge":"ch_1","created":1700000000}`, id, amount))
+func refunded(id string, amount int, currency string) send {
+	return event("refund.created", id, fmt.Sprintf(`{"id":"re_%s","object":"refund","amount":%d,"currency":%q,"status":"succeeded",
+		"payment_intent":"pi_%[1]s","charge":"ch_1","created":1700000000}`, id, amount, currency))
 }
 
 // entered is a bank transfer of 42 that the operator enters by hand.

@@ -39,7 +39,7 @@ func (s *shop) begin(first *instance) *traffic {
 	for n := range 2 {
 		w.keep(n, func(turn int) bool {
 			id := fmt.Sprint(n, "x", turn)
-			return w.do(turn, paid(id, "usd"), &w.cards) && w.do(turn+1, refunded(id, 1_000), &w.refunds)
+			return w.do(turn, paid(id, "usd"), &w.cards) && w.do(turn+1, refunded(id, 1_000, "usd"), &w.refunds)
 		})
 		w.keep(n, func(turn int) bool { return w.do(turn, entered(fmt.Sprint("INV-", n, "-", turn)), &w.entries) })
 	}

@@ -72,7 +72,7 @@ func TestTheVersionBeforeGoesOnBesideThisOne(t *testing.T) {
 	older.launch()
 	<-older.Ended()
 	require.Contains(t, older.Log(), "the ledger was written by a newer version", "it knows of no version that only adds")
-	got, err = refunded("yen", 4_200)(newer)
+	got, err = refunded("yen", 4_200, "jpy")(newer)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, got.status)
 }
