@@ -3,7 +3,9 @@ package payoffer
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,16 @@ const (
 	initXpub    = "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"
 	initPhrase  = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 )
+
+// besides are the flags that init needs, as far as others do not answer them, and those.
+func besides(flags ...string) (all []string) {
+	for i := 0; i < len(needed); i += 2 {
+		if !slices.Contains(flags, needed[i]) {
+			all = append(all, needed[i:i+2]...)
+		}
+	}
+	return append(all, flags...)
+}
 
 // initialize runs 'caddy pay-offer init' in a folder of its own, where nobody can be asked.
 func initialize(t *testing.T, flags ...string) (file, steps string, err error) {
@@ -211,7 +223,7 @@ func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file, steps, err := initialize(t, append(needed, c.flags...)...)
+			file, steps, err := initialize(t, besides(c.flags...)...)
 			require.NoError(t, err)
 			c.want(t, adaptedHandler(t, file))
 			adapted, err := adapt(t, file)
@@ -226,6 +238,17 @@ func TestInitWritesWhatValidatesForEveryOperator(t *testing.T) {
 				steps = steps[at+len(step):]
 			}
 		})
+	}
+}
+
+// Of two answers to one question none is passed over.
+func TestInitRefusesAFlagThatIsGivenTwice(t *testing.T) {
+	for _, flag := range []string{"--announce", "--storefront", "--usdc"} {
+		name := filepath.Join(t.TempDir(), "Caddyfile")
+		_, err := payOffer(t, "init", "--yes", "--output", name, "--domain", "pay.example.org", "--card", "https://buy.example.net/pay", flag, "hunter2", flag, "hunter3")
+		require.ErrorContains(t, err, flag+" is given twice")
+		require.NotContains(t, err.Error(), "hunter")
+		require.NoFileExists(t, name)
 	}
 }
 
@@ -275,11 +298,11 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--seller", "me@example.org Me", "Example Org <pay@example.org>"},
 	} {
 		t.Run(c.flag+" "+c.answer, func(t *testing.T) {
-			flags := append([]string{}, needed...)
+			flags := besides(c.flag, c.answer)
 			if c.flag == "--facilitator" {
 				flags = append(flags, "--usdc", initUSDC)
 			}
-			_, out, err := initialize(t, append(flags, c.flag, c.answer)...)
+			_, out, err := initialize(t, flags...)
 			require.ErrorContains(t, err, c.want)
 			require.Empty(t, out)
 			require.NotContains(t, err.Error(), "\x1b")
@@ -301,7 +324,7 @@ func TestInitRefusesAWalletsSecretAtEveryQuestion(t *testing.T) {
 		"--domain", "--site", "--name", "--seller", "--card", "--usdc", "--bitcoin", "--bank", "--storefront", "--announce", "--facilitator", "--email", "--behind-proxy",
 	} {
 		for _, secret := range []string{initPhrase, strings.ToUpper(initPhrase), initKey, initKey[2:], "5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ"} {
-			_, out, err := initialize(t, append(append([]string{}, needed...), flag, secret)...)
+			_, out, err := initialize(t, besides(flag, secret)...)
 			require.ErrorContains(t, err, "move that money to a new wallet now", flag)
 			require.Empty(t, out)
 			for _, word := range strings.Fields(secret) {
@@ -318,7 +341,7 @@ func TestInitTakesEveryTextAsItIs(t *testing.T) {
 		`{$HOME}`, `{$HOME:x}`, `{$`, `{$}`, `{system.hostname}`, `{{payOffer .Req}}`, `# not a comment`, `<<END`, `import discreet`, `$HOME`, "Ünï ☃",
 	} {
 		t.Run(text, func(t *testing.T) {
-			file, _, err := initialize(t, append(needed, "--name", text, "--seller", text)...)
+			file, _, err := initialize(t, besides("--name", text, "--seller", text)...)
 			require.NoError(t, err)
 			s, err := adaptedHandler(t, file).settings(newResolver(), time.Now())
 			require.NoError(t, err)
@@ -330,7 +353,7 @@ func TestInitTakesEveryTextAsItIs(t *testing.T) {
 
 // An escaped brace begins no placeholder, of which an error would say that it has no value.
 func TestInitSaysNothingOfTextThatLooksLikeAPlaceholder(t *testing.T) {
-	_, _, err := initialize(t, append(needed, "--name", "{env.HOME}", "--card", "https://buy.example.net/{env.OFFER_TEST_UNSET}")...)
+	_, _, err := initialize(t, besides("--name", "{env.HOME}", "--card", "https://buy.example.net/{env.OFFER_TEST_UNSET}")...)
 	require.EqualError(t, err, "--card: card: this URL holds the character '{'; percent-encode it, and write a host name in its ASCII form (xn--…)")
 }
 
@@ -361,7 +384,7 @@ func TestInitWritesOverNothing(t *testing.T) {
 func TestInitAsksNobodyWithoutATerminal(t *testing.T) {
 	_, _, err := initialize(t)
 	require.EqualError(t, err, "without --domain and --card there is no offer; without a terminal and with --yes nothing is asked")
-	_, _, err = initialize(t, append(needed, "base")...)
+	_, _, err = initialize(t, besides("base")...)
 	require.ErrorContains(t, err, "quote an answer of several words")
 }
 

@@ -40,21 +40,43 @@ asks nothing, as where there is no terminal.`,
 		},
 	}
 	for _, q := range questions {
-		cmd.Flags().String(q.flag, "", q.help)
+		cmd.Flags().Var(new(answer), q.flag, q.help)
 	}
 	cmd.Flags().String("output", "Caddyfile", "The file to write")
 	cmd.Flags().BoolP("yes", "y", false, "Ask nothing, and leave out what no flag gives")
 	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		i := interview{in: bufio.NewReader(cmd.InOrStdin()), out: out, given: make(map[string]string)}
 		for _, q := range questions {
-			if fl.Changed(q.flag) {
-				i.given[q.flag] = fl.String(q.flag)
+			given := fl.Lookup(q.flag).Value.(*answer)
+			if given.times > 1 {
+				return fmt.Errorf("--%s is given twice, and init takes one answer; write the other into the file that it makes, in a line of its own", q.flag)
+			}
+			if given.times == 1 {
+				i.given[q.flag] = given.words
 			}
 		}
 		i.asks = !fl.Bool("yes") && onTerminal(cmd.InOrStdin())
 		return i.run(fl.String("output"))
 	})
 }
+
+// answer is the value of a flag, and how often that was given.
+type answer struct {
+	words string
+	times int
+}
+
+// Set implements pflag.Value. It refuses nothing, for that would be repeated.
+func (a *answer) Set(words string) error {
+	a.words = words
+	a.times++
+	return nil
+}
+
+func (a *answer) String() string { return a.words }
+
+// Type implements pflag.Value.
+func (a *answer) Type() string { return "string" }
 
 // interview is one run of the command.
 type interview struct {

@@ -77,7 +77,10 @@ func (a answers) Extended() bool {
 
 // TestMode reports whether the checkout takes test payments, as far as its address
 // tells.
-func (a answers) TestMode() bool { return strings.HasPrefix(a.Card, "https://buy.stripe.com/test_") }
+func (a answers) TestMode() bool {
+	card, err := offer.NewCard(a.Card, nil, 0)
+	return err == nil && card.Test()
+}
 
 // Facilitator settles payments in USDC. On a test network there is a default.
 func (a answers) Facilitator() string {
