@@ -61,8 +61,9 @@ func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 // is paid there: a link of Stripe's in test mode, as in https://buy.stripe.com/test_1,
 // or one of PayPal's or Square's sandbox.
 func isTestCheckout(u *url.URL) bool {
-	host, path := "."+strings.ToLower(u.Hostname()), u.Path+"/"
+	host, path := "."+strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), strings.ToLower(u.Path)+"/"
 	return strings.HasSuffix(host, ".stripe.com") && (strings.Contains(path, "/test_") || strings.Contains(path, "/cs_test_")) ||
+		strings.HasPrefix(path, "/b/test_") || // at a domain of the seller's own
 		strings.HasSuffix(host, ".sandbox.paypal.com") || strings.HasSuffix(host, ".sandbox.square.link")
 }
 

@@ -64,6 +64,8 @@ func TestAnAddressSaysThatItsCheckoutIsForTests(t *testing.T) {
 		"https://checkout.stripe.com/c/pay/cs_test_1":              true,
 		"https://www.sandbox.paypal.com/ncp/payment/1":             true,
 		"https://sandbox.square.link/u/1":                          true,
+		"https://buy.stripe.com./TEST_1":                           true,
+		"https://pay.example.org/b/test_1":                         true,
 		"https://buy.stripe.com/1":                                 false,
 		"https://buy.stripe.com/latest_1":                          false,
 		"https://checkout.stripe.com/c/pay/cs_live_1":              false,

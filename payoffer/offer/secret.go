@@ -42,17 +42,21 @@ const SeedLength = 12
 // nothing but an account is expected.
 var seedPhrase = regexp.MustCompile(`^\s*([A-Za-z]+\s+){11,}[A-Za-z]+\s*$`)
 
-// holdsSeedPhrase reports whether twelve words in a row are of the list, whatever
-// stands between them but other words. The list has no article and hardly a
+// holdsSeedPhrase reports whether of twelve words in a row all but one are of the list,
+// whatever stands between them but other words. The list has no article and hardly a
 // preposition, so that sentences have no such row. The checksum is not asked for: a
 // phrase with one slip is worth as much to a thief, and other wallets have another.
 func holdsSeedPhrase(text string) bool {
-	row := 0
+	var others []int // which of the words are not of the list
+	n := 0
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if row++; !seedWords()[strings.ToLower(word)] {
-			row = 0
+		if n++; !seedWords()[strings.ToLower(word)] {
+			others = append(others, n)
 		}
-		if row == SeedLength {
+		if len(others) > 0 && others[0] <= n-SeedLength {
+			others = others[1:]
+		}
+		if n >= SeedLength && len(others) <= 1 {
 			return true
 		}
 	}

@@ -25,6 +25,7 @@ func TestAWalletsSecretIsKnownWhereverItStands(t *testing.T) {
 		twelve, long, strings.ToUpper(long), strings.ReplaceAll(twelve, " ", "\n"), strings.ReplaceAll(long, " ", ", "), strings.ReplaceAll(long, " ", "%20"),
 		strings.ReplaceAll(long, " ", "\u3000"), "Mine is: " + twelve + ". Thanks!", "https://example.org/" + strings.ReplaceAll(twelve, " ", "-"),
 		"1. abandon 2. ability 3. able 4. about 5. above 6. absent 7. absorb 8. abstract 9. absurd 10. abuse 11. access 12. accident",
+		strings.Replace(twelve, "abandon", "abandonn", 1), strings.Repeat("abandon ", 11) + "abbout",
 		key, strings.ToUpper(key), "0x" + key, "0X" + key, "https://" + key, "https://" + key + ".example", "key " + key, "(" + key + ")", "Acme\u00a0" + key + ".",
 		"5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ", "KwdMAjGmerYanjeui5SHS7JkmpZvVipYvB2LJGU1ZxJwYvP98617", "6PRVWUbkzzsbcVac2qwfssoUJAN1Xhrg6bNk8J7Nzm5H7kxEbn2Nh2ZoGg",
 		"xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi",
