@@ -71,6 +71,10 @@ func TestALogHoldsNoSecretOfAnAddressInAnySpelling(t *testing.T) {
 	for _, address := range []string{
 		"/v1/receipt/" + id, "/v1/receipt/" + id + "?lang=de", "/v1/receipt/" + id + "/receipt.jws", "/v1/hook/tip-jar/" + id, "/v1/hook/tip-jar/" + id + "/more",
 		"/v1/thanks?session_id=" + id, "/v1/thanks?lang=de&session_id=" + id + "&a=b", "/elsewhere?next=/v1/receipt/" + id, "/v1/pay?a=%zz&session_id=" + id,
+		// What people make of them who copy by hand.
+		"/v1/hooks/tip-jar/" + id, "/v1/webhook/tip-jar/" + id, "/v1/hook-tip-jar/" + id, "/v1/hook/tip-jar?" + id, "/v1/receipts/" + id, "/v1/reciept/" + id,
+		"/v1/receipt?" + id, "/v1/receipt?id=" + id, "/v1/receipt;" + id, `/v1/receipt\` + id, "/v1/thanks/" + id, "/v1/thanks?session=" + id, "/v1/thanks?sessionId=" + id,
+		"/v1/thanks?cs_live_" + id,
 	} {
 		for name, spelling := range spellings {
 			written := spelling(address)
