@@ -282,6 +282,8 @@ func TestInitRefusesWhatTheDirectiveRefuses(t *testing.T) {
 		{"--bank", "Jane pay@example.org GB29 NWBK 6016 1331 9268 19 BNPAFRPP", "a bank in FR, and the IBAN one of GB"},
 		{"--bitcoin", initXpub, "write after it the first receiving address"},
 		{"--announce", "email me@example.org", "write https://…"},
+		{"--announce", "me@example.org", "write the word email before the mailbox"},
+		{"--announce", "email me@example.org mail.example.net:587 me:sk_live_abc", "write the user alone"},
 		{"--announce", "email me mail.example.net:587", "announce email: "},
 		{"--announce", "ntfy ntfy.example.net", "announce ntfy: "},
 		{"--storefront", "card https://shop.example.net/l/a", "card"},

@@ -244,8 +244,12 @@ func setAnnounce(a *answers, words string) error {
 		a.Ntfy = parts[1]
 	case len(parts) == 3 && parts[0] == "email":
 		a.Mailbox, a.SMTP = parts[1], parts[2]
+	case len(parts) == 4 && parts[0] == "email" && strings.Contains(parts[3], ":"):
+		return errors.New("write the user alone; the password belongs into the environment, which the last steps name")
 	case len(parts) == 4 && parts[0] == "email":
 		a.Mailbox, a.SMTP, a.SMTPUser = parts[1], parts[2], parts[3]
+	case strings.Contains(parts[0], "@") && !strings.Contains(parts[0], "://"):
+		return errors.New("write the word email before the mailbox, and behind it the mail server with its port: email me@example.org mail.example.org:587 user")
 	case len(parts) == 1:
 		a.Announce = words
 	default:

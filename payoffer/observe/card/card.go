@@ -84,7 +84,7 @@ type Observer struct {
 }
 
 // New checks the configuration and calls nobody. Neither secret nor key, no
-// payment link, a secret of another kind, a key of the wrong mode and an API
+// payment link, a secret or key of another kind, a key of the wrong mode and an API
 // that is no absolute URL are errors.
 func New(c Config) (*Observer, error) {
 	switch {
@@ -93,7 +93,11 @@ func New(c Config) (*Observer, error) {
 	case c.Secret == "" && c.APIKey == "":
 		return nil, errors.New("the card rail cannot be observed without a webhook_secret or an api_key")
 	case c.Secret != "" && !isSecret(c.Secret):
-		return nil, errors.New("the card webhook_secret is no signing secret, which is whsec_ and at least 16 characters: copy it from the webhook endpoint at Stripe, without spaces around it")
+		return nil, errors.New("the card webhook_secret is no signing secret, which is whsec_ and at least 16 characters: copy it from the webhook endpoint at Stripe, without spaces or quotation marks around it")
+	case strings.HasPrefix(c.APIKey, "pk_"):
+		return nil, errors.New("the card api_key is a publishable key, which reads nothing: make a restricted one (rk_…)")
+	case strings.ContainsAny(c.APIKey, "\"' \t"):
+		return nil, errors.New("the card api_key has spaces or quotation marks around it; write it without, also into a file of --env-file")
 	case c.TestMode && strings.Contains(c.APIKey, "_live_"):
 		return nil, errors.New("the card api_key is for live payments, and test_mode is set: use the key of the test mode")
 	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):

@@ -27,6 +27,8 @@ func TestNewRefusesWhatCouldNotObserve(t *testing.T) {
 		"an API key as secret":    func(c *Config) { c.Secret = "sk_test_1" },
 		"a blank secret":          func(c *Config) { c.Secret = " " },
 		"a test key, live mode":   func(c *Config) { c.APIKey = "sk_test_1" },
+		"a publishable key":       func(c *Config) { c.APIKey = "pk_live_1" },
+		"quotes around a key":     func(c *Config) { c.APIKey = `"rk_live_1"` },
 		"a live key, test mode":   func(c *Config) { c.TestMode = true },
 		"an API that is no URL":   func(c *Config) { c.API = "api.stripe.com" },
 		"an API over plain http":  func(c *Config) { c.API = "http://api.stripe.com" },
