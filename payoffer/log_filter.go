@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -47,10 +48,10 @@ func (*LogFilter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// paymentHeaders hold a signed payment, which is a secret until it is spent, or what its
-// buyer alone is answered.
-var paymentHeaders = []string{
-	x402.HeaderSignature, x402.HeaderSignatureV1, x402.HeaderResponse, x402.HeaderResponseV1, mpp.HeaderReceipt, "Authorization", "Payment-Authorization",
+// secretHeaders hold a signed payment, which is a secret until it is spent, what its buyer
+// alone is answered, or the token of an inspection under way.
+var secretHeaders = []string{
+	x402.HeaderSignature, x402.HeaderSignatureV1, x402.HeaderResponse, x402.HeaderResponseV1, mpp.HeaderReceipt, service.HeaderSounding, "Authorization", "Payment-Authorization",
 }
 
 // Filter filters the field: a text, the values of a header, or all headers.
@@ -59,7 +60,7 @@ func (*LogFilter) Filter(field zapcore.Field) zapcore.Field {
 	case caddyhttp.LoggableHTTPHeader:
 		kept := make(http.Header)
 		for name, values := range value.Header {
-			if !slices.ContainsFunc(paymentHeaders, func(secret string) bool { return strings.EqualFold(secret, name) }) {
+			if !slices.ContainsFunc(secretHeaders, func(secret string) bool { return strings.EqualFold(secret, name) }) {
 				kept[name] = discreetAddresses(values)
 			}
 		}
