@@ -104,7 +104,7 @@ func (c *Card) Face() Face {
 	}
 	return Face{
 		Name: name, Way: Phrase{Key: "rail.card.way"}, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
-		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL), Lock: true,
+		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL), Lock: isEncrypted(c.URL),
 	}
 }
 
@@ -129,8 +129,16 @@ func checkoutNote(address string) Phrase {
 	if strings.HasSuffix(host, ".stripe.com") {
 		host = "Stripe (" + host + ")"
 	}
-	return Phrase{Key: "rail.checkout", With: With{"host": host}}
+	key := "rail.checkout"
+	if !isEncrypted(address) {
+		key = "rail.checkoutHere"
+	}
+	return Phrase{Key: key, With: With{"host": host}}
 }
+
+// isEncrypted reports whether a checkout is reached by TLS: all are, but for those on
+// this machine, such as a demo's.
+func isEncrypted(address string) bool { return strings.HasPrefix(address, "https://") }
 
 // words are the parts of a name as people write them.
 func words(name, separator string) string {

@@ -38,7 +38,7 @@ func (s *Storefront) Face() Face {
 	name := Literal(words(s.name, "-"))
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
-		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: true,
+		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: isEncrypted(s.url),
 	}
 }
 
