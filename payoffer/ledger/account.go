@@ -34,53 +34,12 @@ type Account struct {
 // registered together.
 var errNotRegistered = errors.New("the account is not registered for this offer")
 
-// Register stores accounts in one transaction. Since and Origin stay as they
-// were stored first; the rail's name and Testnet follow the configuration. An
-// account that belongs to another offer is an error that names both, and nothing
-// is stored. Errors: errDemo, errReal.
-func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
-	return l.transact(ctx, func(tx *transaction) error {
-		if err := setApart(ctx, tx, accounts); err != nil {
-			return err
-		}
-		for _, a := range accounts {
-			if err := register(ctx, tx, a); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func register(ctx context.Context, tx *transaction, a Account) error {
-	if a.Offer == "" || a.ID == "" || a.Rail == "" {
-		return errors.New("an account needs an offer, an id and a rail")
-	}
-	owner, _, err := first(query(ctx, tx, scanValue[string], `
-		INSERT INTO accounts (account, offer, rail, testnet, origin, since) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (account) DO UPDATE SET
-			rail = excluded.rail,
-			testnet = excluded.testnet,
-			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END,
-			since = CASE WHEN accounts.since = 0 AND accounts.origin = '' THEN excluded.since ELSE accounts.since END
-		RETURNING offer`,
-		a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since))
-	if err != nil {
-		return fmt.Errorf("registering the account of %s: %w", a.Rail, err)
-	}
-	if owner != a.Offer {
-		return fmt.Errorf("the account of %s of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
-			a.Rail, a.Offer, owner, owner)
-	}
-	return nil
-}
-
 // SetOrigin stores the origin of an account unless one is stored already, and
 // returns the stored one. Error: errNotRegistered.
 func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
-	err = l.transact(ctx, func(tx *transaction) (err error) {
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) (err error) {
 		var found bool
-		stored, found, err = first(query(ctx, tx, scanValue[string], `
+		stored, found, err = first(ask(ctx, tx, scanValue[string], `
 			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
 			WHERE offer = $2 AND account = $3 RETURNING origin`, origin, offer, account))
 		if err == nil && !found {
@@ -100,7 +59,7 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 	if err != nil || to < 0 {
 		return false, fmt.Errorf("%q is no position to begin at", origin)
 	}
-	err = l.transact(ctx, func(tx *transaction) error {
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		lowered = false
 		a, err := accountOf(ctx, tx, offer, account)
 		if err != nil {
@@ -149,7 +108,7 @@ func scanAccount(row scanner) (a Account, err error) {
 
 // accountOf reads a registered account.
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
-	a, found, err := first(query(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
+	a, found, err := first(ask(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
 	if err == nil && !found {
 		err = fmt.Errorf("offer %q, account %q: %w", offer, id, errNotRegistered)
 	}
@@ -189,8 +148,8 @@ func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, boo
 // origin on. Rows stay: what is read again is merged with them. It reports whether
 // there was anything to forget.
 func (l *Ledger) Rewind(ctx context.Context, offer, account string) (rewound bool, err error) {
-	err = l.transact(ctx, func(tx *transaction) error {
-		_, rewound, err = first(query(ctx, tx, scanValue[string], `
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		_, rewound, err = first(ask(ctx, tx, scanValue[string], `
 			DELETE FROM cursors WHERE offer = $1 AND account = $2 RETURNING account`, offer, account))
 		return err
 	})
@@ -207,7 +166,7 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		return err
 	}
 	if c.Upon != nil {
-		standing, _, err := first(query(ctx, tx, scanValue[string], `
+		standing, _, err := first(ask(ctx, tx, scanValue[string], `
 			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+tx.dialect.forUpdate(), c.Offer, c.Account))
 		if err != nil || standing != *c.Upon {
 			return err

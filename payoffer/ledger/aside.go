@@ -21,8 +21,8 @@ type Aside struct {
 // RefuseTransition notes at the Unix second now that a sink refuses a transition,
 // and returns since when it has done so. AdvanceSink forgets it.
 func (l *Ledger) RefuseTransition(ctx context.Context, offer, sink string, seq, now int64) (since int64, err error) {
-	err = l.transact(ctx, func(tx *transaction) error {
-		since, _, err = first(query(ctx, tx, scanValue[int64], `
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		since, _, err = first(ask(ctx, tx, scanValue[int64], `
 			INSERT INTO set_aside (offer, sink, seq, reason, at) VALUES ($1, $2, $3, '', $4)
 			ON CONFLICT (offer, sink, seq) DO UPDATE SET at = set_aside.at RETURNING at`, offer, sink, seq, now))
 		if err != nil {
@@ -37,7 +37,7 @@ func (l *Ledger) RefuseTransition(ctx context.Context, offer, sink string, seq, 
 // one transaction. now is when it was refused, unless that was noted before.
 // Error: ErrSinkTaken.
 func (l *Ledger) SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error {
-	return l.transact(ctx, func(tx *transaction) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		_, err := tx.exec(ctx, "setting a transition aside", `
 			INSERT INTO set_aside (offer, sink, seq, reason, at) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (offer, sink, seq) DO UPDATE SET reason = excluded.reason`, offer, sink, seq, reason, now)
@@ -64,7 +64,7 @@ func scanAside(row scanner) (a Aside, err error) {
 // ForgetAside takes a transition from those that a sink has set aside; one that is
 // not among them is no error.
 func (l *Ledger) ForgetAside(ctx context.Context, offer, sink string, seq int64) error {
-	return l.transact(ctx, func(tx *transaction) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		_, err := tx.exec(ctx, "forgetting a transition that was set aside", `
 			DELETE FROM set_aside WHERE offer = $1 AND sink = $2 AND seq = $3 AND reason <> ''`, offer, sink, seq)
 		return err

@@ -34,12 +34,12 @@ func (l *Ledger) RetractClaim(ctx context.Context, key IntentKey, reason string)
 // with the reason code. Errors: ErrNoIntent, ErrIntentState for what was not
 // refused so, and ErrTransaction.
 func (l *Ledger) ClaimRefused(ctx context.Context, key IntentKey, hash, reason string) error {
-	return l.changeIntentIn(ctx, key, func(tx *transaction, i *Intent) error {
-		if i.State != IntentRefused || i.Reason != reason {
+	return l.claim(ctx, key, hash, func(i *Intent, taken bool) error {
+		switch {
+		case i.State != IntentRefused || i.Reason != reason:
 			return fmt.Errorf("%w: it is %s for %q", ErrIntentState, i.State, i.Reason)
-		}
-		if err := claimTransaction(ctx, tx, *i, hash); err != nil {
-			return err
+		case taken:
+			return ErrTransaction
 		}
 		i.State, i.Evidence, i.Reason, i.Transaction = IntentSettled, EvidenceFacilitator, "", hash
 		return nil

@@ -16,6 +16,7 @@ import (
 // leases end. All of it is committed at once, after Check agreed; memory does not
 // grow with the rows. A newer ledger, of which some would be left out, is refused.
 func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err error) {
+	from.order(ctx)
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
 		if _, err := requireCurrent(ctx, from.dialect, source); err != nil {
 			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
@@ -34,7 +35,25 @@ const movedVersion = math.MaxInt32
 // Retire ends the ledger, which was copied into another one: no program opens it,
 // or changes anything in it, from now on.
 func (l *Ledger) Retire(ctx context.Context) error {
-	return l.transact(ctx, func(tx *transaction) error { return l.dialect.retire(ctx, tx.Tx) })
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.db == nil {
+		return ErrNotOpen
+	}
+	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
+	if err != nil {
+		return l.dialect.conceal(err)
+	}
+	defer func() { _ = tx.Rollback() }()        // after a commit this does nothing
+	for _, text := range l.dialect.ordering() { // nobody does any more
+		if _, err := tx.ExecContext(ctx, text); err != nil {
+			return l.dialect.conceal(err)
+		}
+	}
+	if err := l.dialect.retire(ctx, tx); err != nil {
+		return l.dialect.conceal(err)
+	}
+	return l.dialect.conceal(tx.Commit())
 }
 
 // snapshot reads the ledger as it is at one moment. One that is not open is read
@@ -103,6 +122,11 @@ func (l *Ledger) fill(ctx context.Context, source *sql.Tx) (rows map[string]int6
 		}
 		if stored != rows[t.name] {
 			return nil, fmt.Errorf("%d of %d rows of %s were stored", stored, rows[t.name], t.name)
+		}
+	}
+	for _, text := range l.dialect.ordering() {
+		if _, err := tx.ExecContext(ctx, text); err != nil {
+			return nil, err
 		}
 	}
 	if err := check(ctx, tx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"encoding/json"
 	"io"
 	"io/fs"
 )
@@ -38,6 +39,11 @@ type dialect interface {
 	// Error: errNewerSchema where such a program may not write any more, which
 	// stays so until the transaction ends.
 	begin(ctx context.Context, write *sql.DB, known int) (*sql.Tx, error)
+	// session takes a connection for such a transaction, with the same error, perhaps
+	// when its first statements are sent.
+	session(ctx context.Context, db *database) (session, error)
+	// oneWriter says that transactions wait for each other anyway.
+	oneWriter() bool
 
 	// migrations holds the numbered schema files.
 	migrations() fs.FS
@@ -59,9 +65,27 @@ type dialect interface {
 	forUpdate() string
 	// bytewise stands behind a text that is compared byte by byte.
 	bytewise() string
-	// orderHistory makes the numbers of transitions follow the order of
-	// commits: the next transaction that calls it waits for the end of this.
-	orderHistory(ctx context.Context, tx *sql.Tx) error
+	// rows is what a statement reads FROM whose $1 is of inRows: value holds a row each.
+	rows() string
+	// lock has the transaction wait for others that hold one of the names, until its
+	// end. Where transactions wait for each other anyway it does nothing.
+	lock(tx *transaction, names ...string)
+
+	// hurry has the commit not wait for the disk, where others that do need not wait
+	// for it then: what a crash of the machine takes away may be lost.
+	hurry(tx *transaction)
+	// require has the transaction fail, so that it is tried again, where a condition does
+	// not hold because of what was committed since it began. Where nothing can have
+	// been it does nothing.
+	require(tx *transaction, condition string, args ...any)
+
+	// unnumbered is the number with which a transition is inserted: its own, or one
+	// below 0 until ordering gives it one.
+	unnumbered() string
+	// ordering are the statements that put the history and the sums in order: all
+	// committed transitions get numbers, above those of all that have one, and
+	// what is to be added to sums is. Transactions that do so wait for each other.
+	ordering() []string
 
 	// booleans are the columns, as in "receipts.own", that take true and false
 	// where others have 1 and 0.
@@ -74,8 +98,21 @@ type dialect interface {
 	// transient reports whether err undid a transaction that may succeed when
 	// it is tried again.
 	transient(err error) bool
+	// undone reports whether err of one statement undid all of its transaction,
+	// whatever savepoints that has.
+	undone(err error) bool
 	// conceal takes out of err what names the server or its accounts.
 	conceal(err error) error
+}
+
+// inRows is any number of rows as one parameter, of which dialect.rows reads each: value ->> 0
+// is its first column as text, or a number where the database does not tell them apart.
+func inRows(rows [][]any) string {
+	text, err := json.Marshal(rows)
+	if err != nil {
+		panic("ledger: rows of a statement: " + err.Error()) // they are strings, numbers and booleans
+	}
+	return string(text)
 }
 
 // endLeases ends all leases.

@@ -55,6 +55,7 @@ func ParseBookmark(s string) (b Bookmark, ok bool) {
 // each exactly once. Error: ErrBookmark. Of a number alone it is known only whether
 // the history has come so far.
 func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit int) ([]Transition, error) {
+	l.order(ctx)
 	if after.Seq > 0 {
 		var known []bool
 		var err error
@@ -77,10 +78,11 @@ func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit i
 // Last is the place after the newest transition of an offer; the zero Bookmark
 // where there is none. It moves with every transition.
 func (l *Ledger) Last(ctx context.Context, offer string) (Bookmark, error) {
+	l.order(ctx)
 	last, _, err := first(collect(ctx, l, func(row scanner) (Bookmark, error) {
 		var at Transition
 		err := row.Scan(&at.Seq, &at.Tag)
 		return at.Bookmark(), err
-	}, `SELECT seq, tag FROM transitions WHERE offer = $1 ORDER BY seq DESC LIMIT 1`, offer))
+	}, `SELECT seq, tag FROM transitions WHERE offer = $1 AND seq > 0 ORDER BY seq DESC LIMIT 1`, offer))
 	return last, err
 }

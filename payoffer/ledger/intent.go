@@ -117,17 +117,23 @@ func (e *IntentExistsError) Error() string {
 	return fmt.Sprintf("the authorization is known already and %s", e.Existing.State)
 }
 
-const selectIntents = `SELECT id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
+const selectIntents = `SELECT ` + intentColumns + ` FROM intents WHERE `
+
+const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened, doubt, told_at, turned_until, look_at
-	FROM intents WHERE `
+	tx, answer, reason, evidence, created_at, updated_at, reopened, doubt, told_at, turned_until, look_at`
 
 func scanIntent(row scanner) (i Intent, err error) {
-	err = row.Scan(&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
+	err = row.Scan(i.columns()...)
+	return i, err
+}
+
+// columns are where intentColumns are read to.
+func (i *Intent) columns() []any {
+	return []any{&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
 		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
-		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Doubt, &i.ToldAt, &i.TurnedUntil, &i.lookAt)
-	return i, err
+		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Doubt, &i.ToldAt, &i.TurnedUntil, &i.lookAt}
 }
 
 const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
@@ -148,7 +154,7 @@ func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, lim
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.
 func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (Intent, error) {
-	i, found, err := first(query(ctx, tx, scanIntent, selectIntents+where, args...))
+	i, found, err := first(ask(ctx, tx, scanIntent, selectIntents+where, args...))
 	if err == nil && !found {
 		err = ErrNoIntent
 	}

@@ -16,25 +16,34 @@ import (
 // payer that is in its way, ErrPaymentID, errNotRegistered.
 func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	i.State, i.Evidence = IntentSettling, ""
-	return l.insert(ctx, i, func(tx *transaction, i Intent) error {
-		if err := l.inTheWay(ctx, tx, i); err != nil {
+	if err := l.complete(&i); err != nil {
+		return err
+	}
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		i, looked := i, lookFor(tx, i)
+		ahead := queued(tx, scanIntent, selectIntents+aheadOf+aheadFirst, l.ahead(i)...)
+		turned, err := looked.at(ctx, tx, &i)
+		if err != nil {
 			return err
 		}
-		if err := inherit(ctx, tx, &i); err != nil {
-			return err
+		switch other, found := ahead.only(); {
+		case !found:
+		case other.IntentKey == i.IntentKey: // since it was looked for
+			return &IntentExistsError{Existing: other}
+		default:
+			return &ConflictError{Other: other}
 		}
-		if err := insertIntent(ctx, tx, &i); err != nil {
-			return err
-		}
+		i.TurnedUntil, i.Doubt = turned, turned > 0
+		insertIntent(tx, i)
 		if err := claimPaymentID(ctx, tx, i); err != nil {
 			return err
 		}
 		// Now that its row is there no other one of the payer can be opened: what
-		// was charged since the first look is seen by this one.
-		if err := l.inTheWay(ctx, tx, i); err != nil {
-			return err
-		}
-		return addToTotals(ctx, tx, book.Sums{}.Change(Total{}, i.total()))
+		// was charged since the look is found when all of this runs again.
+		tx.dialect.require(tx, `NOT EXISTS (SELECT 1 FROM intents WHERE `+aheadOf+` AND NOT (network = $9 AND asset = $10 AND nonce = $11))`,
+			append(l.ahead(i), i.Network, i.Asset, i.Nonce)...)
+		addToTotals(tx, book.Sums{}.Change(Total{}, i.total()))
+		return nil
 	})
 }
 
@@ -46,14 +55,17 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 		return err
 	}
 	i.State, i.Evidence, i.Transaction = IntentSettled, EvidenceChain, s.Transaction
+	if err := l.complete(&i); err != nil {
+		return err
+	}
 	s.Intent = &i.IntentKey
-	return l.insert(ctx, i, func(tx *transaction, i Intent) error {
-		if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		tx.dialect.lock(tx, s.ExternalID)
+		i, looked := i, lookFor(tx, i)
+		if _, err := looked.at(ctx, tx, &i); err != nil {
 			return err
 		}
-		if err := insertIntent(ctx, tx, &i); err != nil {
-			return err
-		}
+		insertIntent(tx, i)
 		// An identifier that another payment has stays there.
 		if err := claimPaymentID(ctx, tx, i); err != nil && !errors.Is(err, ErrPaymentID) {
 			return err
@@ -62,12 +74,14 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 		if _, err := r.record(ctx, s); err != nil {
 			return err
 		}
-		return addToTotals(ctx, tx, r.delta)
+		addToTotals(tx, r.delta)
+		return nil
 	})
 }
 
-// insert runs commit for an intent that is whole and not known yet.
-func (l *Ledger) insert(ctx context.Context, i Intent, commit func(*transaction, Intent) error) error {
+// complete makes the key of a new intent canonical and dates it. The error is what
+// is missing or wrong.
+func (l *Ledger) complete(i *Intent) error {
 	i.IntentKey = i.Canonical()
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
 		return errors.New("an intent needs its whole key and a fingerprint")
@@ -77,39 +91,67 @@ func (l *Ledger) insert(ctx context.Context, i Intent, commit func(*transaction,
 	}
 	i.CreatedAt = l.now().Unix()
 	i.UpdatedAt = i.CreatedAt
-	return l.transact(ctx, func(tx *transaction) error {
-		known, err := intentOf(ctx, tx, byIntentKey, i.Network, i.Asset, i.From, i.Nonce)
-		switch {
-		case err == nil:
-			return &IntentExistsError{Existing: known}
-		case !errors.Is(err, ErrNoIntent):
-			return fmt.Errorf("looking for the intent: %w", err)
-		}
-		account, err := accountOf(ctx, tx, i.Offer, i.Account)
-		if err != nil {
-			return err
-		}
-		i.Rail, i.Testnet = account.Rail, account.Testnet
-		return commit(tx, i)
-	})
+	return nil
 }
 
-// insertIntent stores the row and gives it its ID.
-func insertIntent(ctx context.Context, tx *transaction, i *Intent) error {
-	id, _, err := first(query(ctx, tx, scanValue[int64], `
+// lookedFor is what is asked about every new intent.
+type lookedFor struct {
+	known *rows[Intent]
+	place *rows[place]
+}
+
+// place is where an intent pays to, and until when it answers for what was turned away
+// because of one that was not charged then, and may still be sent: its payer is in
+// doubt about whichever of them comes first.
+type place struct {
+	rail    string
+	testnet bool
+	turned  int64
+}
+
+func lookFor(tx *transaction, i Intent) lookedFor {
+	return lookedFor{
+		queued(tx, scanIntent, selectIntents+byIntentKey, i.Network, i.Asset, i.From, i.Nonce),
+		queued(tx, scanPlace, `
+			SELECT rail, testnet, (SELECT COALESCE(max(turned_until), 0) FROM intents
+				WHERE offer = $1 AND payer = $3 AND payment_id = $4 AND state = 'refused' AND turned_until > $5)
+			FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account, i.From, i.PaymentID, i.CreatedAt),
+	}
+}
+
+func scanPlace(row scanner) (p place, err error) {
+	err = row.Scan(&p.rail, &p.testnet, &p.turned)
+	return p, err
+}
+
+// at looks, refuses an intent that is known or of no account, says of which rail it
+// is, and returns until when it answers for others.
+func (l lookedFor) at(ctx context.Context, tx *transaction, i *Intent) (turned int64, err error) {
+	if err := tx.flush(ctx); err != nil {
+		return 0, fmt.Errorf("looking for the intent: %w", err)
+	}
+	if known, found := l.known.only(); found {
+		return 0, &IntentExistsError{Existing: known}
+	}
+	place, found := l.place.only()
+	if !found {
+		return 0, fmt.Errorf("offer %q, account %q: %w", i.Offer, i.Account, errNotRegistered)
+	}
+	i.Rail, i.Testnet = place.rail, place.testnet
+	return place.turned, nil
+}
+
+// insertIntent stores the row.
+func insertIntent(tx *transaction, i Intent) {
+	tx.put("inserting the intent", `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
 			tx, reason, evidence, created_at, updated_at, doubt, turned_until)
-		VALUES `+placeholders(1, 28)+` RETURNING id`,
+		VALUES `+placeholders(1, 28),
 		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Rail, i.Testnet, i.Own, i.Amount, i.USDCents,
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
-		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt, i.Doubt, i.TurnedUntil))
-	if err != nil {
-		return fmt.Errorf("inserting the intent: %w", err)
-	}
-	i.ID = id
+		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt, i.Doubt, i.TurnedUntil)
 	failpoint.Hit(failpoint.TransactionIntent)
-	return nil
 }
 
 // claimPaymentID takes the identifier over from a refused intent.
@@ -118,10 +160,11 @@ func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
 		return nil
 	}
 	claimed, err := tx.exec(ctx, "claiming the payment identifier", `
-		INSERT INTO payment_ids (payer, payment_id, intent_id) VALUES ($1, $2, $3)
+		INSERT INTO payment_ids (payer, payment_id, intent_id)
+		SELECT $3, $5, id FROM intents WHERE `+byIntentKey+`
 		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
 		WHERE (SELECT state FROM intents WHERE id = payment_ids.intent_id) = 'refused'`,
-		i.From, i.PaymentID, i.ID)
+		i.Network, i.Asset, i.From, i.Nonce, i.PaymentID)
 	if err == nil && claimed == 0 {
 		return ErrPaymentID
 	}
@@ -134,34 +177,34 @@ func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
 // the chain alone. Errors: ErrNoIntent, ErrIntentState, and ErrTransaction for
 // a claim of a transaction that another intent of the network names.
 func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, answer []byte, evidence string) error {
-	if evidence != EvidenceFacilitator && evidence != EvidenceChain {
+	switch evidence {
+	case EvidenceChain:
+		return l.changeIntent(ctx, key, func(i *Intent) error { return i.settle(hash, answer, evidence) })
+	case EvidenceFacilitator:
+		return l.claim(ctx, key, hash, func(i *Intent, taken bool) error {
+			if taken && i.State == IntentSettling {
+				return ErrTransaction
+			}
+			return i.settle(hash, answer, evidence)
+		})
+	default:
 		return fmt.Errorf("unknown evidence %q of an intent", evidence)
 	}
-	return l.changeIntentIn(ctx, key, func(tx *transaction, i *Intent) error {
-		if evidence == EvidenceFacilitator && i.State == IntentSettling {
-			if err := claimTransaction(ctx, tx, *i, hash); err != nil {
-				return err
-			}
-		}
-		return i.settle(hash, answer, evidence)
-	})
 }
 
-// claimTransaction refuses a transaction that another intent names. Claims are
-// committed one after the other.
-func claimTransaction(ctx context.Context, tx *transaction, i Intent, hash string) error {
-	if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
-		return err
-	}
-	_, err := intentOf(ctx, tx, `network = $1 AND tx = $2 AND tx <> '' AND id <> $3 AND state <> 'refused' LIMIT 1`, i.Network, hash, i.ID)
-	switch {
-	case err == nil:
-		return ErrTransaction
-	case errors.Is(err, ErrNoIntent):
-		return nil
-	default:
-		return err
-	}
+// claim is changeIntent for claims of a transaction. taken says that another intent of
+// the network names it. Claims of one transaction are committed one after the other.
+func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i *Intent, taken bool) error) error {
+	key = key.Canonical()
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		tx.dialect.lock(tx, key.Network+" "+hash)
+		others := queued(tx, scanValue[int64], `SELECT id FROM intents WHERE network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused'
+			AND NOT (asset = $2 AND payer = $3 AND nonce = $4) LIMIT 1`, key.Network, key.Asset, key.From, key.Nonce, hash)
+		return l.changeIntentIn(ctx, tx, key, func(i *Intent) error {
+			_, taken := others.only()
+			return f(i, taken)
+		})
+	})
 }
 
 func (i *Intent) settle(transaction string, answer []byte, evidence string) error {
@@ -261,41 +304,35 @@ func (i *Intent) reopen(reason string) {
 
 // changeIntent runs f on the stored intent and stores the outcome.
 func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent) error) error {
-	return l.changeIntentIn(ctx, key, func(_ *transaction, i *Intent) error { return f(i) })
-}
-
-// changeIntentIn is changeIntent for what needs more of the ledger.
-func (l *Ledger) changeIntentIn(ctx context.Context, key IntentKey, f func(*transaction, *Intent) error) error {
-	return l.transact(ctx, func(tx *transaction) error {
-		old, err := intentByKey(ctx, tx, key.Canonical())
-		if err != nil {
-			return err
-		}
-		next := old
-		if err := f(tx, &next); err != nil {
-			return err
-		}
-		if reflect.DeepEqual(old, next) {
-			return nil
-		}
-		delta := book.Sums{}
-		if err := updateIntent(ctx, tx, delta, old, next, l.now().Unix()); err != nil {
-			return err
-		}
-		return addToTotals(ctx, tx, delta)
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		return l.changeIntentIn(ctx, tx, key.Canonical(), f)
 	})
 }
 
+func (l *Ledger) changeIntentIn(ctx context.Context, tx *transaction, key IntentKey, f func(*Intent) error) error {
+	old, err := intentByKey(ctx, tx, key)
+	if err != nil {
+		return err
+	}
+	next := old
+	if err := f(&next); err != nil || reflect.DeepEqual(old, next) {
+		return err
+	}
+	delta := book.Sums{}
+	updateIntent(tx, delta, old, next, l.now().Unix())
+	addToTotals(tx, delta)
+	return nil
+}
+
 // updateIntent stores the fields that change after the insert.
-func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, next Intent, now int64) error {
+func updateIntent(tx *transaction, delta book.Sums, old, next Intent, now int64) {
 	delta.Change(old.total(), next.total())
-	_, err := tx.exec(ctx, "updating the intent", `
+	tx.put("updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
 			updated_at = $8, reopened = $9, facilitator = $10, doubt = $11, told_at = $12, turned_until = $13, look_at = $14
 		WHERE id = $15`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
 		now, next.reopened, next.Facilitator, next.Doubt, next.ToldAt, next.TurnedUntil, next.lookAt, next.ID)
-	return err
 }
 
 // WithdrawIntent forgets an open intent of which certainly nothing was sent,
@@ -304,7 +341,7 @@ func updateIntent(ctx context.Context, tx *transaction, delta book.Sums, old, ne
 // ErrIntentState for an intent that was refused, settled at any time, or has
 // a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
-	return l.transact(ctx, func(tx *transaction) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		i, err := intentByKey(ctx, tx, key.Canonical())
 		if err != nil {
 			return err
@@ -312,13 +349,10 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		if err := i.unsent(owner); err != nil {
 			return err
 		}
-		if _, err := tx.exec(ctx, "withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID); err != nil {
-			return err
-		}
-		if _, err := tx.exec(ctx, "withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID); err != nil {
-			return err
-		}
-		return addToTotals(ctx, tx, book.Sums{}.Change(i.total(), Total{}))
+		tx.put("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
+		tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+		addToTotals(tx, book.Sums{}.Change(i.total(), Total{}))
+		return nil
 	})
 }
 

@@ -55,7 +55,7 @@ func (l *Ledger) TakeDueClaims(ctx context.Context, offer, account string, limit
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
-	err = l.transact(ctx, func(tx *transaction) error {
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		for _, claim := range claims {
 			if _, err := tx.exec(ctx, "setting the next look", `UPDATE intents SET look_at = $1 WHERE id = $2`,
 				now.Unix()+untilLook(claim.createdAt, now, longestClaim), claim.id); err != nil {

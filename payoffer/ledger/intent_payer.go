@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -38,13 +37,16 @@ func (e *ConflictError) Error() string {
 // the charge does not have makes i a purchase of its own.
 func (l *Ledger) InTheWay(ctx context.Context, i Intent) (other Intent, found bool, err error) {
 	i.IntentKey = i.Canonical()
-	return first(collect(ctx, l, scanIntent, selectIntents+aheadOf, l.ahead(i)...))
+	return first(collect(ctx, l, scanIntent, selectIntents+aheadOf+aheadFirst, l.ahead(i)...))
 }
 
-// aheadOf chooses the payment in the way of another one; an open one first.
+// aheadOf chooses the payments in the way of another one, and aheadFirst one of them:
+// an open one before others.
 const aheadOf = `offer = $1 AND payer = $2 AND id <> $3 AND (state = 'settling' OR (
 		state = 'settled' AND ($4 = '' OR payment_id = $4) AND (
-			turned_until >= $5 OR valid_before > $5 AND created_at + $8 > $5 OR told_at = 0 OR (doubt AND told_at > $6) OR ($7 > 0 AND id >= $7))))
+			turned_until >= $5 OR valid_before > $5 AND created_at + $8 > $5 OR told_at = 0 OR (doubt AND told_at > $6) OR ($7 > 0 AND id >= $7))))`
+
+const aheadFirst = `
 	ORDER BY CASE state WHEN 'settling' THEN 0 ELSE 1 END, id LIMIT 1`
 
 // ahead are the arguments of aheadOf.
@@ -52,39 +54,49 @@ func (l *Ledger) ahead(i Intent) []any {
 	return []any{i.Offer, i.From, i.ID, i.PaymentID, i.ValidBefore, l.now().Add(-protection).Unix(), i.Since, int64(quoted / time.Second)}
 }
 
-// Since is the ID from which on an intent of the payer is newer than this
-// question.
-func (l *Ledger) Since(ctx context.Context, offer, payer string) (id int64, err error) {
-	id, _, err = first(collect(ctx, l, scanValue[int64], `SELECT COALESCE(max(id), 0) + 1 FROM intents WHERE offer = $1 AND payer = $2`,
-		offer, IntentKey{From: payer}.Canonical().From))
-	return id, err
+// Look is what is known of a new authorization, and of its payer.
+type Look struct {
+	// Known is the intent of the authorization; nil while there is none.
+	Known *Intent
+	// Ahead is what InTheWay finds; nil for nothing.
+	Ahead *Intent
+	// Since is the ID from which on an intent of the payer is newer than this look.
+	Since int64
 }
 
-// inTheWay returns a *ConflictError for what InTheWay finds, and an
-// *IntentExistsError where that is i itself.
-func (l *Ledger) inTheWay(ctx context.Context, tx *transaction, i Intent) error {
-	other, err := intentOf(ctx, tx, aheadOf, l.ahead(i)...)
-	switch {
-	case errors.Is(err, ErrNoIntent):
-		return nil
-	case err != nil:
-		return fmt.Errorf("looking for other payments of the payer: %w", err)
-	case other.IntentKey == i.IntentKey: // since it was looked for
-		return &IntentExistsError{Existing: other}
-	default:
-		return &ConflictError{Other: other}
+// Look is asked first about every authorization: of i it needs the key, the offer, the
+// payment identifier and the end.
+func (l *Ledger) Look(ctx context.Context, i Intent) (look Look, err error) {
+	i.IntentKey, i.Since = i.Canonical(), 0
+	found, err := collect(ctx, l, scanLooked, selectLook, append(l.ahead(i), i.Network, i.Asset, i.Nonce)...)
+	look.Since = 1
+	for n := range found {
+		switch one := &found[n]; one.what {
+		case "known":
+			look.Known = &one.Intent
+		case "ahead":
+			look.Ahead = &one.Intent
+		case "newest":
+			look.Since = one.ID + 1
+		}
 	}
+	return look, err
 }
 
-// inherit lets an intent answer for what was turned away because of one that
-// was not charged then, and may still be sent: its payer is in doubt about
-// whichever of them comes first.
-func inherit(ctx context.Context, tx *transaction, i *Intent) (err error) {
-	i.TurnedUntil, _, err = first(query(ctx, tx, scanValue[int64], `SELECT COALESCE(max(turned_until), 0) FROM intents
-		WHERE offer = $1 AND payer = $2 AND payment_id = $3 AND state = 'refused' AND turned_until > $4`,
-		i.Offer, i.From, i.PaymentID, i.CreatedAt))
-	i.Doubt = i.TurnedUntil > 0
-	return err
+// selectLook reads all of it at one moment.
+const selectLook = `SELECT 'known' AS what, ` + intentColumns + ` FROM intents WHERE network = $9 AND asset = $10 AND payer = $2 AND nonce = $11
+	UNION ALL SELECT 'ahead', ahead.* FROM (SELECT ` + intentColumns + ` FROM intents WHERE ` + aheadOf + aheadFirst + `) AS ahead
+	UNION ALL SELECT 'newest', newest.* FROM (SELECT ` + intentColumns + ` FROM intents WHERE offer = $1 AND payer = $2 ORDER BY id DESC LIMIT 1) AS newest`
+
+// looked is a row of it.
+type looked struct {
+	what string
+	Intent
+}
+
+func scanLooked(row scanner) (found looked, err error) {
+	err = row.Scan(append([]any{&found.what}, found.columns()...)...)
+	return found, err
 }
 
 // TurnAway remembers that an authorization that ends at until (Unix seconds)
@@ -113,13 +125,17 @@ func (l *Ledger) DoubtIntent(ctx context.Context, key IntentKey) error {
 
 // TellIntent notes that a 200 which names a charge was written. atOnce says
 // that it was the answer to the request that brought the payment; any other
-// came late, and its payer was in doubt. Only the first one counts. Errors:
-// ErrNoIntent.
+// came late, and its payer was in doubt. Only the first one of a settled intent
+// counts. It is not waited for until it is on disk: where it is lost, the charge goes
+// on answering for its payer.
 func (l *Ledger) TellIntent(ctx context.Context, key IntentKey, atOnce bool) error {
-	return l.changeIntent(ctx, key, func(i *Intent) error {
-		if i.ToldAt == 0 && i.State == IntentSettled {
-			i.ToldAt, i.Doubt = l.now().Unix(), i.Doubt || !atOnce
-		}
+	key = key.Canonical()
+	return l.transact(ctx, func(_ context.Context, tx *transaction) error {
+		tx.dialect.hurry(tx)
+		tx.put("noting that a charge was told", `
+			UPDATE intents SET told_at = $5, updated_at = $5, doubt = doubt OR $6
+			WHERE `+byIntentKey+` AND state = 'settled' AND told_at = 0`,
+			key.Network, key.Asset, key.From, key.Nonce, l.now().Unix(), !atOnce)
 		return nil
 	})
 }

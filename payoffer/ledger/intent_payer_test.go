@@ -20,6 +20,15 @@ func requireInTheWay(t *testing.T, l *Ledger, nonce string, i Intent) {
 	require.NoError(t, err)
 	require.Equal(t, nonce != "", found)
 	require.Equal(t, nonce, other.Nonce)
+	if i.Since == 0 {
+		look, err := l.Look(t.Context(), i)
+		require.NoError(t, err)
+		require.Nil(t, look.Known)
+		require.Equal(t, nonce != "", look.Ahead != nil)
+		if look.Ahead != nil {
+			require.Equal(t, other, *look.Ahead)
+		}
+	}
 	err = l.InsertIntent(t.Context(), i)
 	if nonce == "" {
 		require.NoError(t, err)
@@ -32,6 +41,30 @@ func requireInTheWay(t *testing.T, l *Ledger, nonce string, i Intent) {
 	_, known, err := l.Intent(t.Context(), i.IntentKey)
 	require.NoError(t, err)
 	require.False(t, known, "it left no row")
+}
+
+func TestLookKnowsAnAuthorization(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		i := next("0x01", 1_300, "pid")
+		require.NoError(t, l.InsertIntent(t.Context(), i))
+		look, err := l.Look(t.Context(), i)
+		require.NoError(t, err)
+		stored, _, err := l.Intent(t.Context(), i.IntentKey)
+		require.NoError(t, err)
+		require.Equal(t, &stored, look.Known)
+		require.Equal(t, &stored, look.Ahead, "it is open")
+		require.Equal(t, stored.ID+1, look.Since)
+		elsewhere := i
+		elsewhere.Network = "eip155:8453"
+		look, err = l.Look(t.Context(), elsewhere)
+		require.NoError(t, err)
+		require.Nil(t, look.Known, "the same nonce on another chain")
+		elsewhere.From = "0xbb"
+		look, err = l.Look(t.Context(), elsewhere)
+		require.NoError(t, err)
+		require.Equal(t, Look{Since: 1}, look)
+	})
 }
 
 func TestAChargeProtectsAPayerInDoubt(t *testing.T) {
@@ -152,23 +185,25 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 		l, _ := d.ledger(t)
 		ctx := t.Context()
 		for _, nonce := range []string{"0x01", "0x02"} {
-			since, err := l.Since(ctx, testIntent("0xaa", "").Offer, "0xAA")
-			require.NoError(t, err)
 			first := next(nonce, 1_300, "")
+			before, err := l.Look(ctx, first)
+			require.NoError(t, err)
+			require.Nil(t, before.Known)
 			require.NoError(t, l.InsertIntent(ctx, first))
 			require.NoError(t, l.SettleIntent(ctx, first.IntentKey, nonce, nil, EvidenceChain))
 			require.NoError(t, l.TellIntent(ctx, first.IntentKey, true))
 
 			besides := next("0x03", 1_300, "")
-			besides.Since = since
+			besides.Since = before.Since
 			requireInTheWay(t, l, nonce, besides)
 			besides.PaymentID = "a-purchase-of-its-own"
 			requireInTheWay(t, l, "", besides)
 			besides.PaymentID, besides.From = "", "0xbb"
 			requireInTheWay(t, l, "", besides)
 			after := next("0x03", 1_300, "")
-			after.Since, err = l.Since(ctx, first.Offer, first.From)
+			now, err := l.Look(ctx, after)
 			require.NoError(t, err)
+			after.Since = now.Since
 			requireInTheWay(t, l, "", after)
 		}
 		requireConsistent(t, l)

@@ -19,11 +19,9 @@ func (e *KeysError) Error() string { return "the ledger was used with other keys
 // remembers one of a name that is not among them they come from another storage than
 // those of the other instances: a KeysError, and nothing is kept.
 func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) error {
-	return l.transact(ctx, func(tx *transaction) error {
-		if err := l.dialect.orderHistory(ctx, tx.Tx); err != nil { // two that start at once
-			return err
-		}
-		known, err := query(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		l.dialect.lock(tx, "keys") // two that start at once
+		known, err := ask(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
 		if err != nil {
 			return err
 		}
@@ -34,26 +32,28 @@ func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) err
 				return &KeysError{key.name}
 			}
 		}
+		var fresh [][]any
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
 			for _, id := range keys[name] {
-				if remembered[storedKey{name, id}] {
-					continue
-				}
-				if _, err := tx.exec(ctx, "remembering the id of a key", `
-					INSERT INTO instance_keys (name, id, noted_at) VALUES ($1, $2, $3)`, name, id, l.now().Unix()); err != nil {
-					return err
+				if !remembered[storedKey{name, id}] {
+					fresh = append(fresh, []any{name, id})
 				}
 			}
 		}
-		return nil
+		if len(fresh) == 0 {
+			return nil
+		}
+		_, err = tx.exec(ctx, "remembering the ids of keys", `
+			INSERT INTO instance_keys (name, id, noted_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), inRows(fresh), l.now().Unix())
+		return err
 	})
 }
 
 // ForgetKeys takes away the ids of all keys, which were lost for good, and returns
 // what they went by, each name once.
 func (l *Ledger) ForgetKeys(ctx context.Context) (names []string, err error) {
-	err = l.transact(ctx, func(tx *transaction) error {
-		names, err = query(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		names, err = ask(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
 		return err
 	})
 	slices.Sort(names)

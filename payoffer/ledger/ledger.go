@@ -66,6 +66,10 @@ type database struct {
 	writes, reads *prepared
 	// known is the number of the last migration that this program has.
 	known int
+	// writer makes the changes where there is no other; nil where there are.
+	writer *writer
+	// sequencer puts them in order where several are made at once; else nil.
+	sequencer *sequencer
 }
 
 // Open creates or migrates the database and checks that its commits are
@@ -93,6 +97,13 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 	db := new(database)
 	if err := db.open(ctx, l.dialect, schema); err != nil {
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), l.dialect.conceal(errors.Join(err, db.close())))
+	}
+	if l.dialect.oneWriter() {
+		db.writer = newWriter(l, db)
+		db.parts = append(db.parts, db.writer)
+	} else {
+		db.sequencer = newSequencer(l, db)
+		db.parts = append(db.parts, db.sequencer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,6 +160,13 @@ func (l *Ledger) OpenAsItIs(ctx context.Context) error {
 		})
 		return known, err
 	})
+}
+
+// IsOpen reports whether the ledger is open.
+func (l *Ledger) IsOpen() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.db != nil
 }
 
 // Name says which database it is, without secrets, as in "the ledger on PostgreSQL".

@@ -89,6 +89,55 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// A commit that is broken off may be made or not: nobody would know what became of it.
+func TestAChangeIsFinishedThoughItsCallerLeaves(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		ctx, leave := context.WithCancel(t.Context())
+		require.NoError(t, l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+			leave()
+			a := Account{Offer: testOffer, ID: "late", Rail: "btc"}
+			return storeAccounts(ctx, tx, map[string]Account{a.ID: a})
+		}))
+		require.Contains(t, accountIDs(t, l), "late")
+	})
+}
+
+func TestBooksAreOfOneMoment(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		var writing sync.WaitGroup
+		done := make(chan struct{})
+		for n := range 4 {
+			writing.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					_, err := l.Record(context.Background(), nil, cardSighting(fmt.Sprintf("pi_%d_%d", n, i), StatusConfirmed))
+					assert.NoError(t, err)
+				}
+			})
+		}
+		for range 50 {
+			totals, receipts, err := l.Books(t.Context(), testOffer, 0, 10_000)
+			require.NoError(t, err)
+			var counted, listed int64
+			for _, total := range totals {
+				counted += total.Amount
+			}
+			for _, r := range receipts {
+				listed += r.Amount
+			}
+			assert.Equal(t, counted, listed)
+		}
+		close(done)
+		writing.Wait()
+	})
+}
+
 func TestCloseWaitsForRunningOperations(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
@@ -96,11 +145,11 @@ func TestCloseWaitsForRunningOperations(t *testing.T) {
 		running, finish, closed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		var group sync.WaitGroup
 		group.Go(func() {
-			err := l.transact(context.Background(), func(tx *transaction) error {
+			err := l.transact(context.Background(), func(ctx context.Context, tx *transaction) error {
 				close(running)
 				<-finish
 				a := Account{Offer: testOffer, ID: "late", Rail: "btc"}
-				return register(context.Background(), tx, a)
+				return storeAccounts(context.Background(), tx, map[string]Account{a.ID: a})
 			})
 			assert.NoError(t, err)
 		})

@@ -19,7 +19,7 @@ type Outgoing struct {
 
 // NoteOutgoing keeps transfers. The same again changes nothing.
 func (l *Ledger) NoteOutgoing(ctx context.Context, transfers ...Outgoing) error {
-	return l.transact(ctx, func(tx *transaction) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		for _, o := range transfers {
 			_, err := tx.exec(ctx, "keeping an outgoing transfer", `
 				INSERT INTO outgoing (account, external_id, offer, tx, payee, asset, amount, occurred_at, noted_at)

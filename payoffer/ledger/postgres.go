@@ -23,6 +23,8 @@ const (
 	poolIdle = 5 * time.Minute
 	// lockSpace is the first key of the advisory locks of this package.
 	lockSpace = "1885435247" // "payo"
+	// nameSpace is that of the locks by name.
+	nameSpace = "1885435248"
 )
 
 // SQLSTATE codes, https://www.postgresql.org/docs/current/errcodes-appendix.html.
@@ -113,12 +115,27 @@ func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
 
 func (d *postgresDialect) bytewise() string { return ` COLLATE "C"` }
 
-// orderHistory locks out other records until the commit: a sequence alone
-// hands out its numbers in another order than that of commits, and a reader
-// would pass over a late one.
-func (d *postgresDialect) orderHistory(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, 'transitions'::regclass::oid::int)`)
-	return err
+func (d *postgresDialect) rows() string { return "json_array_elements($1)" }
+
+func (d *postgresDialect) unnumbered() string { return "-nextval('transitions_waiting')" }
+
+// ordering: the lock is also that under which instances of earlier versions take their
+// numbers. Each statement sees what was committed before it. Of one receipt a later
+// transition is committed after the one before it.
+func (d *postgresDialect) ordering() []string {
+	return []string{
+		`SELECT pg_advisory_xact_lock(` + lockSpace + `, 'transitions'::regclass::oid::int)`,
+		`WITH waiting AS MATERIALIZED (SELECT seq FROM transitions WHERE seq < 0 ORDER BY receipt_id, version),
+			numbered AS MATERIALIZED (SELECT seq, nextval(pg_get_serial_sequence('transitions', 'seq')) AS number FROM waiting)
+		UPDATE transitions SET seq = number FROM numbered WHERE transitions.seq = numbered.seq`,
+		`WITH gone AS (DELETE FROM total_changes RETURNING *),
+			parts AS (SELECT ` + totalsKey + `, currency, ` + summed + ` FROM gone GROUP BY ` + totalsKey + `, currency),
+			own AS (INSERT INTO totals AS sums (` + totalsKey + `, ` + sumColumns + `)
+				SELECT ` + totalsKey + `, ` + sumColumns + ` FROM parts WHERE currency = '' ORDER BY ` + totalsKey + added(totalsKey) + `)
+		INSERT INTO currency_totals AS sums (` + totalsKey + `, currency, ` + sumColumns + `)
+			SELECT ` + totalsKey + `, currency, ` + sumColumns + ` FROM parts WHERE currency <> '' ORDER BY ` + totalsKey + `, currency` +
+			added(totalsKey+", currency"),
+	}
 }
 
 func (d *postgresDialect) booleans(ctx context.Context, tx *sql.Tx) (map[string]bool, error) {
@@ -138,14 +155,19 @@ func (d *postgresDialect) advanceNumbers(ctx context.Context, tx *sql.Tx) error 
 	_, err := tx.ExecContext(ctx, `
 		SELECT setval(pg_get_serial_sequence('intents', 'id'), max(id)) FROM intents;
 		SELECT setval(pg_get_serial_sequence('receipts', 'id'), max(id)) FROM receipts;
-		SELECT setval(pg_get_serial_sequence('transitions', 'seq'), max(seq)) FROM transitions`)
+		SELECT setval(pg_get_serial_sequence('transitions', 'seq'), max(seq)) FROM transitions;
+		SELECT setval(pg_get_serial_sequence('total_changes', 'id'), max(id)) FROM total_changes`)
 	return err
 }
 
+// undone: whatever fails undoes all, for there are no savepoints.
+func (d *postgresDialect) undone(error) bool { return true }
+
 // transient counts a unique violation in: another instance inserted the row
-// after this one had looked, and the next attempt finds it.
+// after this one had looked, and the next attempt finds it. So does a division by
+// zero, which is what a look at the end fails with.
 func (d *postgresDialect) transient(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) &&
-		slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected}, refused.Code)
+		slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected, divisionByZero}, refused.Code)
 }

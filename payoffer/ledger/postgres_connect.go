@@ -6,9 +6,12 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,10 +37,46 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, unfit
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting: %w", ctx.Err())
+	case passes(err):
+		return nil, awayError("connecting: " + whyUnreachable(err))
 	default:
 		return nil, errors.New("connecting: " + whyUnreachable(err))
 	}
 }
+
+// awayError says why a database cannot be reached now, without secrets.
+type awayError string
+
+func (e awayError) Error() string { return string(e) }
+
+// Away reports whether an error says that the database cannot be reached now, or is
+// too slow: the same may succeed later. Any other needs somebody to mend something.
+func Away(err error) bool { return errors.Is(err, context.DeadlineExceeded) || passes(err) }
+
+// passes reports whether what keeps a connection from being made, or ends it, may be
+// over by itself.
+func passes(err error) bool {
+	var (
+		away    awayError
+		refused *pgconn.PgError
+		network *net.OpError
+		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &cert):
+		return false
+	case errors.As(err, &refused):
+		return slices.ContainsFunc(passing, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+	default:
+		return errors.As(err, &away) || errors.As(err, &network) || errors.As(err, &dns) ||
+			errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
+	}
+}
+
+// passing are how SQLSTATE codes begin of which more are: the connection failed, the
+// server has not enough of something, and an operator, or a start or stop, intervenes.
+var passing = []string{"08", "53", "57P"}
 
 // sessionError says why a connection must not be used.
 type sessionError struct{ problem string }
@@ -76,17 +115,31 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	if d.single {
 		lock, busy = "pg_try_advisory_lock", errInstances
 	}
-	var free bool
 	err = conn.QueryRow(ctx, `
 		SELECT set_config('synchronous_commit', $1, false), set_config('search_path', $2, false),
 			set_config('default_transaction_isolation', 'read committed', false),
-			set_config('idle_in_transaction_session_timeout', '10s', false),
-			`+lock+`(`+lockSpace+`, hashtext('in use: ' || $2))`, commit, schema).Scan(nil, nil, nil, nil, &free)
-	if err == nil && !free {
-		err = busy
+			set_config('idle_in_transaction_session_timeout', '10s', false)`, commit, schema).Scan(nil, nil, nil, nil)
+	for began := time.Now(); err == nil; {
+		var free bool
+		err = conn.QueryRow(ctx, `SELECT `+lock+`(`+lockSpace+`, hashtext('in use: ' || $1))`, schema).Scan(&free)
+		switch {
+		case err != nil || free:
+			return err
+		case time.Since(began) > sessionEnd:
+			return busy
+		}
+		select {
+		case <-time.After(sessionEnd / 20):
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	return err
 }
+
+// sessionEnd is how long a session of before is waited for, whose client has gone: the
+// server ends it a moment later.
+const sessionEnd = time.Second
 
 var (
 	errCopied    = &sessionError{"the ledger is being restored or moved; start again when that is done"}
@@ -154,7 +207,7 @@ func (d *postgresDialect) conceal(err error) error {
 	case errors.As(err, &network) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the connection to PostgreSQL was given up: %w", context.DeadlineExceeded)
 	case errors.As(err, &network):
-		return errors.New("the connection to PostgreSQL was lost: " + whyLost(network))
+		return awayError("the connection to PostgreSQL was lost: " + whyLost(network))
 	case errors.As(err, &refused) && refused.Code == duplicateTable:
 		return fmt.Errorf("%w; give the ledger a schema of its own: CREATE SCHEMA pay_offer, and search_path=pay_offer in the DSN", err)
 	default:

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -89,7 +91,7 @@ func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
 	}
 	server.Stop(t)
 	for range 3 {
-		require.Error(t, pay(l, 5))
+		require.True(t, Away(pay(l, 5)))
 		_, err := l.Totals(t.Context(), testOffer)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "PGSQL", "the socket's path")
@@ -107,18 +109,34 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 	dsn, err := url.Parse(postgresTests.create(t))
 	require.NoError(t, err)
 	socket := dsn.Query().Get("host")
-	for name, c := range map[string]struct{ dsn, want string }{
-		"nobody listens":   {"postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase", "connection refused"},
-		"no socket":        {"host=/hiddenfolder user=hiddenrole password=hiddenword dbname=hiddenbase", "no such file"},
-		"unknown name":     {"postgres://hiddenrole:hiddenword@hiddenhost.invalid/hiddenbase", "cannot be resolved"},
-		"unknown role":     {"postgres://hiddenrole:hiddenword@/postgres?host=" + socket, "role does not exist"},
-		"unknown database": {"postgres://postgres:hiddenword@/hiddenbase?host=" + socket, "database does not exist"},
-		"missing schema":   {"postgres://postgres:hiddenword@/postgres?search_path=hiddenschema&host=" + socket, "no schema"},
-		"unknown setting":  {"postgres://postgres:hiddenword@/postgres?hiddenname=1&host=" + socket, "SQLSTATE"},
-		"broken URL":       {"postgres://hiddenrole:hidden%word@hiddenhost/hiddenbase", "cannot be read"},
-		"broken port":      {"host=hiddenhost port=hiddenport password='hiddenword", "cannot be read"},
-		"broken sslmode":   {"postgres://hiddenrole:hiddenword@hiddenhost/hiddenbase?sslmode=hiddenmode", "cannot be read"},
-		"missing file":     {"postgres://hiddenrole@hiddenhost/?sslmode=verify-full&sslrootcert=/hiddenfile", "cannot be read"},
+	closing, err := net.Listen("tcp", "127.0.0.1:0") // as a proxy does without a server behind it
+	require.NoError(t, err)
+	defer closing.Close()
+	go func() {
+		for {
+			conn, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	for name, c := range map[string]struct {
+		dsn, want string
+		away      bool // it may be there later
+	}{
+		"nobody listens":   {"postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase", "connection refused", true},
+		"a proxy closes":   {"postgres://hiddenrole:hiddenword@" + closing.Addr().String() + "/hiddenbase?sslmode=disable", "connecting: the server", true},
+		"no socket":        {"host=/hiddenfolder user=hiddenrole password=hiddenword dbname=hiddenbase", "no such file", true},
+		"unknown name":     {"postgres://hiddenrole:hiddenword@hiddenhost.invalid/hiddenbase", "cannot be resolved", true},
+		"unknown role":     {"postgres://hiddenrole:hiddenword@/postgres?host=" + socket, "role does not exist", false},
+		"unknown database": {"postgres://postgres:hiddenword@/hiddenbase?host=" + socket, "database does not exist", false},
+		"missing schema":   {"postgres://postgres:hiddenword@/postgres?search_path=hiddenschema&host=" + socket, "no schema", false},
+		"unknown setting":  {"postgres://postgres:hiddenword@/postgres?hiddenname=1&host=" + socket, "SQLSTATE", false},
+		"broken URL":       {"postgres://hiddenrole:hidden%word@hiddenhost/hiddenbase", "cannot be read", false},
+		"broken port":      {"host=hiddenhost port=hiddenport password='hiddenword", "cannot be read", false},
+		"broken sslmode":   {"postgres://hiddenrole:hiddenword@hiddenhost/hiddenbase?sslmode=hiddenmode", "cannot be read", false},
+		"missing file":     {"postgres://hiddenrole@hiddenhost/?sslmode=verify-full&sslrootcert=/hiddenfile", "cannot be read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := NewPostgres(c.dsn, time.Now)
@@ -126,6 +144,7 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 				err = l.Open(t.Context())
 			}
 			require.ErrorContains(t, err, c.want)
+			require.Equal(t, c.away, Away(err), err)
 			for _, secret := range []string{"hidden", "127.0.0.1", socket} {
 				require.NotContains(t, err.Error(), secret)
 			}
@@ -177,17 +196,17 @@ func TestPostgresSessionsHoldTheirSettings(t *testing.T) {
 func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
 	t.Parallel()
 	l, _ := postgresTests.ledger(t)
-	err := l.transact(t.Context(), func(tx *transaction) error {
-		if err := register(t.Context(), tx, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
+	err := l.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
+		if err := storeAccounts(ctx, tx, map[string]Account{"late": {Offer: testOffer, ID: "late", Rail: "btc"}}); err != nil {
 			return err
 		}
-		var pid int
-		if err := tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		pid, _, err := first(ask(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))
+		if err != nil {
 			return err
 		}
-		_, err := l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid)
+		_, err = l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid)
 		require.NoError(t, err)
-		_, err = tx.Exec("SELECT 1")
+		_, err = tx.exec(ctx, "", "SELECT 1")
 		return err
 	})
 	require.Error(t, err)

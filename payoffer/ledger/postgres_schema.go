@@ -81,24 +81,11 @@ func (c guarded) BeginTx(ctx context.Context, options driver.TxOptions) (driver.
 	case conn.IsClosed():
 		return nil, driver.ErrBadConn
 	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{
-		BeginQuery: fmt.Sprintf(`BEGIN; SELECT 1 / (oldest <= %d)::int FROM pay_offer_schema`, known),
-	})
-	if err == nil {
-		return begun{ctx, tx}, nil
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: `BEGIN; ` + guardWrites(known)})
+	if err != nil {
+		return nil, writesRefused(ctx, conn, known, err)
 	}
-	if !conn.IsClosed() {
-		_, rollback := conn.Exec(ctx, `ROLLBACK`)
-		err = errors.Join(err, rollback)
-	}
-	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == divisionByZero {
-		var version int
-		if row := conn.QueryRow(ctx, `SELECT version FROM pay_offer_schema`); row.Scan(&version) == nil && version == movedVersion {
-			return nil, errMoved
-		}
-		err = fmt.Errorf("%w, and takes nothing from this one, which knows schema %d; replace this instance by one of the newer version", errNewerSchema, known)
-	}
-	return nil, err
+	return begun{ctx, tx}, nil
 }
 
 // begun is a transaction as database/sql wants it.

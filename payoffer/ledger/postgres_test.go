@@ -203,10 +203,10 @@ func TestPostgresDeadlockIsResolved(t *testing.T) {
 		slices.Reverse(accounts)
 		group.Go(func() {
 			first := true
-			assert.NoError(t, l.transact(t.Context(), func(tx *transaction) error {
+			assert.NoError(t, l.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
 				runs.Add(1)
 				for i, account := range order {
-					_, err := tx.Exec(`UPDATE accounts SET origin = origin || 'x' WHERE account = $1`, account)
+					_, err := tx.exec(ctx, "", `UPDATE accounts SET origin = origin || 'x' WHERE account = $1`, account)
 					if err != nil {
 						return fmt.Errorf("locking: %w", err)
 					}
@@ -234,17 +234,17 @@ func TestPostgresRetriesAreBounded(t *testing.T) {
 	l, _ := postgresTests.ledger(t)
 	for _, code := range []string{serializationFailure, deadlockDetected, uniqueViolation} {
 		runs := 0
-		err := l.transact(t.Context(), func(tx *transaction) error {
+		err := l.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
 			runs++
-			_, err := tx.Exec(`DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '` + code + `'; END $$`)
+			_, err := tx.exec(ctx, "", `DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '`+code+`'; END $$`)
 			return err
 		})
 		require.ErrorContains(t, err, code)
 		require.Equal(t, attempts, runs)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err := l.transact(ctx, func(tx *transaction) error {
-		_, err := tx.Exec(`DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$`)
+	err := l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		_, err := tx.exec(ctx, "", `DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$`)
 		cancel()
 		return err
 	})

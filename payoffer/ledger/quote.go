@@ -17,7 +17,7 @@ func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents
 	if offer == "" || !book.Storable(offer) || satoshis <= 0 || usdCents < 0 {
 		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
 	}
-	return l.transact(ctx, func(tx *transaction) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		_, err := tx.exec(ctx, "storing the quote", `
 			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)

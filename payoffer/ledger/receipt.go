@@ -74,11 +74,17 @@ func ofSession(d dialect) string {
 // Receipts lists up to limit receipts of an offer, newest first: those with
 // an ID below before, or from the newest when before is 0.
 func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit int) ([]Receipt, error) {
+	return collect(ctx, l, scanReceipt, selectNewest, offer, newestBelow(before), limit)
+}
+
+const selectNewest = selectReceipts + `offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
+
+// newestBelow is the ID below which a page begins that begins with the newest for 0.
+func newestBelow(before int64) int64 {
 	if before == 0 {
-		before = math.MaxInt64
+		return math.MaxInt64
 	}
-	return collect(ctx, l, scanReceipt, selectReceipts+`
-		offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, offer, before, limit)
+	return before
 }
 
 // Unfinal lists up to limit receipts of an account that the chain may still
@@ -100,7 +106,8 @@ func (l *Ledger) Asserted(ctx context.Context, offer, account string, after int6
 type Transition struct {
 	// Seq grows in the order of commits, over all offers. Tag is random: a Seq
 	// that is used again, after an older copy of the ledger was put back, has
-	// another one.
+	// another one. In the history of a receipt Seq is below 0 while the transition has no
+	// number yet.
 	Seq, Tag int64
 	// Offer, Account, Rail and ExternalID name the receipt, and Version is
 	// the one that it reached.
@@ -193,6 +200,7 @@ func (t Transition) Change() book.Change {
 // above after, in the order of commits. A reader that keeps the last Seq with
 // its own effect sees each exactly once.
 func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, limit int) ([]Transition, error) {
+	l.order(ctx)
 	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
 }
 

@@ -30,11 +30,9 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 		}
 	}
 	var receipts []Receipt
-	err := l.transact(ctx, func(tx *transaction) error {
+	err := l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		if len(sightings) > 0 {
-			if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
-				return fmt.Errorf("waiting for earlier records: %w", err)
-			}
+			tx.dialect.lock(tx, externalIDs(sightings)...)
 		}
 		receipts = nil
 		r := recorder{tx: tx, now: l.now().Unix(), delta: book.Sums{}, stored: book.Sums{}}
@@ -47,9 +45,7 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 				receipts = append(receipts, receipt)
 			}
 		}
-		if err := addToTotals(ctx, tx, r.delta); err != nil {
-			return err
-		}
+		addToTotals(tx, r.delta)
 		failpoint.Hit(failpoint.TransactionSums)
 		if cursor == nil {
 			return nil
@@ -60,6 +56,15 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 		return nil, err
 	}
 	return receipts, nil
+}
+
+// externalIDs name what two records must not change at once.
+func externalIDs(sightings []Sighting) []string {
+	ids := make([]string, len(sightings))
+	for n, s := range sightings {
+		ids[n] = s.ExternalID
+	}
+	return ids
 }
 
 // ErrChanged is returned by Record where another version of a receipt stands than
@@ -83,7 +88,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 		return Receipt{}, err
 	}
 	s.Testnet = s.Testnet || testnet
-	old, _, err := first(query(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
+	old, _, err := first(ask(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
 		s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
@@ -125,10 +130,10 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 }
 
 // taken reports whether another account of the offer has the money of a sighting.
-// All records of one ledger are ordered, so that of two that come at once the
-// second finds the first.
+// Records of the same external id wait for each other, so that of two that come at
+// once the second finds the first.
 func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
-	_, found, err := first(query(ctx, r.tx, scanValue[int64], `
+	_, found, err := first(ask(ctx, r.tx, scanValue[int64], `
 		SELECT id FROM receipts WHERE external_id = $3
 			AND account IN (SELECT account FROM accounts WHERE offer = $1 AND account <> $2)`, s.Offer, s.Account, s.ExternalID))
 	return found, err
@@ -138,7 +143,7 @@ func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
 // returns of its payment, of which most have none.
 func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known book.Words, err error) {
 	var returned bool
-	_, found, err := first(query(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
+	_, found, err := first(ask(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
 		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID))
 	if err == nil && !found {
@@ -174,16 +179,13 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		if step.Refunded == before.Refunded && (step.Status == StatusReversed) == (before.Status == StatusReversed) {
 			told, at = book.Word{}, 0 // it moved no money here
 		}
-		_, err := r.tx.exec(ctx, "storing the transition", `
-			INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
+		r.tx.put("storing the transition", `
+			INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
 				return_id, return_kind, moved_at, asset, evidence_level, own, testnet, occurred_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
+			VALUES (`+r.tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 			next.ID, next.Offer, old.Version+int64(i)+1, before.Status, step.Status, next.Amount, step.Refunded, next.USDCents,
 			s.Cause, s.Note, r.now, int64(rand.Uint64()), told.ID, told.Kind, at,
 			next.Asset, next.EvidenceLevel, next.Own, next.Testnet, next.OccurredAt)
-		if err != nil {
-			return err
-		}
 		failpoint.Hit(failpoint.TransactionTransition)
 		before = step
 	}
@@ -241,7 +243,7 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 		return err
 	}
 	next.ObservedAt = r.now
-	next.ID, _, err = first(query(ctx, r.tx, scanValue[int64], `
+	next.ID, _, err = first(ask(ctx, r.tx, scanValue[int64], `
 		INSERT INTO receipts (`+factColumns+`, observed_at, offer, account, rail, external_id)
 		VALUES `+placeholders(1, len(facts)+5)+` RETURNING id`,
 		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...))
@@ -283,7 +285,8 @@ func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
 	if reflect.DeepEqual(old, intent) {
 		return nil
 	}
-	return updateIntent(ctx, r.tx, r.delta, old, intent, r.now)
+	updateIntent(r.tx, r.delta, old, intent, r.now)
+	return nil
 }
 
 // link takes the intent from a row that is not final. An authorization that
@@ -304,7 +307,7 @@ func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error
 		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
 		return err
 	}
-	taken, _, err := first(query(ctx, r.tx, scanValue[bool],
+	taken, _, err := first(ask(ctx, r.tx, scanValue[bool],
 		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID))
 	if err == nil && !taken {
 		next.IntentID = &intent.ID
@@ -323,7 +326,7 @@ const (
 
 // returns reads what is known of the returns of a payment.
 func (r *recorder) returns(ctx context.Context, account, externalID string) (known book.Words, err error) {
-	words, err := query(ctx, r.tx, scanWord, `
+	words, err := ask(ctx, r.tx, scanWord, `
 		SELECT return_id, kind, amount, currency, gone, proven, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {

@@ -19,12 +19,9 @@ var ErrRedaction = errors.New("no receipt whose name is the operator's to change
 // delivered announcement, and space that the database has let go of and not
 // written over yet. Error: ErrRedaction.
 func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replacement, note string) (receipt Receipt, err error) {
-	err = l.transact(ctx, func(tx *transaction) error {
-		if err := tx.dialect.orderHistory(ctx, tx.Tx); err != nil {
-			return err
-		}
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool
-		receipt, found, err = first(query(ctx, tx, scanReceipt, selectReceipts+`
+		receipt, found, err = first(ask(ctx, tx, scanReceipt, selectReceipts+`
 			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level IN ('manual', 'asserted')`+tx.dialect.forUpdate(),
 			offer, account, externalID))
 		if err != nil {
@@ -56,27 +53,27 @@ func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) e
 		return err
 	}
 	type noted struct {
-		seq  int64
-		note string
+		version int64
+		note    string
 	}
-	notes, err := query(ctx, tx, func(row scanner) (n noted, err error) {
-		err = row.Scan(&n.seq, &n.note)
+	notes, err := ask(ctx, tx, func(row scanner) (n noted, err error) {
+		err = row.Scan(&n.version, &n.note)
 		return n, err
-	}, `SELECT seq, note FROM transitions WHERE receipt_id = $1 AND note <> ''`, r.ID)
+	}, `SELECT version, note FROM transitions WHERE receipt_id = $1 AND note <> ''`, r.ID)
 	if err != nil {
 		return err
 	}
 	for _, n := range notes {
 		if clean := without(n.note, old, r.ExternalID); clean != n.note {
-			if _, err := tx.exec(ctx, "redacting a note", `UPDATE transitions SET note = $1 WHERE seq = $2`, clean, n.seq); err != nil {
+			if _, err := tx.exec(ctx, "redacting a note", `UPDATE transitions SET note = $1 WHERE receipt_id = $2 AND version = $3`, clean, r.ID, n.version); err != nil {
 				return err
 			}
 		}
 	}
 	_, err = tx.exec(ctx, "storing the transition", `
-		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
+		INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
 			asset, evidence_level, own, testnet, occurred_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 		r.ID, r.Offer, r.Version, r.Status, r.Status, r.Amount, r.Refunded, r.USDCents,
 		CauseRedacted, without(note, old, r.ExternalID), r.UpdatedAt, int64(rand.Uint64()),
 		r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)

@@ -112,6 +112,7 @@ func TestWhatASourceNamedIsNotRedacted(t *testing.T) {
 		mustRecord(t, l, cardOf("pi_1", LevelSigned, StatusConfirmed))
 		mustRecord(t, l, cardOf("pi_2", LevelProvider, StatusConfirmed))
 		mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+		l.order(t.Context())
 		before := everyText(t, l)
 		for _, id := range []string{"pi_1", "pi_2", "none", chainSighting("0xa", StatusConfirmed).ExternalID} {
 			for _, account := range []string{cardAccount, testAccount} {

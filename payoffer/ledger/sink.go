@@ -1,9 +1,13 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
 )
@@ -11,52 +15,86 @@ import (
 // ErrSinkTaken is returned by AdvanceSink to who does not hold the sink.
 var ErrSinkTaken = errors.New("another owner reads for the sink")
 
-// LeaseSink makes owner, which names one process, the reader for a sink of an
-// offer's transitions until the Unix second until; one that is not above now
-// gives the lease up. It returns the Seq of the last transition that the sink
-// is done with. held is false while another owner's lease runs. A sink that
-// is not known starts after the newest transition of the offer.
+// LeaseSink is LeaseSinks of one sink.
 func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
-	if offer == "" || name == "" || owner == "" || !book.Storable(offer, name, owner) {
-		return 0, false, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
+	key := SinkKey{offer, name}
+	places, err := l.LeaseSinks(ctx, map[SinkKey]string{key: owner}, now, until)
+	after, held = places[key]
+	return after, held, err
+}
+
+// SinkKey names a sink.
+type SinkKey struct{ Offer, Name string }
+
+// LeaseSinks makes owners, each of which names one process, the readers for sinks of
+// offers' transitions until the Unix second until; one that is not above now
+// gives the leases up. It returns the Seq of the last transition that each sink
+// is done with. A sink is not among them while another owner's lease runs. One that
+// is not known starts after the newest transition of its offer. However many they
+// are, it is one statement.
+func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now, until int64) (after map[SinkKey]int64, err error) {
+	var rows [][]any
+	for _, key := range slices.SortedFunc(maps.Keys(owners), SinkKey.compare) { // two instances lock them in one order
+		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !book.Storable(key.Offer, key.Name, owner) {
+			return nil, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
+		}
+		rows = append(rows, []any{key.Offer, key.Name, owners[key]})
 	}
-	err = l.transact(ctx, func(tx *transaction) (err error) {
-		after, held, err = first(query(ctx, tx, scanValue[int64], `
+	l.order(ctx)
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		after = make(map[SinkKey]int64, len(rows))
+		held, err := ask(ctx, tx, func(row scanner) (s Sink, err error) {
+			err = row.Scan(&s.Offer, &s.Name, &s.After)
+			return s, err
+		}, `
 			INSERT INTO sinks (offer, name, after_seq, owner, lease_until)
-			VALUES ($1, $2, coalesce((SELECT max(seq) FROM transitions WHERE offer = $1), 0), $3, $4)
+			SELECT value ->> 0, value ->> 1, coalesce((SELECT max(seq) FROM transitions WHERE offer = value ->> 0 AND seq > 0), 0), value ->> 2, CAST($2 AS bigint)
+			FROM `+tx.dialect.rows()+` WHERE true
 			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
-			WHERE sinks.owner = excluded.owner OR sinks.lease_until <= $5
-			RETURNING after_seq`, offer, name, owner, until, now))
+			WHERE sinks.owner = excluded.owner OR sinks.lease_until <= $3
+			RETURNING offer, name, after_seq`, inRows(rows), until, now)
 		if err != nil {
-			return fmt.Errorf("leasing sink %q: %w", name, err)
+			return fmt.Errorf("leasing sinks: %w", err)
+		}
+		for _, s := range held {
+			after[s.SinkKey] = s.After
 		}
 		return nil
 	})
-	return after, held && err == nil, err
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+func (k SinkKey) compare(other SinkKey) int {
+	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
 }
 
 // Sink is how far a reader of an offer's transitions has got.
 type Sink struct {
-	Name  string
+	SinkKey
 	After int64 // the Seq of the last transition that it is done with
 	// Until is when the lease of its last reader ended, or ends, in Unix seconds.
 	Until int64
 }
 
-// Sinks lists the sinks of an offer whose last lease ended after the Unix second
+// Sinks lists the sinks of all offers whose last lease ended after the Unix second
 // since.
-func (l *Ledger) Sinks(ctx context.Context, offer string, since int64) ([]Sink, error) {
+func (l *Ledger) Sinks(ctx context.Context, since int64) ([]Sink, error) {
 	return collect(ctx, l, func(row scanner) (s Sink, err error) {
-		err = row.Scan(&s.Name, &s.After, &s.Until)
+		err = row.Scan(&s.Offer, &s.Name, &s.After, &s.Until)
 		return s, err
-	}, `SELECT name, after_seq, lease_until FROM sinks WHERE offer = $1 AND lease_until > $2 ORDER BY name`, offer, since)
+	}, `SELECT offer, name, after_seq, lease_until FROM sinks WHERE lease_until > $1 ORDER BY offer, name`, since)
 }
 
 // AdvanceSink records that a sink is done with the transitions up to the Seq
 // after; one below what is stored changes nothing. It is for the owner of the
 // sink alone, whose lease may have run out. Error: ErrSinkTaken.
 func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
-	return l.transact(ctx, func(tx *transaction) error { return advanceSink(ctx, tx, offer, name, owner, after) })
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		return advanceSink(ctx, tx, offer, name, owner, after)
+	})
 }
 
 func advanceSink(ctx context.Context, tx *transaction, offer, name, owner string, after int64) error {

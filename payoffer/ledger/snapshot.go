@@ -40,6 +40,28 @@ func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) 
 	return s, nil
 }
 
+// Books are the sums of an offer, and up to limit of its receipts with an ID below
+// before, newest first (0 begins with the newest), all at one moment.
+func (l *Ledger) Books(ctx context.Context, offer string, before int64, limit int) (totals []Total, receipts []Receipt, err error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.db == nil {
+		return nil, nil, ErrNotOpen
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tx, err := l.db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, nil, l.failedReading(err)
+	}
+	defer func() { _ = tx.Rollback() }() // there is nothing to lose
+	totals, err = query(ctx, tx, scanTotal, selectOfferTotals, offer)
+	if err == nil {
+		receipts, err = query(ctx, tx, scanReceipt, selectNewest, offer, newestBelow(before), limit)
+	}
+	return totals, receipts, l.failedReading(err)
+}
+
 // Close ends the snapshot.
 func (s *Snapshot) Close() { _ = s.tx.Rollback() } // there is nothing to lose
 

@@ -17,8 +17,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// sqliteBusy is SQLITE_BUSY, https://www.sqlite.org/rescode.html#busy.
-const sqliteBusy = 5
+// Primary result codes, https://www.sqlite.org/rescode.html.
+const (
+	sqliteBusy      = 5
+	sqliteNoMemory  = 7
+	sqliteInterrupt = 9
+	sqliteIO        = 10
+	sqliteFull      = 13
+)
 
 // readers bounds the connections that read beside the single writer.
 const readers = 4
@@ -133,6 +139,13 @@ func (d *sqliteDialect) begin(ctx context.Context, write *sql.DB, _ int) (*sql.T
 	return write.BeginTx(ctx, nil)
 }
 
+func (d *sqliteDialect) session(ctx context.Context, db *database) (session, error) {
+	tx, err := d.begin(ctx, db.write, db.known)
+	return sqlSession{tx, db.writes}, err
+}
+
+func (d *sqliteDialect) oneWriter() bool { return true }
+
 // alter waits for nobody: others do not have the file open.
 func (d *sqliteDialect) alter(ctx context.Context, write *sql.DB, apply func(*sql.Tx) error, _ func(string)) error {
 	return inTransaction(ctx, write, apply)
@@ -167,9 +180,32 @@ func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
 
 // One writer at a time is an order, and locks every row.
 
-func (d *sqliteDialect) forUpdate() string                           { return "" }
-func (d *sqliteDialect) bytewise() string                            { return "" }
-func (d *sqliteDialect) orderHistory(context.Context, *sql.Tx) error { return nil }
+func (d *sqliteDialect) forUpdate() string                    { return "" }
+func (d *sqliteDialect) bytewise() string                     { return "" }
+func (d *sqliteDialect) rows() string                         { return "json_each($1)" }
+func (d *sqliteDialect) lock(*transaction, ...string)         {}
+func (d *sqliteDialect) hurry(*transaction)                   {}
+func (d *sqliteDialect) require(*transaction, string, ...any) {}
+
+// unnumbered: the next one, for one writer at a time is an order.
+func (d *sqliteDialect) unnumbered() string { return "NULL" }
+
+// ordering: nothing waits to be ordered but what a copy of another kind of database has
+// brought. Nobody adds any between the statements.
+func (d *sqliteDialect) ordering() []string {
+	into := func(table, column, where string) string {
+		key := totalsKey + column
+		return `INSERT INTO ` + table + ` AS sums (` + key + `, ` + sumColumns + `)
+			SELECT ` + key + `, ` + summed + ` FROM total_changes WHERE ` + where + ` GROUP BY ` + key + added(key)
+	}
+	return []string{
+		`UPDATE transitions SET seq = newest.number + waiting.n
+			FROM (SELECT seq AS before, row_number() OVER (ORDER BY receipt_id, version) AS n FROM transitions WHERE seq < 0) AS waiting,
+				(SELECT max(0, max(seq)) AS number FROM transitions) AS newest
+			WHERE transitions.seq = waiting.before`,
+		into("totals", "", "currency = ''"), into("currency_totals", ", currency", "currency <> ''"), `DELETE FROM total_changes`,
+	}
+}
 
 // alone: every process is.
 func (d *sqliteDialect) alone() dialect { return d }
@@ -180,9 +216,21 @@ func (d *sqliteDialect) booleans(context.Context, *sql.Tx) (map[string]bool, err
 func (d *sqliteDialect) overriding() string                                         { return "" }
 func (d *sqliteDialect) advanceNumbers(context.Context, *sql.Tx) error              { return nil }
 
-func (d *sqliteDialect) transient(err error) bool {
+func (d *sqliteDialect) transient(err error) bool { return resultCode(err) == sqliteBusy }
+
+// undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors Within A
+// Transaction".
+func (d *sqliteDialect) undone(err error) bool {
+	return slices.Contains([]int{sqliteBusy, sqliteNoMemory, sqliteInterrupt, sqliteIO, sqliteFull}, resultCode(err))
+}
+
+// resultCode is the primary result code of an error of SQLite; 0 of any other.
+func resultCode(err error) int {
 	var failure *sqlite.Error
-	return errors.As(err, &failure) && failure.Code()&0xff == sqliteBusy
+	if !errors.As(err, &failure) {
+		return 0
+	}
+	return failure.Code() & 0xff
 }
 
 func (d *sqliteDialect) conceal(err error) error { return err }

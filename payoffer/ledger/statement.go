@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"sync"
 )
 
@@ -45,32 +44,6 @@ func (p *prepared) prepare(ctx context.Context) {
 	})
 }
 
-// exec runs a statement in the transaction and returns the number of rows that
-// it changed. doing begins its error.
-func (tx *transaction) exec(ctx context.Context, doing, text string, args ...any) (changed int64, err error) {
-	var done sql.Result
-	if statement := tx.prepared.get(text); statement != nil {
-		done, err = tx.StmtContext(ctx, statement).ExecContext(ctx, args...)
-	} else {
-		done, err = tx.ExecContext(ctx, text, args...)
-	}
-	if err == nil {
-		changed, err = done.RowsAffected()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", doing, err)
-	}
-	return changed, nil
-}
-
-// QueryContext runs a query in the transaction.
-func (tx *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	if statement := tx.prepared.get(text); statement != nil {
-		return tx.StmtContext(ctx, statement).QueryContext(ctx, args...)
-	}
-	return tx.Tx.QueryContext(ctx, text, args...)
-}
-
 // QueryContext runs a query beside the writer.
 func (db *database) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	if db.reads.get(text) == nil {
@@ -98,7 +71,7 @@ func collect[T any](ctx context.Context, l *Ledger, scan func(scanner) (T, error
 	return all, nil
 }
 
-// query reads all rows of a query of a transaction or beside it.
+// query reads all rows of a query of database/sql.
 func query[T any](ctx context.Context, from interface {
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 }, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {

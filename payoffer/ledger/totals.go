@@ -17,19 +17,22 @@ func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 	return collect(ctx, l, scanTotal, selectOfferTotals, offer)
 }
 
-const selectOfferTotals = selectTotals + ` AND count > 0 ORDER BY account, rail, currency, status, evidence_level, own, testnet`
+var selectOfferTotals = `SELECT * FROM (` + selectTotals(`offer = $1`) + `) AS sums
+	WHERE count > 0 ORDER BY account, rail, currency, status, evidence_level, own, testnet`
 
-// allTotals reads both tables: an instance of an earlier version knows totals
-// alone, where no other currency than an account's own may stand any more.
-const allTotals = `
-	SELECT offer, account, rail, currency, own, testnet, status, evidence_level,
-		count, amount, refunded, usd_cents, refunded_cents, unknown_usd
-	FROM (SELECT offer, account, rail, '' AS currency, own, testnet, status, evidence_level,
-			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM totals
-		UNION ALL SELECT offer, account, rail, currency, own, testnet, status, evidence_level,
-			count, amount, refunded, usd_cents, refunded_cents, unknown_usd FROM currency_totals) AS all_totals`
-
-const selectTotals = allTotals + ` WHERE offer = $1`
+// selectTotals reads the sums of what a condition over the columns that all tables
+// have chooses: of totals, which instances of earlier versions know alone and where
+// money in an account's own currency stands, of currency_totals, and of what is still
+// to be added to them.
+func selectTotals(where string) string {
+	one := func(table, currency string) string {
+		return `SELECT offer, account, rail, ` + currency + ` AS currency, own, testnet, status, evidence_level,
+			` + sumColumns + ` FROM ` + table + ` WHERE ` + where
+	}
+	return `SELECT offer, account, rail, currency, own, testnet, status, evidence_level, ` + summed + `
+		FROM (` + one("totals", "''") + ` UNION ALL ` + one("currency_totals", "currency") + ` UNION ALL ` + one("total_changes", "currency") + `) AS parts
+		GROUP BY offer, account, rail, currency, own, testnet, status, evidence_level`
+}
 
 func scanTotal(row scanner) (t Total, err error) {
 	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Currency, &t.Own, &t.Testnet, &t.Status, &t.EvidenceLevel,
@@ -56,9 +59,12 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	place := next.Total().Place
 	before, known := r.stored[place]
 	if !known {
-		total, _, err := first(query(ctx, r.tx, scanTotal, selectTotals+`
-			AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7 AND currency = $8`,
-			place.Offer, place.Account, place.Rail, place.Status, place.EvidenceLevel, place.Own, place.Testnet, place.Currency))
+		total, err := r.standing(ctx, place)
+		if err == nil && total.Sum.Plus(r.delta[place], 1).Large() {
+			// Others may be adding to it now: from here on one after the other.
+			r.tx.dialect.lock(r.tx, "large sums")
+			total, err = r.standing(ctx, place)
+		}
 		if err != nil {
 			return fmt.Errorf("reading the totals: %w", err)
 		}
@@ -70,10 +76,20 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	return nil
 }
 
+// standing reads one sum.
+func (r *recorder) standing(ctx context.Context, at book.Place) (Total, error) {
+	total, _, err := first(ask(ctx, r.tx, scanTotal, selectPlace,
+		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet, at.Currency))
+	return total, err
+}
+
+var selectPlace = selectTotals(`offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`) +
+	` HAVING currency = $8`
+
 // addToTotals adds the changes with one statement a table, and in an order of
 // their own, so that two transactions cannot wait for each other's rows.
-func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error {
-	var own, others totalRows
+func addToTotals(tx *transaction, changes book.Sums) {
+	var own, others, later totalRows
 	for _, at := range slices.SortedFunc(maps.Keys(changes), book.Place.Compare) {
 		d := changes[at]
 		if d == (book.Sum{}) {
@@ -83,16 +99,37 @@ func addToTotals(ctx context.Context, tx *transaction, changes book.Sums) error 
 			at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet,
 			d.Count, d.Amount, d.Refunded, d.USDCents, d.RefundedCents, d.UnknownUSD,
 		}
-		if at.Currency == "" {
+		switch {
+		case !tx.dialect.oneWriter():
+			later.add(append(row, at.Currency))
+		case at.Currency == "":
 			own.add(row)
-		} else {
+		default:
 			others.add(append(row, at.Currency))
 		}
 	}
-	if err := own.store(ctx, tx, "totals", ""); err != nil {
-		return err
-	}
-	return others.store(ctx, tx, "currency_totals", ", currency")
+	own.store(tx, "totals", "", added(totalsKey))
+	others.store(tx, "currency_totals", ", currency", added(totalsKey+", currency"))
+	later.store(tx, "total_changes", ", currency", "")
+}
+
+// totalsKey are the columns that say which sum it is.
+const totalsKey = `offer, account, rail, status, evidence_level, own, testnet`
+
+// sumColumns are what is added up, and summed are they, added up.
+const (
+	sumColumns = `count, amount, refunded, usd_cents, refunded_cents, unknown_usd`
+	summed     = `CAST(sum(count) AS BIGINT) AS count, CAST(sum(amount) AS BIGINT) AS amount, CAST(sum(refunded) AS BIGINT) AS refunded,
+		CAST(sum(usd_cents) AS BIGINT) AS usd_cents, CAST(sum(refunded_cents) AS BIGINT) AS refunded_cents, CAST(sum(unknown_usd) AS BIGINT) AS unknown_usd`
+)
+
+// added ends an INSERT into a table of sums, which adds to those that are there.
+func added(key string) string {
+	return ` ON CONFLICT (` + key + `) DO UPDATE SET
+		count = sums.count + excluded.count, amount = sums.amount + excluded.amount,
+		refunded = sums.refunded + excluded.refunded, usd_cents = sums.usd_cents + excluded.usd_cents,
+		refunded_cents = sums.refunded_cents + excluded.refunded_cents,
+		unknown_usd = sums.unknown_usd + excluded.unknown_usd`
 }
 
 // totalRows are what is added to one table of sums.
@@ -106,22 +143,16 @@ func (t *totalRows) add(row []any) {
 	t.values = append(t.values, row...)
 }
 
-// store adds the rows to the table, which has another column in its key, or none.
-func (t *totalRows) store(ctx context.Context, tx *transaction, table, column string) error {
+// store inserts the rows into the table, whose key has another column, or none. end
+// says what becomes of those that are there.
+func (t *totalRows) store(tx *transaction, table, column, end string) {
 	if len(t.rows) == 0 {
-		return nil
+		return
 	}
 	tx.reported = true
-	_, err := tx.exec(ctx, "updating the totals", `
-		INSERT INTO `+table+` AS sums (offer, account, rail, status, evidence_level, own, testnet,
-			count, amount, refunded, usd_cents, refunded_cents, unknown_usd`+column+`)
-		VALUES `+strings.Join(t.rows, ", ")+`
-		ON CONFLICT (offer, account, rail, status, evidence_level, own, testnet`+column+`) DO UPDATE SET
-			count = sums.count + excluded.count, amount = sums.amount + excluded.amount,
-			refunded = sums.refunded + excluded.refunded, usd_cents = sums.usd_cents + excluded.usd_cents,
-			refunded_cents = sums.refunded_cents + excluded.refunded_cents,
-			unknown_usd = sums.unknown_usd + excluded.unknown_usd`, t.values...)
-	return err
+	tx.put("updating the totals", `
+		INSERT INTO `+table+` AS sums (`+totalsKey+`, `+sumColumns+column+`)
+		VALUES `+strings.Join(t.rows, ", ")+end, t.values...)
 }
 
 // placeholders is one row of n values from $first on.

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -18,36 +17,39 @@ const (
 	attempts = 10
 )
 
-// transaction is one attempt at a durable change.
-type transaction struct {
-	*sql.Tx
-	dialect  dialect
-	prepared *prepared
-	// reported says that it touches a receipt or a sum.
-	reported bool
-}
+// change is what a transaction is to do: all of it or nothing. It runs again when
+// other writers were in the way, so it must not keep what an earlier run found. Its
+// context is the transaction's, which outlives a caller who leaves.
+type change func(ctx context.Context, tx *transaction) error
 
-// transact runs change in one durable transaction: all of it or nothing.
-// change runs again when other writers were in the way, so it must not keep
-// what an earlier run found.
-func (l *Ledger) transact(ctx context.Context, change func(*transaction) error) error {
+// transact runs change in one durable transaction.
+func (l *Ledger) transact(ctx context.Context, do change) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.db == nil {
 		return ErrNotOpen
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var err error
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if l.db.writer != nil {
+		return l.db.writer.commit(ctx, do)
+	}
+	return l.dialect.conceal(l.alone(ctx, l.db, do))
+}
+
+// alone runs change in a transaction of its own, again while other writers are in
+// its way.
+func (l *Ledger) alone(ctx context.Context, db *database, do change) (err error) {
 	for attempt := range attempts {
 		if err = pause(ctx, attempt); err != nil {
 			break
 		}
-		if err = l.attempt(ctx, change); err == nil || !l.dialect.transient(err) {
+		if err = l.attempt(ctx, db, do); err == nil || !l.dialect.transient(err) {
 			break
 		}
 	}
-	return l.dialect.conceal(err)
+	return err
 }
 
 // pause waits before all attempts but the first, longer each time and never
@@ -64,28 +66,51 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-func (l *Ledger) attempt(ctx context.Context, change func(*transaction) error) error {
+func (l *Ledger) attempt(ctx context.Context, db *database, do change) error {
 	failpoint.Hit(failpoint.TransactionBefore)
-	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
+	ctx, cancel := waiting(ctx)
+	defer cancel()
+	s, err := l.dialect.session(ctx, db)
 	if err != nil {
 		return fmt.Errorf("beginning a ledger transaction: %w", err)
 	}
-	// After a commit this does nothing; its error would hide the first one.
-	defer func() { _ = tx.Rollback() }()
+	ctx, cancel = lasting(ctx)
+	defer cancel()
+	defer s.end() // after a commit this only gives back the connection
 	failpoint.Hit(failpoint.TransactionBegun)
-	doing := &transaction{Tx: tx, dialect: l.dialect, prepared: l.db.writes}
-	if err := change(doing); err != nil {
+	tx := &transaction{session: s, dialect: l.dialect}
+	if err := do(ctx, tx); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionBeforeCommit)
-	err = tx.Commit()
-	if doing.reported {
+	err = s.commit(ctx, tx.waiting)
+	if tx.reported {
 		l.changes.Add(1)
+		db.sequencer.note()
 	}
 	if err != nil {
 		return fmt.Errorf("committing a ledger transaction: %w", err)
 	}
 	failpoint.Hit(failpoint.TransactionCommitted)
-	l.db.writes.prepare(ctx)
+	db.writes.prepare(ctx)
 	return nil
+}
+
+// waiting is the context of who waits for a connection. One that never ends is the one
+// writer's, and stays as it is.
+func waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// lasting is waiting for what must not be broken off because a caller leaves: of a
+// commit that was, nobody would know what became of it. A deadline stays.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ends := ctx.Deadline()
+	if !ends {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }

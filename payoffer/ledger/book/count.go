@@ -65,6 +65,12 @@ func (s Sum) Overflows() bool {
 	return s.Amount < 0 || s.Refunded < 0 || s.USDCents < 0 || s.RefundedCents < 0
 }
 
+// Large reports whether it overflows, or is so near to it that a few others who add to
+// it at the same time could make it.
+func (s Sum) Large() bool {
+	return s.Overflows() || max(s.Amount, s.Refunded, s.USDCents, s.RefundedCents) > 1<<61
+}
+
 // Total is the sum of everything in one place; the zero Total is none.
 type Total struct {
 	Place

@@ -1,0 +1,196 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// postgresSession sends the statements of a transaction in batches: BEGIN goes with
+// the first, COMMIT with the last, and each batch is one way to the server and back.
+type postgresSession struct {
+	conn  *sql.Conn
+	known int
+	begun bool
+}
+
+func (d *postgresDialect) session(ctx context.Context, db *database) (session, error) {
+	conn, err := db.write.Conn(ctx)
+	return &postgresSession{conn: conn, known: db.known}, err
+}
+
+func (d *postgresDialect) oneWriter() bool { return false }
+
+// endTimeout bounds how long it may take to undo a transaction. A connection that
+// does not answer by then is closed, by which the server undoes it.
+const endTimeout = 5 * time.Second
+
+// guardWrites fails, with a division by zero, for a program that may not write any more: see
+// guarded.BeginTx.
+func guardWrites(known int) string {
+	return fmt.Sprintf(`SELECT 1 / (oldest <= %d)::int FROM pay_offer_schema`, known)
+}
+
+func (s *postgresSession) send(ctx context.Context, statements []*statement) error {
+	return s.batch(ctx, statements, false)
+}
+
+// commit: the server runs nothing behind a statement that failed, so that COMMIT may
+// stand behind all of them.
+func (s *postgresSession) commit(ctx context.Context, last []*statement) error {
+	if !s.begun && len(last) == 0 {
+		return nil
+	}
+	return s.batch(ctx, last, true)
+}
+
+func (s *postgresSession) batch(ctx context.Context, statements []*statement, commit bool) error {
+	return s.raw(func(conn *pgx.Conn) error {
+		if conn.IsClosed() {
+			return errors.New("the connection to PostgreSQL was lost")
+		}
+		var batch pgx.Batch
+		begins := !s.begun
+		if begins {
+			s.begun = true
+			batch.Queue(`BEGIN`)
+			batch.Queue(guardWrites(s.known))
+		}
+		for _, one := range statements {
+			batch.Queue(one.text, one.args...)
+		}
+		if commit {
+			batch.Queue(`COMMIT`)
+		}
+		results := conn.SendBatch(ctx, &batch)
+		err := s.read(ctx, conn, results, begins, statements, commit)
+		return errors.Join(err, closing(err, results.Close()))
+	})
+}
+
+// closing is the error of closing the results where reading them gave none: it is the
+// same one otherwise.
+func closing(read, closed error) error {
+	if read != nil {
+		return nil
+	}
+	return closed
+}
+
+func (s *postgresSession) read(ctx context.Context, conn *pgx.Conn, results pgx.BatchResults, begins bool, statements []*statement, commit bool) error {
+	if begins {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close()
+			return writesRefused(ctx, conn, s.known, err)
+		}
+	}
+	for _, one := range statements {
+		if err := one.read(results); err != nil {
+			return one.failed(err)
+		}
+	}
+	if commit {
+		tag, err := results.Exec()
+		if err == nil && tag.String() != "COMMIT" {
+			err = errors.New("the transaction was undone")
+		}
+		return err
+	}
+	return nil
+}
+
+// read reads the answer to the statement.
+func (s *statement) read(results pgx.BatchResults) error {
+	if s.row == nil {
+		tag, err := results.Exec()
+		s.changed = tag.RowsAffected()
+		return err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := s.row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// end undoes what was not committed.
+func (s *postgresSession) end() {
+	_ = s.raw(func(conn *pgx.Conn) error {
+		if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+		defer cancel()
+		_, err := conn.Exec(ctx, `ROLLBACK`)
+		if err != nil {
+			err = errors.Join(err, conn.Close(ctx))
+		}
+		return err
+	})
+	_ = s.conn.Close()
+}
+
+func (s *postgresSession) raw(use func(*pgx.Conn) error) error {
+	return s.conn.Raw(func(driver any) error { return use(driver.(guarded).Conn.Conn()) })
+}
+
+// lockBuckets bounds the locks that one transaction holds by name. Two names share
+// one at times, and wait for each other then.
+const lockBuckets = 1024
+
+// lock takes all locks with one statement, in an order that is the same for
+// everybody.
+func (d *postgresDialect) lock(tx *transaction, names ...string) {
+	var buckets []int32
+	for _, name := range names {
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(name)) // never fails
+		buckets = append(buckets, int32(hash.Sum32()%lockBuckets))
+	}
+	slices.Sort(buckets)
+	tx.put("waiting for others who change the same", `
+		SELECT pg_advisory_xact_lock(`+nameSpace+`, bucket) FROM unnest($1::int[]) WITH ORDINALITY AS sorted (bucket, n)`,
+		slices.Compact(buckets))
+}
+
+func (d *postgresDialect) hurry(tx *transaction) {
+	tx.put("", `SET LOCAL synchronous_commit = off`)
+}
+
+// require: see transient.
+func (d *postgresDialect) require(tx *transaction, condition string, args ...any) {
+	tx.put("looking again", `SELECT 1 / (`+condition+`)::int`, args...)
+}
+
+// writesRefused is the error of a transaction that could not begin with guardWrites,
+// and ends it.
+func writesRefused(ctx context.Context, conn *pgx.Conn, known int, err error) error {
+	if conn.IsClosed() {
+		return err
+	}
+	_, rollback := conn.Exec(ctx, `ROLLBACK`)
+	if refused := new(pgconn.PgError); !errors.As(err, &refused) || refused.Code != divisionByZero {
+		return errors.Join(err, rollback)
+	}
+	var version int
+	if row := conn.QueryRow(ctx, `SELECT version FROM pay_offer_schema`); row.Scan(&version) == nil && version == movedVersion {
+		return errMoved
+	}
+	return fmt.Errorf("%w, and takes nothing from this one, which knows schema %d; replace this instance by one of the newer version", errNewerSchema, known)
+}

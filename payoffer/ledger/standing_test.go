@@ -1,0 +1,98 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStandingsAreThoseThatDiffer(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		const prefix = "eip155:8453/erc20:0xtoken/"
+		names := []string{"open", "back", "ahead", "none", "final", "alike", "dropped"}
+		for _, name := range names {
+			require.NoError(t, l.Register(t.Context(), Account{Offer: name, ID: prefix + name, Rail: "usdc"}))
+			if name != "none" {
+				at := map[string]string{"ahead": "12"}[name]
+				if at == "" {
+					at = "10"
+				}
+				_, err := l.Record(t.Context(), &Cursor{Offer: name, Account: prefix + name, Position: at, Anchor: "0x" + at})
+				require.NoError(t, err)
+			}
+		}
+		for name, s := range map[string]Sighting{
+			"open": chainSighting("0xa", StatusSeen), "final": chainSighting("0xb", StatusConfirmed), "dropped": chainSighting("0xc", StatusDropped),
+		} {
+			s.Offer, s.Account, s.Final = name, prefix+name, name == "final"
+			mustRecord(t, l, s)
+		}
+		require.NoError(t, l.Register(t.Context(), Account{Offer: "back", ID: prefix + "back", Rail: "usdc"}))
+		_, err := l.SetOrigin(t.Context(), "back", prefix+"back", "9")
+		require.NoError(t, err)
+		lowered, err := l.LowerOrigin(t.Context(), "back", prefix+"back", "3")
+		require.NoError(t, err)
+		require.True(t, lowered)
+
+		rows, err := l.Standings(t.Context(), prefix, "10")
+		require.NoError(t, err)
+		require.ElementsMatch(t, []Standing{
+			{Account: prefix + "open", Position: "10", Anchor: "0x10", Open: true},
+			{Account: prefix + "dropped", Position: "10", Anchor: "0x10", Open: true},
+			{Account: prefix + "back", Position: "10", Anchor: "0x10", Back: "9"},
+			{Account: prefix + "ahead", Position: "12", Anchor: "0x12"},
+			{Account: prefix + "none"},
+		}, rows)
+		rows, err = l.Standings(t.Context(), "eip155:84532/", "")
+		require.NoError(t, err)
+		require.Empty(t, rows, "they are on another chain")
+	})
+}
+
+func TestCursorsOfManyAreMovedUponWhatStands(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		name := func(n int) string { return fmt.Sprintf("eip155:8453/erc20:0xtoken/%03d", n) }
+		const many = 2*moveAtOnce + 1
+		var all []string
+		for n := range many {
+			require.NoError(t, l.Register(t.Context(), Account{Offer: fmt.Sprint(n), ID: name(n), Rail: "usdc"}))
+			all = append(all, name(n))
+		}
+		at := func(n int) string {
+			c, found, err := l.Cursor(t.Context(), fmt.Sprint(n), name(n))
+			require.NoError(t, err)
+			require.Equal(t, found, c.Position != "")
+			return c.Position + " " + c.Anchor
+		}
+		move := func(upon, to string) {
+			require.NoError(t, l.MoveCursors(t.Context(), Cursor{Position: to, Anchor: "0x" + to, OKAt: 5, Upon: &upon}, all...))
+		}
+		move("", "10")
+		for n := range many {
+			require.Equal(t, "10 0x10", at(n))
+		}
+		move("", "11")
+		require.Equal(t, "10 0x10", at(0), "it stands somewhere else")
+
+		_, err := l.Record(t.Context(), &Cursor{Offer: "7", Account: name(7), Position: "15", Anchor: "0x15"})
+		require.NoError(t, err)
+		rewound, err := l.Rewind(t.Context(), "8", name(8))
+		require.NoError(t, err)
+		require.True(t, rewound)
+		move("10", "20")
+		for n := range many {
+			want := "20 0x20"
+			switch n {
+			case 7:
+				want = "15 0x15"
+			case 8:
+				want = " "
+			}
+			require.Equal(t, want, at(n), n)
+		}
+		require.NoError(t, l.MoveCursors(t.Context(), Cursor{Upon: ptr("20")}), "of none")
+	})
+}
