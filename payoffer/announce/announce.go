@@ -15,6 +15,7 @@
 package announce
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,9 +23,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -36,7 +34,8 @@ type Ledger interface {
 	Totals(ctx context.Context, offer string) ([]ledger.Total, error)
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
-	Sinks(ctx context.Context, offer string, since int64) ([]ledger.Sink, error)
+	LeaseSinks(ctx context.Context, owners map[ledger.SinkKey]string, now, until int64) (after map[ledger.SinkKey]int64, err error)
+	Sinks(ctx context.Context, since int64) ([]ledger.Sink, error)
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
 	RefuseTransition(ctx context.Context, offer, sink string, seq, now int64) (since int64, err error)
 	SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error
@@ -86,6 +85,9 @@ type Config struct {
 	Sent func(host string, status int, took time.Duration)
 	// Dial reaches mail servers; nil is a net.Dialer's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// PollEvery is how often the outbox is looked at where Notify tells of all that
+	// is in it, other instances' transitions included; default 2 s.
+	PollEvery time.Duration
 	// The rest is as package source says of all configurations.
 	Ledger    Ledger
 	Transport http.RoundTripper
@@ -104,6 +106,7 @@ type Announcer struct {
 // it is about by its place and its host.
 func New(c Config) (*Announcer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
+	c.PollEvery = cmp.Or(c.PollEvery, pollEvery)
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
 	}
@@ -142,67 +145,35 @@ func (c *Config) client() source.Client {
 	return source.Client{Transport: c.Transport, Timeout: deliveryTimeout}
 }
 
-// Load gives each receiver that is new its place after the newest transition.
-// It comes before anything is observed, so that all that is recorded from then
-// on is announced, however late Run gets to it. It warns of what is left behind.
-func (a *Announcer) Load(ctx context.Context) error {
-	for _, s := range a.sinks {
-		if _, err := s.lease(ctx, 0); err != nil { // nothing is announced yet
-			return err
-		}
-	}
-	return a.leftBehind(ctx)
-}
-
-// leftBehind warns of receivers that are not configured any more and have not taken
-// what was recorded while they were. Their place is kept: an address that is put back
-// gets all of it.
-func (a *Announcer) leftBehind(ctx context.Context) error {
-	c := a.config
-	all, err := c.Ledger.Sinks(ctx, c.OfferID, c.Now().Unix()-warnedFor)
-	if err != nil {
-		return err
-	}
-	for _, one := range all {
-		form, _, addressed := strings.Cut(one.Name, ":")
-		if !addressed || a.sink(one.Name) != nil {
-			continue
-		}
-		waiting, err := c.Ledger.Transitions(ctx, c.OfferID, one.After, batch)
-		if err != nil {
-			return err
-		}
-		waiting = slices.DeleteFunc(waiting, func(t ledger.Transition) bool { return !announced(t) || t.At > one.Until })
-		if len(waiting) > 0 {
-			c.Logger.Warn("an address of announcements was taken out or changed before it took all of them, and no other address gets these; "+
-				"put it back, beside a new one, until 'caddy pay-offer announcements' shows nothing behind it", "form", form, "left_behind", len(waiting))
-		}
-	}
-	return nil
-}
-
 // Run announces until ctx ends; it may be called again afterwards. What is being
 // sent then is given a moment to be taken, so that it is not sent again after a
 // restart. One receiver never waits for another.
 func (a *Announcer) Run(ctx context.Context) {
-	var work sync.WaitGroup
-	for _, s := range a.sinks {
-		work.Go(func() {
-			defer s.release(ctx)
-			s.loop.Run(ctx)
-		})
-	}
-	work.Wait()
+	done := make(chan struct{})
+	a.Begin(ctx, func() { close(done) })
+	<-done
 }
 
-// Notify says that there may be transitions to announce, which are found
-// without it within seconds. It never blocks.
+// Begin is Run that does not wait: it calls ended when Run would return.
+func (a *Announcer) Begin(ctx context.Context, ended func()) {
+	if len(a.sinks) == 0 {
+		context.AfterFunc(ctx, ended)
+		return
+	}
+	done := source.After(len(a.sinks), ended)
+	for _, s := range a.sinks {
+		s.loop.Begin(ctx, func() {
+			s.release(ctx)
+			done()
+		})
+	}
+}
+
+// Notify says that there may be transitions to announce, which are found without
+// it after PollEvery. It never blocks.
 func (a *Announcer) Notify() {
 	for _, s := range a.sinks {
-		select {
-		case s.kick <- struct{}{}:
-		default: // it has been told already
-		}
+		s.loop.Wake()
 	}
 }
 

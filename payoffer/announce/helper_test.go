@@ -162,6 +162,11 @@ func (o *outbox) LeaseSink(ctx context.Context, offer, name, owner string, now, 
 	return o.Ledger.LeaseSink(ctx, offer, name, owner, now, until)
 }
 
+func (o *outbox) LeaseSinks(ctx context.Context, owners map[ledger.SinkKey]string, now, until int64) (map[ledger.SinkKey]int64, error) {
+	o.leased.Add(1)
+	return o.Ledger.LeaseSinks(ctx, owners, now, until)
+}
+
 func (o *outbox) Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error) {
 	if o.unreadable.Load() {
 		return nil, errOutbox

@@ -26,7 +26,8 @@ func TestAStartTellsWhatAnAddressThatIsGoneLeavesBehind(t *testing.T) {
 			d := newDesk(t)
 			begin := func(sinks ...Sink) *Announcer {
 				a := d.configured(Config{Sinks: sinks, Transport: hook.Transport()})
-				require.NoError(t, a.Load(t.Context()))
+				require.NoError(t, Load(t.Context(), a))
+				require.NoError(t, WarnOfLeft(t.Context(), a))
 				return a
 			}
 			const left = "no other address gets these"

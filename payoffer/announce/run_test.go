@@ -60,6 +60,26 @@ func TestATransitionIsFoundWithinSecondsAndAtOnceWhenTold(t *testing.T) {
 	})
 }
 
+func TestWhoIsToldOfAllPollsSeldom(t *testing.T) {
+	delivered := 0
+	receive := func(*http.Request) (*http.Response, error) {
+		delivered++
+		return answer(http.StatusOK)
+	}
+	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
+		a.config.PollEvery = time.Hour
+		stop := start(t, a)
+		d.pay()
+		time.Sleep(time.Hour - time.Second) // simulated
+		synctest.Wait()
+		require.Zero(t, delivered)
+		a.Notify()
+		synctest.Wait()
+		require.Equal(t, 1, delivered)
+		stop()
+	})
+}
+
 func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 	tries := []time.Time{}
 	receive := func(r *http.Request) (*http.Response, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// pollEvery is how often the outbox is looked at without being told to.
+	// pollEvery is how often the outbox is looked at while something waits in it.
 	pollEvery = 2 * time.Second
 	// batch is how many transitions are read at once.
 	batch = 100
@@ -46,7 +46,6 @@ type sink struct {
 	// make it take one.
 	news    func(ledger.Transition) bool
 	deliver func(context.Context, event) failure
-	kick    chan struct{}
 	loop    source.Loop
 	log     *slog.Logger
 	health  atomic.Pointer[SinkHealth] // but for trouble with the ledger
@@ -62,10 +61,10 @@ type sink struct {
 }
 
 func newSink(c *Config, name, host string, news func(ledger.Transition) bool, deliver func(context.Context, event) failure) *sink {
-	s := &sink{config: c, name: name, news: news, deliver: deliver, kick: make(chan struct{}, 1), log: c.Logger.With("host", host)}
+	s := &sink{config: c, name: name, news: news, deliver: deliver, log: c.Logger.With("host", host)}
 	s.health.Store(&SinkHealth{Host: host})
 	s.loop = source.Loop{
-		Round: s.round, Wake: s.kick,
+		Round: s.round,
 		Turned: source.Log(s.log, "the ledger cannot be used; announcements wait",
 			"announcements go on, the ledger can be used again"),
 	}
@@ -111,7 +110,7 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	}
 	s.reached(0, s.health.Load().LastError)
 	s.release(ctx)
-	return pollEvery, nil
+	return s.config.PollEvery, nil
 }
 
 // send announces a transition, unless that has been done or it is no news to the receiver,
@@ -193,14 +192,19 @@ func (s *sink) lease(ctx context.Context, seconds int64) (held bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	s.leased(after, held, now+seconds)
+	return held, nil
+}
+
+// leased notes a lease until the Unix second until, or that somebody else has one.
+func (s *sink) leased(after int64, held bool, until int64) {
 	if held {
-		s.after, s.known, s.leaseUntil = after, true, now+seconds
-		return true, nil
+		s.after, s.known, s.leaseUntil = after, true, until
+		return
 	}
 	// Whoever holds it knows how it fares.
 	s.leaseUntil, s.failures, s.retryAt = 0, 0, time.Time{}
 	s.reached(0, "")
-	return false, nil
 }
 
 // advance moves the position, also while Run ends.

@@ -3,7 +3,7 @@
 //
 // A configuration's life decides the calls. While it is provisioned it makes a
 // Use and acquires members, which calls nobody and opens nothing. When it
-// starts it attaches its host and runs them. When it is cleaned up it releases
+// starts it attaches its host and runs them, each when what it needs is ready. When it is cleaned up it releases
 // the Use, whether it ever started or not. What no other Use holds ends in the
 // background: nobody waits for it but the end of the process.
 package pool
@@ -43,6 +43,12 @@ func KeyOf(kind string, settings ...any) Key {
 // has ended, once what is under way has come to its end; a member that is taken
 // up again meanwhile is run again.
 type Runner interface{ Run(ctx context.Context) }
+
+// Beginner is a Runner that needs nobody who waits: Begin calls ended when Run would
+// return.
+type Beginner interface {
+	Begin(ctx context.Context, ended func())
+}
 
 // Patient is a Runner that may go on for a while after ctx has ended.
 type Patient interface{ Patience() time.Duration }
@@ -146,24 +152,30 @@ type work struct {
 // run starts the member's work if it is wanted. It needs the lock.
 func (e *entry[H]) run() {
 	runner, runs := e.member.(Runner)
-	if !runs || !e.wanted || e.running != nil {
+	beginner, begins := e.member.(Beginner)
+	if !runs && !begins || !e.wanted || e.running != nil {
 		return
 	}
 	w := &work{done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	e.running = w
+	ended := func() { close(w.done) }
+	if begins {
+		beginner.Begin(w.ctx, ended)
+		return
+	}
 	go func() {
-		defer close(w.done)
+		defer ended()
 		runner.Run(w.ctx)
 	}()
 }
 
-// Use is one configuration's share of a pool. Its methods are not for
-// concurrent use.
+// Use is one configuration's share of a pool. Run is safe at any time; the other
+// methods are not for concurrent use.
 type Use[H any] struct {
 	pool *Pool[H]
 	host *H
-	held []*entry[H] // each before those that were made of it
+	held []*entry[H] // each before those that were made of it; guarded by the pool
 }
 
 // Use begins a share for a configuration that lends host.
@@ -215,13 +227,15 @@ func (u *Use[H]) Attach() {
 	}
 }
 
-// Run runs all members in use that do not run yet.
-func (u *Use[H]) Run() {
+// Run runs the chosen of the members in use that do not run yet: none after Release.
+func (u *Use[H]) Run(chosen func(member any) bool) {
 	u.pool.mu.Lock()
 	defer u.pool.mu.Unlock()
 	for _, e := range u.held {
-		e.wanted = true
-		e.run()
+		if chosen(e.member) {
+			e.wanted = true
+			e.run()
+		}
 	}
 }
 
@@ -229,9 +243,10 @@ func (u *Use[H]) Run() {
 // those that nobody uses any more end in the background, each before what it
 // was made of. Failed tells of one that could not be closed.
 func (u *Use[H]) Release(failed func(error)) {
-	p, held := u.pool, u.held
-	u.held = nil
+	p := u.pool
 	p.mu.Lock()
+	held := u.held
+	u.held = nil
 	for _, e := range held {
 		e.hosts.detach(u.host)
 		if e.users--; e.users > 0 {

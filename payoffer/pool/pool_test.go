@@ -14,6 +14,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
 
+// all chooses every member.
+func all(any) bool { return true }
+
 // member tells what happens to it.
 type member struct {
 	name   string
@@ -64,7 +67,7 @@ func (b *bench) acquire(u *pool.Use[string], name string, change ...func(*member
 
 func (b *bench) start(u *pool.Use[string]) {
 	u.Attach()
-	u.Run()
+	u.Run(all)
 }
 
 func (b *bench) release(u *pool.Use[string]) {
@@ -84,6 +87,39 @@ func (b *bench) quiet() {
 	b.t.Helper()
 	require.NoError(b.t, b.Wait(b.t.Context()))
 	require.Empty(b.t, b.events)
+}
+
+// beginner needs nobody who waits.
+type beginner struct {
+	events chan string
+	ended  chan func()
+}
+
+func (m *beginner) Begin(ctx context.Context, ended func()) {
+	m.events <- "begins"
+	context.AfterFunc(ctx, func() { m.ended <- ended })
+}
+
+func (m *beginner) Close() error {
+	m.events <- "closed"
+	return nil
+}
+
+func TestWhatBeganIsClosedWhenItHasEnded(t *testing.T) {
+	b := newBench(t)
+	use := b.Use("host")
+	m, err := pool.Acquire(use, pool.KeyOf("beginner"), func(*pool.Hosts[string]) (*beginner, error) {
+		return &beginner{events: b.events, ended: make(chan func(), 1)}, nil
+	})
+	require.NoError(t, err)
+	b.start(use)
+	b.expect("begins")
+	b.release(use)
+	ended := <-m.ended
+	require.Empty(t, b.events, "it is still at work")
+	ended()
+	b.expect("closed")
+	b.quiet()
 }
 
 func TestEqualSettingsAreOneMemberForAllConfigurations(t *testing.T) {
@@ -189,7 +225,7 @@ func TestMemberIsMadeAnewOnlyAfterItsFormerWasClosed(t *testing.T) {
 				}
 				if rand.IntN(2) == 0 {
 					use.Attach()
-					use.Run()
+					use.Run(all)
 				}
 				use.Release(func(error) { failed.Store(true) })
 			}

@@ -117,8 +117,8 @@ func (k *Keys) parse(text []byte) (ring, error) {
 	}
 	keys, err := parseRing(text)
 	if err != nil {
-		return nil, fmt.Errorf("the signing keys in Caddy's storage (%s) cannot be used: %w; restore the file, "+
-			"or delete it and run 'caddy pay-offer ledger forget-keys': a new key is made, and what the old ones signed cannot be checked any more", k.Path, err)
+		return nil, &DamagedError{fmt.Errorf("the signing keys in Caddy's storage (%s) cannot be used: %w; restore the file, "+
+			"or delete it and run 'caddy pay-offer ledger forget-keys': a new key is made, and what the old ones signed cannot be checked any more", k.Path, err)}
 	}
 	return keys, nil
 }
@@ -177,18 +177,15 @@ func (k *Keys) state() []string {
 	return append([]string{k.keys().current(k.Now()).ID}, k.IDs()...)
 }
 
-// Run keeps up with the stored keys until ctx ends. A storage that cannot be
-// read is logged once; the keys stay as they are.
-func (k *Keys) Run(ctx context.Context) {
-	ticker := time.NewTicker(keysEvery)
-	defer ticker.Stop()
+// Begin keeps up with the stored keys until ctx ends, and calls ended then. A storage
+// that cannot be read is logged once; the keys stay as they are.
+func (k *Keys) Begin(ctx context.Context, ended func()) {
 	today := func() time.Time { return k.Now().Truncate(renewEvery) }
-	published, signed, failing := k.state(), today(), false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	published, signed, failing, begun := k.state(), today(), false, false
+	loop := source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+		if !begun {
+			begun = true
+			return keysEvery, nil
 		}
 		err := k.Load(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
@@ -199,5 +196,7 @@ func (k *Keys) Run(ctx context.Context) {
 			published, signed = state, today()
 			k.Tell()
 		}
-	}
+		return keysEvery, nil
+	}}
+	loop.Begin(ctx, ended)
 }

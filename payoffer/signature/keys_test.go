@@ -101,7 +101,8 @@ func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
 		var work sync.WaitGroup
 		var publications atomic.Int32
 		two.Listen(func() { publications.Add(1) })
-		work.Go(func() { two.Run(ctx) })
+		work.Add(1)
+		two.Begin(ctx, work.Done)
 
 		next, err := one.Rotate(t.Context(), false, anyKeys)
 		require.NoError(t, err)
@@ -156,7 +157,8 @@ func TestKeysStayInUseWhileTheStorageIsAway(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		k.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		work.Go(func() { k.Run(ctx) })
+		work.Add(1)
+		k.Begin(ctx, work.Done)
 		storage.lost.Store(true)
 		time.Sleep(5 * keysEvery)
 		requireSigned(t, k, k.Sign("x"))
@@ -186,7 +188,8 @@ func TestOffersAreSignedAgainWhenADayBegins(t *testing.T) {
 		var work sync.WaitGroup
 		var told []time.Time
 		k.Listen(func() { told = append(told, time.Now().Truncate(keysEvery)) })
-		work.Go(func() { k.Run(ctx) })
+		work.Add(1)
+		k.Begin(ctx, work.Done)
 		time.Sleep(2 * renewEvery)
 		cancel()
 		work.Wait()
@@ -254,8 +257,10 @@ func TestAStorageThatIsPutBackGetsTheKeysInUse(t *testing.T) {
 			require.NoError(t, storage.Store(t.Context(), one.Path, earlier))
 			ctx, cancel := context.WithCancel(t.Context())
 			var work sync.WaitGroup
-			work.Go(func() { one.Run(ctx) })
-			work.Go(func() { two.Run(ctx) })
+			work.Add(1)
+			one.Begin(ctx, work.Done)
+			work.Add(1)
+			two.Begin(ctx, work.Done)
 			time.Sleep(2*keysEvery + time.Second)
 			require.Len(t, one.IDs(), 2)
 			require.Equal(t, one.IDs(), two.IDs())

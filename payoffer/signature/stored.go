@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"sync/atomic"
 )
 
@@ -20,6 +21,12 @@ type Storage interface {
 	Load(ctx context.Context, path string) ([]byte, error)
 	Store(ctx context.Context, path string, value []byte) error
 }
+
+// DamagedError is why a stored secret cannot be used, which somebody has to mend. Any
+// other error of loading is the storage's, which may be there later.
+type DamagedError struct{ error }
+
+func (e *DamagedError) Unwrap() error { return e.error }
 
 // stored is one secret in the storage that is in use now.
 type stored struct {
@@ -75,7 +82,8 @@ const secretSize = 32
 // the first of them starts.
 type Secret struct {
 	stored
-	value atomic.Pointer[[]byte]
+	value   atomic.Pointer[[]byte]
+	loading sync.Mutex // many ask for it at once, and one reads it
 }
 
 // NewSecret is the secret that stands at a path of the storage in use; what is
@@ -87,6 +95,8 @@ func NewSecret(storage func() Storage, path, what string) *Secret {
 // Load loads the secret, and makes it on the first start of all instances. One
 // that is loaded already stays.
 func (s *Secret) Load(ctx context.Context) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	if s.Bytes() != nil {
 		return nil
 	}
@@ -104,8 +114,8 @@ func (s *Secret) Load(ctx context.Context) error {
 		return err
 	}
 	if len(value) != secretSize {
-		return fmt.Errorf("%s in Caddy's storage (%s) has %d bytes, not %d; restore it, "+
-			"or delete it and run 'caddy pay-offer ledger forget-keys': a new one is made", s.what, s.path, len(value), secretSize)
+		return &DamagedError{fmt.Errorf("%s in Caddy's storage (%s) has %d bytes, not %d; restore it, "+
+			"or delete it and run 'caddy pay-offer ledger forget-keys': a new one is made", s.what, s.path, len(value), secretSize)}
 	}
 	s.value.Store(&value)
 	return nil

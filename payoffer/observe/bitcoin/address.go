@@ -109,6 +109,9 @@ func (o *Observer) readAddress(ctx context.Context, r *reader, p *plan, index ui
 	// read again.
 	prev, known := r.words.lists[w.address]
 	waiting := p.waiting[w.address]
+	if !r.anew && s != (stats{}) && !(known && prev.stats == s) {
+		return list{}, errMoved // what is new here may be newer than what others heard of the tip
+	}
 	if known && !waiting && prev.block == r.tip.hash && prev.stats == s && prev.above <= p.above {
 		return prev, nil
 	}

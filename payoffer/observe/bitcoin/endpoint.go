@@ -42,6 +42,9 @@ type endpoint struct {
 	client source.Client
 	now    func() time.Time
 	random func() float64
+	shared *Indexes
+	// anew says that answers to others will not do.
+	anew bool
 
 	words words
 
@@ -57,7 +60,7 @@ func newEndpoint(address string, c *Config) (*endpoint, error) {
 		return nil, err
 	}
 	return &endpoint{
-		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random, words: newWords(),
+		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random, shared: c.Indexes, words: newWords(),
 	}, nil
 }
 
@@ -90,6 +93,12 @@ func get[T any](ctx context.Context, e *endpoint, limit int64, decode func(io.Re
 		err = errNotFound
 	}
 	return found, err
+}
+
+// about is get of what is said of blocks, which was maybe said to others a moment
+// ago.
+func about[T any](ctx context.Context, e *endpoint, decode func(io.Reader) (T, error), path ...string) (T, error) {
+	return latest(e.shared, e.base.JoinPath(path...).String(), e.anew, func() (T, error) { return get(ctx, e, maxText, decode, path...) })
 }
 
 // note decides when the endpoint may be asked again. One that answers but is
@@ -131,18 +140,18 @@ func (e *endpoint) ready(ctx context.Context, caip2 string) error {
 
 // height is the number of the newest block.
 func (e *endpoint) height(ctx context.Context) (int64, error) {
-	height, err := get(ctx, e, maxText, decodeHeight, "blocks", "tip", "height")
+	height, err := about(ctx, e, decodeHeight, "blocks", "tip", "height")
 	return height, e.required(err)
 }
 
 // blockAt is the hash of the block at a height of the best chain.
 func (e *endpoint) blockAt(ctx context.Context, height int64) (hash string, err error) {
-	return get(ctx, e, maxText, decodeHash, "block-height", strconv.FormatInt(height, 10))
+	return about(ctx, e, decodeHash, "block-height", strconv.FormatInt(height, 10))
 }
 
 // blockTime is the time of a block, in Unix seconds.
 func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
-	b, err := get(ctx, e, maxText, decodeJSON[block], "block", hash)
+	b, err := about(ctx, e, decodeJSON[block], "block", hash)
 	if err == nil && b.ID != hash {
 		err = e.fail(observe.ErrBadAnswer)
 	}

@@ -147,7 +147,9 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	o, err := New(c)
 	require.NoError(b, err)
 	o.Listen(func() { b.changes++ })
-	require.NoError(b, o.Load(b.Context()))
+	cursors, err := b.book.Cursors(b.Context(), b.rail.Account())
+	require.NoError(b, err)
+	require.NoError(b, o.Load(cursors))
 	return o
 }
 

@@ -182,7 +182,9 @@ func TestAPositionThatNobodyWroteIsNotUsed(t *testing.T) {
 	for _, position := range []string{"", "7", "{}{}", `{"height":-1}`, `{"height":1,"index":2147483648}`, `{"height":1,"later":true}`} {
 		_, err := b.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: b.rail.Account(), Position: position, Anchor: mainGenesis})
 		require.NoError(t, err)
-		require.Error(t, o.Load(t.Context()), position)
+		cursors, err := b.book.Cursors(t.Context(), b.rail.Account())
+		require.NoError(t, err)
+		require.Error(t, o.Load(cursors), position)
 		require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
 		require.Empty(t, o.Address())
 	}

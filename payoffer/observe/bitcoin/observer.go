@@ -30,9 +30,11 @@ import (
 const DefaultConfirmations = 2
 
 const (
-	// pollEvery is the time between two rounds, at most.
+	// pollEvery is the time between two rounds, at most, where there is a payment that
+	// may still change, or few accounts are at rest.
 	pollEvery = 30 * time.Second
-	// lateAfter is the age of the last round at which what it said is too old.
+	// lateAfter is the age of the last round at which what it said is too old, unless
+	// many take turns.
 	lateAfter = 5 * time.Minute
 	// staleAfter is the age of the newest block at which an endpoint seems to
 	// stand still: a block takes ten minutes, and three hours once in many years.
@@ -62,6 +64,9 @@ type Config struct {
 	// two hosts or more, two must agree on whatever is to be true; money that only one
 	// shows is seen. With one host its word is taken, and the rail is partial.
 	Endpoints []string
+	// Indexes is shared with the observers that have the same Endpoints; nil is this
+	// one's own.
+	Indexes *Indexes
 	// Confirmations is the number of blocks, the payment's own included, at
 	// which a payment counts; at least 1.
 	Confirmations int
@@ -99,6 +104,7 @@ type Observer struct {
 	memory
 	wallets map[string]*wallet // by account
 	stood   bool               // the last round began with a cursor
+	busy    bool               // payments that may still change were known to it, or an address was searched
 
 	mu      sync.Mutex // guards what follows
 	health  observe.Health
@@ -115,17 +121,27 @@ func New(c Config) (*Observer, error) {
 		return nil, fmt.Errorf("%d confirmations: an unconfirmed payment can be taken back; ask for 1 or more", c.Confirmations)
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
+	if c.Indexes == nil {
+		c.Indexes = NewIndexes(c.Now)
+	}
 	o := &Observer{
-		config: c, quotes: quotes{wake: make(chan struct{}, 1)}, memory: newMemory(), wallets: make(map[string]*wallet),
+		config: c, memory: newMemory(), wallets: make(map[string]*wallet),
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	o.reading = source.Loop{
 		Round: func(ctx context.Context) (time.Duration, error) {
-			return source.Spread(pollEvery, c.Random()), o.Round(ctx)
+			if !o.busy {
+				c.Indexes.turn(ctx)
+			}
+			err := o.Round(ctx)
+			if o.busy {
+				return source.Spread(pollEvery, c.Random()), err
+			}
+			return source.Spread(c.Indexes.every(), c.Random()), err
 		},
 		Turned: o.turned,
 	}
-	o.noting = source.Loop{Wake: o.quotes.wake, Round: func(ctx context.Context) (time.Duration, error) {
+	o.noting = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
 		return renewEvery, o.keepQuotes(ctx)
 	}}
 	for _, address := range c.Endpoints {
@@ -169,27 +185,41 @@ func Hosts(endpoints []string) (names []string) {
 	return slices.Compact(names)
 }
 
-// Load publishes the address that the ledger holds for an extended key. One
-// that was never observed has none yet: Run looks on the chain first, so that
-// no address is used twice after a restore. The error is an *observe.Error;
-// Run tries again.
-func (o *Observer) Load(ctx context.Context) error {
-	if !o.config.Rail.Extended() {
+// Load publishes the address that the ledger holds for an extended key, whose cursor
+// is among those given, by their accounts. One that was never observed has none yet:
+// Run looks on the chain first, so that no address is used twice after a restore. The
+// error is an *observe.Error; Run tries again.
+func (o *Observer) Load(cursors map[string]ledger.Cursor) error {
+	c, found := cursors[o.config.Rail.Account()]
+	if !found || !o.config.Rail.Extended() {
 		return nil
 	}
-	p, _, err := o.position(ctx)
-	if err != nil || p.Index == nil {
-		return err
+	p, err := parsePosition(c)
+	switch {
+	case err != nil:
+		return observe.ErrNoLedger
+	case p.Index == nil:
+		return nil
 	}
 	return o.publish(*p.Index)
 }
 
 // Run observes until ctx ends. It may be called again afterwards.
 func (o *Observer) Run(ctx context.Context) {
-	var work sync.WaitGroup
-	work.Go(func() { o.reading.Run(ctx) })
-	work.Go(func() { o.noting.Run(ctx) })
-	work.Wait()
+	done := make(chan struct{})
+	o.Begin(ctx, func() { close(done) })
+	<-done
+}
+
+// Begin is Run that does not wait: it calls ended when Run would return.
+func (o *Observer) Begin(ctx context.Context, ended func()) {
+	leave := o.config.Indexes.use()
+	done := source.After(2, func() {
+		leave()
+		ended()
+	})
+	o.reading.Begin(ctx, done)
+	o.noting.Begin(ctx, done)
 }
 
 // Listen has changed called whenever Address has changed, until stop.
@@ -217,7 +247,7 @@ func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	health := o.health
-	if !health.Blind && o.config.Now().Sub(o.ended) > lateAfter {
+	if !health.Blind && o.config.Now().Sub(o.ended) > max(lateAfter, 2*o.config.Indexes.every()) {
 		health.Partial, health.LastError = true, cmp.Or(health.LastError, observe.ErrLagging)
 	}
 	return health

@@ -33,7 +33,6 @@ const (
 
 // quotes are the amounts that were published last, newest at the end.
 type quotes struct {
-	wake chan struct{}
 	mu   sync.Mutex
 	last []quote
 }
@@ -66,10 +65,7 @@ func (o *Observer) Quoted(satoshis, usdCents int64) {
 	}
 	q.last = append(q.last, quote{satoshis: satoshis, cents: usdCents, at: o.config.Now()})
 	q.last = slices.Delete(q.last, 0, max(0, len(q.last)-maxQuotes))
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	o.noting.Wake()
 }
 
 // keepQuotes notes in the ledger what it does not have yet. The newest quote

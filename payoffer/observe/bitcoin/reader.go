@@ -59,7 +59,13 @@ func (r *reader) final() int64 { return max(0, r.tip.height-r.finalDepth+1) }
 // What an endpoint contradicts itself in is compared with its last word from then
 // on.
 func (r *reader) steadily(ctx context.Context, work func(context.Context, *reader) error) error {
-	for range attempts {
+	// What pays, or may have moved, is read from one history alone.
+	r.anew = len(r.from.rows) > 0 || r.shared.alone()
+	left := attempts
+	for left > 0 {
+		if r.anew {
+			left--
+		}
 		err := r.open(ctx)
 		if err == nil {
 			err = work(ctx, r)
@@ -67,7 +73,7 @@ func (r *reader) steadily(ctx context.Context, work func(context.Context, *reade
 		if !errors.Is(err, errMoved) {
 			return err
 		}
-		r.opened = false
+		r.opened, r.anew = false, true
 	}
 	maps.Copy(r.endpoint.words.lists, r.odd)
 	return r.fail(observe.ErrBadAnswer)
@@ -155,6 +161,7 @@ func (r *reader) depth(ctx context.Context, s status) (int64, error) {
 // unmoved checks that the tip is still on the best chain, and so that all was
 // read from one history.
 func (r *reader) unmoved(ctx context.Context) error {
+	r.anew = r.anew || len(r.claims) > 0
 	hash, err := r.blockAt(ctx, r.tip.height)
 	if errors.Is(err, errNotFound) || err == nil && hash != r.tip.hash {
 		return errMoved

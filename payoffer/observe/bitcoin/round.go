@@ -68,6 +68,7 @@ type reading struct {
 func (o *Observer) Round(ctx context.Context) error {
 	o.round.Lock()
 	defer o.round.Unlock()
+	o.busy = false
 	v, r, err := o.observe(ctx)
 	if errors.Is(err, errRewound) {
 		v, r, err = o.observe(ctx)
@@ -87,12 +88,14 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	o.busy = len(k.rows) > 0
 	v := o.look(k)
 	if err := v.each(ctx, func(context.Context, *reader) error { return nil }); err != nil {
 		return v, nil, err
 	}
 	p, err := o.plan(ctx, v, k)
 	if err != nil || p == nil {
+		o.busy = o.busy || err == nil
 		return v, nil, err
 	}
 	err = v.each(ctx, func(ctx context.Context, r *reader) error { return o.read(ctx, r, p) })

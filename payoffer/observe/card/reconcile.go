@@ -41,6 +41,9 @@ const (
 // afterwards.
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
+// Begin is Run that does not wait: it calls ended when Run would return.
+func (o *Observer) Begin(ctx context.Context, ended func()) { o.loop.Begin(ctx, ended) }
+
 // round brings what is known up to date once.
 func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 	if err := o.begin(ctx); err != nil {

@@ -22,7 +22,7 @@ func (p *pass) fill(ctx context.Context, origin uint64) {
 	p.filling = true
 	back := min(uint64(p.back), p.covered) // what comes after the cursor is read anyway
 	for began := p.config.Now(); p.filling && p.config.Now().Sub(began) < backAtOnce; {
-		low := max(origin, back-min(p.span(), back)) + 1
+		low := max(origin, back-min(p.view.span(), back)) + 1
 		done, err := p.stepBack(ctx, low, back, low == origin+1)
 		if err != nil {
 			p.view.trouble(err)

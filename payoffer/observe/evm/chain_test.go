@@ -243,7 +243,21 @@ func (b *branch) showLogs(n, first uint64, tx *transaction) []object {
 type query struct {
 	FromBlock, ToBlock hexutil.Uint64
 	Address            common.Address
-	Topics             []*common.Hash
+	Topics             []alternatives
+}
+
+// alternatives are the hashes of which a topic must be one; nil for any.
+type alternatives []common.Hash
+
+func (a *alternatives) UnmarshalJSON(text []byte) error {
+	var one *common.Hash
+	if json.Unmarshal(text, &one) != nil {
+		return json.Unmarshal(text, (*[]common.Hash)(a))
+	}
+	if one != nil {
+		*a = alternatives{*one}
+	}
+	return nil
 }
 
 // find shows the logs that a query asks for.
@@ -265,7 +279,7 @@ func (b *branch) find(q query) []object {
 
 func (q query) asksFor(e event) bool {
 	for i, topic := range q.Topics {
-		if topic != nil && (i >= len(e.topics) || *topic != e.topics[i]) {
+		if topic != nil && (i >= len(e.topics) || !slices.Contains(topic, e.topics[i])) {
 			return false
 		}
 	}

@@ -46,6 +46,7 @@ func (p *pass) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.busy = len(rows) > 0
 	reach := make(map[common.Hash]uint64)
 	for _, row := range rows {
 		transaction := common.HexToHash(row.Transaction)

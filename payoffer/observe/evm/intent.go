@@ -36,7 +36,7 @@ func (e *Observer) decisive(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := e.look(ctx)
+	v, err := e.chain.look(ctx, e.config.Confirm)
 	if err == nil && !v.quorum() {
 		err = v.problem
 	}
@@ -109,7 +109,7 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 // back to a time.
 func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, event common.Hash, since int64) ([]log, error) {
 	from, nonce := wordOf(common.HexToAddress(key.From)), common.HexToHash(key.Nonce)
-	wanted := filter{e.token, []*common.Hash{&event, &from, &nonce}}
+	wanted := filter{e.token, []any{event, from, nonce}}
 	for high := int64(r.latest.Number); high >= 0; high -= searchStep {
 		low := max(0, high-searchStep+1)
 		logs, _, err := r.logs(ctx, wanted, uint64(low), uint64(high), math.MaxInt)

@@ -321,7 +321,7 @@ func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
 		"its logs cannot be read":     {func(n *node, _ *transaction) { n.answer("eth_getLogs", fault{code: -32005}) }, "rate_limited (two.example)"},
 		"its use cannot be read": {func(n *node, _ *transaction) {
 			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if *c.query().Topics[0] == topicUsed {
+				if c.query().Topics[0][0] == topicUsed {
 					return fault{status: 500}
 				}
 				return pass()

@@ -56,6 +56,13 @@ func (s *span) isProven(asked uint64) bool {
 	return asked <= s.proven
 }
 
+// reset forgets what was learnt.
+func (s *span) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocks, s.proven, s.refused, s.answers = 0, 0, 0, 0
+}
+
 // grow is told of an answer. A smaller range than the size says nothing of it.
 func (s *span) grow(asked uint64) {
 	s.mu.Lock()
@@ -90,10 +97,11 @@ func (s *span) shrink(asked uint64, refused bool) bool {
 	return asked > 1
 }
 
-// filter chooses logs of one contract by their topics; nil means any.
+// filter chooses logs of one contract by their topics: each is a hash, several
+// of which one must match, or nil for any.
 type filter struct {
 	address common.Address
-	topics  []*common.Hash
+	topics  []any
 }
 
 // logs reads a range of blocks, whose low and high are its first and its last

@@ -6,7 +6,6 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -49,9 +48,11 @@ type Config struct {
 	OfferID string
 	// USDC is the rail.
 	USDC *offer.USDC
-	// Endpoints are the URLs of JSON-RPC endpoints. With two or more, two must
-	// agree on whatever is to be true; money that only one shows is seen.
+	// Chain is read together with others; nil is one of this observer's own, for which
+	// the following are as for a ChainConfig.
+	Chain     *Chain
 	Endpoints []string
+	HeadTime  func(unix int64)
 	// Confirm is when a transfer counts.
 	Confirm Level
 	// FromBlock is the first block whose transfers are receipts; 0 begins with
@@ -64,9 +65,6 @@ type Config struct {
 	// Own tells the operator's own addresses (lower case) from the world's;
 	// nil means that there are none.
 	Own func(address string) bool
-	// HeadTime is told, by each round, the time (Unix seconds) that the heads of
-	// two endpoints have reached; nil is not, and one endpoint proves nothing.
-	HeadTime func(unix int64)
 	// ClockOffset is by how much the clock of this machine is proven to be ahead;
 	// nil is never. The origin is corrected by it.
 	ClockOffset func() time.Duration
@@ -82,6 +80,8 @@ type Config struct {
 type Ledger interface {
 	observe.Ledger
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
+	Standings(ctx context.Context, prefix, position string) ([]ledger.Standing, error)
+	MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error
 	NoteOutgoing(ctx context.Context, transfers ...ledger.Outgoing) error
 }
 
@@ -91,16 +91,21 @@ type Observer struct {
 	account   string
 	token     common.Address
 	payTo     common.Address
+	chain     *Chain
+	own       bool // the chain is this observer's alone
 	endpoints []*endpoint
 
-	// trouble, deepTold and wait are those of Run: what was logged last, and
-	// the time to the next round. deep says that blocks far below the head
-	// stand in for final ones.
-	trouble        string
-	deep, deepTold bool
+	// reports and wait are those of Run: what was logged last, and the time to the
+	// next round. began says that it was looked whether the account is at rest.
+	loop    source.Loop
+	reports reports
+	wait    time.Duration
+	began   bool
+	// quiet is where the account stands after a round that found nothing which may
+	// still change; nil after any other.
+	quiet *place
 	// originTold says that it was logged that FromBlock is ignored.
 	originTold bool
-	wait       time.Duration
 
 	mu     sync.Mutex
 	health observe.Health
@@ -114,9 +119,6 @@ type Observer struct {
 
 // New prepares the observer of a rail and calls nobody.
 func New(c Config) (*Observer, error) {
-	if len(c.Endpoints) == 0 {
-		return nil, errors.New("an observer needs an RPC endpoint")
-	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	c.Logger = c.Logger.With("rail", c.USDC.Name(), "network", c.USDC.Network.CAIP2())
 	if c.Own == nil {
@@ -125,21 +127,23 @@ func New(c Config) (*Observer, error) {
 	if c.ClockOffset == nil {
 		c.ClockOffset = func() time.Duration { return 0 }
 	}
-	if c.HeadTime == nil {
-		c.HeadTime = func(int64) {}
-	}
 	e := &Observer{
-		config: c, account: c.USDC.Account(), wait: watchEvery,
+		config: c, account: c.USDC.Account(), chain: c.Chain, own: c.Chain == nil, wait: watchEvery,
 		token: common.HexToAddress(c.USDC.Network.USDC), payTo: common.HexToAddress(c.USDC.PayTo),
 		health: observe.Health{Rail: c.USDC.Name(), Source: "chain", Blind: true, Partial: true},
 	}
-	for _, address := range c.Endpoints {
-		endpoint, err := newEndpoint(address, c.Transport, c.Now)
+	if e.own {
+		var err error
+		e.chain, err = NewChain(ChainConfig{
+			Network: c.USDC.Network, Endpoints: c.Endpoints, HeadTime: c.HeadTime,
+			Ledger: c.Ledger, Transport: c.Transport, Now: c.Now, Random: c.Random, Logger: c.Logger,
+		})
 		if err != nil {
 			return nil, err
 		}
-		e.endpoints = append(e.endpoints, endpoint)
 	}
+	e.endpoints = e.chain.endpoints
+	e.loop.Round = e.look
 	return e, nil
 }
 

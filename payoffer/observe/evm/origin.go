@@ -18,6 +18,9 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 	}
 	if account.Since > 0 {
 		p.watchedSince = account.Since - int64(p.config.ClockOffset().Seconds())
+		if p.config.FromBlock == 0 {
+			p.first = account.Since
+		}
 	}
 	origin, err := position(account.Origin)
 	if err == nil && p.config.FromBlock > 0 {
@@ -97,7 +100,7 @@ func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) 
 	}
 	moment, top := since-int64(p.config.ClockOffset().Seconds()), p.view.head
 	if stored >= 0 {
-		b := p.agreedAt(ctx, uint64(stored))
+		b := p.view.blockAt(ctx, uint64(stored))
 		if b == nil || int64(b.Time) <= moment {
 			return stored, nil
 		}
@@ -119,7 +122,7 @@ func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) 
 // then halves the last one.
 func (p *pass) lastUntil(ctx context.Context, moment int64, top uint64) (uint64, error) {
 	late := func(number uint64) (bool, error) {
-		b := p.agreedAt(ctx, number)
+		b := p.view.blockAt(ctx, number)
 		switch {
 		case b == nil:
 			return false, cmp.Or(p.view.problem, error(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()}))
@@ -154,15 +157,4 @@ func (p *pass) lastUntil(ctx context.Context, moment int64, top uint64) (uint64,
 		}
 	}
 	return low, nil
-}
-
-// agreedAt is the block of a number of which enough endpoints show the same, or
-// nil.
-func (p *pass) agreedAt(ctx context.Context, number uint64) *block {
-	return p.agreed(func(r *reader) (*block, error) {
-		if uint64(r.latest.Number) == number {
-			return r.latest, nil
-		}
-		return r.blockOnce(ctx, number)
-	})
 }

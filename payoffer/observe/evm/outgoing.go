@@ -32,7 +32,7 @@ func (p *pass) cover(ctx context.Context, number uint64, sightings []ledger.Sigh
 // holds besides.
 func (p *pass) noteOutgoing(ctx context.Context, low, high uint64, sightings []ledger.Sighting) (through uint64, err error) {
 	from := wordOf(p.payTo)
-	s, err := p.sweep(ctx, filter{p.token, []*common.Hash{&topicTransfer, &from}}, low, high, 4*queriesAtOnce) // as many as the payments took, if smaller ones
+	s, err := p.sweep(ctx, filter{p.token, []any{topicTransfer, from}}, low, high, 4*queriesAtOnce) // as many as the payments took, if smaller ones
 	if err != nil {
 		// The receipts are there all the same.
 		p.view.trouble(err)

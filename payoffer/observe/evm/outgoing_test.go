@@ -117,7 +117,7 @@ func TestACandidateNeedsEnoughEndpoints(t *testing.T) {
 
 // onlyIncoming refuses to filter by the sender.
 func onlyIncoming(c call, pass func() any) any {
-	if q := c.query(); len(q.Topics) > 1 && q.Topics[1] != nil && *q.Topics[1] == wordOf(payTo) {
+	if q := c.query(); len(q.Topics) > 1 && q.Topics[1] != nil && q.Topics[1][0] == wordOf(payTo) {
 		return fault{code: -32000}
 	}
 	return pass()

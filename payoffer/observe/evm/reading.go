@@ -156,22 +156,28 @@ func reached[V cmp.Ordered](said []statement, need int, of func(statement) V) V 
 // round has read it again: by then, seconds later, all of an endpoint's machines
 // have reached it.
 func (e *Observer) Covered() (since int64, through uint64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.since == 0 || e.upTo == nil {
+	since, upTo := e.spoken()
+	if since == 0 || upTo == nil {
 		return 0, 0
 	}
-	return e.since, uint64(e.upTo.Number)
+	return since, uint64(upTo.Number)
+}
+
+// spoken is what Covered says as far as it is known.
+func (e *Observer) spoken() (since int64, upTo *block) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.since, e.upTo
 }
 
 // begin notes up to which block of which branch the pass is going to read, and
 // at first from when on.
 func (p *pass) begin(ctx context.Context) {
-	p.head = p.agreedAt(ctx, p.view.head)
+	p.head = p.view.blockAt(ctx, p.view.head)
 	if p.since != 0 {
 		return
 	}
-	if b := p.agreedAt(ctx, p.covered); b != nil {
+	if b := p.view.blockAt(ctx, p.covered); b != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.since = int64(b.Time) + 1
@@ -184,11 +190,4 @@ func (e *Observer) uncover() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.upTo, e.seen = nil, nil
-}
-
-// extend notes after the last pass of a round what it read whole.
-func (p *pass) extend() {
-	if p.closed && p.head != nil {
-		p.upTo, p.seen = p.seen, p.head
-	}
 }

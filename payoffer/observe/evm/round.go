@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
+	"log/slog"
+	"math"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -24,12 +25,43 @@ const (
 	staleAfter = 10 * 60
 )
 
-// Run reads the chain round by round until ctx ends. What is wrong is logged
-// when it changes. It may be called again afterwards.
+// Run reads the chain round by round until ctx ends, and while the account is at
+// rest together with others. What is wrong is logged when it changes. It may be
+// called again afterwards.
 func (e *Observer) Run(ctx context.Context) {
-	loop := source.Loop{Round: e.next}
-	loop.Run(ctx)
+	done := make(chan struct{})
+	e.Begin(ctx, func() { close(done) })
+	<-done
 }
+
+// Begin is Run that does not wait: it calls ended when Run would return.
+func (e *Observer) Begin(ctx context.Context, ended func()) {
+	e.began = false
+	loops := []*source.Loop{&e.loop}
+	if e.own {
+		loops = append(loops, &e.chain.loop)
+	}
+	done := source.After(len(loops), func() {
+		e.chain.leave(e)
+		ended()
+	})
+	for _, loop := range loops {
+		loop.Begin(ctx, done)
+	}
+}
+
+// look is a round, unless the account is at rest from the beginning.
+func (e *Observer) look(ctx context.Context) (time.Duration, error) {
+	if !e.began {
+		if e.began = true; e.rest(ctx) {
+			return untilWoken, nil
+		}
+	}
+	return e.next(ctx)
+}
+
+// untilWoken is the pause of an account at rest.
+const untilWoken = math.MaxInt64
 
 // next is a round, and the time to the one after it: several observers of one
 // endpoint do not ask at the same moment.
@@ -38,37 +70,41 @@ func (e *Observer) next(ctx context.Context) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, err
 	}
-	e.report(err)
-	if e.wait = min(2*e.wait, watchRarely); err == nil || !e.Health().Blind {
+	blind := e.Health().Blind
+	e.reports.report(e.config.Logger, err, blind)
+	if e.wait = min(2*e.wait, watchRarely); err == nil || !blind {
 		e.wait = watchEvery
+	}
+	if e.quiet != nil {
+		e.chain.join(e, e.quiet)
+		return untilWoken, err
 	}
 	return source.Spread(e.wait, e.config.Random()), err
 }
 
+// reports remember what was logged.
+type reports struct{ trouble string }
+
 // report logs what has changed since the last round. Loop would tell of codes
 // alone: here another host is another trouble, for with the last one the rail
 // becomes blind.
-func (e *Observer) report(err error) {
-	before, log := e.trouble, e.config.Logger
-	e.trouble = ""
+func (r *reports) report(log *slog.Logger, err error, blind bool) {
+	before := r.trouble
+	r.trouble = ""
 	if err != nil {
-		e.trouble = err.Error()
+		r.trouble = err.Error()
 	}
 	switch {
-	case e.trouble == before:
+	case r.trouble == before:
 	case err == nil:
 		log.Info("the chain can be read again")
 	case source.Code(err) == observe.ErrHistory:
 		log.Error("what was final on the chain has changed, or the endpoints show another chain; nothing is recorded until they "+
-			"show it again: check the rpc endpoints of this rail", "error", e.trouble)
-	case e.Health().Blind:
-		log.Warn("the chain cannot be read; its receipts wait", "error", e.trouble)
+			"show it again: check the rpc endpoints of this rail", "error", r.trouble)
+	case blind:
+		log.Warn("the chain cannot be read; its receipts wait", "error", r.trouble)
 	default:
-		log.Warn("the chain can be read in part", "error", e.trouble)
-	}
-	if e.deep && !e.deepTold {
-		e.deepTold = true
-		log.Warn("an RPC endpoint has no safe or finalized blocks; those far below its head count as such", "blocks", deepBlocks)
+		log.Warn("the chain can be read in part", "error", r.trouble)
 	}
 }
 
@@ -119,15 +155,24 @@ type pass struct {
 	// head is the newest block that it reads, or nil where the endpoints do not
 	// agree on one.
 	head *block
+	// busy says that something was found that the chain may still change, or that
+	// was not recorded before, and first is when the account was first watched by the
+	// clock of then; 0 where that has nothing to say of the origin any more.
+	busy  bool
+	first int64
+}
+
+func (e *Observer) newPass(v *view) *pass {
+	return &pass{Observer: e, view: v, back: -1, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 }
 
 // pass follows what is known and scans from a block; 0 means after the cursor.
 // next is where to go on, 0 when the head was reached.
 func (e *Observer) pass(ctx context.Context, from uint64) (next uint64, err error) {
-	p := &pass{Observer: e, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
-	p.view, err = e.look(ctx)
+	v, err := e.chain.look(ctx, e.config.Confirm)
+	p := e.newPass(v)
 	if reached, agreed := p.view.reached(); agreed {
-		e.config.HeadTime(reached)
+		e.chain.config.HeadTime(reached)
 	}
 	if err == nil {
 		err = p.anchor(ctx)
@@ -150,23 +195,52 @@ func (e *Observer) pass(ctx context.Context, from uint64) (next uint64, err erro
 
 // note says how well the rail is observed after a pass.
 func (p *pass) note(next uint64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil || source.Code(err) == observe.ErrHistory {
-		p.history = err
+	p.chain.tellDepth(p.view)
+	p.quiet = nil
+	if err == nil && next == 0 {
+		p.quiet = p.place()
 	}
-	p.extend()
-	p.health.Blind = err != nil
-	p.health.Partial = err != nil || p.partial || p.filling || next != 0 || !p.view.quorum()
-	p.health.LastError = source.Code(cmp.Or(err, p.view.problem))
-	for _, r := range p.view.readers {
-		p.deep = p.deep || r.deep
+	p.take(outcome{
+		view: p.view, err: err, through: p.through, partial: p.partial || p.filling || next != 0, closed: p.closed, head: p.head,
+	})
+}
+
+// outcome is what came of a look at the chain.
+type outcome struct {
+	view *view
+	err  error
+	// through is the block up to which logs were read, 0 for none, and partial says
+	// that something up to there stayed open.
+	through uint64
+	partial bool
+	// closed says that all was read up to head, with nothing open there.
+	closed bool
+	head   *block
+	// since is from when on all was read, in Unix seconds, where that was not known
+	// before; 0 where it still is not.
+	since int64
+}
+
+// take says by an outcome how well the rail is observed.
+func (e *Observer) take(o outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o.err == nil || source.Code(o.err) == observe.ErrHistory {
+		e.history = o.err
 	}
-	if p.through > 0 {
-		p.health.ObservedThrough = fmt.Sprintf("block %d", p.through)
-		p.health.At = min(p.view.headTime, p.config.Now().Unix())
-		if err == nil && p.config.Now().Unix()-p.view.headTime > staleAfter {
-			p.health.Partial, p.health.LastError = true, cmp.Or(p.health.LastError, observe.ErrLagging)
+	e.since = cmp.Or(e.since, o.since) // what Covered says
+	if o.closed && o.head != nil {
+		e.upTo, e.seen = e.seen, o.head
+	}
+	now := e.config.Now().Unix()
+	e.health.Blind = o.err != nil
+	e.health.Partial = o.err != nil || o.partial || !o.view.quorum()
+	e.health.LastError = source.Code(cmp.Or(o.err, o.view.problem))
+	if o.through > 0 {
+		e.health.ObservedThrough = fmt.Sprintf("block %d", o.through)
+		e.health.At = min(o.view.headTime, now)
+		if o.err == nil && now-o.view.headTime > staleAfter {
+			e.health.Partial, e.health.LastError = true, cmp.Or(e.health.LastError, observe.ErrLagging)
 		}
 	}
 }
@@ -197,10 +271,4 @@ func (p *pass) unsure(err error) {
 }
 
 // hosts names the endpoints.
-func (e *Observer) hosts() string {
-	var hosts []string
-	for _, endpoint := range e.endpoints {
-		hosts = append(hosts, endpoint.host)
-	}
-	return strings.Join(hosts, ", ")
-}
+func (e *Observer) hosts() string { return e.chain.hosts() }

@@ -36,42 +36,7 @@ func (p *pass) anchor(ctx context.Context) error {
 		return err
 	}
 	p.cursor, p.covered, p.standing = &cursor, uint64(number), cursor.Position
-	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
-	for _, r := range p.view.readers {
-		b, err := r.blockOnce(ctx, p.covered)
-		switch {
-		case err != nil:
-			behind[r] = err
-		case b == nil:
-			behind[r] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
-		case b.Hash == common.HexToHash(cursor.Anchor):
-			same++
-		default:
-			other[r] = &observe.Error{Code: observe.ErrDisagree, Host: r.host}
-		}
-	}
-	if len(other) >= p.view.need || same == 0 && len(other) > 0 {
-		return &observe.Error{Code: observe.ErrHistory, Host: p.hosts()}
-	}
-	p.view.leaveOut(other)
-	p.view.leaveOut(behind)
-	return p.view.usable()
-}
-
-// agreed is the block of which enough endpoints show the same hash and time, or
-// nil.
-func (p *pass) agreed(show func(*reader) (*block, error)) *block {
-	votes := make(map[block]int)
-	for _, r := range p.view.readers {
-		b, err := show(r)
-		if err != nil || b == nil {
-			continue
-		}
-		if votes[*b]++; votes[*b] >= p.view.need {
-			return b
-		}
-	}
-	return nil
+	return p.view.anchored(ctx, p.covered, cursor.Anchor)
 }
 
 // cursorAt makes the cursor at a final block, or none when that is no news or
@@ -80,7 +45,7 @@ func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 	if number <= p.covered {
 		return nil
 	}
-	b := p.agreed(func(r *reader) (*block, error) { return r.blockOnce(ctx, number) })
+	b := p.view.same(func(r *reader) (*block, error) { return r.blockOnce(ctx, number) })
 	if b == nil {
 		return nil
 	}
@@ -107,7 +72,7 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 		if step == stepsAtOnce {
 			return low, nil
 		}
-		high := min(low+min(queriesAtOnce*p.span(), spanMost)-1, p.view.head)
+		high := min(low+min(queriesAtOnce*p.view.span(), spanMost)-1, p.view.head)
 		through, whole, err := p.step(ctx, low, high, closed)
 		if err != nil && low > first && source.Code(err) == observe.ErrLimited {
 			// What was read so far is there, and the rest is read when it is wanted.
@@ -123,15 +88,6 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 	p.closed = closed && !p.open
 	p.fill(ctx, origin)
 	return 0, nil
-}
-
-// span is how many blocks the endpoint that takes the fewest is asked for.
-func (p *pass) span() uint64 {
-	smallest := uint64(spanMost)
-	for _, r := range p.view.readers {
-		smallest = min(smallest, r.span.size())
-	}
-	return smallest
 }
 
 // step scans one range and records what it holds, together with the cursor
@@ -179,6 +135,7 @@ func (p *pass) find(ctx context.Context, low, high uint64, cause string) (discov
 		}
 		found.sightings = append(found.sightings, sightings...)
 	}
+	p.busy = p.busy || len(found.sightings) > 0 || found.sure < found.through
 	return found, nil
 }
 
@@ -224,7 +181,7 @@ func (p payments) sorted() []common.Hash {
 // read collects the payments of a range.
 func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 	to := wordOf(p.payTo)
-	s, err := p.sweep(ctx, filter{p.token, []*common.Hash{&topicTransfer, nil, &to}}, low, high, queriesAtOnce)
+	s, err := p.sweep(ctx, filter{p.token, []any{topicTransfer, nil, to}}, low, high, queriesAtOnce)
 	paid := payments{s, make(map[common.Hash]uint64)}
 	for _, l := range s.logs {
 		if _, to, amount, ok := p.transfer(&l); ok && to == p.payTo && amount >= dust {
@@ -242,44 +199,11 @@ func (p payments) add(l *log) {
 	}
 }
 
-// swept is what the endpoints show of a range.
-type swept struct {
-	logs []log
-	// through is the block up to which it was read, by enough endpoints where
-	// whole, else by one.
-	through uint64
-	whole   bool
-}
-
-// sweep collects the logs of a range from all endpoints that have reached it:
-// what one hides another shows. Each is asked so many queries at most.
+// sweep collects the logs of a range, and notes why that may not be all of them.
 func (p *pass) sweep(ctx context.Context, f filter, low, high uint64, queries int) (s swept, err error) {
-	parts, errs := each(p.view.readers, func(r *reader) (part swept, err error) {
-		if uint64(r.latest.Number) < high {
-			return swept{through: low - 1}, &observe.Error{Code: observe.ErrLagging, Host: r.host}
-		}
-		part.logs, part.through, err = r.logs(ctx, f, low, high, queries)
-		return part, err
-	})
-	slices.SortFunc(parts, func(a, b swept) int { return cmp.Compare(b.through, a.through) })
-	s.through = parts[0].through
-	if need := p.view.need; len(parts) >= need && parts[need-1].through >= low {
-		s.through, s.whole = parts[need-1].through, true
+	s, err = p.view.sweep(ctx, f, low, high, queries)
+	if err == nil && !s.whole {
+		p.unsure(s.problem)
 	}
-	if s.through < low {
-		return s, cmp.Or(errs...)
-	}
-	if !s.whole {
-		p.unsure(cmp.Or(cmp.Or(errs...), p.view.problem))
-	} else if s.through < high {
-		p.view.trouble(cmp.Or(errs...))
-	}
-	for _, part := range parts {
-		for _, l := range part.logs {
-			if uint64(l.BlockNumber) <= s.through {
-				s.logs = append(s.logs, l)
-			}
-		}
-	}
-	return s, nil
+	return s, err
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,13 +242,40 @@ type book struct {
 	// stored one.
 	broken, origin string
 	refused        map[string]bool
-	// recorded counts the rows that were written.
+	// recorded counts the rows that were written, and asked the calls.
 	recorded int
+	asked    atomic.Int64
+
+	mu sync.Mutex // guards broken and recorded beside loops
+}
+
+// breaks has a method fail, none for "".
+func (b *book) breaks(method string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken = method
+}
+
+func (b *book) Standings(ctx context.Context, prefix, position string) ([]ledger.Standing, error) {
+	if err := b.fails("Standings"); err != nil {
+		return nil, err
+	}
+	return b.Ledger.Standings(ctx, prefix, position)
+}
+
+func (b *book) MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error {
+	if err := b.fails("MoveCursors"); err != nil {
+		return err
+	}
+	return b.Ledger.MoveCursors(ctx, to, accounts...)
 }
 
 var errBroken = errors.New("broken by the test, at /secret-path")
 
 func (b *book) fails(method string) error {
+	b.asked.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.broken == method {
 		return errBroken
 	}
@@ -308,7 +337,9 @@ func (b *book) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...l
 			return nil, ledger.ErrSighting
 		}
 	}
+	b.mu.Lock()
 	b.recorded += len(sightings)
+	b.mu.Unlock()
 	return b.Ledger.Record(ctx, cursor, sightings...)
 }
 

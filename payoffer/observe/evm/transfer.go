@@ -53,7 +53,11 @@ type movement struct {
 
 // transfer reads a log as a Transfer of the token.
 func (e *Observer) transfer(l *log) (from, to common.Address, amount int64, ok bool) {
-	if l.Removed || *l.Address != e.token || len(l.Topics) != 3 || len(l.Data) != 32 || l.Topics[0] != topicTransfer {
+	return e.chain.transfer(l)
+}
+
+func (c *Chain) transfer(l *log) (from, to common.Address, amount int64, ok bool) {
+	if l.Removed || *l.Address != c.token || len(l.Topics) != 3 || len(l.Data) != 32 || l.Topics[0] != topicTransfer {
 		return from, to, 0, false
 	}
 	from, to = common.BytesToAddress(l.Topics[1].Bytes()), common.BytesToAddress(l.Topics[2].Bytes())

@@ -24,8 +24,15 @@ type reader struct {
 	latest, confirm, final *block
 	// deep says that a tag is missing and blocks far below the head stand in.
 	deep bool
-	// blocks are those read in this look: *block by number.
+	// blocks are those read in this look: *fetched by number.
 	blocks sync.Map
+}
+
+// fetched is a block that is read once, whoever wants it.
+type fetched struct {
+	once  sync.Once
+	block *block
+	err   error
 }
 
 // each asks all of them at the same time.
@@ -90,16 +97,26 @@ func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 
 // blockOnce reads a block once in a look.
 func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
-	if b, known := r.blocks.Load(number); known {
-		return b.(*block), nil
+	mine := new(fetched)
+	known, _ := r.blocks.LoadOrStore(number, mine)
+	f := known.(*fetched)
+	f.once.Do(func() { f.block, f.err = r.block(ctx, number) })
+	if f.err == nil {
+		return f.block, nil
 	}
-	return r.blockAnew(ctx, number)
+	r.blocks.CompareAndDelete(number, f)
+	if f != mine {
+		return r.blockAnew(ctx, number) // whoever asked may have left
+	}
+	return nil, f.err
 }
 
 func (r *reader) blockAnew(ctx context.Context, number uint64) (*block, error) {
 	b, err := r.block(ctx, number)
 	if err == nil {
-		r.blocks.Store(number, b)
+		f := &fetched{block: b}
+		f.once.Do(func() {})
+		r.blocks.Store(number, f)
 	}
 	return b, err
 }
@@ -141,6 +158,8 @@ func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*place
 // view is what the endpoints that can be used showed in one look.
 type view struct {
 	readers []*reader
+	// hosts names all endpoints, also those that cannot be used.
+	hosts string
 	// need is how many endpoints must show the same for it to be true.
 	need int
 	// head, confirm and final are block numbers that so many have reached, as
@@ -153,15 +172,15 @@ type view struct {
 	problem error
 }
 
-// look reads the heads of all endpoints at once. The error is that of the
-// first when there is none to read.
-func (e *Observer) look(ctx context.Context) (*view, error) {
-	v := &view{need: min(2, len(e.endpoints))}
-	readers, errs := each(e.endpoints, func(n *endpoint) (*reader, error) {
-		if err := n.ready(ctx, e.config.USDC.Network.ChainID, e.token); err != nil {
+// look reads the heads of all endpoints at once, and the blocks that are confirmed
+// at a level. The error is that of the first when there is none to read.
+func (c *Chain) look(ctx context.Context, confirm Level) (*view, error) {
+	v := &view{hosts: c.hosts(), need: min(2, len(c.endpoints))}
+	readers, errs := each(c.endpoints, func(n *endpoint) (*reader, error) {
+		if err := n.ready(ctx, c.config.Network.ChainID, c.token); err != nil {
 			return nil, err
 		}
-		return n.heads(ctx, e.config.Confirm)
+		return n.heads(ctx, confirm)
 	})
 	for i, r := range readers {
 		if errs[i] == nil {
@@ -170,8 +189,68 @@ func (e *Observer) look(ctx context.Context) (*view, error) {
 			v.trouble(errs[i])
 		}
 	}
-	v.leaveOut(sick(v.readers, e.config.Now()))
+	v.leaveOut(sick(v.readers, c.config.Now()))
 	return v, v.usable()
+}
+
+// anchored requires that the endpoints show a block by its hash, and leaves out
+// those that do not. While they show another one there, nothing that they say is
+// true.
+func (v *view) anchored(ctx context.Context, number uint64, hash string) error {
+	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
+	for _, r := range v.readers {
+		b, err := r.blockOnce(ctx, number)
+		switch {
+		case err != nil:
+			behind[r] = err
+		case b == nil:
+			behind[r] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
+		case b.Hash == common.HexToHash(hash):
+			same++
+		default:
+			other[r] = &observe.Error{Code: observe.ErrDisagree, Host: r.host}
+		}
+	}
+	if len(other) >= v.need || same == 0 && len(other) > 0 {
+		return &observe.Error{Code: observe.ErrHistory, Host: v.hosts}
+	}
+	v.leaveOut(other)
+	v.leaveOut(behind)
+	return v.usable()
+}
+
+// blockAt is the block of a number of which enough endpoints show the same, or
+// nil.
+func (v *view) blockAt(ctx context.Context, number uint64) *block {
+	return v.same(func(r *reader) (*block, error) {
+		if uint64(r.latest.Number) == number {
+			return r.latest, nil
+		}
+		return r.blockOnce(ctx, number)
+	})
+}
+
+// same is the block of which enough endpoints show the same hash and time, or
+// nil.
+func (v *view) same(show func(*reader) (*block, error)) *block {
+	votes := make(map[block]int)
+	for _, r := range v.readers {
+		b, err := show(r)
+		if err != nil || b == nil {
+			continue
+		}
+		if votes[*b]++; votes[*b] >= v.need {
+			return b
+		}
+	}
+	return nil
+}
+
+// clone is the same view for another reading.
+func (v *view) clone() *view {
+	other := *v
+	other.readers = slices.Clone(v.readers)
+	return &other
 }
 
 // usable is the error of a view that shows nothing.
@@ -237,24 +316,26 @@ func (v *view) reached() (unix int64, agreed bool) {
 // there are higher ones.
 func sick(readers []*reader, now time.Time) map[*reader]error {
 	var top uint64
+	moved := make(map[*reader]time.Time)
 	for _, r := range readers {
-		r.advance(now)
+		moved[r] = r.advance(now)
 		top = max(top, uint64(r.latest.Number))
 	}
 	out := make(map[*reader]error)
 	for _, r := range readers {
-		if uint64(r.latest.Number) < top && now.Sub(r.movedAt) > sickAfter {
+		if uint64(r.latest.Number) < top && now.Sub(moved[r]) > sickAfter {
 			out[r] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
 		}
 	}
 	return out
 }
 
-// advance keeps when the head last rose above all before.
-func (r *reader) advance(now time.Time) {
+// advance keeps when the head last rose above all before, and returns it.
+func (r *reader) advance(now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if number := uint64(r.latest.Number); number > r.best || r.movedAt.IsZero() {
 		r.best, r.movedAt = number, now
 	}
+	return r.movedAt
 }

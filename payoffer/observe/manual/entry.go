@@ -152,9 +152,12 @@ func (e Entry) Reversed(stored ledger.Receipt, now time.Time) ledger.Sighting {
 	return e.word(stored, "reversed_by_operator", true, now)
 }
 
+// CauseRestored is of what undoes a reversal, or takes refunds back.
+const CauseRestored = "restored_by_operator"
+
 // Restored undoes a reversal by the operator.
 func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	return e.word(stored, "restored_by_operator", false, now)
+	return e.word(stored, CauseRestored, false, now)
 }
 
 func (e Entry) word(stored ledger.Receipt, cause string, gone bool, now time.Time) ledger.Sighting {

@@ -101,7 +101,7 @@ func (e Entry) TakenBack(stored ledger.Receipt, refunds []ledger.Return) ledger.
 		refund.Rank++
 		words = append(words, refund)
 	}
-	return e.returns(stored, "restored_by_operator", words...)
+	return e.returns(stored, CauseRestored, words...)
 }
 
 func (e Entry) returns(stored ledger.Receipt, cause string, words ...ledger.Return) ledger.Sighting {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +17,6 @@ type Loop struct {
 	// one up to Most, and which Wake does not end. With neither a failed round
 	// is followed by the next one like any other.
 	Least, Most time.Duration
-	// Wake starts a round at once; nil never does.
-	Wake <-chan struct{}
 	// Random returns a number in [0, 1) and spreads the pauses.
 	Random func() float64
 	// Turned is told when a trouble begins, when it becomes another one, and,
@@ -28,21 +27,106 @@ type Loop struct {
 	failures int
 	code     string
 	well     bool
+	woken    bool
+	running  *running // nil while it does not run
+}
+
+// running is a Loop at work. The loop's lock guards it.
+type running struct {
+	next  *time.Timer // round
+	busy  bool        // one is under way
+	alone bool        // the pause is one that Wake does not end
 }
 
 // Run runs a round at once and then again and again until ctx ends. It may be
 // called again afterwards, and goes on with what is known.
 func (l *Loop) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause, err := l.Once(ctx)
-		wake := l.Wake
-		if err != nil && l.Least > 0 {
-			wake = nil // who does not answer is left alone
+	done := make(chan struct{})
+	l.Begin(ctx, func() { close(done) })
+	<-done
+}
+
+// Begin is Run that does not wait: it calls ended when Run would return. Between two
+// rounds there is a timer, and no goroutine.
+func (l *Loop) Begin(ctx context.Context, ended func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := new(running)
+	l.running = r
+	r.next = time.AfterFunc(0, func() {
+		if l.round(ctx, r) {
+			ended()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		case <-wake:
+	})
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		idle := l.running == r && !r.busy
+		if idle {
+			l.end(r)
+		}
+		l.mu.Unlock()
+		if idle {
+			ended()
+		}
+	})
+}
+
+// end needs the lock.
+func (l *Loop) end(r *running) {
+	r.next.Stop()
+	l.running = nil
+}
+
+// round runs one round, and sets the time of the next. It reports whether that was
+// the last one.
+func (l *Loop) round(ctx context.Context, r *running) (last bool) {
+	l.mu.Lock()
+	if l.running != r || r.busy || ctx.Err() != nil {
+		l.mu.Unlock()
+		return false // who ended it tells
+	}
+	r.busy = true
+	l.mu.Unlock()
+	pause, err := l.Once(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.busy, r.alone = false, err != nil && l.Least > 0 // who does not answer is left alone
+	if ctx.Err() != nil {
+		l.end(r)
+		return true
+	}
+	if l.woken && !r.alone {
+		l.woken, pause = false, 0
+	}
+	r.next.Reset(pause)
+	return false
+}
+
+// Wake starts a round at once, or after the one that is under way. It never blocks.
+func (l *Loop) Wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.running; r != nil && !r.busy && !r.alone {
+		r.next.Reset(0)
+		return
+	}
+	l.woken = true
+}
+
+// Heard forgets what Wake asked for until now: the round under way does it.
+func (l *Loop) Heard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.woken = false
+}
+
+// After returns a function that calls ended when it is called for the last of so many
+// times.
+func After(times int, ended func()) func() {
+	var done atomic.Int64
+	return func() {
+		if done.Add(1) == int64(times) {
+			ended()
 		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,6 +96,83 @@ func TestALoopRunsAgainAfterItsEnd(t *testing.T) {
 	})
 }
 
+func TestLoopsAtRestKeepNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const loops = 200
+		var rounds, over atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := After(loops, func() { over.Add(1) })
+		before := runtime.NumGoroutine()
+		all := make([]Loop, loops)
+		for n := range all {
+			all[n].Round = func(context.Context) (time.Duration, error) {
+				rounds.Add(1)
+				return time.Minute, nil
+			}
+			all[n].Begin(ctx, ended)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 2*loops, rounds.Load())
+		require.Less(t, runtime.NumGoroutine()-before, loops/2)
+		cancel()
+		synctest.Wait()
+		require.EqualValues(t, 1, over.Load())
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 2*loops, rounds.Load())
+	})
+}
+
+func TestALoopEndsAfterTheRoundThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended time.Duration
+		begin, rounds := time.Now(), 0
+		l := &Loop{Round: func(context.Context) (time.Duration, error) {
+			rounds++
+			time.Sleep(time.Minute)
+			return 0, nil
+		}}
+		l.Begin(ctx, func() { ended += time.Since(begin) })
+		time.Sleep(time.Second)
+		l.Wake()
+		cancel()
+		l.Wake()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, time.Minute, ended)
+		require.Equal(t, 1, rounds)
+	})
+}
+
+func TestAWakeDuringARoundIsFollowedByOneMoreUnlessItWasHeard(t *testing.T) {
+	for name, heard := range map[string]bool{"heard": true, "not heard": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				rounds := 0
+				var l *Loop
+				l = &Loop{Round: func(context.Context) (time.Duration, error) {
+					rounds++
+					time.Sleep(time.Second)
+					if heard {
+						l.Heard()
+					}
+					return time.Hour, nil
+				}}
+				l.Begin(ctx, func() {})
+				time.Sleep(time.Second / 2)
+				l.Wake()
+				l.Wake()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, map[bool]int{true: 1, false: 2}[heard], rounds)
+			})
+		})
+	}
+}
+
 func TestALoopWhoseTimeIsOverRunsNoRound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -122,31 +201,25 @@ func TestPausesDoubleWhileRoundsFail(t *testing.T) {
 }
 
 func TestAWakeStartsARoundUnlessTheLastOneFailed(t *testing.T) {
-	var wake chan struct{}
-	waking := func(d *diary) {
-		wake = make(chan struct{}, 1)
-		d.Wake = wake
-	}
 	backOff := func(d *diary) {
-		waking(d)
 		d.Least, d.Most = 10*time.Second, time.Minute
 	}
 	simulate(t, backOff, func(t *testing.T, d *diary, stop func()) {
 		defer stop()
 		d.after(time.Second)
 		d.fails = errors.New("down")
-		wake <- struct{}{}
+		d.Wake()
 		require.Equal(t, []time.Duration{time.Second}, d.after(0))
-		wake <- struct{}{}
+		d.Wake()
 		require.Empty(t, d.after(9*time.Second))
 		d.fails = nil
 		require.Equal(t, []time.Duration{11 * time.Second, 11 * time.Second}, d.after(time.Second), "what was asked meanwhile is not forgotten")
 	})
-	simulate(t, waking, func(t *testing.T, d *diary, stop func()) {
+	simulate(t, func(*diary) {}, func(t *testing.T, d *diary, stop func()) {
 		defer stop()
 		d.fails = errors.New("down")
 		d.after(time.Minute)
-		wake <- struct{}{}
+		d.Wake()
 		require.Len(t, d.after(0), 1, "without a pause of its own a failure is like any other round")
 	})
 }

@@ -136,8 +136,5 @@ func (o *Observer) name(sale, order string) {
 		o.named[sale] = order
 	}
 	o.mu.Unlock()
-	select {
-	case o.kick <- struct{}{}:
-	default:
-	}
+	o.loop.Wake()
 }

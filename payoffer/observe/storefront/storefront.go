@@ -98,8 +98,6 @@ type Observer struct {
 	back          atomic.Bool
 	// through is the Unix second up to which the list was read whole.
 	through atomic.Int64
-	// kick wakes Run for what notices named.
-	kick chan struct{}
 	// refused is a warning that is given once.
 	refused sync.Once
 
@@ -136,13 +134,13 @@ func New(cfg Config) (*Observer, error) {
 			sales: base.JoinPath("v2", "sales").String(), host: base.Hostname(), token: cfg.Token,
 			client: source.Client{Transport: cfg.Transport, Timeout: callTimeout},
 		},
-		kick: make(chan struct{}, 1), named: make(map[string]string),
+		named: make(map[string]string),
 	}
 	o.hook.Option, o.hook.Logger = "hook_secret", cfg.Logger
 	cfg.Secret, cfg.Token = "", ""
 	o.cfg = cfg
 	o.loop = source.Loop{
-		Round: o.round, Least: minPause, Most: maxPause, Wake: o.kick, Random: cfg.Random,
+		Round: o.round, Least: minPause, Most: maxPause, Random: cfg.Random,
 		Turned: source.Log(cfg.Logger, "the storefront's sales cannot be observed now; they are read later",
 			"the storefront's sales are observed again"),
 	}

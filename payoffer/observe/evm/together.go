@@ -1,0 +1,223 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+)
+
+// group are accounts that are read together, from the block after covered on.
+type group struct {
+	accounts []*Observer
+	covered  uint64
+	// near says that they are read up to the head; others are behind.
+	near bool
+}
+
+// groups are the accounts near the head, and after them those that are behind, the
+// furthest last. What is less than a range apart goes on together.
+func (w *watch) groups() (all []group) {
+	near := min(w.final, w.head-min(w.head, spanFirst))
+	furthest := func(a, b *Observer) int { return cmp.Compare(w.at[b].covered, w.at[a].covered) }
+	for _, e := range slices.SortedFunc(maps.Values(w.by), furthest) {
+		covered, last := w.at[e].covered, len(all)-1
+		if last < 0 || all[last].near != (covered >= near) || !all[last].near && all[last].covered-covered > spanMost {
+			all = append(all, group{near: covered >= near})
+			last++
+		}
+		all[last].accounts, all[last].covered = append(all[last].accounts, e), covered
+	}
+	return all
+}
+
+// scan reads what was paid since the accounts were covered, of those that are behind
+// one range at a time. more says that these have come nearer. The error is that of
+// those near the head.
+func (w *watch) scan(ctx context.Context) (more bool, err error) {
+	behind := 0
+	for _, g := range w.groups() {
+		if !g.near {
+			if behind++; behind > behindAtOnce {
+				return true, err
+			}
+		}
+		o := w.read(ctx, g)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		at := make(map[*Observer]*place)
+		for _, e := range g.accounts {
+			if w.by[e.payTo] == e {
+				at[e] = w.at[e]
+				more = more || !g.near && at[e].covered > g.covered
+			}
+		}
+		w.note(at, o)
+		if g.near {
+			err = o.err
+		} else {
+			w.trouble(o.err)
+		}
+	}
+	return more, err
+}
+
+// read reads one range for a group, or all that is left for those near the head. What
+// moved wakes its observer, and the others are covered.
+func (w *watch) read(ctx context.Context, g group) (o outcome) {
+	o = outcome{view: w.view, since: w.since(ctx, g)}
+	low, high := g.covered+1, w.view.head
+	if !g.near {
+		high = min(low+min(queriesAtOnce*w.span(), spanMost)-1, high)
+	}
+	paid := func(to common.Address, l *log) bool {
+		_, payee, amount, ok := w.transfer(l)
+		return ok && payee == to && amount >= dust
+	}
+	var whole bool
+	o.through, whole, o.err = w.sweepAll(ctx, g, func(words []common.Hash) []any { return []any{topicTransfer, nil, words} }, 2, paid, low, high)
+	if o.err == nil && whole {
+		o.err = w.cover(ctx, g, min(o.through, w.final))
+	}
+	o.closed = whole && o.through == w.view.head
+	if o.partial = !o.closed; o.closed {
+		o.head = w.blockAt(ctx, w.view.head)
+	}
+	return o
+}
+
+// since is from when on a group is read, where that is not known of all.
+func (w *watch) since(ctx context.Context, g group) int64 {
+	latest, unknown := g.covered, false
+	for _, e := range g.accounts {
+		since, _ := e.spoken()
+		latest, unknown = max(latest, w.at[e].covered), unknown || since == 0
+	}
+	if !unknown {
+		return 0
+	}
+	if b := w.blockAt(ctx, latest); b != nil {
+		return int64(b.Time) + 1
+	}
+	return 0
+}
+
+// sweepAll reads the Transfers of a group, whose addresses stand at a place in the
+// topics, and leaves those alone that moved. It takes as many queries as are needed, or
+// a few for those that are behind. through is the block up to which all were read, by
+// enough endpoints where whole.
+func (w *watch) sweepAll(ctx context.Context, g group, topics func([]common.Hash) []any, place int,
+	moved func(common.Address, *log) bool, low, high uint64) (through uint64, whole bool, err error) {
+	through, whole = high, true
+	for part := range slices.Chunk(g.accounts, w.width) {
+		var words []common.Hash
+		for _, e := range part {
+			words = append(words, wordOf(e.payTo))
+		}
+		f := filter{w.token, topics(words)}
+		for from := low; from <= through; {
+			s, err := w.sweep(ctx, f, from, min(from+queriesAtOnce*w.span()-1, through), queriesAtOnce)
+			if err != nil && from > low && source.Code(err) == observe.ErrLimited {
+				// What was read so far is there, and the rest is read the next time.
+				w.trouble(err)
+				through, whole = from-1, false
+				break
+			}
+			if err != nil {
+				w.narrow(err, len(part))
+				return low - 1, false, err
+			}
+			if !s.whole {
+				whole = false
+				w.trouble(s.problem)
+			}
+			for n := range s.logs {
+				w.moved(&s.logs[n], place, moved)
+			}
+			if from = s.through + 1; !g.near {
+				through = s.through
+			}
+		}
+	}
+	return through, whole, nil
+}
+
+// moved leaves the account alone that a log shows to have moved.
+func (w *watch) moved(l *log, place int, moved func(common.Address, *log) bool) {
+	if len(l.Topics) <= place {
+		return
+	}
+	e := w.by[common.BytesToAddress(l.Topics[place].Bytes())]
+	if e != nil && uint64(l.BlockNumber) > w.at[e].covered && moved(e.payTo, l) {
+		w.leaveAlone(e)
+	}
+}
+
+// narrow asks for fewer accounts at once from now on, where an endpoint refuses a
+// query about so many however few blocks it covers.
+func (w *watch) narrow(err error, accounts int) {
+	if accounts < 2 || demanded(err) == fewerOrSmaller || !refused(err) {
+		return
+	}
+	w.width = accounts / 2
+	for _, r := range w.readers {
+		r.span.reset()
+	}
+}
+
+// cover moves the cursors of a group to a final block, up to which everything was
+// read: as far as is known what left the accounts.
+func (w *watch) cover(ctx context.Context, g group, number uint64) error {
+	now := w.config.Now()
+	var accounts []*Observer
+	for _, e := range g.accounts {
+		if w.by[e.payTo] == e && w.at[e].covered < number {
+			accounts = append(accounts, e)
+		}
+	}
+	if len(accounts) == 0 || g.near && now.Sub(w.covered).Abs() < coverEvery {
+		return nil
+	}
+	left := func(from common.Address, l *log) bool {
+		payer, to, amount, ok := w.transfer(l)
+		return ok && payer == from && to != from && amount >= dust
+	}
+	g.accounts = accounts
+	through, whole, err := w.sweepAll(ctx, g, func(words []common.Hash) []any { return []any{topicTransfer, words} }, 1, left, g.covered+1, number)
+	if err != nil || !whole {
+		w.trouble(err) // what came in is known all the same
+		return nil
+	}
+	b := w.same(func(r *reader) (*block, error) { return r.blockOnce(ctx, through) })
+	if b == nil {
+		return nil
+	}
+	to := ledger.Cursor{Position: strconv.FormatUint(through, 10), Anchor: b.Hash.Hex(), OKAt: now.Unix()}
+	upon, places := make(map[string][]string), make(map[string][]*place)
+	for _, e := range accounts {
+		if at := w.at[e]; w.by[e.payTo] == e && at.covered < through {
+			upon[at.position], places[at.position] = append(upon[at.position], e.account), append(places[at.position], at)
+		}
+	}
+	for position, names := range upon {
+		to.Upon = &position
+		if err := w.config.Ledger.MoveCursors(ctx, to, names...); err != nil {
+			return observe.ErrNoLedger
+		}
+		for _, at := range places[position] {
+			at.covered, at.position, at.anchor = through, to.Position, to.Anchor
+		}
+	}
+	if g.near {
+		w.covered = now
+	}
+	return nil
+}

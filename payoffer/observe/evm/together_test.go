@@ -1,0 +1,547 @@
+package evm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// street are many offers whose rails are read at the same endpoints of one chain.
+type street struct {
+	*till
+	ctx    context.Context
+	reader *Chain
+	houses []*house
+	work   sync.WaitGroup
+}
+
+// house is an offer of the street.
+type house struct {
+	*Observer
+	s    *street
+	id   string
+	to   common.Address
+	move func() // out of the street
+}
+
+// onStreet runs a test in simulated time with so many offers at rest.
+func onStreet(t *testing.T, endpoints, houses int, test func(t *testing.T, s *street)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &street{till: open(t, endpoints)}
+		start := time.Now()
+		s.config.Now = func() time.Time { return s.clock().Add(time.Since(start)) }
+		ctx, cancel := context.WithCancel(t.Context())
+		defer s.work.Wait()
+		defer cancel()
+		s.ctx = ctx
+		s.open()
+		for range houses {
+			s.build(len(s.houses), nil)
+		}
+		s.elapse(2 * watchEvery)
+		test(t, s)
+	})
+}
+
+// open makes what reads the chain, and runs it.
+func (s *street) open() {
+	s.Helper()
+	var err error
+	s.reader, err = NewChain(ChainConfig{
+		Network: s.config.USDC.Network, Endpoints: s.config.Endpoints, Ledger: s.book,
+		Transport: s.nodes, Now: s.config.Now, Logger: s.config.Logger,
+	})
+	require.NoError(s, err)
+	s.work.Go(func() { s.reader.Run(s.ctx) })
+}
+
+// build adds an offer, as the settings say that are changed.
+func (s *street) build(number int, change func(*Config)) *house {
+	s.Helper()
+	h := &house{s: s, id: fmt.Sprintf("offer-%d", number), to: common.BigToAddress(common.Big256)}
+	h.to[0], h.to[1], h.to[2] = 0xaa, byte(number>>8), byte(number)
+	usdc, err := offer.NewUSDC("usdc", s.config.USDC.Network, h.to.Hex(), 42_00)
+	require.NoError(s, err)
+	require.NoError(s, s.book.Register(s.Context(), ledger.Account{
+		Offer: h.id, ID: usdc.Account(), Rail: "usdc", Testnet: true, Since: s.config.Now().Unix(),
+	}))
+	config := Config{OfferID: h.id, USDC: usdc, Chain: s.reader, Confirm: Latest, Ledger: s.book, Now: s.config.Now, Logger: s.config.Logger}
+	if change != nil {
+		change(&config)
+	}
+	h.Observer, err = New(config)
+	require.NoError(s, err)
+	h.run()
+	s.houses = append(s.houses, h)
+	synctest.Wait() // until it has looked at the chain, which the test is about to change
+	return h
+}
+
+// run has the observer of an offer at work until it moves out.
+func (h *house) run() {
+	ctx, cancel := context.WithCancel(h.s.ctx)
+	ended := make(chan struct{})
+	h.s.work.Go(func() { h.Observer.Run(ctx); close(ended) })
+	h.move = func() { cancel(); <-ended }
+}
+
+// pay mines a payment to the offer.
+func (h *house) pay() *transaction {
+	synctest.Wait()
+	tx := h.s.chain.transaction(transfer(payer, h.to, price))
+	h.s.chain.mine(1, tx)
+	return tx
+}
+
+// receipts are the statuses of what the offer was paid.
+func (h *house) receipts() (all []ledger.Status) {
+	h.s.Helper()
+	rows, err := h.s.book.Receipts(h.s.Context(), h.id, 0, 100)
+	require.NoError(h.s, err)
+	for _, row := range rows {
+		all = append(all, row.Status)
+	}
+	return all
+}
+
+// at is where its cursor stands; empty for none.
+func (h *house) at() string {
+	h.s.Helper()
+	c, _, err := h.s.book.Ledger.Cursor(h.s.Context(), h.id, h.account)
+	require.NoError(h.s, err)
+	return c.Position
+}
+
+// requireRest requires that all but so many offers are at rest, and that they claim to know all up to the head.
+func (s *street) requireRest(but int) {
+	s.Helper()
+	require.Len(s, s.reader.atRest(), len(s.houses)-but)
+	for e := range s.reader.atRest() {
+		require.Equal(s, observe.Health{
+			Rail: "usdc", Source: "chain", ObservedThrough: fmt.Sprintf("block %d", s.chain.head()), At: min(s.chain.blocks[s.chain.head()].time, s.config.Now().Unix()),
+		}, e.Health())
+	}
+}
+
+// calls are those that an endpoint was asked.
+func (s *street) calls() (n int) {
+	s.nodes[0].mu.Lock()
+	defer s.nodes[0].mu.Unlock()
+	for _, count := range s.nodes[0].calls {
+		n += count
+	}
+	return n
+}
+
+func TestManyAtRestAskAsFew(t *testing.T) {
+	t.Parallel()
+	type cost struct{ start, calls, ledger int }
+	measure := func(houses int) (c cost) {
+		onStreet(t, 2, houses, func(t *testing.T, s *street) {
+			s.requireRest(0)
+			c.start = s.calls()
+			calls, asked := s.calls(), s.book.asked.Load()
+			for range 60 {
+				s.chain.mine(5)
+				s.chain.finalize()
+				s.elapse(10 * time.Second)
+			}
+			s.elapse(coverEvery)
+			s.requireRest(0)
+			require.Equal(t, fmt.Sprint(s.chain.head()), s.houses[houses-1].at(), "the cursor goes on")
+			c.calls, c.ledger = s.calls()-calls, int(s.book.asked.Load()-asked)
+		})
+		return c
+	}
+	one, many, most := measure(1), measure(200), measure(widthMost+1)
+	t.Logf("an endpoint and the ledger for 1, 200 and %d offers: %+v, %+v, %+v", widthMost+1, one, many, most)
+	require.InDelta(t, one.start, many.start, 10)
+	require.InDelta(t, one.calls, many.calls, float64(one.calls)/20)
+	require.InDelta(t, one.ledger, many.ledger, float64(one.ledger)/20)
+	require.Less(t, most.calls, 2*one.calls)
+	require.InDelta(t, one.ledger, most.ledger, float64(one.ledger)/20)
+}
+
+func TestAPaymentToAnyOfManyIsFoundAndFollowedToTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(endpoints, " endpoints"), func(t *testing.T) {
+			onStreet(t, endpoints, 20, func(t *testing.T, s *street) {
+				for _, n := range []int{0, 7, 19} {
+					h := s.houses[n]
+					s.chain.mine(1)
+					h.pay()
+					s.elapse(watchEvery)
+					require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+					s.requireRest(1)
+					s.chain.mine(3)
+					s.chain.finalize()
+					s.elapse(2 * watchEvery)
+					s.requireRest(0)
+				}
+				s.elapse(coverEvery)
+				for _, h := range s.houses {
+					require.Equal(t, fmt.Sprint(s.chain.head()), h.at())
+				}
+				// Once more at the same offer, and at two in one block.
+				tx := s.chain.transaction(transfer(payer, s.houses[7].to, price), transfer(payer, s.houses[8].to, price))
+				s.chain.mine(1, tx)
+				s.elapse(watchEvery)
+				require.Len(t, s.houses[7].receipts(), 2)
+				require.Len(t, s.houses[8].receipts(), 1)
+				s.requireRest(2)
+			})
+		})
+	}
+}
+
+func TestAPaymentThatLeavesTheChainIsDroppedAndMayReturn(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 2, 5, func(t *testing.T, s *street) {
+		h := s.houses[3]
+		h.pay()
+		s.elapse(watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+		gone := s.chain.rewind(1)
+		s.chain.mine(2)
+		s.elapse(watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusDropped}, h.receipts())
+		s.requireRest(1)
+		s.chain.mine(1, gone...)
+		s.elapse(watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+	})
+}
+
+func TestAReceiptThatAnotherRecordedIsFollowed(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 5, func(t *testing.T, s *street) {
+		h := s.houses[2]
+		_, err := s.book.Ledger.Record(t.Context(), nil, ledger.Sighting{
+			Offer: h.id, Account: h.account, Rail: "usdc", ExternalID: "eip155:84532:" + s.chain.unique().Hex() + ":0", Transaction: s.chain.unique().Hex(),
+			Asset: strings.ToLower(token.Hex()), Amount: price, State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
+			Evidence: observe.Evidence(evidence{Block: 399}), OccurredAt: s.config.Now().Unix(), Cause: causeChain,
+		})
+		require.NoError(t, err)
+		s.elapse(2 * watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusDropped}, h.receipts(), "no endpoint shows it")
+	})
+}
+
+func TestWhoIsBehindHoldsUpNobodyAndCatchesUp(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 2, 5, func(t *testing.T, s *street) {
+		late := s.houses[4]
+		s.chain.mine(1)
+		s.chain.finalize()
+		s.elapse(coverEvery + watchEvery)
+		require.NotEmpty(t, late.at())
+		late.move()
+		s.houses = s.houses[:4]
+		s.chain.mine(30_000)
+		late.pay()
+		s.chain.mine(30_000)
+		s.chain.finalize()
+		s.now += 60_000 * blockTime * time.Second
+		s.elapse(time.Minute)
+		s.requireRest(0)
+		other := s.build(4, nil)
+		for n := 0; len(other.receipts()) == 0; n++ {
+			require.Less(t, n, 100)
+			paid := s.houses[n%4]
+			before := len(paid.receipts())
+			paid.pay()
+			s.elapse(watchEvery)
+			require.Len(t, paid.receipts(), before+1, "nobody waits for who is behind")
+		}
+		s.chain.finalize()
+		s.elapse(2 * time.Minute)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, other.receipts())
+		s.requireRest(0)
+	})
+}
+
+func TestAllAreReadTogetherAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	calls := make(map[int]int)
+	for _, houses := range []int{1, 50} {
+		onStreet(t, 1, houses, func(t *testing.T, s *street) {
+			s.chain.mine(1)
+			s.chain.finalize()
+			s.elapse(coverEvery + watchEvery)
+			for _, h := range s.houses {
+				h.move()
+			}
+			s.chain.mine(50_000)
+			s.chain.finalize()
+			s.now += 50_000 * blockTime * time.Second
+			last := s.houses[houses-1]
+			before := s.calls()
+			for _, h := range s.houses {
+				h.run()
+			}
+			s.elapse(2 * time.Minute)
+			calls[houses] = s.calls() - before
+			s.requireRest(0)
+			require.Equal(t, fmt.Sprint(s.chain.head()), last.at())
+		})
+	}
+	require.InDelta(t, calls[1], calls[50], float64(calls[1])/10)
+}
+
+func TestWhoIsRewoundIsReadFromItsOriginOn(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 5, func(t *testing.T, s *street) {
+		h := s.houses[1]
+		hidden := h.pay()
+		s.nodes[0].hide(hidden)
+		s.chain.mine(5)
+		s.chain.finalize()
+		s.elapse(coverEvery + watchEvery)
+		require.Empty(t, h.receipts())
+		s.nodes[0].honest()
+		s.elapse(time.Minute)
+		require.Empty(t, h.receipts(), "what was final is not read again")
+		rewound, err := s.book.Rewind(t.Context(), h.id, h.account)
+		require.NoError(t, err)
+		require.True(t, rewound)
+		s.elapse(2 * watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+		s.elapse(coverEvery)
+		s.requireRest(0)
+	})
+}
+
+func TestAReloadAndARemovedOfferLeaveTheOthersAtRest(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 5, func(t *testing.T, s *street) {
+		removed, changed := s.houses[0], s.houses[1]
+		s.houses = s.houses[2:]
+		removed.move()
+		next := s.build(1, func(c *Config) { c.Confirm = Finalized }) // the old one still runs
+		changed.pay()
+		changed.move()
+		removed.pay()
+		s.elapse(2 * watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusSeen}, next.receipts())
+		require.Empty(t, removed.receipts())
+		s.requireRest(1)
+		s.chain.finalize()
+		s.elapse(2 * watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, next.receipts())
+		s.requireRest(0)
+
+		again := s.build(0, nil)
+		s.elapse(2 * watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, again.receipts(), "what came meanwhile is not lost")
+	})
+}
+
+func TestAnEarlierFirstBlockIsReadBackByItsOfferAlone(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 3, func(t *testing.T, s *street) {
+		h := s.houses[2]
+		h.move()
+		s.houses = s.houses[:2]
+		s.chain.blocks[100].transactions = []*transaction{s.chain.transaction(transfer(payer, h.to, price))}
+		other := s.build(2, func(c *Config) { c.FromBlock = 50 })
+		s.chain.mine(1)
+		s.chain.finalize()
+		s.elapse(time.Minute)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, other.receipts())
+		s.requireRest(0)
+	})
+}
+
+func TestWhatLeavesAnAccountAtRestIsNoted(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 2, 5, func(t *testing.T, s *street) {
+		h := s.houses[1]
+		h.pay()
+		s.chain.finalize()
+		s.elapse(2 * watchEvery)
+		s.requireRest(0)
+		s.chain.mine(1, s.chain.transaction(transfer(h.to, payer, price)))
+		s.chain.finalize()
+		s.elapse(coverEvery + 2*watchEvery)
+		found, err := s.book.RefundCandidates(t.Context(), h.id, 10)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		s.requireRest(0)
+	})
+}
+
+func TestAnEndpointThatTakesFewAccountsIsAskedForFew(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{
+		"geth":        {code: -32602, words: "exceed max topics"},
+		"a status":    {status: 400},
+		"large calls": {status: 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStreet(t, 2, 30, func(t *testing.T, s *street) {
+				s.nodes[0].on("eth_getLogs", func(c call, pass func() any) any {
+					for _, topic := range c.query().Topics {
+						if len(topic) > 8 {
+							return f
+						}
+					}
+					return pass()
+				})
+				s.elapse(time.Minute)
+				s.requireRest(0)
+				h := s.houses[29]
+				h.pay()
+				s.elapse(watchEvery)
+				require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+			})
+		})
+	}
+}
+
+func TestATroubleOfTheChainIsToldByAllAndLoggedOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		begin, end func(s *street)
+		code       string
+		lines      int
+	}{
+		"endpoints that do not answer": {
+			func(s *street) { s.nodes[0].answer("*", fault{}); s.nodes[1].answer("*", fault{}) },
+			func(s *street) { s.nodes[0].honest(); s.nodes[1].honest() }, observe.ErrUnreachable, 1,
+		},
+		"another history": {
+			func(s *street) { s.chain.rewind(1); s.chain.mine(2) },
+			nil, observe.ErrHistory, 1,
+		},
+		"a ledger that cannot be read": {
+			func(s *street) { s.book.breaks("Standings") },
+			func(s *street) { s.book.breaks("") }, observe.ErrLedger, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStreet(t, 2, 10, func(t *testing.T, s *street) {
+				s.chain.mine(1)
+				s.chain.finalize()
+				s.elapse(coverEvery + watchEvery)
+				s.requireRest(0)
+				c.begin(s)
+				s.elapse(5 * time.Minute)
+				for _, h := range s.houses {
+					require.Equal(t, c.code, h.Health().LastError)
+					require.True(t, h.Health().Blind)
+				}
+				require.Equal(t, c.lines, strings.Count(s.log.String(), "\n"), s.log.String())
+				if c.end == nil {
+					return
+				}
+				c.end(s)
+				s.elapse(3 * time.Minute)
+				s.requireRest(0)
+				require.Equal(t, c.lines+1, strings.Count(s.log.String(), "\n"), s.log.String())
+			})
+		})
+	}
+}
+
+func TestAFormerAccountAtRestIsAsWellAsItsChain(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 2, func(t *testing.T, s *street) {
+		former := s.build(2, func(c *Config) { c.FollowOnly = true })
+		s.elapse(2 * watchEvery)
+		require.False(t, former.Health().Blind)
+		s.chain.mine(1)
+		s.chain.finalize()
+		s.elapse(coverEvery + watchEvery)
+		gone := s.chain.blocks[s.chain.head()]
+		s.chain.rewind(1)
+		s.chain.mine(2)
+		s.elapse(time.Minute)
+		_, err := former.Dead(t.Context(), s.chain.authorize(), 0)
+		require.EqualError(t, err, "final_history_changed (one.example)")
+		s.chain.rewind(2)
+		s.chain.blocks = append(s.chain.blocks, gone)
+		s.elapse(3 * time.Minute)
+		require.False(t, former.Health().Blind)
+		_, err = former.Dead(t.Context(), s.chain.authorize(), 0)
+		require.NoError(t, err)
+
+		former.pay()
+		s.elapse(2 * watchEvery)
+		require.Empty(t, former.receipts(), "nobody is told to pay there")
+	})
+}
+
+func TestOtherInstancesReadTheSameAccounts(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 5, func(t *testing.T, s *street) {
+		first := s.houses
+		s.open()
+		s.houses = nil
+		for n := range first {
+			s.build(n, nil)
+		}
+		for range 20 {
+			s.chain.mine(3)
+			s.chain.finalize()
+			s.elapse(coverEvery / 2)
+			s.requireRest(0)
+		}
+		h := s.houses[2]
+		h.pay()
+		s.elapse(watchEvery)
+		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+	})
+}
+
+// A clock that is found to have been ahead at the first start lowers the origin, while no cursor stands.
+func TestAnOriginIsLoweredWhileTheAccountRests(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 1, 2, func(t *testing.T, s *street) {
+		var offset time.Duration
+		h := s.build(2, func(c *Config) { c.ClockOffset = func() time.Duration { return offset } })
+		s.elapse(2 * watchEvery)
+		s.requireRest(0)
+		origin := func() string {
+			a, err := s.book.Ledger.Account(t.Context(), h.id, h.account)
+			require.NoError(t, err)
+			return a.Origin
+		}
+		before := origin()
+		offset = time.Minute
+		s.elapse(2 * watchEvery)
+		require.NotEqual(t, before, origin())
+		s.requireRest(0)
+	})
+}
+
+func TestWhatIsReadTogetherIsSpokenFor(t *testing.T) {
+	t.Parallel()
+	onStreet(t, 2, 3, func(t *testing.T, s *street) {
+		s.elapse(2 * watchEvery)
+		for _, h := range s.houses {
+			since, through := h.Covered()
+			require.Equal(t, s.chain.head(), through)
+			require.EqualValues(t, s.chain.blocks[399].time+1, since)
+		}
+		s.chain.mine(1)
+		s.elapse(watchEvery)
+		_, through := s.houses[0].Covered()
+		require.Equal(t, s.chain.head()-1, through, "it is read once more before")
+		s.elapse(watchEvery)
+		_, through = s.houses[0].Covered()
+		require.Equal(t, s.chain.head(), through)
+	})
+}
