@@ -46,6 +46,8 @@ type Desk struct {
 	Health   func() []observe.Health // how well each rail is observed
 	// Facilitators says how those are that settle.
 	Facilitators func() []x402.FacilitatorHealth
+	// Trouble says why the offer takes no payments; empty for one that does.
+	Trouble func() string
 	// Summary is what the offer answers at /v1/received, without receipts.
 	Summary func(context.Context) (json.RawMessage, error)
 	// Page is the address of the page that shows a receipt to its payer, a secret of
@@ -103,9 +105,15 @@ func refuse(kind Kind, format string, args ...any) error {
 // invalid is the refusal of what err finds wrong.
 func invalid(err error) error { return &Error{Kind: Invalid, Sentence: err.Error()} }
 
-// noLedger is a failure of the ledger.
+// noLedger is a failure of the ledger to be read.
 func noLedger(err error) error {
-	return &Error{Unavailable, "the ledger cannot be used now, nothing was changed; the log says why, try again", err}
+	return &Error{Unavailable, "the ledger cannot be used now; the log says why, try again", err}
+}
+
+// notStored is a failure of the ledger to take a change, which it may have taken: the
+// connection can be lost while it is committed.
+func notStored(err error) error {
+	return &Error{Unavailable, "the ledger cannot be used now; the log says why. Whether this was stored is not known: say the very same again, nothing is stored twice", err}
 }
 
 // cut takes from rows, of which one more than limit was asked for, those of a

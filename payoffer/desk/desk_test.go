@@ -106,8 +106,11 @@ func TestALedgerThatCannotBeUsedIsNoRefusal(t *testing.T) {
 	_, intents := o.Intents(t.Context(), 0, 1)
 	_, resolved := o.Resolve(t.Context(), IntentOutcome{Network: "base", From: "0x1", Nonce: "0x2", Outcome: "not_paid", Reason: "x"})
 	for _, err := range []error{entered, reversed, received, receipts, intents, resolved} {
-		requireRefusal(t, err, Unavailable, "nothing was changed")
+		requireRefusal(t, err, Unavailable, "the ledger cannot be used now; the log says why")
 		require.ErrorIs(t, err, ledger.ErrNotOpen)
+	}
+	for _, err := range []error{entered, reversed} {
+		requireRefusal(t, err, Unavailable, "Whether this was stored is not known")
 	}
 }
 

@@ -87,7 +87,7 @@ func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
 	case errors.Is(err, ledger.ErrSighting):
 		return Receipt{}, invalid(err)
 	default:
-		return Receipt{}, noLedger(err)
+		return Receipt{}, notStored(err)
 	}
 }
 

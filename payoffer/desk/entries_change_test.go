@@ -63,6 +63,8 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 			restored := o.must(o.restore(t.Context(), c.e))
 			require.Equal(t, before.Status, restored.Status)
 			require.Equal(t, counted, o.received())
+			require.Equal(t, restored.Version, o.must(o.restore(t.Context(), c.e)).Version, "the same again changes nothing")
+			c.e.Reason = "another one"
 			_, err = o.restore(t.Context(), c.e)
 			requireRefusal(t, err, Conflict, "nothing to restore")
 		})

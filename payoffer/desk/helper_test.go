@@ -84,7 +84,8 @@ func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.L
 	}
 	require.NoError(t, o.book.Register(t.Context(), accounts...))
 	o.Desk = &Desk{
-		Offer: offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
+		Trouble: func() string { return "" },
+		Offer:   offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
 		Accounts: accounts, Page: page,
 		Health:       func() []observe.Health { return []observe.Health{o.health} },
 		Facilitators: func() []x402.FacilitatorHealth { return o.facilitators },

@@ -166,8 +166,9 @@ func (d *Desk) newReceipt(r ledger.Receipt) Receipt {
 type Received struct {
 	ID      string `json:"id"`
 	BaseURL string `json:"base_url"`
+	Trouble string `json:"trouble,omitempty"` // why the offer takes no payments
 	// Report is what the offer itself answers at /v1/received: the goal, the
-	// sums, and how well each rail is observed.
+	// sums, and how well each rail is observed. null while the offer takes no payments.
 	Report json.RawMessage `json:"report"`
 	Totals []sum           `json:"totals"` // the ledger's sums behind it
 	// Candidates are outgoing transfers that may be refunds.
@@ -200,6 +201,9 @@ func (d *Desk) Received(ctx context.Context) (Received, error) {
 	totals, err := d.Ledger.Totals(ctx, d.Offer.ID)
 	if err != nil {
 		return Received{}, noLedger(err)
+	}
+	if trouble := d.Trouble(); trouble != "" { // there is no report yet
+		return Received{ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Trouble: trouble, Totals: sums(totals, book.TestCounts(totals, d.Offer.Test()))}, nil
 	}
 	report, err := d.Summary(ctx)
 	if err != nil {

@@ -176,6 +176,8 @@ func (d *Desk) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 		}
 	} else if stored.Status == ledger.StatusReversed {
 		return d.lift(ctx, e, stored)
+	} else if again, err := d.lifted(ctx, e, stored); err != nil || again {
+		return stored, err
 	}
 	refunds := slices.DeleteFunc(words, func(r ledger.Return) bool {
 		transaction, entered := manual.EnteredRefund(r)
@@ -185,6 +187,18 @@ func (d *Desk) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 		return ledger.Receipt{}, refuse(Conflict, "%q is not reversed but %s, and no such refund of yours stands; there is nothing to restore", e.Reference, stored.Status)
 	}
 	return d.add(ctx, e.TakenBack(stored, refunds))
+}
+
+// lifted reports whether the last thing that became of a receipt is that its reversal was
+// undone for the same reason: who did not see the answer says the same again, and means
+// no refund that stood beside the reversal.
+func (d *Desk) lifted(ctx context.Context, e manual.Entry, stored ledger.Receipt) (bool, error) {
+	history, err := d.Ledger.History(ctx, stored.Offer, stored.ID, stored.ID)
+	if err != nil || len(history) == 0 {
+		return false, err
+	}
+	last := history[len(history)-1]
+	return last.Cause == manual.CauseRestored && last.ReturnKind == ledger.ReturnReversal && last.Note == e.Reason, nil
 }
 
 // lift undoes a reversal.

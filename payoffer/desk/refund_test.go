@@ -276,6 +276,28 @@ func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
 	requireRefusal(t, err, Conflict, "no such refund of yours stands")
 }
 
+// Who did not see the answer to a restore says the same again.
+func TestARestoreThatIsSaidAgainTakesNoRefundBack(t *testing.T) {
+	o := newOffice(t)
+	enter := func(e ReceiptEntry) Receipt {
+		e.Rail, e.Reference = "transfer", "RST-1"
+		row, err := o.Enter(t.Context(), e)
+		require.NoError(t, err)
+		return row
+	}
+	enter(ReceiptEntry{Action: "enter", Amount: "42"})
+	enter(ReceiptEntry{Action: "refund", Amount: "10", Reason: "half"})
+	enter(ReceiptEntry{Action: "reverse", Reason: "entered twice"})
+	restored := enter(ReceiptEntry{Action: "restore", Reason: "it was another one"})
+	require.Equal(t, "10", restored.Returned)
+	again := enter(ReceiptEntry{Action: "restore", Reason: "it was another one"})
+	require.Equal(t, restored.Version, again.Version)
+	require.Equal(t, "10", again.Returned)
+	other := enter(ReceiptEntry{Action: "restore", Reason: "the refund never left"})
+	require.Greater(t, other.Version, again.Version)
+	require.NotEqual(t, "10", other.Returned)
+}
+
 func TestOutgoingTransfersToPayersAreOfferedAndNotBooked(t *testing.T) {
 	inEachOffice(t, func(t *testing.T, o *office) {
 		p := paidOverEachRail[0]

@@ -27,8 +27,9 @@ type Issuer struct {
 	// say of it: nothing of Authorization.
 	field, header string
 	realm         string
-	origin        string   // whose challenges they are
-	requests      []string // of each chain, as base64url of canonical JSON
+	origin        string            // whose challenges they are
+	charges       []json.RawMessage // of each chain, as canonical JSON
+	requests      []string          // the same as base64url
 	secret        func() []byte
 	bound         atomic.Pointer[binder]
 	now           func() time.Time
@@ -46,7 +47,8 @@ func New(o *offer.Offer, secret func() []byte, now func() time.Time) *Issuer {
 		i.header = i.field
 	}
 	for _, u := range o.USDC() {
-		i.requests = append(i.requests, base64.RawURLEncoding.EncodeToString(chargeOf(u)))
+		charge := chargeOf(u)
+		i.charges, i.requests = append(i.charges, charge), append(i.requests, base64.RawURLEncoding.EncodeToString(charge))
 	}
 	return i
 }
@@ -155,13 +157,13 @@ func (i *Issuer) Required(problem *Problem) *Required {
 	if i == nil {
 		return nil
 	}
-	required := &Required{HTTPStatus: 402, Problem: problem}
-	for _, c := range i.issue(i.binder(), "") {
-		request, _ := base64.RawURLEncoding.DecodeString(c.Request) // it is one of ours
-		required.Challenges = append(required.Challenges, nativeChallenge{c, request})
-	}
-	if required.Challenges == nil {
+	issued := i.issue(i.binder(), "")
+	if issued == nil {
 		return nil
+	}
+	required := &Required{HTTPStatus: 402, Challenges: make([]nativeChallenge, len(issued)), Problem: problem}
+	for n, c := range issued {
+		required.Challenges[n] = nativeChallenge{c, i.charges[n]}
 	}
 	return required
 }

@@ -56,14 +56,14 @@ func TestUpstreamsTellThatTheClockIsWrong(t *testing.T) {
 	h.open(first, svc)
 	require.Zero(t, svc.clock.Offset())
 	require.False(t, svc.payments.ClockWrong())
-	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String(), `"clockOffsetSeconds": 0,`)
+	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String(), `"clockOffsetSeconds":0,`)
 
 	svc.Settings.Bitcoin.Esplora = []string{"https://three.example"} // does not answer
 	require.InDelta(t, -time.Hour, first.CompareClock(t.Context(), svc.Settings), float64(3*time.Second))
 	require.ElementsMatch(t, []string{"HEAD https://one.example/", "HEAD https://two.example/", "HEAD https://three.example/"}, upstream.asked,
 		"a host is asked once, without what may be a key")
 	require.True(t, svc.payments.ClockWrong())
-	require.Regexp(t, `"clockOffsetSeconds": -(3599|3600),`, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String())
+	require.Regexp(t, `"clockOffsetSeconds":-(3599|3600),`, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String())
 	require.Contains(t, log.String(), "the clock of this machine is wrong")
 
 	second := h.share(&log)
@@ -80,7 +80,7 @@ func TestTheChainTellsTheClock(t *testing.T) {
 	share := h.share(new(lockedBuffer))
 	svc := h.acquire(share, "one")
 	defer h.release(share)
-	config := chain(svc.Settings, svc.USDC[0], svc.ledger, svc.clock, share.Instruments, svc.logger)
+	config := reader(svc.USDC[0], svc.ledger, svc.clock, share.Instruments, svc.logger)
 	config.HeadTime(time.Now().Add(time.Hour).Unix())
 	require.InDelta(t, -time.Hour, svc.clock.Offset(), float64(3*time.Second))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -24,8 +25,12 @@ type formerRails struct {
 	parts       *parts
 	instruments *Instruments
 	logger      *slog.Logger
-	// more says that another account may have become a former one.
-	more chan struct{}
+	loop        source.Loop
+	// running are the accounts that are followed, and priced says that rates are, too;
+	// under way is all of that.
+	running  map[string]bool
+	priced   bool
+	underWay sync.WaitGroup
 
 	mu    sync.Mutex
 	known map[string]formerRail
@@ -33,7 +38,9 @@ type formerRails struct {
 }
 
 // observer reads a chain for one account until its context ends.
-type observer interface{ Run(ctx context.Context) }
+type observer interface {
+	Begin(ctx context.Context, ended func())
+}
 
 // formerRail is what is left of an account: the USDC rail, if it was found to be
 // one, and who reads its chain, if anybody does.
@@ -44,9 +51,9 @@ type formerRail struct {
 }
 
 func newFormerRails(s *Settings, p *parts, i *Instruments, logger *slog.Logger) *formerRails {
-	return &formerRails{
-		settings: s, parts: p, instruments: i, logger: logger, more: make(chan struct{}, 1), known: make(map[string]formerRail),
-	}
+	f := &formerRails{settings: s, parts: p, instruments: i, logger: logger, known: make(map[string]formerRail)}
+	f.loop.Round = f.follow
+	return f
 }
 
 // find is the USDC rail of an account that is not configured any more.
@@ -88,13 +95,17 @@ func (f *formerRails) make(account string) formerRail {
 	if len(today.RPC) == 0 {
 		return former
 	}
-	config := chain(f.settings, today, f.parts.ledger, f.parts.clock, f.instruments, f.logger)
+	config := chain(f.settings, today, f.parts.readers[network.ChainID], f.parts.ledger, f.parts.clock, f.logger)
 	config.FollowOnly = true // nobody is told to pay there any more
-	reader, err := evm.New(config)
+	if config.Chain == nil {
+		own := reader(today, f.parts.ledger, f.parts.clock, f.instruments, f.logger)
+		config.Endpoints, config.HeadTime, config.Transport = own.Endpoints, own.HeadTime, own.Transport
+	}
+	observer, err := evm.New(config)
 	if err != nil {
 		return formerRail{}
 	}
-	former.observer, former.rail.Chain = reader, reader
+	former.observer, former.rail.Chain = observer, observer
 	return former
 }
 
@@ -102,9 +113,10 @@ func (f *formerRails) make(account string) formerRail {
 // addresses, and who pays to one that was published has paid. What it would publish
 // nobody asks for.
 func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
+	var indexes *bitcoin.Indexes
 	today := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}
 	if configured := f.settings.Offer.Bitcoin(); configured != nil && configured.CAIP2() == rail.CAIP2() {
-		today = f.settings.Bitcoin
+		today, indexes = f.settings.Bitcoin, f.parts.indexes
 	}
 	today.Since = 0 // it says from when on the money of today's account counts
 	if len(today.Esplora) == 0 {
@@ -120,7 +132,7 @@ func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
 		rates = f.rates
 	}
 	logger := f.logger.With("rail", rail.Name(), "account", "a former one")
-	reader, err := bitcoin.New(coins(f.settings, today, rail, rates, f.parts.ledger, f.parts.clock, f.instruments, logger))
+	reader, err := bitcoin.New(coins(f.settings, today, rail, rates, indexes, f.parts.ledger, f.parts.clock, f.instruments, logger))
 	if err != nil {
 		return formerRail{}
 	}
@@ -128,10 +140,10 @@ func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
 }
 
 // observers are those of the former accounts that the ledger remembers, by account.
-func (f *formerRails) observers(ctx context.Context) map[string]observer {
+func (f *formerRails) observers(ctx context.Context) (map[string]observer, error) {
 	remembered, err := f.parts.ledger.Accounts(ctx, f.settings.Offer.ID)
 	if err != nil {
-		return nil // the ledger says so wherever it is needed
+		return nil, err
 	}
 	configured := make(map[string]bool)
 	for _, account := range f.settings.Accounts() {
@@ -146,41 +158,44 @@ func (f *formerRails) observers(ctx context.Context) map[string]observer {
 			found[account.ID] = former.observer
 		}
 	}
-	return found
+	return found, nil
 }
 
-// run follows all of them, and those that are added, until ctx ends.
-func (f *formerRails) run(ctx context.Context) {
-	var work sync.WaitGroup
-	defer work.Wait()
-	running := make(map[string]bool)
-	priced := false
-	for {
-		for account, o := range f.observers(ctx) {
-			if !running[account] {
-				running[account] = true
-				work.Go(func() { o.Run(ctx) })
-			}
-		}
-		f.mu.Lock()
-		rates := f.rates
-		f.mu.Unlock()
-		if rates != nil && !priced {
-			priced = true
-			work.Go(func() { rates.Run(ctx) })
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.more:
-		}
-	}
+// begin follows all of them, and those that are added, until ctx ends, and calls ended
+// when all have come to their end.
+func (f *formerRails) begin(ctx context.Context, ended func()) {
+	f.running, f.priced = make(map[string]bool), false
+	f.loop.Begin(ctx, func() {
+		f.underWay.Wait()
+		ended()
+	})
 }
 
-// look makes run look for accounts that were added.
-func (f *formerRails) look() {
-	select {
-	case f.more <- struct{}{}:
-	default: // it is about to
+// formerRetry is when the ledger is asked again that could not be read.
+const formerRetry = 10 * time.Second
+
+// follow follows those that are not followed yet.
+func (f *formerRails) follow(ctx context.Context) (time.Duration, error) {
+	found, err := f.observers(ctx)
+	if err != nil {
+		return formerRetry, err // the ledger says so wherever it is needed
 	}
+	for account, o := range found {
+		if !f.running[account] {
+			f.running[account] = true
+			f.underWay.Add(1)
+			o.Begin(ctx, f.underWay.Done)
+		}
+	}
+	f.mu.Lock()
+	rates := f.rates
+	f.mu.Unlock()
+	if rates != nil && !f.priced {
+		f.priced = true
+		f.underWay.Go(func() { rates.Run(ctx) })
+	}
+	return seldom, nil
 }
+
+// look looks for accounts that were added.
+func (f *formerRails) look() { f.loop.Wake() }

@@ -66,7 +66,9 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: o.ID, ID: account, Rail: "usdc"}))
 	}
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
-	require.Len(t, former.observers(t.Context()), 2, "those of this offer that are not configured")
+	observers, err := former.observers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, observers, 2, "those of this offer that are not configured")
 }
 
 // refusing is a transport that notes the hosts that were asked, and answers nothing.
@@ -126,7 +128,8 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: "bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", Rail: "btc"}))
 			_, usdc := former.find(account)
 			require.False(t, usdc)
-			observers := former.observers(t.Context())
+			observers, err := former.observers(t.Context())
+			require.NoError(t, err)
 			if c.asked == "" {
 				require.Empty(t, observers)
 				return

@@ -3,6 +3,7 @@ package service
 import (
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
@@ -30,6 +31,8 @@ type Share struct {
 	// LedgerKey and StorageKey tell ledgers and storages apart.
 	LedgerKey, StorageKey pool.Key
 	Instruments           *Instruments
+	// Pulse tells what is due on the ledger.
+	Pulse *ledger.Pulse
 	// Clock says whether that of this machine is wrong.
 	Clock *clock.Clock
 }
@@ -50,7 +53,13 @@ func NewShare(use *pool.Use[Host], ledgerKey, storageKey pool.Key, newLedger fun
 	compared, err := pool.Acquire(use, pool.KeyOf("clock"), func(hosts *pool.Hosts[Host]) (*clock.Clock, error) {
 		return clock.New(time.Now, logger(hosts)), nil
 	})
-	return &Share{use, book, ledgerKey, storageKey, i, compared}, err
+	if err != nil {
+		return nil, err
+	}
+	pulse, err := pool.Acquire(use, pool.KeyOf("pulse", ledgerKey), func(*pool.Hosts[Host]) (*ledger.Pulse, error) {
+		return ledger.NewPulse(book), nil
+	})
+	return &Share{Use: use, Ledger: book, LedgerKey: ledgerKey, StorageKey: storageKey, Instruments: i, Clock: compared, Pulse: pulse}, err
 }
 
 // transport carries the calls to upstreams of a kind that the operator chose for
@@ -64,43 +73,56 @@ func (share *Share) transport(kind string) http.RoundTripper {
 // so that an offer whose description was changed goes on with all of them.
 type parts struct {
 	ledger       *ledger.Ledger
+	pulse        *ledger.Pulse
 	clock        *clock.Clock
 	keys         *signature.Keys
 	qrKey        *signature.Secret
 	limiter      *x402.Limiter
+	standing     *standing
 	rates        *rate.Watcher // nil without a bitcoin rail
 	facilitators map[pool.Key]*x402.Facilitator
+	readers      map[int64]*evm.Chain     // by chain id
 	chains       map[string]*evm.Observer // by rail; none where the chain is not read
-	bitcoin      *bitcoin.Observer        // nil where it is not observed, as the following
+	indexes      *bitcoin.Indexes         // nil where they are not asked, as the following
+	bitcoin      *bitcoin.Observer
 	card         *card.Observer
 	storefronts  map[string]*storefront.Observer // by rail
 }
+
+// standing says whether an offer was ever open, with whatever settings.
+type standing struct{ opened atomic.Bool }
 
 // acquire takes the parts of an offer into use.
 func (share *Share) acquire(s *Settings) (p *parts, err error) {
 	a := acquisition{Share: share, settings: s}
 	p = &parts{
-		ledger: share.Ledger, clock: share.Clock, facilitators: make(map[pool.Key]*x402.Facilitator), chains: make(map[string]*evm.Observer),
-		storefronts: make(map[string]*storefront.Observer),
+		ledger: share.Ledger, pulse: share.Pulse, clock: share.Clock, facilitators: make(map[pool.Key]*x402.Facilitator),
+		readers: make(map[int64]*evm.Chain), chains: make(map[string]*evm.Observer), storefronts: make(map[string]*storefront.Observer),
 	}
 	p.keys = part(&a, pool.KeyOf("signing keys", share.StorageKey, s.Offer.DID()), a.newKeys)
 	p.qrKey = part(&a, pool.KeyOf("qr key", share.StorageKey), a.newQRKey)
 	p.limiter = part(&a, pool.KeyOf("limiter", share.LedgerKey, s.Offer.ID, s.Limit), func(*pool.Hosts[Host]) (*x402.Limiter, error) {
 		return x402.NewLimiter(s.Limit), nil
 	})
+	p.standing = part(&a, pool.KeyOf("standing", share.LedgerKey, share.StorageKey, s.Offer.ID), func(*pool.Hosts[Host]) (*standing, error) {
+		return new(standing), nil
+	})
 	for _, u := range s.USDC {
 		for _, f := range u.Facilitators {
 			p.facilitators[facilitatorKey(f)] = part(&a, facilitatorKey(f), a.newFacilitator(f))
 		}
 		if len(u.RPC) > 0 {
-			p.chains[u.Rail.Name()] = part(&a, a.railKey(u.Rail, u.Rail.Network.CAIP2(), u.RPC, u.Confirm, u.FromBlock, s.OwnPayers), a.newChain(u))
+			reader := part(&a, pool.KeyOf("chain", a.LedgerKey, u.Rail.Network.CAIP2(), u.RPC), a.newReader(u))
+			p.readers[u.Rail.Network.ChainID] = reader
+			p.chains[u.Rail.Name()] = part(&a, a.railKey(u.Rail, u.Rail.Network.CAIP2(), u.RPC, u.Confirm, u.FromBlock, s.OwnPayers), a.newChain(u, reader))
 		}
 	}
 	if rail := s.Offer.Bitcoin(); rail != nil {
 		rates := pool.KeyOf("rates", s.Rates)
 		p.rates = part(&a, rates, a.newRates)
 		if len(s.Bitcoin.Esplora) > 0 {
-			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, s.Offer.Amount, rates), a.newBitcoin(rail, p.rates))
+			p.indexes = part(&a, pool.KeyOf("indexes", s.Bitcoin.Esplora), newIndexes)
+			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, s.Offer.Amount, rates), a.newBitcoin(rail, p.rates, p.indexes))
 		}
 	}
 	if s.Card.observed() {
@@ -163,19 +185,34 @@ func (a *acquisition) newFacilitator(c x402.FacilitatorConfig) func(*pool.Hosts[
 	}
 }
 
-func (a *acquisition) newChain(u USDC) func(*pool.Hosts[Host]) (*evm.Observer, error) {
+// newReader makes what reads the chain of a rail for all offers that have its
+// endpoints.
+func (a *acquisition) newReader(u USDC) func(*pool.Hosts[Host]) (*evm.Chain, error) {
+	return func(hosts *pool.Hosts[Host]) (*evm.Chain, error) {
+		return evm.NewChain(reader(u, a.Ledger, a.Clock, a.Instruments, logger(hosts)))
+	}
+}
+
+// reader says how the chain of a rail is read.
+func reader(u USDC, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) evm.ChainConfig {
+	network := u.Rail.Network.CAIP2()
+	return evm.ChainConfig{
+		Network: u.Rail.Network, Endpoints: u.RPC, HeadTime: func(unix int64) { c.Block(network, unix) },
+		Ledger: book, Transport: c.Transport(i.Transport("rpc")), Now: time.Now, Logger: logger.With("network", network),
+	}
+}
+
+func (a *acquisition) newChain(u USDC, reader *evm.Chain) func(*pool.Hosts[Host]) (*evm.Observer, error) {
 	return func(hosts *pool.Hosts[Host]) (*evm.Observer, error) {
-		return evm.New(chain(a.settings, u, a.Ledger, a.Clock, a.Instruments, logger(hosts).With("offer", a.settings.Offer.ID)))
+		return evm.New(chain(a.settings, u, reader, a.Ledger, a.Clock, logger(hosts).With("offer", a.settings.Offer.ID)))
 	}
 }
 
 // chain says how a USDC rail is observed.
-func chain(s *Settings, u USDC, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) evm.Config {
+func chain(s *Settings, u USDC, reader *evm.Chain, book *ledger.Ledger, c *clock.Clock, logger *slog.Logger) evm.Config {
 	return evm.Config{
-		OfferID: s.Offer.ID, USDC: u.Rail, Endpoints: u.RPC, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
-		ClockOffset: c.Offset,
-		HeadTime:    func(unix int64) { c.Block(u.Rail.Network.CAIP2(), unix) },
-		Ledger:      book, Transport: c.Transport(i.Transport("rpc")), Now: time.Now, Logger: logger,
+		OfferID: s.Offer.ID, USDC: u.Rail, Chain: reader, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
+		ClockOffset: c.Offset, Ledger: book, Now: time.Now, Logger: logger,
 	}
 }
 
@@ -185,16 +222,20 @@ func (a *acquisition) newRates(hosts *pool.Hosts[Host]) (*rate.Watcher, error) {
 	})
 }
 
-func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher) func(*pool.Hosts[Host]) (*bitcoin.Observer, error) {
+func newIndexes(*pool.Hosts[Host]) (*bitcoin.Indexes, error) {
+	return bitcoin.NewIndexes(time.Now), nil
+}
+
+func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher, indexes *bitcoin.Indexes) func(*pool.Hosts[Host]) (*bitcoin.Observer, error) {
 	return func(hosts *pool.Hosts[Host]) (*bitcoin.Observer, error) {
-		return bitcoin.New(coins(a.settings, a.settings.Bitcoin, rail, rates, a.Ledger, a.Clock, a.Instruments, a.railLogger(hosts, rail)))
+		return bitcoin.New(coins(a.settings, a.settings.Bitcoin, rail, rates, indexes, a.Ledger, a.Clock, a.Instruments, a.railLogger(hosts, rail)))
 	}
 }
 
 // coins says how a Bitcoin rail is observed.
-func coins(s *Settings, b Bitcoin, rail *offer.Bitcoin, rates *rate.Watcher, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) bitcoin.Config {
+func coins(s *Settings, b Bitcoin, rail *offer.Bitcoin, rates *rate.Watcher, indexes *bitcoin.Indexes, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
-		OfferID: s.Offer.ID, Rail: rail, Endpoints: b.Esplora, Confirmations: b.Confirmations, Since: b.Since, ClockOffset: c.Offset,
+		OfferID: s.Offer.ID, Rail: rail, Endpoints: b.Esplora, Indexes: indexes, Confirmations: b.Confirmations, Since: b.Since, ClockOffset: c.Offset,
 		Price: int64(s.Offer.Amount), Rate: rates.Current, PastRate: rates.At,
 		Ledger: book, Transport: c.Transport(i.Transport("esplora")), Now: time.Now, Logger: logger,
 	}

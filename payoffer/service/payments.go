@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -30,7 +30,7 @@ func newPayments(s *Settings, p *parts, i *Instruments, logger *slog.Logger) (*p
 	}
 	service, err := x402.New(x402.Config{
 		Offer: s.Offer, Rails: rails, Ledger: p.ledger, Limiter: p.limiter, Owner: rand.Text(),
-		Former: former.find, Own: s.own, Signer: p.keys, ClockWrong: p.clock.Wrong, Now: time.Now, Logger: logger,
+		Former: former.find, Own: s.own, Signer: p.keys, ClockWrong: p.clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
 	})
 	return &payments{service, former}, err
 }
@@ -43,13 +43,27 @@ func (p *parts) facilitatorsOf(u USDC) (found []*x402.Facilitator) {
 	return found
 }
 
-// run resolves what was left open and follows the accounts that were removed
-// from the configuration until ctx ends.
-func (p *payments) run(ctx context.Context) {
-	var work sync.WaitGroup
-	work.Go(func() { p.former.run(ctx) })
-	p.Service.Run(ctx)
-	work.Wait()
+// receipts are those of an offer that was open. Until then its report is not there, by
+// which load balancers know that payments cannot be taken yet.
+type receipts struct {
+	*ledger.Ledger
+	standing *standing
+}
+
+// Totals implements web.Receipts.
+func (r receipts) Totals(ctx context.Context, offerID string) ([]ledger.Total, error) {
+	if !r.standing.opened.Load() {
+		return nil, ledger.ErrNotOpen
+	}
+	return r.Ledger.Totals(ctx, offerID)
+}
+
+// Books implements web.Receipts.
+func (r receipts) Books(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
+	if !r.standing.opened.Load() {
+		return nil, nil, ledger.ErrNotOpen
+	}
+	return r.Ledger.Books(ctx, offerID, before, limit)
 }
 
 // startRetry is how long a payment waits while the service is starting, and when to pay again.
@@ -60,20 +74,40 @@ type countedPayments struct {
 	*payments
 	offer string
 	count func(offer string, status x402.Status)
-	// told is closed once the address of a receipt's page can be told.
+	// told is closed once the address of a receipt's page can be told, which lags where
+	// it is known not to be soon.
 	told <-chan struct{}
+	lags func() bool
 }
 
 // Pay counts the outcome of an attempt. Nobody pays before the address of the
 // receipt can be told, so that whoever asks again gets the same answer.
 func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
-	outcome := x402.Outcome{Status: x402.Unavailable, Detail: "the service is starting, and did not look at the payment", RetryAfter: startRetry}
-	select {
-	case <-p.told:
+	var outcome x402.Outcome
+	if p.started(ctx) {
 		outcome = p.payments.Pay(ctx, a)
-	case <-ctx.Done():
-	case <-time.After(startRetry):
+	} else {
+		outcome = p.payments.NotYet(a, startRetry)
 	}
 	p.count(p.offer, outcome.Status)
 	return outcome
+}
+
+// started waits for a start that may end soon.
+func (p countedPayments) started(ctx context.Context) bool {
+	select {
+	case <-p.told:
+		return true
+	default:
+	}
+	if p.lags() {
+		return false
+	}
+	select {
+	case <-p.told:
+		return true
+	case <-ctx.Done():
+	case <-time.After(startRetry):
+	}
+	return false
 }

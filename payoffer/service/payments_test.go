@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,22 +12,34 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
+// aPayment may have been sent before.
+var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","network":"base-sepolia","payload":{
+	"signature":"0x` + strings.Repeat("11", 64) + `1b","authorization":{"from":"0x` + strings.Repeat("22", 20) + `","to":"0x` + strings.Repeat("33", 20) + `",
+	"value":"42000000","validAfter":"0","validBefore":"99999999999","nonce":"0x` + strings.Repeat("44", 32) + `"}}}`)}
+
 // Whoever paid before would be told another address of the receipt later.
 func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		p := countedPayments{count: func(_ string, status x402.Status) { counted = append(counted, status) }, told: make(chan struct{})}
+		lagging := false
+		p := countedPayments{payments: new(payments), lags: func() bool { return lagging }, count: func(_ string, status x402.Status) { counted = append(counted, status) }, told: make(chan struct{})}
 		began := time.Now()
-		outcome := p.Pay(t.Context(), x402.Attempt{})
-		require.Equal(t, x402.Unavailable, outcome.Status)
+		outcome := p.Pay(t.Context(), aPayment)
+		require.Equal(t, x402.Open, outcome.Status)
 		require.Equal(t, startRetry, outcome.RetryAfter)
 		require.Equal(t, startRetry, time.Since(began), "a start is waited for")
+
+		lagging = true
+		began = time.Now()
+		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
+		require.Zero(t, time.Since(began), "nobody waits for what is not soon")
+		lagging = false
 
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		began = time.Now()
-		require.Equal(t, x402.Unavailable, p.Pay(left, x402.Attempt{}).Status)
+		require.Equal(t, x402.Open, p.Pay(left, aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for who has left")
-		require.Len(t, counted, 2)
+		require.Len(t, counted, 3)
 	})
 }

@@ -10,14 +10,17 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
@@ -43,12 +46,20 @@ type Service struct {
 	// counted is the address that rate_limit counts a request by.
 	counted func(*http.Request) string
 
-	opening sync.Mutex
-	opened  bool
-	// told is closed, by tell, once the address of a receipt's page can be told.
+	// told is closed, by tell, once payments can be taken and the address of a
+	// receipt's page be told.
 	told <-chan struct{}
 	tell func()
+	// opened says that it is ready, and trouble is why it was not when that was tried last.
+	opened  atomic.Bool
+	trouble atomic.Pointer[string]
+	// head is the size of the largest header block; 0 until somebody asked for it.
+	head atomic.Int64
 }
+
+// seldom is how often an offer looks for itself for what the pulse of its ledger
+// tells of.
+const seldom = time.Hour
 
 // Acquire puts an offer to work, or goes on with it. It calls nobody and opens
 // nothing.
@@ -65,7 +76,7 @@ func Acquire(share *Share, s *Settings) (*Service, error) {
 func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) (*Service, error) {
 	told := make(chan struct{})
 	svc := &Service{Settings: s, parts: p, counted: i.ClientIP, logger: logger(hosts).With("offer", s.Offer.ID), told: told, tell: sync.OnceFunc(func() { close(told) })}
-	if p.qrKey.Bytes() != nil { // another configuration loaded it
+	if p.standing.opened.Load() { // with other settings, and a reload interrupts nothing
 		svc.tell()
 	}
 	var err error
@@ -76,7 +87,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
 		Emit:    func(name string, data map[string]any) error { return hosts.Current().Emit(name, data) },
 		Journal: svc.logger, Sent: i.Mailed,
-		Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
+		PollEvery: seldom, Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +96,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		return nil, err
 	}
 	svc.Desk = &desk.Desk{
-		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
 		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Look: svc.look, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()
@@ -116,13 +127,14 @@ func (svc *Service) refresh() {
 // publish publishes the keys that sign, what they signed, and documents that
 // expire.
 func (svc *Service) publish() {
+	svc.head.Store(0)
 	svc.payments.Refresh()
 	svc.Server.Renew(time.Now())
 	svc.refresh()
 }
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
-	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.told}, svc.clientIP(i.ClientIP)
+	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.told, svc.lagging}, svc.clientIP(i.ClientIP)
 	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
 	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
 	endpoint, err := agent.New(agent.Config{
@@ -144,7 +156,7 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		Challenges:  challenges,
 		Agent:       endpoint,
 		Live:        svc.live,
-		Receipts:    svc.ledger,
+		Receipts:    receipts{svc.ledger, svc.standing},
 		Health:      svc.Health,
 		ClockOffset: svc.clock.Offset,
 		Hooks:       svc.hooks(),
@@ -177,6 +189,17 @@ func (svc *Service) hooks() map[string]observe.Hook {
 	return hooks
 }
 
+// LargestHead is the size in bytes of the largest header block of a 402. A reload that
+// changes nothing does not compute it again.
+func (svc *Service) LargestHead() int {
+	size := svc.head.Load()
+	if size == 0 {
+		size = int64(svc.Server.LargestHead())
+		svc.head.Store(size)
+	}
+	return int(size)
+}
+
 // Facilitators says how those are that settle. It never blocks.
 func (svc *Service) Facilitators() []x402.FacilitatorHealth { return svc.payments.Facilitators() }
 
@@ -203,50 +226,55 @@ func (svc *Service) live() (now offer.Live) {
 	return now
 }
 
-// Open loads, once, what requests need from the open ledger and from the
-// storage. It comes before Run.
-func (svc *Service) Open(ctx context.Context) error {
-	svc.opening.Lock()
-	defer svc.opening.Unlock()
-	if svc.opened {
-		return nil
-	}
-	if err := svc.qrKey.Load(ctx); err != nil {
-		return err
-	}
+// open has requests answered that need the ledger and the keys, which are ready. It
+// comes before Run.
+func (svc *Service) open() {
+	svc.standing.opened.Store(true)
+	svc.opened.Store(true)
 	svc.tell()
-	if err := svc.announcer.Load(ctx); err != nil {
-		return err
+}
+
+// IsOpen reports whether the offer takes payments.
+func (svc *Service) IsOpen() bool { return svc.opened.Load() }
+
+// lags notes why the offer is not open yet.
+func (svc *Service) lags(trouble string) { svc.trouble.Store(&trouble) }
+
+// lagging reports whether it is known why the offer is not open.
+func (svc *Service) lagging() bool { return svc.trouble.Load() != nil }
+
+// Trouble says why the offer takes no payments; empty for one that does.
+func (svc *Service) Trouble() string {
+	trouble := svc.trouble.Load()
+	switch {
+	case svc.IsOpen():
+		return ""
+	case trouble == nil:
+		return "the ledger or the storage has not answered yet"
 	}
-	if svc.bitcoin != nil && svc.bitcoin.Address() == "" {
-		if err := svc.bitcoin.Load(ctx); err != nil {
-			return err
+	return *trouble
+}
+
+// Begin settles what was left open, follows former rails and announces receipts
+// until ctx ends, and calls ended when settlements under way are over. What is left
+// stays open in the ledger and is resolved after the next start.
+func (svc *Service) Begin(ctx context.Context, ended func()) {
+	stop := svc.pulse.Listen(svc.Offer.ID, ledger.Ear{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
+	done := source.After(3, func() {
+		stop()
+		defer ended()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
+		defer cancel()
+		if err := svc.payments.Wait(ctx); err != nil {
+			svc.logger.Error("a settlement is still under way and is resolved after the next start", "error", err.Error())
 		}
-	}
-	if err := svc.keys.Load(ctx); err != nil {
-		return err
-	}
-	svc.opened = true
-	svc.publish()
-	return nil
+	})
+	svc.payments.Begin(ctx, done)
+	svc.payments.former.begin(ctx, done)
+	svc.announcer.Begin(ctx, done)
 }
 
-// Run settles what was left open, follows former rails and announces receipts
-// until ctx ends, and waits then for settlements under way. What is left stays
-// open in the ledger and is resolved after the next start.
-func (svc *Service) Run(ctx context.Context) {
-	var work sync.WaitGroup
-	work.Go(func() { svc.payments.run(ctx) })
-	work.Go(func() { svc.announcer.Run(ctx) })
-	work.Wait()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
-	defer cancel()
-	if err := svc.payments.Wait(ctx); err != nil {
-		svc.logger.Error("a settlement is still under way and is resolved after the next start", "error", err.Error())
-	}
-}
-
-// Patience is how long Run may wait for settlements under way.
+// Patience is how long settlements under way may keep what Begin began from its end.
 func (svc *Service) Patience() time.Duration { return svc.payments.Patience() }
 
 // Close ends the listening.
@@ -290,7 +318,7 @@ func (svc *Service) Health() []observe.Health {
 func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
 
 var (
-	_ pool.Runner  = (*Service)(nil)
-	_ pool.Patient = (*Service)(nil)
-	_ io.Closer    = (*Service)(nil)
+	_ pool.Beginner = (*Service)(nil)
+	_ pool.Patient  = (*Service)(nil)
+	_ io.Closer     = (*Service)(nil)
 )

@@ -23,6 +23,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -36,6 +37,9 @@ type house struct {
 	folder  string
 	down    string // an upstream that refuses everything
 	counted []string
+	log     *lockedBuffer
+	// storage keeps the keys.
+	storage signature.Storage
 	// upstream carries the calls to upstreams; nil is the default.
 	upstream http.RoundTripper
 }
@@ -44,7 +48,8 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(down.Close)
-	return &house{t: t, pool: pool.New[Host](), folder: t.TempDir(), down: down.URL}
+	folder := t.TempDir()
+	return &house{t: t, pool: pool.New[Host](), folder: folder, down: down.URL, log: new(lockedBuffer), storage: &certmagic.FileStorage{Path: folder}}
 }
 
 // settings are those of an offer with every kind of rail.
@@ -109,12 +114,18 @@ func (b *lockedBuffer) String() string {
 // share is one configuration's.
 func (h *house) share(log *lockedBuffer) *Share {
 	h.t.Helper()
-	use := h.pool.Use(Host{
-		Logger: slog.NewTextHandler(log, nil), Storage: &certmagic.FileStorage{Path: h.folder}, Emit: func(string, map[string]any) error { return nil },
-	})
-	share, err := NewShare(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), func() (*ledger.Ledger, error) {
+	return h.shareOn(log, func() (*ledger.Ledger, error) {
 		return ledger.NewSQLite(filepath.Join(h.folder, "ledger.db"), time.Now), nil
-	}, &Instruments{
+	})
+}
+
+// shareOn is one whose ledger is elsewhere.
+func (h *house) shareOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, error)) *Share {
+	h.t.Helper()
+	use := h.pool.Use(Host{
+		Logger: slog.NewTextHandler(log, nil), Storage: h.storage, Emit: func(string, map[string]any) error { return nil },
+	})
+	share, err := NewShare(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), newLedger, &Instruments{
 		Transport: func(string) http.RoundTripper { return h.upstream },
 		Attempt:   func(offerID string, status x402.Status) { h.counted = append(h.counted, offerID+" "+string(status)) },
 		Delivery: func(offerID, rail string, v observe.Verdict) {
@@ -134,13 +145,19 @@ func (h *house) acquire(share *Share, description string) *Service {
 	return svc
 }
 
+// all chooses every member.
+func all(any) bool { return true }
+
 // open starts a configuration but for its work in the background.
 func (h *house) open(share *Share, svc *Service) {
 	h.t.Helper()
 	share.Attach()
 	require.NoError(h.t, share.Ledger.Open(h.t.Context()))
-	require.NoError(h.t, share.Ledger.Register(h.t.Context(), svc.Accounts()...))
-	require.NoError(h.t, svc.Open(h.t.Context()))
+	require.NoError(h.t, svc.loadKeys(h.t.Context()))
+	svc.publish()
+	_, err := (&opening{share: share}).open(h.t.Context(), []*Service{svc})
+	require.NoError(h.t, err)
+	svc.open()
 }
 
 // release ends a configuration and waits for what ends with it.
@@ -165,14 +182,14 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	first := h.share(&log)
 	svc := h.acquire(first, "one")
 	h.open(first, svc)
-	first.Run()
+	first.Run(all)
 	held := h.pool.Len()
 
 	second := h.share(&log)
 	require.Same(t, svc, h.acquire(second, "one"))
 	require.Same(t, first.Ledger, second.Ledger)
 	second.Attach()
-	second.Run()
+	second.Run(all)
 	h.release(first)
 	require.Equal(t, held, h.pool.Len())
 
@@ -200,7 +217,6 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	require.NotContains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "publicKeyJwk")
 
 	h.open(share, svc)
-	require.NoError(t, svc.Open(t.Context()), "once is enough")
 
 	image := h.ask(svc, http.MethodGet, offer.PNGPath("usdc"), nil, "").Header().Get("Location")
 	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, image, nil, "").Code)
@@ -274,4 +290,28 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 	require.Contains(t, one.String(), "msg=third")
 	require.NotContains(t, one.String(), "msg=second")
 	require.Contains(t, two.String(), "msg=second offer=pay.example payment.nonce=7")
+}
+
+// Observers and announcements begin at the same moment: what one of them
+// records at once has its place in the outbox all the same.
+func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
+	h := newHouse(t)
+	share := h.share(new(lockedBuffer))
+	svc := h.acquire(share, "one")
+	defer h.release(share)
+	h.open(share, svc)
+	account, cents := svc.Accounts()[1], int64(4200)
+	_, err := share.Ledger.Record(t.Context(), nil, ledger.Sighting{
+		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0", Transaction: "0x01", Asset: "USDC",
+		Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Evidence: []byte("{}"), Testnet: true,
+		OccurredAt: time.Now().Unix(), Cause: "test",
+	})
+	require.NoError(t, err)
+	for _, receiver := range []string{"events", "log"} {
+		now := time.Now().Unix()
+		after, held, err := share.Ledger.LeaseSink(t.Context(), svc.Offer.ID, receiver, "test", now, now)
+		require.NoError(t, err)
+		require.True(t, held)
+		require.Zero(t, after, "the receipt is still to be announced")
+	}
 }

@@ -54,9 +54,9 @@ func (b *timedBook) timed(f func() error) error {
 	return f()
 }
 
-func (b *timedBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledger.Intent, known bool, err error) {
-	err = b.timed(func() error { i, known, err = b.book.Intent(ctx, key); return err })
-	return i, known, err
+func (b *timedBook) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
+	err = b.timed(func() error { look, err = b.book.Look(ctx, i); return err })
+	return look, err
 }
 
 func (b *timedBook) InsertIntent(ctx context.Context, i ledger.Intent) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -66,8 +67,8 @@ type Facilitator struct {
 	log     *slog.Logger
 
 	health health
-	// wake starts a probe; probed is when the last one began, which is Run's own.
-	wake   chan struct{}
+	// loop makes the probes; probed is when the last one began, which is Run's own.
+	loop   source.Loop
 	probed time.Time
 }
 
@@ -84,7 +85,7 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	f := &Facilitator{
 		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, c.KeyID, c.KeySecret),
 		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
-		health: health{expected: make(map[string]*expectation)}, wake: make(chan struct{}, 1),
+		health: health{expected: make(map[string]*expectation)},
 		// A redirect would carry the payment to an address nobody configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
@@ -92,6 +93,10 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		if f.signer, err = newCDPSigner(c.KeyID, c.KeySecret, c.Now); err != nil {
 			return nil, fmt.Errorf("facilitator %s: %w", u.Host, err)
 		}
+	}
+	f.loop = source.Loop{
+		Round: f.round, Random: rand.Float64,
+		Turned: source.Log(f.log.With("facilitator", f.Host()), "facilitator is left alone for a while", "facilitator is asked again"),
 	}
 	return f, nil
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -19,6 +21,8 @@ var errDisk = errors.New("disk full")
 type failingBook struct {
 	book
 	read, insert, settle, record, note, withdraw, refuse atomic.Bool
+	// committing, unless it is nil, commits an intent or not; nobody is told.
+	committing func(ledger.Intent)
 }
 
 func fail(on *atomic.Bool, f func() error) error {
@@ -33,7 +37,16 @@ func (b *failingBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledge
 	return i, known, err
 }
 
+func (b *failingBook) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
+	err = fail(&b.read, func() error { look, err = b.book.Look(ctx, i); return err })
+	return look, err
+}
+
 func (b *failingBook) InsertIntent(ctx context.Context, i ledger.Intent) error {
+	if b.committing != nil {
+		b.committing(i)
+		return errDisk
+	}
 	return fail(&b.insert, func() error { return b.book.InsertIntent(ctx, i) })
 }
 
@@ -87,6 +100,51 @@ func TestNothingIsSentWhenTheLedgerCannotBeReadOrWritten(t *testing.T) {
 			require.Equal(t, Settled, s.pay(b.v2(t)).Status)
 		})
 	}
+}
+
+// The ledger may have committed what it does not say that it has: its connection was lost, or its server is slow.
+func TestAnIntentThatWasCommittedUnknownBlocksNobody(t *testing.T) {
+	for name, commits := range map[string]func(s *shop, l *failingBook, i ledger.Intent){
+		"before the answer was lost": func(s *shop, l *failingBook, i ledger.Intent) {
+			require.NoError(s.t, l.book.InsertIntent(s.t.Context(), i))
+		},
+		"a second later": func(s *shop, l *failingBook, i ledger.Intent) {
+			go func() {
+				time.Sleep(time.Second)
+				assert.NoError(s.t, l.book.InsertIntent(s.t.Context(), i))
+			}()
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s, l, f := failing(t, nil)
+			l.committing = func(i ledger.Intent) { commits(s, l, i) }
+			b := newBuyer(1)
+			require.Equal(t, Unavailable, s.pay(b.v2(t)).Status)
+			require.NoError(t, s.Wait(t.Context()))
+			s.requireState(b, "")
+			l.committing = nil
+			require.Empty(t, f.Calls(settleCall))
+			require.Equal(t, Settled, s.pay(b.v2(t)).Status, "the same payment is taken")
+		})
+	}
+}
+
+// An intent that is being settled is never taken back, whoever sends its payload again meanwhile.
+func TestTheSamePaymentWaitsUntilAnUnknownIntentIsTakenBack(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, l, f := failing(t, nil)
+		l.committing = func(ledger.Intent) { l.committing = nil } // the first one is lost, and not committed
+		b := newBuyer(1)
+		first := make(chan Outcome, 1)
+		go func() { first <- s.pay(b.v2(t)) }()
+		synctest.Wait()
+		second := s.pay(b.v2(t))
+		require.Equal(t, Unavailable, (<-first).Status)
+		require.Equal(t, Settled, second.Status)
+		require.NoError(t, s.Wait(t.Context()))
+		s.requireState(b, ledger.IntentSettled)
+		require.Len(t, f.Calls(settleCall), 1)
+	})
 }
 
 func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {

@@ -14,6 +14,13 @@ const (
 	pollWinner = 100 * time.Millisecond
 	// waitWinner is how long the loser waits before it is told to come back.
 	waitWinner = 20 * time.Second
+	// lookWait bounds how long a buyer waits for a ledger that does not answer.
+	lookWait = 5 * time.Second
+	// withdrawTries, withdrawFirst and withdrawWait bound how often it is tried to take
+	// back an intent that may have been committed, the pauses, which double, and one try.
+	withdrawTries = 4
+	withdrawFirst = 250 * time.Millisecond
+	withdrawWait  = 5 * time.Second
 )
 
 // Pay takes one payment through the order that keeps it from being charged
@@ -32,14 +39,15 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return p.unavailable("request_canceled", retryOpen)
 	}
 	defer leave()
-	intent, known, err := s.Ledger.Intent(ctx, p.key())
+	looked, err := s.lookUp(ctx, p)
 	switch {
 	case err != nil:
 		return p.unreadable()
-	case known:
+	case looked.Known != nil:
 		leave()
-		return s.replay(ctx, p, intent)
+		return s.replay(ctx, p, *looked.Known)
 	}
+	p.since = looked.Since
 	rail, refused := s.check(p)
 	if refused != nil {
 		return p.outcome(Refused, refused.reason, refused.detail)
@@ -49,7 +57,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		limited.RetryAfter = delay
 		return limited
 	}
-	other, found, err := s.before(ctx, p, rail)
+	other, found, err := s.before(ctx, p, rail, looked.Ahead)
 	switch {
 	case err != nil:
 		return p.unreadable()
@@ -64,6 +72,25 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return *answer
 	}
 	return s.charge(ctx, p, rail, funded, leave)
+}
+
+// NotYet answers an attempt while the ledger is not open: whoever has a payment may have
+// sent it before.
+func (s *Service) NotYet(a Attempt, retryAfter time.Duration) Outcome {
+	p, err := decodePayment(a.Payload)
+	if err != nil {
+		return Outcome{Status: Unavailable, Detail: "The service is starting, and did not look at the payment.", RetryAfter: retryAfter}
+	}
+	o := p.unreadable()
+	o.RetryAfter = retryAfter
+	return o
+}
+
+// lookUp asks the ledger about a payment, for as long as its buyer may be kept waiting.
+func (s *Service) lookUp(ctx context.Context, p *payment) (ledger.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	return s.Ledger.Look(ctx, ledger.Intent{IntentKey: p.key(), Offer: s.Offer.ID, PaymentID: p.paymentID, ValidBefore: p.validBefore()})
 }
 
 // replay answers a payload whose authorization the ledger knows.
@@ -105,7 +132,8 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 	if len(candidates) == 0 {
 		return p.unavailable("facilitator_unavailable", rest)
 	}
-	request := facilitatorRequest{p.version, p.rebuilt(&rail.terms, *s.extensions.Load()), rail.terms.in(p.version)}
+	intent := s.newIntent(p, rail, "") // to whom it goes is known later
+	request := facilitatorRequest{p.version, intent.Payload, intent.Requirement}
 	facilitators, refused := s.verify(ctx, candidates, request, funded)
 	switch {
 	case refused != nil:
@@ -117,10 +145,15 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 		return p.unavailable("facilitator_slow", retrySoon)
 	}
 	failpoint.Hit(failpoint.PayVerified)
-	intent := s.newIntent(p, rail, facilitators[0].Host())
+	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
 	s.underWay.begin()
 	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
+		if !s.refusal(err) {
+			// The request waits for it, inside the gate: whoever sends the same payment again
+			// has the same owner here, and an intent that is being settled must not be taken back.
+			s.withdraw(context.WithoutCancel(ctx), intent.IntentKey)
+		}
 		s.underWay.end()
 		committed()
 		return s.notCommitted(ctx, p, err)
@@ -143,6 +176,35 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 	case <-ctx.Done():
 		return p.outcomeOf(intent)
 	}
+}
+
+// refusal reports whether an error of InsertIntent says that certainly no intent was
+// committed.
+func (s *Service) refusal(err error) bool {
+	var exists *ledger.IntentExistsError
+	var conflict *ledger.ConflictError
+	return errors.As(err, &exists) || errors.As(err, &conflict) || errors.Is(err, ledger.ErrPaymentID)
+}
+
+// withdraw takes back an intent that may have been committed although the ledger did not
+// say so, and of which nothing was sent: it would keep its payer from paying until
+// somebody decides it. The commit may come late.
+func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
+	wait := withdrawFirst
+	for range withdrawTries {
+		time.Sleep(wait) // ctx has no end
+		wait *= 2
+		err := s.withdrawOnce(ctx, key)
+		if err == nil || errors.Is(err, ledger.ErrIntentState) || errors.Is(err, ledger.ErrNotOpen) {
+			return
+		}
+	}
+}
+
+func (s *Service) withdrawOnce(ctx context.Context, key ledger.IntentKey) error {
+	ctx, cancel := context.WithTimeout(ctx, withdrawWait)
+	defer cancel()
+	return s.Ledger.WithdrawIntent(ctx, key, s.Owner)
 }
 
 // verify asks facilitators in order until one replies. It returns that one and

@@ -200,12 +200,12 @@ type late struct {
 	looked bool
 }
 
-func (u *late) Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error) {
+func (u *late) Look(ctx context.Context, i ledger.Intent) (ledger.Look, error) {
 	if !u.looked {
 		u.looked = true
-		return ledger.Intent{}, false, nil
+		return ledger.Look{}, nil
 	}
-	return u.book.Intent(ctx, key)
+	return u.book.Look(ctx, i)
 }
 
 func TestAPaymentIsNotInItsOwnWay(t *testing.T) {

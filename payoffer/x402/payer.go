@@ -19,27 +19,24 @@ import (
 const tellWait = 2 * time.Second
 
 // before finds the payment that is in the way of a new one whose signature was
-// proven here. A stranger learns nothing from a signature that nobody made. One
-// whose 200 is just being written is waited for: a payer who has read it may be
-// quicker than the note of it.
-func (s *Service) before(ctx context.Context, p *payment, rail *Rail) (other ledger.Intent, found bool, err error) {
-	p.since, err = s.Ledger.Since(ctx, s.Offer.ID, p.authorization.From)
-	if err != nil || !p.proven || s.isTooLong(p.authorization) {
+// proven here: the one ahead that a first look found, nil for none. A stranger learns
+// nothing from a signature that nobody made. One whose 200 is just being written is
+// waited for: a payer who has read it may be quicker than the note of it.
+func (s *Service) before(ctx context.Context, p *payment, rail *Rail, ahead *ledger.Intent) (other ledger.Intent, found bool, err error) {
+	if ahead == nil || !p.proven || s.isTooLong(p.authorization) {
 		// One that is valid for too long is refused, and must not be remembered: it
 		// would stand for whatever its payer signs until then.
-		return ledger.Intent{}, false, err
+		return ledger.Intent{}, false, nil
 	}
-	i := s.newIntent(p, rail, "")
-	other, found, err = s.Ledger.InTheWay(ctx, i)
-	if noted, telling := s.telling.Load(other.IntentKey); found && telling {
+	if noted, telling := s.telling.Load(ahead.IntentKey); telling {
 		select {
 		case <-noted.(chan struct{}):
 		case <-time.After(tellWait):
 		case <-ctx.Done():
 		}
-		return s.Ledger.InTheWay(ctx, i)
+		return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
 	}
-	return other, found, err
+	return *ahead, true, nil
 }
 
 // behind answers a payment that another one is in the way of. The other one

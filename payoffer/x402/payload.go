@@ -31,7 +31,7 @@ type payment struct {
 	signature     []byte
 	// proven says that the signature was found to be the payer's, by check.
 	proven bool
-	// since is the ledger's Since of the payer when the request came.
+	// since is of the ledger's Look at the payer when the request came.
 	since int64
 	// paymentID is the payment-identifier extension, or empty.
 	paymentID string

@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
@@ -32,11 +29,7 @@ const (
 // twice at a time.
 func (f *Facilitator) Run(ctx context.Context) {
 	defer f.health.forget()
-	loop := source.Loop{
-		Round: f.round, Wake: f.wake, Random: rand.Float64,
-		Turned: source.Log(f.log.With("facilitator", f.Host()), "facilitator is left alone for a while", "facilitator is asked again"),
-	}
-	loop.Run(ctx)
+	f.loop.Run(ctx)
 }
 
 // round is one probe, as soon as one may be made, and returns the pause to the
@@ -47,10 +40,7 @@ func (f *Facilitator) round(ctx context.Context) (pause time.Duration, err error
 		return 0, nil
 	case <-time.After(min(probeGap, probeGap-f.now().Sub(f.probed))):
 	}
-	select {
-	case <-f.wake: // what was asked for until now is answered by this probe
-	default:
-	}
+	f.loop.Heard()
 	f.probed = f.now()
 	down, err := f.probe(ctx)
 	if ctx.Err() != nil {
@@ -77,12 +67,7 @@ func (f *Facilitator) suspect(ctx context.Context) {
 }
 
 // look has Run probe.
-func (f *Facilitator) look() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // it has been told already
-	}
-}
+func (f *Facilitator) look() { f.loop.Wake() }
 
 // probe asks what is supported and then, for each network on which it is to
 // settle, to verify a payment that cannot be made. It returns the networks on

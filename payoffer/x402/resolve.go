@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// resolveEvery is how often open intents are looked for.
+	// resolveEvery is how often open intents are looked for where nobody tells of
+	// them, and how soon again where not all could be looked at.
 	resolveEvery = 2 * time.Second
 	// resolvePage is how many intents are taken at once, resolveBeside how many
 	// are looked at at the same time.
@@ -19,27 +20,37 @@ const (
 	resolveBeside = 8
 )
 
-// Run resolves open intents and claims until ctx ends.
+// Run resolves open intents and claims until ctx ends: every ResolveEvery, and when
+// it is told that some are due.
 func (s *Service) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		s.Resolve(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(resolveEvery):
-		}
+	s.loop.Run(ctx)
+}
+
+// Begin is Run that does not wait: it calls ended when Run would return.
+func (s *Service) Begin(ctx context.Context, ended func()) { s.loop.Begin(ctx, ended) }
+
+// Due has Run look for what is due. It never blocks.
+func (s *Service) Due() { s.loop.Wake() }
+
+func (s *Service) resolve(ctx context.Context) (time.Duration, error) {
+	if !s.Resolve(ctx) {
+		return resolveEvery, nil
 	}
+	return s.ResolveEvery, nil
 }
 
 // Resolve looks once at every intent whose outcome is unknown and at every
 // claim: a settled intent that only a facilitator vouches for. What was looked
 // at lately has to wait, which the ledger knows. Where no chain is read nothing
-// can change but what may still be sent again. It is not for concurrent use.
-func (s *Service) Resolve(ctx context.Context) {
+// can change but what may still be sent again. It reports whether that was all that
+// is due, and is not for concurrent use.
+func (s *Service) Resolve(ctx context.Context) (all bool) {
+	all = true
 	if s.accounts == nil {
 		// Those that were removed from the configuration included.
 		accounts, err := s.Ledger.Accounts(ctx, s.Offer.ID)
 		if err != nil {
-			return // the ledger says so wherever it is needed
+			return false // the ledger says so wherever it is needed
 		}
 		s.accounts = accounts
 	}
@@ -52,24 +63,25 @@ func (s *Service) Resolve(ctx context.Context) {
 		if rail.Chain == nil {
 			sendable = s.Now().Add(settleMargin).Unix()
 		}
-		s.each(ctx, func() ([]ledger.IntentKey, error) {
+		all = s.each(ctx, func() ([]ledger.IntentKey, error) {
 			return s.Ledger.DueOpen(ctx, s.Offer.ID, account.ID, sendable, resolvePage)
-		}, func(i ledger.Intent) { s.resolveOpen(ctx, rail, i) })
+		}, func(i ledger.Intent) { s.resolveOpen(ctx, rail, i) }) && all
 		if rail.Chain != nil {
-			s.each(ctx, func() ([]ledger.IntentKey, error) {
+			all = s.each(ctx, func() ([]ledger.IntentKey, error) {
 				return s.Ledger.TakeDueClaims(ctx, s.Offer.ID, account.ID, resolvePage)
-			}, func(i ledger.Intent) { s.resolveClaim(ctx, rail, i) })
+			}, func(i ledger.Intent) { s.resolveClaim(ctx, rail, i) }) && all
 		}
 	}
+	return all
 }
 
 // each runs f on the intents that are due, some at a time: one that waits for a
 // facilitator must not keep the others waiting. What is due besides a page is
-// due the next time too.
-func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, error), f func(ledger.Intent)) {
+// due the next time too: all is false then, and where the ledger cannot be read.
+func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, error), f func(ledger.Intent)) (all bool) {
 	keys, err := due()
 	if err != nil {
-		return // the ledger says so wherever it is needed
+		return false // the ledger says so wherever it is needed
 	}
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -77,7 +89,7 @@ func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, erro
 	for _, key := range keys {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		work.Go(func() {
 			defer func() { <-slots }()
@@ -86,6 +98,7 @@ func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, erro
 			}
 		})
 	}
+	return len(keys) < resolvePage
 }
 
 // railOf finds the rail of an account, which may be one that the configuration

@@ -55,6 +55,23 @@ func TestResolveAsksTheChainFirst(t *testing.T) {
 	})
 }
 
+func TestAnOpenPaymentIsLookedAtWhenItIsTold(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain := newChain(t)
+		s, _, b := leftOpen(t, chain, answerLost)
+		s.ResolveEvery = time.Hour
+		go s.Run(t.Context())
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
+		time.Sleep(5 * time.Minute)
+		s.requireState(b, ledger.IntentSettling)
+		s.Due()
+		synctest.Wait()
+		s.requireState(b, ledger.IntentSettled)
+	})
+}
+
 func TestResolveRepeatsTheIdenticalPayloadWhileItIsValid(t *testing.T) {
 	for name, chain := range map[string]func(t *testing.T) *payoffertest.Chain{
 		"without a chain":                  func(*testing.T) *payoffertest.Chain { return nil },

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -61,7 +63,7 @@ type Ledger interface {
 	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
 	AdoptIntent(ctx context.Context, i ledger.Intent, s ledger.Sighting) error
-	Since(ctx context.Context, offer, payer string) (int64, error)
+	Look(ctx context.Context, i ledger.Intent) (ledger.Look, error)
 	InTheWay(ctx context.Context, i ledger.Intent) (ledger.Intent, bool, error)
 	TurnAway(ctx context.Context, key ledger.IntentKey, until int64) (ledger.Intent, error)
 	DoubtIntent(ctx context.Context, key ledger.IntentKey) error
@@ -95,8 +97,11 @@ type Config struct {
 	// more than a minute, so that no time says that a payment has expired. It
 	// never blocks; nil means that it is right.
 	ClockWrong func() bool
-	Now        func() time.Time
-	Logger     *slog.Logger
+	// ResolveEvery is how often Run looks for open intents and claims where Due tells
+	// of those that are due; default 2 s.
+	ResolveEvery time.Duration
+	Now          func() time.Time
+	Logger       *slog.Logger
 }
 
 // Service quotes and takes the payments of one offer.
@@ -115,6 +120,7 @@ type Service struct {
 	recording, telling sync.Map
 	// accounts are all that the offer ever had; nil until Resolve has read them.
 	accounts []ledger.Account
+	loop     source.Loop
 }
 
 // New makes a Service and calls nobody. A rail without a facilitator is an
@@ -137,7 +143,9 @@ func New(c Config) (*Service, error) {
 		c.ClockWrong = func() bool { return false }
 	}
 	c.Rails = slices.Clone(c.Rails)
+	c.ResolveEvery = cmp.Or(c.ResolveEvery, resolveEvery)
 	s := &Service{Config: c}
+	s.loop.Round = s.resolve
 	for n := range s.Rails {
 		rail := &s.Rails[n]
 		rail.terms = newTerms(s.Offer, rail.USDC)

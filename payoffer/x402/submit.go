@@ -16,10 +16,11 @@ const (
 	proofWait = 10 * time.Second
 	// proofPoll is how often it is looked for.
 	proofPoll = 250 * time.Millisecond
-	// recordRetries and recordFirst bound how long the buyer waits for a
+	// recordRetries, recordFirst and recordWait bound how long the buyer waits for a
 	// settled payment to be recorded: the pauses double.
 	recordRetries = 4
 	recordFirst   = 100 * time.Millisecond
+	recordWait    = 10 * time.Second
 	// recordLaterFirst and recordLaterMost are the pauses after that.
 	recordLaterFirst = 5 * time.Second
 	recordLaterMost  = time.Minute
@@ -163,6 +164,8 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, 
 		return s.keepOpen(ctx, i, "", "transaction_of_another_payment")
 	case err != nil:
 		s.recordLater(ctx, claim, store)
+	case rail.Chain != nil:
+		s.Due() // it may be proven soon
 	}
 	return claim
 }
@@ -229,6 +232,8 @@ func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Inte
 // told so even when it fails.
 func (s *Service) record(ctx context.Context, i ledger.Intent, store func(context.Context) error) error {
 	failpoint.Hit(failpoint.RecordBefore)
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
 	err := store(ctx)
 	for try := 0; err != nil && !errors.Is(err, ledger.ErrTransaction) && ctx.Err() == nil && try < recordRetries; try++ {
 		time.Sleep(recordFirst << try)
