@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -65,11 +66,13 @@ type Config struct {
 // error for everything else.
 type Endpoint struct {
 	Config
-	// Server is the SDK's, behind what this package has before it. Whoever
-	// embeds the endpoint may add tools, resources and prompts to it.
-	Server *mcp.Server
-	mcp    http.Handler
+	// server is the SDK's, and mcp its handler. They are made when a client first
+	// asks for what they answer.
+	server func() *mcp.Server
+	mcp    func() http.Handler
 	quoted atomic.Pointer[quote]
+	// loopback says that the service is on this machine alone.
+	loopback bool
 }
 
 // New makes the endpoint.
@@ -77,10 +80,15 @@ func New(c Config) (*Endpoint, error) {
 	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.PaidURL == nil || c.ClientIP == nil || c.Logger == nil {
 		return nil, errors.New("agent: a field of Config is not set")
 	}
-	e := &Endpoint{Config: c}
-	e.newMCP()
+	e := &Endpoint{Config: c, loopback: isLoopback(c.Offer.BaseURL)}
+	e.server = sync.OnceValue(e.newMCP)
+	e.mcp = sync.OnceValue(func() http.Handler { return newHandler(e.server()) })
 	return e, nil
 }
+
+// Server is the SDK's, behind what this package has before it. Whoever embeds the
+// endpoint may add tools, resources and prompts to it.
+func (e *Endpoint) Server() *mcp.Server { return e.server() }
 
 // ServeHTTP answers one JSON-RPC message. The caller has checked that the
 // method is POST and has set the headers that every answer carries.
@@ -141,7 +149,7 @@ func (e *Endpoint) dispatch(w http.ResponseWriter, r *http.Request, call call) {
 // everyone the same, and is meant to be called by scripts of any origin. Its
 // Host is not compared either, for proxies in front of it rewrite that.
 func (e *Endpoint) allows(r *http.Request) bool {
-	if !isLoopback(e.Offer.BaseURL) {
+	if !e.loopback {
 		return true
 	}
 	if r.Host != "" && !isLoopback("http://"+r.Host) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -158,6 +159,23 @@ func TestRequestIsLeftAsItWas(t *testing.T) {
 	require.Empty(t, r.Header.Get("Content-Type"))
 }
 
+// Of thousands of offers most are asked by no agent for a long time.
+func TestAnEndpointThatNobodyAsksMakesNothing(t *testing.T) {
+	const most = 8 << 10 // bytes, a part of one quote
+	c := config(t, public)
+	e, least := newEndpoint(t, c), uint64(1<<63)
+	for range 3 { // the first allocates what all endpoints share
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		newEndpoint(t, c)
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	require.Less(t, least, uint64(most))
+	require.NotSame(t, e.Server(), newEndpoint(t, c).Server())
+	require.Same(t, e.Server(), e.Server())
+}
+
 func TestHostAndOrigin(t *testing.T) {
 	local := newEndpoint(t, config(t, func(terms *offer.Terms) {
 		terms.BaseURL, terms.SiteURL = "http://localhost:8402", "https://example.org"
@@ -203,7 +221,9 @@ func TestHostAndOrigin(t *testing.T) {
 }
 
 func TestEveryOriginHeaderIsChecked(t *testing.T) {
-	e := &Endpoint{Config: Config{Offer: &offer.Offer{Terms: offer.Terms{BaseURL: "http://localhost:8402", SiteURL: "http://localhost:8403"}}}}
+	e := newEndpoint(t, config(t, func(terms *offer.Terms) {
+		terms.BaseURL, terms.SiteURL = "http://localhost:8402", "http://localhost:8403"
+	}))
 	r := httptest.NewRequest(http.MethodPost, "http://localhost:8402/mcp", nil)
 	r.Header["Origin"] = []string{"http://localhost:8403", "http://evil.example.com"}
 	require.False(t, e.allows(r))

@@ -38,11 +38,9 @@ var mcpMethods = map[string]bool{
 	"subscriptions/listen":     true,
 }
 
-// newMCP makes the SDK's server and handler: stateless, so that any instance answers any
-// request. Nothing is announced as changing, so a subscription ends at once
-// and no client holds a connection. The Host check of the SDK compares with
-// the listener's address, which is wrong behind a proxy; allows takes its place.
-func (e *Endpoint) newMCP() {
+// newMCP makes the SDK's server: nothing is announced as changing, so a subscription
+// ends at once and no client holds a connection.
+func (e *Endpoint) newMCP() *mcp.Server {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
 	}
@@ -52,17 +50,24 @@ func (e *Endpoint) newMCP() {
 	if e.Challenges != nil {
 		capabilities.Experimental = map[string]any{"payment": mpp.Capability}
 	}
-	e.Server = mcp.NewServer(&mcp.Implementation{
+	server := mcp.NewServer(&mcp.Implementation{
 		Name: "pay-offer", Title: oneLine(e.Offer.Name), Version: document.Version, WebsiteURL: e.Offer.SitePage(),
 	}, &mcp.ServerOptions{
 		Instructions: "This server quotes one fixed payment. A quote moves no money; a person decides whether to pay.",
 		Capabilities: capabilities,
 	})
-	e.Server.AddTool(e.tool(), e.callTool)
-	e.addResources()
-	e.addPrompt()
-	e.Server.AddReceivingMiddleware(e.contain, bindPayment)
-	e.mcp = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return e.Server },
+	server.AddTool(e.tool(), e.callTool)
+	e.addResources(server)
+	e.addPrompt(server)
+	server.AddReceivingMiddleware(e.contain, bindPayment)
+	return server
+}
+
+// newHandler makes the SDK's handler: stateless, so that any instance answers any
+// request. Its Host check compares with the listener's address, which is wrong behind
+// a proxy; allows takes its place.
+func newHandler(server *mcp.Server) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: 2 * maxBody})
 }
 
@@ -91,8 +96,10 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 		writeFault(w, http.StatusOK, c.id, &fault{codeInvalidParams, "params must be an object"})
 		return
 	}
-	captured := &capture{header: make(http.Header), status: http.StatusOK}
-	e.mcp.ServeHTTP(captured, mcpRequest(e.withPayment(r, c), r, c))
+	if e.quoteTo(w, r, c) {
+		return
+	}
+	captured := e.capture(e.withPayment(r, c), r, c)
 	contentType := captured.header.Get("Content-Type")
 	switch {
 	case contentType == "application/json" || contentType == "text/event-stream":
@@ -106,6 +113,13 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 	default:
 		writeFault(w, captured.status, c.id, &fault{codeInvalidRequest, strings.TrimSpace(captured.body.String())})
 	}
+}
+
+// capture is what the SDK answers.
+func (e *Endpoint) capture(ctx context.Context, r *http.Request, c call) *capture {
+	captured := &capture{header: make(http.Header), status: http.StatusOK}
+	e.mcp().ServeHTTP(captured, mcpRequest(ctx, r, c))
+	return captured
 }
 
 // mcpRequest is the request as the SDK insists on it: a media type and an

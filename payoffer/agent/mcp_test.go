@@ -181,9 +181,11 @@ func TestFailureOfTheSDKIsLoggedAndNotShown(t *testing.T) {
 	c := config(t, public)
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	e := newEndpoint(t, c)
-	e.mcp = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "inner workings", http.StatusInternalServerError)
-	})
+	e.mcp = func() http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "inner workings", http.StatusInternalServerError)
+		})
+	}
 	response := post(t, e, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
 	a := decode(t, response)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -54,40 +55,88 @@ func parse(body []byte) (call, *fault) {
 	if !jsontext.Value(body).IsValid() {
 		return c, &fault{codeParse, "the body is not JSON, or has one with a member that stands twice or with text that is not UTF-8"}
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil {
+	var id, version, method, outcome json.RawMessage
+	isObject := members(body, func(name string, value json.RawMessage) {
+		switch name {
+		case "jsonrpc":
+			version = value
+		case "id":
+			id = value
+		case "method":
+			method = value
+		case "params":
+			c.params = value
+		case "_meta":
+			c.meta = value
+		case "result", "error":
+			outcome = value
+		}
+	})
+	if !isObject {
 		return c, &fault{codeInvalidRequest, "the body is not one JSON-RPC message; send an object, batches are not supported"}
 	}
-	if id := members["id"]; id != nil {
+	if id != nil {
 		if !validID(id) {
 			return c, &fault{codeInvalidRequest, "the id must be a string or an integer of at most 53 bits"}
 		}
 		c.id = id
 	}
-	if string(members["jsonrpc"]) != `"2.0"` {
+	if string(version) != `"2.0"` {
 		return c, &fault{codeInvalidRequest, `this is not JSON-RPC 2.0; set "jsonrpc" to "2.0"`}
 	}
-	if members["method"] == nil && (members["result"] != nil || members["error"] != nil) {
+	if method == nil && outcome != nil {
 		return call{}, nil // a client's response
 	}
-	if json.Unmarshal(members["method"], &c.method) != nil || c.method == "" {
+	if json.Unmarshal(method, &c.method) != nil || c.method == "" {
 		return c, &fault{codeInvalidRequest, "the method must be a string that is not empty"}
 	}
-	if params := members["params"]; string(params) != "null" {
-		c.params = params
+	if string(c.params) == "null" {
+		c.params = nil
 	}
-	c.meta = members["_meta"]
 	return c, nil
 }
+
+// members shows each member of a JSON object, with its value as it was written. It
+// returns false for what is no object.
+func members(object []byte, visit func(name string, value json.RawMessage)) bool {
+	d := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(d)
+	d.Reset(bytes.NewBuffer(object))
+	if start, err := d.ReadToken(); err != nil || start.Kind() != '{' {
+		return false
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return false
+		}
+		of := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return false
+		}
+		end := d.InputOffset()
+		visit(of, object[end-int64(len(value)):end])
+	}
+	_, err := d.ReadToken()
+	return err == nil
+}
+
+// decoders read objects.
+var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(new(bytes.Buffer)) }}
 
 // member is a member of a JSON object as it was written, nil when there is
 // none. Its name is compared exactly.
 func member(object json.RawMessage, name string) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil {
+	var found json.RawMessage
+	if !members(object, func(member string, value json.RawMessage) {
+		if member == name {
+			found = value
+		}
+	}) {
 		return nil
 	}
-	return members[name]
+	return found
 }
 
 // validID accepts what JSON-RPC, MCP and A2A can all echo unchanged: a string,

@@ -18,10 +18,10 @@ const (
 
 // addResources adds what a client may read beside the tool. Each has the
 // address at which the same document is served by HTTP.
-func (e *Endpoint) addResources() {
+func (e *Endpoint) addResources(server *mcp.Server) {
 	add := func(path, name, title, description, mediaType string, read func(context.Context) ([]byte, error)) {
 		uri := e.Offer.URL(path)
-		e.Server.AddResource(
+		server.AddResource(
 			&mcp.Resource{URI: uri, Name: name, Title: title, Description: description, MIMEType: mediaType},
 			func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 				text, err := read(ctx)
@@ -36,10 +36,9 @@ func (e *Endpoint) addResources() {
 	add(offer.PathInvoice, "invoice", "Invoice over "+amount,
 		"Every way to pay "+amount+" now, as JSON. An invoice is no payment.", typeJSON,
 		func(context.Context) ([]byte, error) { return document.Invoice(e.Offer, e.Live()).Body, nil })
-	skill := document.Skill(e.Offer).Body
 	add(offer.PathSkill, "skill", "How to pay "+amount,
 		"Instructions for an agent: how to pay by each rail, and what to check before.", typeMarkdown,
-		func(context.Context) ([]byte, error) { return skill, nil })
+		func(context.Context) ([]byte, error) { return document.Skill(e.Offer).Body, nil })
 	add(offer.PathReceived, "received", "Payments received",
 		"Sums of the payments that arrived, for each rail, and how well each is observed, as JSON.", typeJSON,
 		func(ctx context.Context) ([]byte, error) { return e.Summary(ctx) })
@@ -48,12 +47,12 @@ func (e *Endpoint) addResources() {
 // addPrompt adds what a person may choose in a client to be shown the ways to
 // pay: prompts, unlike tools, are started by people. No text of the operator
 // stands in it, for it is said in the person's name.
-func (e *Endpoint) addPrompt() {
+func (e *Endpoint) addPrompt(server *mcp.Server) {
 	amount := e.Offer.Amount.String() + " USD"
 	prompt := &mcp.Prompt{Name: "pay", Title: "Pay " + amount, Description: "Shows every way to pay " + amount + " here. It pays nothing."}
 	say := "Call the tool " + document.ToolName + " and show me every way to pay " + amount + ", with the payee and the exact amounts. " +
 		"Pay nothing before I have approved the amount and the payee."
-	e.Server.AddPrompt(prompt, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	server.AddPrompt(prompt, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{
 			Description: prompt.Description,
 			Messages:    []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: say}}},

@@ -62,7 +62,7 @@ func TestUnreadableResourceIsAnErrorWithoutDetails(t *testing.T) {
 
 func TestEmbeddersAddToTheServer(t *testing.T) {
 	e := newEndpoint(t, config(t, public))
-	e.Server.AddTool(&mcp.Tool{Name: "other", InputSchema: noInput}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	e.Server().AddTool(&mcp.Tool{Name: "other", InputSchema: noInput}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		panic("bug")
 	})
 	a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other"}}`))

@@ -60,6 +60,8 @@ type quote struct {
 	required *x402.PaymentRequired
 	data     json.RawMessage
 	text     string
+	// unpaid are the answers of the tool by it.
+	unpaid unpaidAnswers
 }
 
 // quote returns the terms of now. They are rendered again only when the live

@@ -76,7 +76,15 @@ func (e *Endpoint) withPayment(r *http.Request, c call) context.Context {
 func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	paid, pays := ctx.Value(paymentKey{}).(*payment)
 	if !pays {
-		return e.demanded(e.quote(), nil), nil
+		q := e.quote()
+		answer := e.demanded(q, nil)
+		if rec, records := ctx.Value(recordingKey{}).(*recording); records {
+			rec.of = q
+			if _, rec.challenged = answer.Meta[metaChallenges]; rec.challenged {
+				answer.Meta[metaChallenges] = rec.challenges
+			}
+		}
+		return answer, nil
 	}
 	outcome, problem := paid.pay(ctx, e.Payments)
 	var answer *mcp.CallToolResult

@@ -48,7 +48,7 @@ func JSON(contentType string, v any) Document {
 	if err := e.Encode(v); err != nil {
 		panic("document: " + err.Error())
 	}
-	return Document{Type: contentType, Body: body.Bytes()}
+	return Document{Type: contentType, Body: bytes.Clone(body.Bytes())} // many are kept, without the room that a buffer has to spare
 }
 
 // member is one member of an object.

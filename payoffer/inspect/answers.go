@@ -49,6 +49,7 @@ func (i *inspection) exchange(ctx context.Context, method, address string) (a an
 		request.Header.Set(service.HeaderSounding, i.Token)
 	}
 	request.Header.Set("Cache-Control", "no-cache")
+	request.Header.Set("Accept-Encoding", "identity") // a compressed answer has the tag of another body
 	request.Header.Set("User-Agent", "caddy-pay-offer-check")
 	begun := time.Now()
 	response, err := i.client.Do(request)

@@ -178,7 +178,7 @@ func (l *look) machine(ctx context.Context, running []desk.Inspection) {
 	}
 	for _, i := range running {
 		if !i.Ledger.Writable {
-			l.find(Finding{Code: LedgerRefuses, Subject: "ledger", What: "the running server cannot begin a change of its ledger"})
+			l.find(Finding{Code: LedgerRefuses, Subject: "ledger", What: strings.TrimSuffix("the running server cannot begin a change of its ledger: "+i.Ledger.Trouble, ": ")})
 		}
 		if free := i.Ledger.Free; free >= 0 && free < leastFree {
 			l.find(Finding{Code: DiskLow, Subject: "ledger", What: megabytes(free) + " are left for the ledger"})

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
@@ -28,6 +29,8 @@ const arrivalsAge = time.Second
 type arrivals struct {
 	mu   sync.Mutex
 	last *reading // may be under way
+	// done is the last that is not, for who need not wait.
+	done atomic.Pointer[reading]
 }
 
 // reading is one reading of the ledger. What follows done is set when that is
@@ -43,26 +46,39 @@ type reading struct {
 	rows   []ledger.Receipt // of the newest page, and one more where there is another page
 	// version is of all of it, and changes with every change of any receipt.
 	version []byte
-
-	mu    sync.Mutex
-	shown map[string]shown
-}
-
-// shown is an answer made of a reading.
-type shown struct {
+	// health is what Health was when it was done.
 	health []observe.Health
-	offset time.Duration
-	*response
+	shown  shelf[shownKey, shown]
 }
 
-// newest is a reading that is current now. It fails as the ledger does, or with
-// ctx.
+// shownKey names an answer that is made of a reading.
+type shownKey struct {
+	variant string
+	// offset is that of the clock in seconds, which any reading may be shown with.
+	offset int64
+}
+
+// shown is an answer made of a reading, whole only for who has not got it already.
+type shown struct {
+	tag       string
+	unchanged *response
+	whole     func() *response
+}
+
+// newest is a reading that is current now. It fails as the ledger does, with ctx, or
+// after ledgerTimeout.
 func (s *Server) newest(ctx context.Context) (*reading, error) {
-	for changes := s.Receipts.Changes(); ; {
+	changes := s.Receipts.Changes()
+	if r := s.arrivals.kept(changes, s.Now()); r != nil {
+		return r, r.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	for {
 		r := s.arrivals.current(changes, s.Now(), func(r *reading) {
 			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 			defer cancel()
-			r.read(reading, s.Receipts, s.Offer.ID)
+			s.read(reading, r)
 		}, s.Receipts.Changes)
 		select {
 		case <-r.done:
@@ -75,6 +91,16 @@ func (s *Server) newest(ctx context.Context) (*reading, error) {
 	}
 }
 
+// kept is the last reading where it does, else nil.
+func (a *arrivals) kept(changes uint64, now time.Time) *reading {
+	if r := a.done.Load(); r != nil && r.changes >= changes {
+		if age := now.Sub(r.began); 0 <= age && age < arrivalsAge {
+			return r
+		}
+	}
+	return nil
+}
+
 // current is the last reading, or one that begins now where that does not do.
 func (a *arrivals) current(changes uint64, now time.Time, read func(*reading), latest func() uint64) *reading {
 	a.mu.Lock()
@@ -82,18 +108,18 @@ func (a *arrivals) current(changes uint64, now time.Time, read func(*reading), l
 	if a.last != nil {
 		select {
 		case <-a.last.done:
-			age := now.Sub(a.last.began)
-			if a.last.changes >= changes && 0 <= age && age < arrivalsAge {
-				return a.last
+			if r := a.kept(changes, now); r != nil {
+				return r
 			}
 		default:
 			return a.last
 		}
 	}
-	r := &reading{began: now, changes: latest(), done: make(chan struct{}), shown: make(map[string]shown)}
+	r := &reading{began: now, changes: latest(), done: make(chan struct{})}
 	a.last = r
 	go func() {
 		defer close(r.done)
+		defer a.done.Store(r)
 		read(r)
 	}()
 	return r
@@ -101,15 +127,13 @@ func (a *arrivals) current(changes uint64, now time.Time, read func(*reading), l
 
 // read fills the reading in. The place in the history is read first: what is
 // committed meanwhile shows with the next reading at the latest.
-func (r *reading) read(ctx context.Context, from Receipts, offerID string) {
+func (s *Server) read(ctx context.Context, r *reading) {
+	from, offerID := s.Receipts, s.Offer.ID
 	var last ledger.Bookmark
 	if last, r.err = from.Last(ctx, offerID); r.err != nil {
 		return
 	}
-	if r.totals, r.err = from.Totals(ctx, offerID); r.err != nil {
-		return
-	}
-	if r.rows, r.err = from.Receipts(ctx, offerID, 0, defaultReceipts+1); r.err != nil {
+	if r.totals, r.rows, r.err = from.Books(ctx, offerID, 0, defaultReceipts+1); r.err != nil {
 		return
 	}
 	r.rows = slices.Clone(r.rows)
@@ -121,16 +145,17 @@ func (r *reading) read(ctx context.Context, from Receipts, offerID string) {
 	sum := sha256.New()
 	_ = json.NewEncoder(sum).Encode([]any{last.String(), r.totals, r.rows}) // plain values, and a hash takes all
 	r.version = sum.Sum(nil)
+	r.health = slices.Clone(s.Health())
 }
 
 // tag is the entity tag of a variant of what is shown of a reading. It is weak:
 // what the clock and the progress of the chains alone change is left out. It is the
 // same on every instance of the same offer.
-func (s *Server) tag(r *reading, health []observe.Health, variant ...string) string {
+func (s *Server) tag(r *reading, variant ...string) string {
 	sum := sha256.New()
-	sum.Write(s.edition)
+	sum.Write(s.edition())
 	sum.Write(r.version)
-	for _, h := range health {
+	for _, h := range r.health {
 		h.ObservedThrough, h.At = "", 0
 		_ = json.NewEncoder(sum).Encode(h)
 	}
@@ -151,23 +176,15 @@ func newEdition(o *offer.Offer) []byte {
 	return sum.Sum(nil)
 }
 
-// show is the answer of that variant, made once for all who ask.
-func (r *reading) show(variant string, health []observe.Health, offset time.Duration, render func() *response) *response {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if kept, has := r.shown[variant]; has && kept.offset == offset && slices.Equal(kept.health, health) {
-		return kept.response
-	}
-	made := render()
-	r.shown[variant] = shown{slices.Clone(health), offset, made}
-	return made
-}
-
 // unchanged is 304 to who has the variant with that tag, else nil.
 func (re responder) unchanged(r *http.Request, tag string, headers ...header) *response {
 	if !matches(r.Header["If-None-Match"], tag) {
 		return nil
 	}
+	return re.notModified(tag, headers...)
+}
+
+func (re responder) notModified(tag string, headers ...header) *response {
 	return re.render(http.StatusNotModified, "", cacheNever, nil, append(headers, weak(tag))...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,10 +54,10 @@ func (s *slow) Totals(ctx context.Context, offerID string) ([]ledger.Total, erro
 	return s.world.Totals(ctx, offerID)
 }
 
-func (s *slow) Receipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Receipt, error) {
+func (s *slow) Books(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.world.Receipts(ctx, offerID, before, limit)
+	return s.world.Books(ctx, offerID, before, limit)
 }
 
 // set changes what is read next.
@@ -133,19 +134,36 @@ func TestWhoPaysAndThenAsksIsShownThePayment(t *testing.T) {
 		time.Sleep(time.Second / 4) // a reading is under way that may not hold what is committed now
 		book.set(func() { book.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 42_00)} })
 		changes.Add(1)
-		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments": 1`)
+		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments":1`)
 		<-early
 		require.EqualValues(t, 2, book.reads.Load())
 		summed, err := s.Summary(t.Context())
 		require.NoError(t, err)
-		require.Contains(t, string(summed), `"payments": 1`)
+		require.Contains(t, string(summed), `"payments":1`)
 		require.EqualValues(t, 2, book.reads.Load(), "agents share what pages see")
 
 		// What another process committed is seen a second later.
 		book.totals[0].Count = 2
-		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments": 1`)
+		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments":1`)
 		time.Sleep(time.Second)
-		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments": 2`)
+		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json", "").Body.String(), `"payments":2`)
+	})
+}
+
+func TestAllWhoAskWithinASecondAreGivenTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book, s := openPages(t, 0)
+		for _, accept := range []string{"application/json", browser} {
+			get := func() *response {
+				return s.received(&http.Request{URL: &url.URL{Path: offer.PathReceived}, Header: http.Header{"Accept": {accept}}})
+			}
+			first := get()
+			require.Equal(t, 200, first.status)
+			require.Same(t, first, get())
+			time.Sleep(arrivalsAge)
+			require.NotSame(t, first, get(), "the time of the report went on")
+		}
+		require.EqualValues(t, 3, book.reads.Load(), "page and report share a reading")
 	})
 }
 

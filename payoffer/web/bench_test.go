@@ -4,8 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // discard is a ResponseWriter that keeps its headers only.
@@ -22,6 +25,9 @@ func BenchmarkDocument(b *testing.B) { compare(b, "GET", "/.well-known/agent-car
 // BenchmarkQuote402 compares a 402 likewise.
 func BenchmarkQuote402(b *testing.B) { compare(b, "GET", "/v1/quote") }
 
+// BenchmarkLargeDocument compares the largest document likewise.
+func BenchmarkLargeDocument(b *testing.B) { compare(b, "GET", "/openapi.json") }
+
 // BenchmarkChallenge402 compares one that challenges, which the bare handler
 // repeats.
 func BenchmarkChallenge402(b *testing.B) { compare(b, "POST", "/v1/sponsor") }
@@ -30,8 +36,7 @@ func BenchmarkChallenge402(b *testing.B) { compare(b, "POST", "/v1/sponsor") }
 // "ratio": the two take turns, so that both meet the same machine.
 func compare(b *testing.B, method, target string) {
 	s := newWorld(b).server(b)
-	rec := httptest.NewRecorder()
-	s.Serve(rec, httptest.NewRequest(method, target, nil))
+	rec := fetch(s, method, target, "Accept-Encoding", "gzip")
 	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) }))
 	defer ours.Close()
 	theirs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { bare(w, rec) }))
@@ -45,6 +50,7 @@ func compare(b *testing.B, method, target string) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			r.Header.Set("Accept-Encoding", "gzip") // so that nobody unpacks it
 			res, err := server.Client().Do(r)
 			if err != nil {
 				b.Fatal(err)
@@ -95,4 +101,27 @@ func bare(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	}
 	w.WriteHeader(rec.Code)
 	_, _ = w.Write(rec.Body.Bytes())
+}
+
+// BenchmarkIdle puts 200 offers to work that nobody asks for anything, and says what
+// each takes to begin with and what it holds.
+func BenchmarkIdle(b *testing.B) {
+	const offers = 200
+	c := newWorld(b).config()
+	var held, after runtime.MemStats
+	for b.Loop() {
+		servers := make([]*Server, offers)
+		runtime.GC()
+		runtime.ReadMemStats(&held)
+		for i := range servers {
+			s, err := New(c)
+			require.NoError(b, err)
+			servers[i] = s
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(servers)
+	}
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(held.HeapAlloc))/offers, "bytes-held/offer")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/offers, "µs/offer")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -21,12 +22,17 @@ func (s *Server) apiCatalog() *response {
 	return responder{common: append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
 }
 
+// icon is the icon of the service's pages.
+func (s *Server) icon() *response {
+	return s.kept("image/svg+xml", cacheDocument, []byte(site.Icon))
+}
+
 // hostMeta is /.well-known/host-meta: XRD, or JSON for a client that asks for
 // it (RFC 6415 section 3).
 func (s *Server) hostMeta() http.HandlerFunc {
 	return negotiate(
-		variant{asksXRD, s.document(document.HostMetaXRD(s.Offer), varyAccept)},
-		variant{asksJRD, s.document(document.HostMetaJSON(s.Offer), varyAccept)})
+		variant{asksXRD, s.fixed(document.HostMetaXRD, varyAccept)},
+		variant{asksJRD, s.fixed(document.HostMetaJSON, varyAccept)})
 }
 
 // webFinger is RFC 7033: 400 for a query without one readable resource, 404
@@ -44,7 +50,7 @@ func (s *Server) webFinger(r *http.Request) *response {
 	case err != nil:
 		return s.refuse(problemResource, "form", account)
 	}
-	return s.document(found)
+	return s.render(http.StatusOK, found.Type, cacheDocument, found.Body) // each request has its own
 }
 
 // OpenAPI is the API description of an offer: its schemas are made from the Go

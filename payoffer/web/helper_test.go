@@ -144,14 +144,14 @@ func (w *world) SessionReceipt(_ context.Context, offerID, session string) (ledg
 
 func (w *world) Totals(context.Context, string) ([]ledger.Total, error) { return w.totals, w.err }
 
-func (w *world) Receipts(_ context.Context, _ string, before int64, limit int) ([]ledger.Receipt, error) {
+func (w *world) Books(_ context.Context, _ string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	var page []ledger.Receipt
 	for _, r := range w.receipts {
 		if (before == 0 || r.ID < before) && len(page) < limit {
 			page = append(page, r)
 		}
 	}
-	return page, w.err
+	return w.totals, page, w.err
 }
 
 func (w *world) Accounts(context.Context, string) ([]ledger.Account, error) { return w.accounts, w.err }

@@ -12,7 +12,7 @@ import (
 // Links are the addresses of ours, in their order, that anybody may ask for with GET.
 func (s *Server) Links() []string {
 	var links []string
-	for path, handler := range s.resources {
+	for path, handler := range s.resources() {
 		if res, ok := handler.(resource); !ok || res[http.MethodGet] == nil || strings.Contains(path, "{") {
 			continue
 		}

@@ -6,73 +6,105 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
 // noRateRetry is when to ask a rail without a rate again.
 const noRateRetry = 60 * time.Second
 
-// liveResponses are those that follow from what may change while the
-// configuration stays: the rate, the published address, the keys.
-type liveResponses struct {
-	invoice, list *response
-	// did is the DID document, which lists the keys that sign.
-	did *response
-	// uri, terms and png are by rail; terms are the URI for who asks for JSON.
-	uri, terms, png map[string]*response
-	// now and qrKey are what all of it is made of, and pages what people see of it.
+// liveState is what may change while the configuration stays: the rate, the published
+// address, the keys; and the answers that were made of it.
+type liveState struct {
 	now   offer.Live
 	qrKey []byte
-	pages livePages
+	// keys are those that sign.
+	keys    []document.VerificationKey
+	answers shelf[pageKey, *response]
 }
 
-func (s *Server) renderLive() *liveResponses {
-	o, now, key := s.Offer, s.Live(), s.QRKey()
-	invoice := document.Invoice(o, now)
-	var keys []document.VerificationKey
+// pageKey names an answer by its path, and a page by its language too.
+type pageKey struct {
+	path, language string
+	chosen         bool
+}
+
+func (s *Server) newLiveState() *liveState {
+	live := &liveState{now: s.Live(), qrKey: s.QRKey()}
 	if s.Keys != nil {
-		keys = s.Keys()
+		live.keys = s.Keys()
 	}
-	live := &liveResponses{
-		did:     s.document(document.DID(o, keys...)),
-		invoice: s.render(http.StatusOK, invoice.Type, cacheLive, invoice.Body, varyAccept),
-		now:     now, qrKey: key,
-		uri: make(map[string]*response), terms: make(map[string]*response), png: make(map[string]*response),
-	}
-	var links []string
-	for _, rail := range o.Rails {
-		methods := rail.Methods(o, now)
-		name := rail.Name()
-		live.uri[name], live.terms[name], live.png[name] = s.railResponses(methods[0], key)
-		for _, m := range methods {
-			if m.Available {
-				links = append(links, m.Link())
-			}
-		}
-	}
-	list := document.URIList(links...)
-	live.list = s.render(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
 	return live
 }
 
-// railResponses are <rail>.uri, for who asks for JSON too, and <rail>.png of a
-// method. Without a price there is none of them, for an amount is never guessed.
-func (s *Server) railResponses(m offer.Method, key []byte) (uri, terms, png *response) {
-	if !m.Available {
-		no := s.refuse(problemNoRate, "detail", offer.With{"reason": m.Why, "url": s.Offer.URL(offer.PathInvoice)}, retryAfter(noRateRetry))
-		return no, no, no
-	}
-	list, method := document.URIList(m.Link()), document.Method(s.Offer, m)
-	uri = s.render(http.StatusOK, list.Type, cacheLive, list.Body, varyAccept)
-	terms = s.render(http.StatusOK, method.Type, cacheLive, method.Body, varyAccept)
-	if key == nil {
-		return uri, terms, s.notStarted()
-	}
-	return uri, terms, s.redirect(qrPath(key, m.Rail, m.Link()))
+// page is the page kept for a frame, or the one that render makes.
+func (l *liveState) page(f page.Frame, render func() *response) *response {
+	return l.answers.get(pageKey{f.Path, f.Language.Tag, f.Chosen}, render)
 }
 
-// shown serves one of the live responses.
-func (s *Server) shown(choose func(*liveResponses) *response) answer {
-	return func(*http.Request) *response { return choose(s.live.Load()) }
+// shown serves what follows from what is live. The path tells its answers apart.
+func (s *Server) shown(path string, render func(*liveState) *response) answer {
+	return func(*http.Request) *response {
+		live := s.live.Load()
+		return live.answers.get(pageKey{path: path}, func() *response { return render(live) })
+	}
+}
+
+// did is the DID document.
+func (s *Server) did(live *liveState) *response {
+	return s.document(document.DID(s.Offer, live.keys...))
+}
+
+// liveDocument is a document that the rate changes.
+func (s *Server) liveDocument(d document.Document, headers ...header) *response {
+	return s.kept(d.Type, cacheLive, d.Body, headers...)
+}
+
+// invoice is GET /v1/invoice for programs, and links is the same as a list of URIs.
+func (s *Server) invoice(live *liveState) *response {
+	return s.liveDocument(document.Invoice(s.Offer, live.now), varyAccept)
+}
+
+func (s *Server) links(live *liveState) *response {
+	var links []string
+	for _, m := range s.Offer.Methods(live.now) {
+		if m.Available {
+			links = append(links, m.Link())
+		}
+	}
+	return s.liveDocument(document.URIList(links...), varyAccept)
+}
+
+// priced serves what needs the price of a rail. Without one there is none of it, for
+// an amount is never guessed.
+func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) answer {
+	return s.shown(path, func(live *liveState) *response {
+		m := rail.Methods(s.Offer, live.now)[0]
+		if !m.Available {
+			return s.refuse(problemNoRate, "detail", offer.With{"reason": m.Why, "url": s.Offer.URL(offer.PathInvoice)}, retryAfter(noRateRetry))
+		}
+		return render(live, m)
+	})
+}
+
+// railRoutes are <rail>.uri, for who asks for JSON too, and <rail>.png.
+func (s *Server) railRoutes(rail offer.Rail) []route {
+	uri, png := offer.URIPath(rail.Name()), offer.PNGPath(rail.Name())
+	list := s.priced(uri, rail, func(_ *liveState, m offer.Method) *response {
+		return s.liveDocument(document.URIList(m.Link()), varyAccept)
+	})
+	terms := s.priced(uri+" "+typeJSON, rail, func(_ *liveState, m offer.Method) *response {
+		return s.liveDocument(document.Method(s.Offer, m), varyAccept)
+	})
+	image := s.priced(png, rail, func(live *liveState, m offer.Method) *response {
+		if live.qrKey == nil {
+			return s.notStarted()
+		}
+		return s.redirect(qrPath(live.qrKey, m.Rail, m.Link()))
+	})
+	return []route{
+		{http.MethodGet, uri, negotiate(variant{asksURIs, list}, variant{asksJSON, terms})},
+		{http.MethodGet, png, image},
+	}
 }
 
 // transferTerms are the terms of the bank transfer for programs.
@@ -93,11 +125,13 @@ type transferTerms struct {
 // bankTransfer is the bank-transfer rail: a page for people, JSON for
 // programs.
 func (s *Server) bankTransfer(t *offer.Transfer) http.HandlerFunc {
-	m := t.Methods(s.Offer, offer.Live{})[0]
-	terms := s.json(http.StatusOK, cacheDocument, transferTerms{
-		Rail: m.Rail, Title: m.Title, Payee: s.Offer.Operator, AmountUSD: m.AmountUSD, Amount: m.AmountUSD.Decimal(),
-		Currency: "USD", Memo: m.Memo, Inbox: m.PayTo, URI: m.URI, Bank: m.Bank,
-	}, varyAccept)
+	terms := once(func() *response {
+		m := t.Methods(s.Offer, offer.Live{})[0]
+		return s.terms(transferTerms{
+			Rail: m.Rail, Title: m.Title, Payee: s.Offer.Operator, AmountUSD: m.AmountUSD, Amount: m.AmountUSD.Decimal(),
+			Currency: "USD", Memo: m.Memo, Inbox: m.PayTo, URI: m.URI, Bank: m.Bank,
+		})
+	})
 	return negotiate(
 		variant{asksJSON, terms},
 		variant{asksHTML, s.transferPage(t)})

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
@@ -17,8 +16,17 @@ var varyPage = []header{varyAccept, {"Vary", "Accept-Language"}}
 
 // page is an answer with a page for people.
 func (re responder) page(status int, cache string, p page.Page, headers ...header) *response {
-	return re.render(status, typeHTML, cache, p.Body, append(append(headers, varyPage...),
-		header{"Content-Language", p.Language}, header{"Content-Security-Policy", p.Policy}, header{"Referrer-Policy", "no-referrer"})...)
+	return re.render(status, typeHTML, cache, p.Body, pageHeaders(p, headers)...)
+}
+
+// keptPage is one that many are given.
+func (re responder) keptPage(cache string, p page.Page, headers ...header) *response {
+	return re.kept(typeHTML, cache, p.Body, pageHeaders(p, headers)...)
+}
+
+func pageHeaders(p page.Page, headers []header) []header {
+	return append(append(headers, varyPage...),
+		header{"Content-Language", p.Language}, header{"Content-Security-Policy", p.Policy}, header{"Referrer-Policy", "no-referrer"})
 }
 
 // frame is what is around a page at path in the language that a request asks for:
@@ -43,33 +51,6 @@ func pageVariant(f page.Frame) string {
 		return "chosen " + f.Language.Tag
 	}
 	return f.Language.Tag
-}
-
-// livePages are the pages that follow from what is live, each rendered when it is
-// first asked for in a language.
-type livePages struct {
-	mu    sync.Mutex
-	pages map[pageKey]*response
-}
-
-type pageKey struct {
-	path, language string
-	chosen         bool
-}
-
-// get is the page kept for a frame, or the one that render makes.
-func (l *livePages) get(f page.Frame, render func() *response) *response {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := pageKey{f.Path, f.Language.Tag, f.Chosen}
-	if kept := l.pages[key]; kept != nil {
-		return kept
-	}
-	if l.pages == nil {
-		l.pages = make(map[pageKey]*response)
-	}
-	l.pages[key] = render()
-	return l.pages[key]
 }
 
 // railView is one way to pay as a page shows it.
@@ -97,7 +78,7 @@ func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 
 // ways are the rails as the page offers them: the recommended one first, or else
 // the card, and the first that can be paid now open.
-func (s *Server) ways(live *liveResponses) (ways []railView) {
+func (s *Server) ways(live *liveState) (ways []railView) {
 	for _, rail := range s.Offer.Rails {
 		way := newRailView(rail, rail.Methods(s.Offer, live.now)[0], live.qrKey)
 		if way.Recommended = rail.Name() == s.Offer.Recommend; way.Recommended {
@@ -114,7 +95,7 @@ func (s *Server) ways(live *liveResponses) (ways []railView) {
 // payPage is GET /v1/pay for people: one way to pay open, the others below it.
 func (s *Server) payPage(r *http.Request) *response {
 	f, live := s.frame(r, offer.PathMethods), s.live.Load()
-	return live.pages.get(f, func() *response {
+	return live.page(f, func() *response {
 		var content struct {
 			Rails []railView
 			// Programs says that they can pay by x402.
@@ -122,7 +103,7 @@ func (s *Server) payPage(r *http.Request) *response {
 		}
 		content.Rails, content.Programs = s.ways(live), len(s.Payments.Accepts()) > 0
 		title := f.Language.Text("pay.title", "amount", s.Offer.Amount, "name", s.Offer.Name)
-		return s.page(http.StatusOK, cacheLive, page.Pay.Render(f, title, content))
+		return s.keptPage(cacheLive, page.Pay.Render(f, title, content))
 	})
 }
 
@@ -130,11 +111,11 @@ func (s *Server) payPage(r *http.Request) *response {
 func (s *Server) transferPage(t *offer.Transfer) answer {
 	return func(r *http.Request) *response {
 		f, live := s.frame(r, offer.PagePath(t.Name())), s.live.Load()
-		return live.pages.get(f, func() *response {
+		return live.page(f, func() *response {
 			title := f.Language.Text("transfer.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
 			content := newRailView(t, t.Methods(s.Offer, live.now)[0], live.qrKey)
 			content.Facts = t.Facts()
-			return s.page(http.StatusOK, cacheLive, page.Transfer.Render(f, title, content))
+			return s.keptPage(cacheLive, page.Transfer.Render(f, title, content))
 		})
 	}
 }

@@ -187,7 +187,7 @@ func TestTheAddressOfProgramsExplainsItselfToPeople(t *testing.T) {
 		res := send(t, s, "GET", "/v1/sponsor", "", "Accept", browser, "Accept-Language", l.Tag)
 		page := read(t, res)
 		require.Equal(t, 200, res.StatusCode)
-		require.Equal(t, []string{"Accept", "Accept-Language"}, res.Header.Values("Vary"))
+		require.Equal(t, []string{"Accept", "Accept-Language", "Accept-Encoding"}, res.Header.Values("Vary"))
 		for _, want := range []string{
 			"<h1>" + l.Text("sponsor.title", "amount", offer.USD(42_00)) + "</h1>", "POST " + baseURL + "/v1/sponsor", "PAYMENT-SIGNATURE",
 			"spendControls.maxAmountPerPayment", "<li>USDC ", `href="/v1/pay"`,

@@ -1,13 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/skip2/go-qrcode"
@@ -65,7 +65,11 @@ func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
 // qrImage is GET /v1/qr/…. An image has 15 % error correction (level M), its
 // modules a whole number of pixels wide, and the quiet zone of ISO/IEC 18004.
 func (s *Server) qrImage(r *http.Request) *response {
-	path, key := r.URL.Path, s.QRKey()
+	path := r.URL.Path
+	if kept := s.images.find(path); kept != nil {
+		return kept()
+	}
+	key := s.QRKey()
 	if key == nil {
 		return s.notStarted()
 	}
@@ -80,14 +84,18 @@ func (s *Server) qrImage(r *http.Request) *response {
 			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
 			return s.refuse(problemNotFound, "long", nil)
 		}
-		return s.render(http.StatusOK, typePNG, cacheForever, image)
+		return s.render(http.StatusOK, typePNG, cacheForever, bytes.Clone(image))
 	})
 }
+
+// surelyFits is a number of bytes that fit into a QR code, whatever they are: the
+// largest takes 2,331 at this error correction (ISO/IEC 18004, table 7).
+const surelyFits = 2_000
 
 // checkImages checks that every rail's link fits into a QR code.
 func (s *Server) checkImages() error {
 	for _, m := range s.Offer.Methods(s.Live()) {
-		if !m.Available {
+		if !m.Available || len(m.Link()) <= surelyFits {
 			continue
 		}
 		if _, err := qrcode.New(m.Link(), qrcode.Medium); err != nil {
@@ -102,31 +110,6 @@ func (re responder) notStarted() *response {
 	return re.refuse(problemNotStarted, "detail", nil, retryAfter(startRetry))
 }
 
-// maxImages bounds the images kept in memory: some kilobytes each.
+// maxImages bounds the images kept in memory: some kilobytes each. Only addresses
+// with a right MAC are among them.
 const maxImages = 64
-
-// imageCache keeps the images drawn last. Only addresses with a right MAC
-// reach it.
-type imageCache struct {
-	mu     sync.Mutex
-	images map[string]*response
-	order  []string
-}
-
-func newImageCache() *imageCache { return &imageCache{images: make(map[string]*response)} }
-
-// get is the image kept for path, or the one that draw makes.
-func (c *imageCache) get(path string, draw func() *response) *response {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if kept := c.images[path]; kept != nil {
-		return kept
-	}
-	if len(c.order) == maxImages {
-		delete(c.images, c.order[0])
-		c.order = c.order[1:]
-	}
-	drawn := draw()
-	c.images[path], c.order = drawn, append(c.order, path)
-	return drawn
-}

@@ -30,10 +30,14 @@ func (s *Server) standing() *standingQuote {
 	if kept := s.quote.Load(); kept != nil && kept.quote == quote {
 		return kept
 	}
-	plain := s.paymentRequired(quote)
-	made := &standingQuote{quote, plain, s.challenged(plain)}
+	made := s.newStandingQuote(quote)
 	s.quote.Store(made)
 	return made
+}
+
+func (s *Server) newStandingQuote(quote *x402.Quote) *standingQuote {
+	plain := s.paymentRequired(quote)
+	return &standingQuote{quote, plain, s.challenged(plain)}
 }
 
 // paymentRequired is a 402: version 2 of x402 in the header, version 1 and the

@@ -170,7 +170,7 @@ func TestAForgedQRAddressDrawsNothing(t *testing.T) {
 		require.NotEqual(t, good, path, name)
 		require.Equal(t, 404, s.qrImage(&http.Request{URL: &url.URL{Path: path}}).status, name)
 	}
-	require.Empty(t, s.images.images, "what is forged is not kept")
+	require.Empty(t, s.images.kept, "what is forged is not kept")
 	require.Equal(t, "no-store", send(t, s, "GET", "/v1/qr/x", "").Header.Get("Cache-Control"))
 }
 
@@ -200,14 +200,17 @@ func TestBeforeTheStartThereAreNoQRCodes(t *testing.T) {
 }
 
 func TestKeptImagesAreBounded(t *testing.T) {
-	c := newImageCache()
-	for i := range maxImages + 10 {
-		c.get(strings.Repeat("x", i), func() *response { return new(response) })
+	s := newWorld(t).server(t)
+	draw := func(i int) *response {
+		return s.qrImage(&http.Request{URL: &url.URL{Path: qrPath(qrKey, "card", checkout+strings.Repeat("x", i))}})
 	}
-	require.Len(t, c.images, maxImages)
-	require.Len(t, c.order, maxImages)
-	kept := c.get(strings.Repeat("x", maxImages), func() *response { t.Fatal("drawn again"); return nil })
-	require.NotNil(t, kept)
+	for i := range maxImages + 10 {
+		require.Equal(t, 200, draw(i).status)
+	}
+	require.Len(t, s.images.kept, maxImages)
+	require.Len(t, s.images.order, maxImages)
+	last := draw(maxImages + 9)
+	require.Same(t, last, draw(maxImages+9), "drawn again")
 }
 
 func FuzzQRPath(f *testing.F) {

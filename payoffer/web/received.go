@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
@@ -15,6 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
 // Receipts reads what was paid; *ledger.Ledger is one.
@@ -29,9 +32,9 @@ type Receipts interface {
 	SessionReceipt(ctx context.Context, offerID, session string) (ledger.Receipt, bool, error)
 	// Totals are the sums of an offer.
 	Totals(ctx context.Context, offerID string) ([]ledger.Total, error)
-	// Receipts are up to limit receipts with an ID below before, newest
-	// first; 0 begins with the newest.
-	Receipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Receipt, error)
+	// Books are the sums, and up to limit receipts with an ID below before, newest
+	// first (0 begins with the newest), at one moment.
+	Books(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error)
 	// Feed is up to limit changes of receipts after a place in the history, in
 	// the order of commits; ledger.ErrBookmark where there is no such place.
 	Feed(ctx context.Context, offerID string, after ledger.Bookmark, limit int) ([]ledger.Transition, error)
@@ -85,18 +88,17 @@ func (s *Server) received(r *http.Request) *response {
 	if !ok {
 		return s.refuse(problemPage, "detail", nil)
 	}
+	if at == newestPlace {
+		found, err := s.readNewest(r)
+		return s.unless(s.responder, err, r, found)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
-	var found *response
-	var err error
-	switch {
-	case at.feed:
-		found, err = s.readFeed(ctx, at, r)
-	case at == place{limit: defaultReceipts}:
-		found, err = s.readNewest(ctx, at, r)
-	default:
-		found, err = s.readReport(ctx, at, r)
+	read := s.readReport
+	if at.feed {
+		read = s.readFeed
 	}
+	found, err := read(ctx, at, r)
 	if errors.Is(err, ledger.ErrBookmark) {
 		return s.programs.refuse(problemCursor, "detail", offer.With{"url": s.pageURL("after", "0", at.limit)})
 	}
@@ -128,8 +130,14 @@ type place struct {
 	limit  int
 }
 
+// newestPlace is what a request without parameters asks for.
+var newestPlace = place{limit: defaultReceipts}
+
 // parsePlace reads the query parameters before or after, and limit.
 func parsePlace(rawQuery string) (at place, ok bool) {
+	if rawQuery == "" {
+		return newestPlace, true
+	}
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
 		return place{}, false
@@ -167,46 +175,49 @@ func parsePlace(rawQuery string) (at place, ok bool) {
 }
 
 // readNewest is the report with the newest receipts, which many ask for again and
-// again: nothing of it is made for who has it already.
-func (s *Server) readNewest(ctx context.Context, at place, r *http.Request) (*response, error) {
-	newest, err := s.newest(ctx)
+// again: nothing of it is made for who has it already, and all who have not are given
+// the same.
+func (s *Server) readNewest(r *http.Request) (*response, error) {
+	newest, err := s.newest(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	health, offset := s.Health(), s.ClockOffset()
-	variant, headers := "json", []header{varyAccept}
-	f, people := s.frame(r, offer.PathReceived), prefersPage(r)
+	people, of := prefersPage(r), shownKey{"json", clock.Seconds(s.ClockOffset())}
+	var f page.Frame
 	if people {
-		variant, headers = pageVariant(f), varyPage
+		f = s.frame(r, offer.PathReceived)
+		of.variant = pageVariant(f)
 	}
-	tag := s.tag(newest, health, variant)
-	if same := s.unchanged(r, tag, headers...); same != nil {
-		return same, nil
-	}
-	return newest.show(variant, health, offset, func() *response {
-		rep := s.report(newest.totals, newest.rows, at, health, newest.began, offset)
+	answer := newest.shown.get(of, func() shown {
+		tag, headers := s.tag(newest, of.variant), []header{varyAccept}
 		if people {
-			return s.receivedPage(f, rep, at, weak(tag))
+			headers = varyPage
 		}
-		return s.json(http.StatusOK, cacheNever, rep, varyAccept, weak(tag))
-	}), nil
+		return shown{tag, s.notModified(tag, append(slices.Clip(headers), varyEncoding)...), sync.OnceValue(func() *response {
+			rep := s.report(newest.totals, newest.rows, newestPlace, newest.health, newest.began, of.offset)
+			if people {
+				return s.keptPage(cacheNever, s.receivedPage(f, rep, newestPlace), weak(tag))
+			}
+			return s.kept(typeJSON, cacheNever, compact(rep), varyAccept, weak(tag))
+		})}
+	})
+	if matches(r.Header["If-None-Match"], answer.tag) {
+		return answer.unchanged, nil
+	}
+	return answer.whole(), nil
 }
 
 // readReport is the report with other receipts.
 func (s *Server) readReport(ctx context.Context, at place, r *http.Request) (*response, error) {
-	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
+	totals, rows, err := s.Receipts.Books(ctx, s.Offer.ID, at.before, at.limit+1) // one more tells whether there is a next page
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Receipts.Receipts(ctx, s.Offer.ID, at.before, at.limit+1) // one more tells whether there is a next page
-	if err != nil {
-		return nil, err
-	}
-	rep := s.report(totals, rows, at, s.Health(), s.Now(), s.ClockOffset())
+	rep := s.report(totals, rows, at, s.Health(), s.Now(), clock.Seconds(s.ClockOffset()))
 	if prefersPage(r) {
-		return s.receivedPage(s.frame(r, offer.PathReceived, "before", "limit"), rep, at), nil
+		return s.page(http.StatusOK, cacheNever, s.receivedPage(s.frame(r, offer.PathReceived, "before", "limit"), rep, at)), nil
 	}
-	return s.json(http.StatusOK, cacheNever, rep, varyAccept), nil
+	return s.render(http.StatusOK, typeJSON, cacheNever, compact(rep), varyAccept), nil
 }
 
 // prefersPage reports whether a request asks for what is for people.
@@ -215,9 +226,9 @@ func prefersPage(r *http.Request) bool {
 }
 
 // report is the body of the report, of up to one receipt more than it lists.
-func (s *Server) report(totals []ledger.Total, rows []ledger.Receipt, at place, health []observe.Health, now time.Time, offset time.Duration) report {
+func (s *Server) report(totals []ledger.Total, rows []ledger.Receipt, at place, health []observe.Health, now time.Time, offset int64) report {
 	rep := report{summary: summarize(s.Offer, totals, health, now), Receipts: []receipt{}}
-	rep.ClockOffsetSeconds = clock.Seconds(offset)
+	rep.ClockOffsetSeconds = offset
 	if len(rows) > at.limit {
 		rows = rows[:at.limit]
 		next := s.pageURL("before", strconv.FormatInt(rows[at.limit-1].ID, 10), at.limit)
@@ -235,7 +246,12 @@ func (s *Server) Summary(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(s.report(newest.totals, nil, place{}, s.Health(), newest.began, s.ClockOffset()).summary), nil
+	of := shownKey{"summary", clock.Seconds(s.ClockOffset())}
+	return newest.shown.get(of, func() shown {
+		rep := s.report(newest.totals, nil, place{}, newest.health, newest.began, of.offset)
+		made := &response{body: compact(rep.summary)}
+		return shown{whole: func() *response { return made }}
+	}).whole().body, nil
 }
 
 // pageURL is the address of the receipts before a number or the changes after a

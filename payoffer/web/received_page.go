@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // receivedPage is the report for people.
-func (s *Server) receivedPage(f page.Frame, rep report, at place, headers ...header) *response {
+func (s *Server) receivedPage(f page.Frame, rep report, at place) page.Page {
 	say := teller{f.Language, s.Offer}
 	content := struct {
 		Report report
@@ -28,7 +27,7 @@ func (s *Server) receivedPage(f page.Frame, rep report, at place, headers ...hea
 		// keeps itself up to date.
 		Later, Live bool
 	}{
-		Report: rep, Heading: say.heading(rep), Sum: say.sum(rep.summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == place{limit: defaultReceipts},
+		Report: rep, Heading: say.heading(rep), Sum: say.sum(rep.summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == newestPlace,
 	}
 	if s.Offer.Goal > 0 {
 		content.Goal, content.Percent = say.goal(rep.summary), rep.percent()
@@ -39,7 +38,7 @@ func (s *Server) receivedPage(f page.Frame, rep report, at place, headers ...hea
 	for _, r := range rep.Receipts {
 		content.Rows = append(content.Rows, say.receipt(r))
 	}
-	return s.page(http.StatusOK, cacheNever, page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, content), headers...)
+	return page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, content)
 }
 
 // railRow is a rail's part of the report in words.

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"html"
 	"net/http"
 	"slices"
@@ -49,6 +51,8 @@ type response struct {
 	// challenges, if it is not nil, makes the values of WWW-Authenticate, which are new
 	// in each answer.
 	challenges func() []string
+	// packed, if it is not nil, keeps the response compressed.
+	packed *packed
 	// choose, if it is not nil, makes what is answered instead of all but the status.
 	choose func(r *http.Request) *response
 }
@@ -126,16 +130,29 @@ func (res *response) setHeaders(h http.Header) {
 		if own := values[:add.n:add.n]; len(h[add.name]) == 0 {
 			h[add.name] = own
 		} else {
-			h[add.name] = append(h[add.name], own...)
+			h[add.name] = appendNew(h[add.name], own)
 		}
 		values = values[add.n:]
 	}
+}
+
+// appendNew appends the values that are not there yet.
+func appendNew(values, more []string) []string {
+	for _, value := range more {
+		if !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	return values
 }
 
 // ServeHTTP writes the response.
 func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if res.choose != nil {
 		res = res.choose(r)
+	}
+	if res.packed != nil {
+		res = res.suited(r.Header)
 	}
 	h := w.Header()
 	res.setHeaders(h)
@@ -176,12 +193,33 @@ func matches(lines []string, etag string) bool {
 
 // document is a response with a discovery document.
 func (re responder) document(d document.Document, headers ...header) *response {
-	return re.render(http.StatusOK, d.Type, cacheDocument, d.Body, headers...)
+	return re.kept(d.Type, cacheDocument, d.Body, headers...)
+}
+
+// fixed serves a discovery document that only a new configuration changes.
+func (s *Server) fixed(render func(*offer.Offer) document.Document, headers ...header) answer {
+	return once(func() *response { return s.document(render(s.Offer), headers...) })
+}
+
+// terms serves v as JSON that only a new configuration changes.
+func (re responder) terms(v any) *response {
+	return re.kept(typeJSON, cacheDocument, encode(v), varyAccept)
 }
 
 // json is a response with v as JSON. The types of this package always marshal.
 func (re responder) json(status int, cache string, v any, headers ...header) *response {
 	return re.render(status, typeJSON, cache, encode(v), headers...)
+}
+
+// compact is v as JSON on one line, for what programs ask for again and again.
+func compact(v any) []byte {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("web: " + err.Error()) // the types of this package always marshal
+	}
+	return bytes.Clone(body.Bytes())
 }
 
 func encode(v any) []byte { return document.JSON(typeJSON, v).Body }

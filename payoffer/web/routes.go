@@ -9,7 +9,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
 
 // route is one row of the table: a method, a path and its handler. GET answers
@@ -36,26 +35,26 @@ const (
 func (s *Server) table() []route {
 	o := s.Offer
 	const get, post = http.MethodGet, http.MethodPost
-	agentCard := s.document(document.AgentCard(o))
-	invoice := variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.invoice })}
+	agentCard := s.fixed(document.AgentCard)
+	invoice := variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
 	people := variant{asksHTML, answer(s.payPage)}
-	did := s.shown(func(l *liveResponses) *response { return l.did })
+	did := s.shown(offer.PathDID, s.did)
 	routes := []route{
-		{get, offer.PathHostMetaJSON, s.document(document.HostMetaJSON(o))},
+		{get, offer.PathHostMetaJSON, s.fixed(document.HostMetaJSON)},
 		{get, offer.PathDID, did},
-		{get, offer.PathNodeInfo, s.document(document.NodeInfoIndex(o))},
+		{get, offer.PathNodeInfo, s.fixed(document.NodeInfoIndex)},
 		{get, offer.PathWebFinger, answer(s.webFinger)},
-		{get, offer.PathHumans, s.document(document.Humans(o))},
-		{get, offer.PathSecurity, answer(func(*http.Request) *response { return s.security.Load() })},
-		{get, offer.PathPackage, s.document(document.Package(o))},
+		{get, offer.PathHumans, s.fixed(document.Humans)},
+		{get, offer.PathSecurity, answer(func(r *http.Request) *response { return (*s.security.Load())(r) })},
+		{get, offer.PathPackage, s.fixed(document.Package)},
 		{get, offer.PathPay, s.redirect(o.Card.URL)},
 		{get, offer.PathOffer, s.getQuote()},
 		{post, offer.PathOffer, s.drained(s.postQuote)},
 		{get, offer.PathQuote, s.getQuote()},
 		{post, offer.PathQuote, s.drained(s.postQuote)},
-		{get, offer.PathInvoice, negotiate(invoice, people, variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.list })})},
-		{get, offer.PathSkill, s.document(document.Skill(o))},
-		{get, offer.PathSponsor, negotiate(variant{asksJSON, s.howToSponsor()}, variant{asksHTML, answer(s.sponsorPage)})},
+		{get, offer.PathInvoice, negotiate(invoice, people, variant{asksURIs, s.shown(offer.PathInvoice+" list", s.links)})},
+		{get, offer.PathSkill, s.fixed(document.Skill)},
+		{get, offer.PathSponsor, negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, answer(s.sponsorPage)})},
 		{post, offer.PathSponsor, written(s.drained(s.sponsor))},
 		{post, offer.PathMCP, written(s.agent())},
 		{get, offer.PathReceived, answer(s.received)},
@@ -64,29 +63,24 @@ func (s *Server) table() []route {
 		{get, offer.PathMethods, negotiate(invoice, people)},
 		{get, offer.PathHostMeta, s.hostMeta()},
 		{get, offer.PathDIDRoot, did},
-		{get, offer.PathNodeInfo21, s.document(document.NodeInfo(o))},
+		{get, offer.PathNodeInfo21, s.fixed(document.NodeInfo)},
 		{get, offer.PathSecurityRoot, s.redirect(o.URL(offer.PathSecurity))},
 		{get, offer.PathAgentCard, agentCard},
 		{get, offer.PathAgentCardOld, agentCard},
-		{get, offer.PathOpenAPI, s.document(OpenAPI(o, slices.Sorted(maps.Keys(s.Hooks))...))},
-		{get, offer.PathLLMs, s.document(document.LLMs(o))},
-		{get, offer.PathAPICatalog, s.apiCatalog()},
-		{get, offer.PathIcon, s.render(http.StatusOK, "image/svg+xml", cacheDocument, []byte(site.Icon))},
+		{get, offer.PathOpenAPI, s.fixed(func(o *offer.Offer) document.Document { return OpenAPI(o, slices.Sorted(maps.Keys(s.Hooks))...) })},
+		{get, offer.PathLLMs, s.fixed(document.LLMs)},
+		{get, offer.PathAPICatalog, once(s.apiCatalog)},
+		{get, offer.PathIcon, once(s.icon)},
 	}
 	if o.Funding != nil {
-		routes = append(routes, route{get, offer.PathFunding, s.document(document.Funding(o))})
+		routes = append(routes, route{get, offer.PathFunding, s.fixed(document.Funding)})
 	}
 	if accepts := s.Payments.Accepts(); len(accepts) > 0 {
-		x402JSON := s.document(document.X402(o, accepts))
+		x402JSON := s.fixed(func(o *offer.Offer) document.Document { return document.X402(o, accepts) })
 		routes = append(routes, route{get, offer.PathX402, x402JSON}, route{get, offer.PathX402JSON, x402JSON})
 	}
 	for _, rail := range o.Rails {
-		name := rail.Name()
-		routes = append(routes,
-			route{get, offer.URIPath(name), negotiate(
-				variant{asksURIs, s.shown(func(l *liveResponses) *response { return l.uri[name] })},
-				variant{asksJSON, s.shown(func(l *liveResponses) *response { return l.terms[name] })})},
-			route{get, offer.PNGPath(name), s.shown(func(l *liveResponses) *response { return l.png[name] })})
+		routes = append(routes, s.railRoutes(rail)...)
 	}
 	if transfer := o.Transfer(); transfer != nil {
 		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.bankTransfer(transfer)})
@@ -118,13 +112,15 @@ func (s *Server) index(table []route) map[string]http.Handler {
 		}
 		res[row.method] = row.handler
 	}
+	type answers struct{ preflight, notAllowed *response }
+	same := make(map[string]answers) // for all paths with the same methods
 	for path, handler := range handlers {
-		res, re := handler.(resource), s.responder
+		res, re, kind := handler.(resource), s.responder, ""
 		switch {
 		case path == offer.PathMCP:
-			re = s.programs
+			re, kind = s.programs, "programs"
 		case strings.HasPrefix(path, pathReceipt):
-			re = s.personal
+			re, kind = s.personal, "personal"
 		}
 		var allowed []string
 		if res[http.MethodGet] != nil {
@@ -135,7 +131,12 @@ func (s *Server) index(table []route) map[string]http.Handler {
 			allowed = append(allowed, http.MethodPost)
 		}
 		allow := strings.Join(append(allowed, http.MethodOptions), ", ")
-		res[http.MethodOptions], res[""] = re.preflight(allow), re.notAllowed(allow)
+		shared, known := same[kind+allow]
+		if !known {
+			shared = answers{re.preflight(allow), re.notAllowed(allow)}
+			same[kind+allow] = shared
+		}
+		res[http.MethodOptions], res[""] = shared.preflight, shared.notAllowed
 	}
 	return handlers
 }
@@ -143,16 +144,17 @@ func (s *Server) index(table []route) map[string]http.Handler {
 // find is what answers a method at an address, or nil. All below /v1/pay is ours:
 // a printed code may outlive its rail, and an empty 200 of Caddy tells nobody so.
 func (s *Server) find(method string, u *url.URL) http.Handler {
+	resources := s.resources()
 	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
-		return s.resources[pathImage]
+		return resources[pathImage]
 	}
 	if strings.HasPrefix(u.Path, offer.PathReceipt+"/") {
 		if strings.HasSuffix(u.Path, signedFile) {
-			return s.resources[pathSigned]
+			return resources[pathSigned]
 		}
-		return s.resources[pathReceipt]
+		return resources[pathReceipt]
 	}
-	if found := s.resources[u.Path]; found != nil {
+	if found := resources[u.Path]; found != nil {
 		return found
 	}
 	if hook := s.findHook(method, u); hook != nil || !strings.HasPrefix(u.Path, offer.PathMethods+"/") {

@@ -1,6 +1,6 @@
 // Package web answers HTTP for an offer: one route table, content
-// negotiation, pages and QR codes. Everything fixed is rendered once; a
-// request writes bytes.
+// negotiation, pages and QR codes. What many ask for is rendered once, for the first
+// of them; a request after that writes bytes, and an offer that nobody asks holds none.
 package web
 
 import (
@@ -86,20 +86,20 @@ type Server struct {
 	// payer, which none may read either.
 	programs, private, personal responder
 
-	resources map[string]http.Handler
-	images    *imageCache
+	resources func() map[string]http.Handler
+	images    shelf[string, *response]
 	quote     atomic.Pointer[standingQuote]
-	security  atomic.Pointer[response]
-	live      atomic.Pointer[liveResponses]
+	security  atomic.Pointer[answer]
+	live      atomic.Pointer[liveState]
 	bodies    openBodies
 	refresh   sync.Mutex
 	arrivals  arrivals
-	edition   []byte
+	edition   func() []byte
 	unread    atomic.Bool // the receipts cannot be read, which the log says once
 }
 
-// New renders everything fixed. It fails for a rail whose address does not fit
-// into a QR code.
+// New renders nothing yet. It fails for a rail whose address does not fit into a QR
+// code.
 func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
@@ -112,9 +112,11 @@ func New(c Config) (*Server, error) {
 	common := commonHeaders(c.Offer.Card.URL)
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{
-		Config: c, private: responder{common: common}, programs: programs, responder: programs, images: newImageCache(),
-		bodies: openBodies{open: make(map[string]int)}, edition: newEdition(c.Offer),
+		Config: c, private: responder{common: common}, programs: programs, responder: programs, images: shelf[string, *response]{limit: maxImages},
+		bodies: openBodies{open: make(map[string]int)},
 	}
+	s.edition = sync.OnceValue(func() []byte { return newEdition(s.Offer) })
+	s.resources = sync.OnceValue(func() map[string]http.Handler { return s.index(s.table()) })
 	s.explained = s.problemPage
 	s.personal = responder{common, s.problemPage}
 	if err := s.checkImages(); err != nil {
@@ -122,7 +124,6 @@ func New(c Config) (*Server, error) {
 	}
 	s.Renew(c.Now())
 	s.Refresh()
-	s.resources = s.index(s.table())
 	return s, nil
 }
 
@@ -138,16 +139,17 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Refresh renders again what follows from Config.Live, Config.QRKey and
-// Config.Keys: call it when the rate, the published address or a key changed.
+// Refresh has what follows from Config.Live, Config.QRKey and Config.Keys rendered
+// again: call it when the rate, the published address or a key changed.
 func (s *Server) Refresh() {
 	// One at a time, so that an older state never replaces a newer one.
 	s.refresh.Lock()
 	defer s.refresh.Unlock()
-	s.live.Store(s.renderLive())
+	s.live.Store(s.newLiveState())
 }
 
-// Renew renders again what carries a date of expiry: call it when a day begins (UTC).
+// Renew has what carries a date of expiry rendered again: call it when a day begins
+// (UTC).
 func (s *Server) Renew(now time.Time) {
-	s.security.Store(s.document(document.Security(s.Offer, now)))
+	s.security.Store(new(once(func() *response { return s.document(document.Security(s.Offer, now)) })))
 }

@@ -24,16 +24,21 @@ var longestReason = strings.Repeat("r", 100)
 // HTTP/1.1 writes it: that of the quote, or of the refusal of a payment.
 func (s *Server) LargestHead() int {
 	refused := x402.Outcome{Status: x402.Refused, Reason: longestReason, Detail: longestReason}
-	largest := max(s.head(s.standing().challenging), s.head(s.outcome(refused)))
+	bare, settlement := s.head(s.outcome(refused)), 0
 	for _, rail := range s.Offer.USDC() {
 		for version, network := range map[int]string{1: rail.Network.Name, 2: rail.Network.CAIP2()} {
 			refused.Version = version
 			refused.Response = &x402.SettleResponse{ErrorReason: longestReason, Network: network, Payer: rail.PayTo}
-			largest = max(largest, s.head(s.outcome(refused)))
+			for _, h := range paymentResponse(refused) { // all that the refusal has beside the quote
+				settlement = max(settlement, lineSize(h.name, h.value))
+			}
 		}
 	}
-	return largest
+	return max(s.head(s.newStandingQuote(s.Payments.Quote()).challenging), bare+settlement)
 }
+
+// lineSize is how many bytes a header takes in HTTP/1.1.
+func lineSize(name, value string) int { return len(name) + len(": ") + len(value) + len("\r\n") }
 
 // head is the size of the header block of a 402 that challenges.
 func (s *Server) head(res *response) int {
@@ -43,7 +48,7 @@ func (s *Server) head(res *response) int {
 	header[headerChallenge] = s.Challenges.Sample()
 	for name, values := range header {
 		for _, value := range values {
-			size += len(name) + len(": ") + len(value) + len("\r\n")
+			size += lineSize(name, value)
 		}
 	}
 	return size

@@ -42,17 +42,17 @@ func (s *Server) howToSponsor() *response {
 	}
 	if len(s.Payments.Accepts()) == 0 {
 		how.How = "This offer takes no x402 payment. Open fallback.url, or choose another rail from invoice."
-		return s.json(http.StatusOK, cacheDocument, cardTerms{terms.CardQuote, how}, varyAccept)
+		return s.terms(cardTerms{terms.CardQuote, how})
 	}
 	how.How = "Send POST to url without a payment to get the quote (402), sign one of accepts, and send POST again with the payment in " +
 		x402.HeaderSignature + ". First raise your client's spending limit to " + o.Amount.String() + " USD. Or open fallback.url."
-	return s.json(http.StatusOK, cacheDocument, payableTerms{terms, how}, varyAccept)
+	return s.terms(payableTerms{terms, how})
 }
 
 // sponsorPage is GET /v1/sponsor for people who follow a link meant for programs.
 func (s *Server) sponsorPage(r *http.Request) *response {
 	f, live := s.frame(r, offer.PathSponsor), s.live.Load()
-	return live.pages.get(f, func() *response {
+	return live.page(f, func() *response {
 		content := struct {
 			URL, Header string
 			Takes       []*offer.USDC
@@ -61,7 +61,7 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 			content.Takes = s.Offer.USDC()
 		}
 		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
-		return s.page(http.StatusOK, cacheDocument, page.Sponsor.Render(f, title, content))
+		return s.keptPage(cacheDocument, page.Sponsor.Render(f, title, content))
 	})
 }
 

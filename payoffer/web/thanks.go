@@ -93,7 +93,6 @@ func (s *Server) readThanks(ctx context.Context, re responder, session string, r
 	if err != nil {
 		return nil, err
 	}
-	health := s.Health()
 	f, people := s.frame(r, offer.PathThanks, "session_id"), prefersPage(r)
 	variant, headers := "json", []header{varyAccept}
 	if people {
@@ -103,7 +102,7 @@ func (s *Server) readThanks(ctx context.Context, re responder, session string, r
 	if session == "" && a.OccurredAt != nil {
 		of = a.State + " " + *a.OccurredAt
 	}
-	tag := s.tag(newest, health, "thanks", of, variant, strconv.FormatBool(s.QRKey() != nil))
+	tag := s.tag(newest, "thanks", of, variant, strconv.FormatBool(s.QRKey() != nil))
 	if same := re.unchanged(r, tag, headers...); same != nil {
 		return same, nil
 	}
@@ -113,7 +112,7 @@ func (s *Server) readThanks(ctx context.Context, re responder, session string, r
 		if paid, found, err = s.Receipts.SessionReceipt(ctx, s.Offer.ID, session); err != nil {
 			return nil, err
 		}
-		a = s.sessionArrival(paid, found, health)
+		a = s.sessionArrival(paid, found, newest.health)
 	}
 	private := []header{weak(tag), {"X-Robots-Tag", "noindex"}, {"Referrer-Policy", "no-referrer"}}
 	if !people {

@@ -1,0 +1,204 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// unpacked is the content of an answer, whatever its coding.
+func unpacked(t testing.TB, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var from io.Reader = w.Body
+	switch coding := w.Header().Get("Content-Encoding"); coding {
+	case "gzip":
+		r, err := gzip.NewReader(w.Body)
+		require.NoError(t, err)
+		from = r
+	case "zstd":
+		r, err := zstd.NewReader(w.Body, zstd.WithDecoderMaxWindow(8<<20)) // that of browsers (RFC 9659)
+		require.NoError(t, err)
+		defer r.Close()
+		from = r
+	default:
+		require.Empty(t, coding)
+	}
+	content, err := io.ReadAll(from)
+	require.NoError(t, err)
+	return string(content)
+}
+
+// fetch is a request with headers given as name and value in turn; empty ones are not
+// sent.
+func fetch(s *Server, method, target string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	s.Serve(w, r)
+	return w
+}
+
+// Every path in every representation is the same in each coding, and who has it in one
+// that it takes is not sent it again.
+func TestWhatIsCompressedIsTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.changed = func() uint64 { return 1 } // so that the report stays the same
+	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "USD", Amount: 42_00, Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelSigned}}
+	s := w.server(t)
+	compressed := map[string]bool{}
+	for _, target := range targets(s) {
+		for _, accept := range accepts {
+			plain := fetch(s, "GET", target, "Accept", accept)
+			for _, coding := range codingNames {
+				got := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", coding)
+				what := target + " " + accept + " " + coding
+				require.Equal(t, plain.Code, got.Code, what)
+				require.Equal(t, got.Body.Len(), int(got.Result().ContentLength), what)
+				size, tag := got.Body.Len(), got.Header().Get("Etag")
+				require.Equal(t, plain.Body.String(), unpacked(t, got), what)
+
+				head := fetch(s, "HEAD", target, "Accept", accept, "Accept-Encoding", coding)
+				require.Equal(t, got.Header(), head.Header(), what)
+				require.Zero(t, head.Body.Len(), what)
+				require.Equal(t, plain.Header()["Vary"], got.Header()["Vary"], what)
+
+				if got.Header().Get("Content-Encoding") == "" {
+					require.Equal(t, plain.Header(), got.Header(), what)
+					continue
+				}
+				compressed[target] = true
+				require.Less(t, size, plain.Body.Len(), what)
+				require.GreaterOrEqual(t, plain.Body.Len(), worthPacking, what)
+				require.Contains(t, got.Header()["Vary"], "Accept-Encoding", what)
+				require.Equal(t, coding, got.Header().Get("Content-Encoding"), what)
+				first := plain.Header().Get("Etag")
+				if weak := strings.HasPrefix(first, "W/"); weak {
+					require.Equal(t, first, tag, what)
+				} else {
+					require.Equal(t, strings.TrimSuffix(first, `"`)+"-"+coding+`"`, tag, what)
+				}
+				for _, held := range []string{first, tag, `"other", ` + tag} {
+					same := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", coding, "If-None-Match", held)
+					require.Equal(t, 304, same.Code, what)
+					require.Contains(t, held, strings.TrimPrefix(same.Header().Get("Etag"), "W/"), "%s: the tag is that of what the client has", what)
+					require.Zero(t, same.Body.Len(), what)
+					require.Equal(t, got.Header()["Vary"], same.Header()["Vary"], what)
+					require.Empty(t, same.Header().Get("Content-Length"), what)
+				}
+			}
+		}
+	}
+	for _, target := range []string{"/openapi.json", "/.well-known/agent-card.json", "/llms.txt", "/v1/invoice", "/v1/pay", "/v1/pay/transfer", "/v1/sponsor", "/v1/received"} {
+		require.True(t, slices.Contains(targets(s), target) && compressed[target], target)
+	}
+	for target := range compressed {
+		require.NotContains(t, target, offer.PathQR, "an image is compressed already")
+	}
+}
+
+func TestTheCodingIsTheOneThatTheClientPrefers(t *testing.T) {
+	s := newWorld(t).server(t)
+	for accept, want := range map[string]string{
+		"": "", "gzip": "gzip", "zstd": "zstd", "x-gzip": "gzip", "GZIP": "gzip", "gzip, deflate, br, zstd": "zstd", "gzip, deflate, br": "gzip",
+		"gzip;q=1, zstd;q=0.5": "gzip", "zstd;q=0.5,gzip;q=0.8": "gzip", "gzip;q=0": "", "gzip;q=0, *": "", "zstd;q=0": "", "gzip ; q=0.000": "",
+		"identity": "", "identity;q=1, gzip;q=0.5": "", "identity;q=0.5, gzip;q=0.5": "gzip", "identity;q=0": "", "identity;q=0, gzip": "gzip",
+		"*": "gzip", "*;q=0": "", "identity;q=0, *": "gzip", "*;q=0, zstd": "zstd", "*;q=0.1, identity": "", "br": "", "deflate": "",
+		"gzip;q=2": "", "gzip;q=": "", "gzip;level=9": "", "gzip;q=0.5;q=1": "", "gzip;;": "", ",,,gzip,,": "gzip", "\x00gzip": "", "gzi\u017f": "",
+		";q=1": "", "=": "", "gzip gzip": "", "\tgzip\t;\tQ=1\t": "gzip",
+		strings.Repeat("x,", 100_000) + "gzip": "gzip", strings.Repeat("gzip;", 100_000): "",
+	} {
+		name := accept[:min(len(accept), 40)]
+		got := fetch(s, "GET", "/openapi.json", "Accept-Encoding", accept)
+		require.Equal(t, 200, got.Code, name)
+		require.Equal(t, want, got.Header().Get("Content-Encoding"), name)
+		require.NotEmpty(t, unpacked(t, got), name)
+	}
+	r := httptest.NewRequest("GET", "/openapi.json", nil)
+	r.Header["Accept-Encoding"] = []string{"br", "gzip;q=0.5", "zstd;q=0.1"}
+	got := httptest.NewRecorder()
+	s.Serve(got, r)
+	require.Equal(t, "gzip", got.Header().Get("Content-Encoding"), "of several lines")
+}
+
+// A cache asks on behalf of clients that take other codings than what it holds.
+func TestNoClientIsToldToUseACodingThatItDoesNotTake(t *testing.T) {
+	s := newWorld(t).server(t)
+	tag := func(accept string) string {
+		return fetch(s, "GET", "/openapi.json", "Accept-Encoding", accept).Header().Get("Etag")
+	}
+	plain, zipped, packed := tag(""), tag("gzip"), tag("zstd")
+	require.Len(t, map[string]bool{plain: true, zipped: true, packed: true}, 3)
+	for _, c := range []struct {
+		accept, held string
+		status       int
+		tag          string
+	}{
+		{"gzip", zipped, 304, zipped},
+		{"gzip", plain, 304, plain},
+		{"gzip", packed, 200, zipped},
+		{"gzip, zstd", zipped, 304, zipped},
+		{"gzip, zstd", plain + ", " + packed, 304, packed},
+		{"gzip, zstd", "*", 304, packed},
+		{"identity", zipped, 200, plain},
+		{"identity", plain, 304, plain},
+		{"gzip, identity;q=0", plain, 200, zipped},
+		{"", zipped, 304, zipped}, // who says nothing takes all
+		{"gzip", `"other"`, 200, zipped},
+		{"gzip", "W/" + zipped, 304, zipped},
+	} {
+		got := fetch(s, "GET", "/openapi.json", "Accept-Encoding", c.accept, "If-None-Match", c.held)
+		require.Equal(t, c.status, got.Code, c)
+		require.Equal(t, c.tag, got.Header().Get("Etag"), c)
+	}
+}
+
+// What one client alone may know, or has sent itself, tells nothing by its size.
+func TestWhatIsOfOneClientIsNotCompressed(t *testing.T) {
+	w := newWorld(t)
+	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Intent: "0x1", Response: &x402.SettleResponse{Success: true}}
+	s := w.server(t)
+	accept := []string{"Accept-Encoding", "gzip, zstd", "Accept", browser}
+	for _, c := range []struct{ method, target string }{
+		{"GET", "/v1/offer"}, {"POST", "/v1/offer"}, {"GET", "/v1/quote"}, {"POST", "/v1/sponsor"}, {"POST", "/mcp"},
+		{"GET", "/v1/receipt/" + strings.Repeat("a", 2_000)}, {"GET", "/v1/thanks?session_id=cs_1"}, {"GET", "/v1/thanks"},
+		{"GET", "/v1/received?limit=7"}, {"GET", "/v1/received?after=0"}, {"GET", "/v1/pay/none"},
+		{"GET", "/.well-known/webfinger?resource=acct:pay@pay.example.org"},
+	} {
+		got := fetch(s, c.method, c.target, accept...)
+		require.Empty(t, got.Header().Get("Content-Encoding"), c)
+		require.NotContains(t, got.Header()["Vary"], "Accept-Encoding", c)
+	}
+	paid := fetch(s, "POST", "/v1/sponsor", "Accept-Encoding", "gzip", "PAYMENT-SIGNATURE", "e30=")
+	require.Equal(t, http.StatusOK, paid.Code)
+	require.Empty(t, paid.Header().Get("Content-Encoding"))
+}
+
+// A document is compressed once, and only when somebody takes it.
+func TestADocumentIsCompressedForTheFirstWhoTakesIt(t *testing.T) {
+	s := newWorld(t).server(t)
+	document := s.find("GET", httptest.NewRequest("GET", "/openapi.json", nil).URL).(resource)["GET"].(answer)(nil)
+	require.NotNil(t, document.packed)
+	fetch(s, "GET", "/openapi.json")
+	require.Nil(t, document.packed[codingGzip].response)
+	fetch(s, "GET", "/openapi.json", "Accept-Encoding", "gzip")
+	first := document.packed[codingGzip].response
+	require.NotNil(t, first)
+	fetch(s, "GET", "/openapi.json", "Accept-Encoding", "gzip")
+	require.Same(t, first, document.packed[codingGzip].response)
+	require.Nil(t, document.packed[codingZstd].response)
+}
