@@ -62,12 +62,17 @@ func StartFacilitator(t testing.TB, rpcURL string, key *ecdsa.PrivateKey) string
 	return ready.URL
 }
 
-// StartSeller runs the reference seller until the test ends and returns its address.
-func StartSeller(t testing.TB, facilitator string, payee common.Address) string {
+// Seller is a running reference seller: its address and its process's id.
+type Seller struct {
+	URL string
+	Pid int
+}
+
+// StartSeller runs the reference seller until the test ends.
+func StartSeller(t testing.TB, facilitator string, payee common.Address) (s Seller) {
 	t.Helper()
-	var ready struct{ URL string }
-	readLine(t, start(t.Context(), t, "seller-express.mjs", "FACILITATOR="+facilitator, "PAYEE="+payee.Hex()), &ready)
-	return ready.URL
+	readLine(t, start(t.Context(), t, "seller-express.mjs", "FACILITATOR="+facilitator, "PAYEE="+payee.Hex()), &s)
+	return s
 }
 
 // Pay lets a Buyer send a POST to an address and pay when asked to.

@@ -1,6 +1,6 @@
 // The reference seller, @x402/express, unmodified, on a free loopback port: GET /report (charged after the answer was made)
 // and POST /report (charged before, paymentFlow "upfront"), 42 USD on Base Sepolia each, with the extension
-// payment-identifier. It prints {"url": …} as one line and runs until its standard input closes.
+// payment-identifier. It prints {"url": …, "pid": …} as one line and runs until its standard input closes.
 //
 // Environment: FACILITATOR, the address of a facilitator; PAYEE, the address that is paid.
 import { HTTPFacilitatorClient } from "@x402/core/server";
@@ -23,5 +23,5 @@ const route = (extra) => ({
 const app = express();
 app.use(paymentMiddleware({ "GET /report": route(), "POST /report": route({ paymentFlow: "upfront" }) }, resources));
 app.all("/report", (_, response) => response.type("text/plain").send("what was bought"));
-const server = app.listen(0, "127.0.0.1", () => console.log(JSON.stringify({ url: `http://127.0.0.1:${server.address().port}` })));
+const server = app.listen(0, "127.0.0.1", () => console.log(JSON.stringify({ url: `http://127.0.0.1:${server.address().port}`, pid: process.pid })));
 process.stdin.on("end", () => process.exit()).resume();

@@ -1,0 +1,57 @@
+// Package bench holds the built binary against what it is compared with, all in one run on loopback: a bare handler of Caddy,
+// Caddy's own respond, the reference seller, a bare server of the MCP library, and bare commits. Only ratios within a run
+// mean something; what stands beside them in absolute numbers tells of the machine. Run it by make -f xcaddy.mk bench.
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	rows   = flag.String("rows", "", "the rows to measure, separated by commas; empty is all of them")
+	rounds = flag.Int("rounds", 9, "how often those that are compared take turns")
+	write  = flag.Bool("write", false, "write payoffer/BENCHMARKS.md and its charts")
+)
+
+// row is a part of the table that can be asked for by its name.
+type row struct {
+	name    string
+	measure func(*testing.B, *table)
+}
+
+var all = []row{
+	{"documents", measureDocuments},
+	{"mcp", measureToolsCall},
+	{"paid", measurePaid},
+	{"commits", measureCommits},
+	{"offers", measureOffers},
+	{"far", measureFar},
+	{"receipts", measureReceipts},
+}
+
+// BenchmarkRatios measures the rows once, whatever b.N is, and prints their table.
+func BenchmarkRatios(b *testing.B) {
+	wanted := strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' })
+	for _, name := range wanted {
+		require.True(b, slices.ContainsFunc(all, func(r row) bool { return r.name == name }), "there is no row %q", name)
+	}
+	var t table
+	for _, r := range all {
+		if len(wanted) > 0 && !slices.Contains(wanted, r.name) {
+			continue
+		}
+		b.Run(r.name, func(b *testing.B) { r.measure(b, &t) })
+	}
+	fmt.Fprintf(os.Stdout, "\n%s", t.text())
+	if *write {
+		require.False(b, b.Failed(), "what failed is not written")
+		t.publish(b)
+	}
+}

@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// site is an offer with every kind of rail, none of which is read.
+const site = `pay_offer {
+		base_url http://{HOST}
+		contact pay@example.org
+		rate_limit 10000 1s
+		card https://checkout.example/pay
+		usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {
+			facilitator {FACILITATOR}
+			rpc off
+		}
+		bitcoin tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx {
+			rates mempool
+			esplora off
+		}
+		bank_transfer transfer pay@example.org
+		storefront tip-jar https://shop.example/tip
+	}`
+
+// noFacilitator is an address at which nobody answers.
+const noFacilitator = "http://127.0.0.1:9"
+
+// startOffer runs the plugin as it is released.
+func startOffer(t testing.TB, name, ledger, facilitator string, lanes int, env ...string) *side {
+	t.Helper()
+	return startCaddy(t, server.Released(t), name, "pay_offer {\n\t\tledger "+ledger+"\n\t}",
+		strings.ReplaceAll(site, "{FACILITATOR}", facilitator), lanes, env...)
+}
+
+// fixed are requests whose answers are made before they come.
+type fixed struct {
+	figure, goal string
+	request
+	// respond says whether Caddy's respond can write the same.
+	respond bool
+}
+
+// get is a GET of a path by a program.
+func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+var documents = []fixed{
+	{"agent card", "≥ 0.95", get(offer.PathAgentCard), true},
+	{"OpenAPI", "≥ 0.95", get(offer.PathOpenAPI), false},
+	{"llms.txt", "≥ 0.95", get(offer.PathLLMs), false},
+	{"page for people", "≥ 0.95", request{method: http.MethodGet, path: offer.PathMethods, header: http.Header{"Accept": {"text/html"}}}, false},
+	{".uri", "≥ 0.95", get(offer.URIPath("usdc")), false},
+	{"402 of a POST to /v1/sponsor", "≥ 0.95", request{method: http.MethodPost, path: offer.PathSponsor}, true},
+	{"402 of /v1/quote", "≥ 0.95", get(offer.PathQuote), true},
+	{"QR image", "≥ 0.95", request{}, false},
+	{"/v1/received", "≥ 0.9", get(offer.PathReceived), false},
+}
+
+// clients is how many ask at once where answers are fixed.
+const clients = 2
+
+// measureDocuments compares what is rendered before it is asked for with handlers that write the same bytes.
+func measureDocuments(b *testing.B, t *table) {
+	ours := startOffer(b, "pay_offer", "sqlite {DIR}/ledger.db", noFacilitator, clients, prices.Start(b)...)
+	wanted := documents
+	var image *url.URL
+	require.Eventually(b, func() bool {
+		redirect := ours.ask(b, get(offer.PNGPath("card")))
+		var err error
+		image, err = url.Parse(redirect.Header.Get("Location"))
+		return err == nil && redirect.Status == http.StatusFound
+	}, time.Minute, 20*time.Millisecond, "the key of the QR codes is there")
+	answers, plain := map[string]answer{}, map[string]answer{}
+	for i := range wanted {
+		d := &wanted[i]
+		if d.figure == "QR image" {
+			d.request = get(image.Path)
+		}
+		a := ours.ask(b, d.request)
+		require.NotEmpty(b, a.Body, "%s: %d", d.figure, a.Status)
+		answers[d.method+" "+d.path] = a.copied()
+		if d.respond {
+			plain[d.method+" "+d.path] = a.copied()
+		}
+	}
+	bare, respond := startBare(b, answers, clients), startRespond(b, plain, clients)
+	for _, d := range wanted {
+		want := answers[d.method+" "+d.path]
+		sides := []*side{ours, bare}
+		if d.respond {
+			sides = append(sides, respond)
+		}
+		for _, other := range sides[1:] {
+			requireSame(b, want, other.ask(b, d.request))
+		}
+		spent := costs(b, d.request, want.Status, sides...)
+		beside := fmt.Sprintf("%s, %d bytes", microseconds(spent[0], spent[1]), len(want.Body))
+		t.add(d.figure+": bare Caddy handler ÷ ours", ratio(spent[1], spent[0]), d.goal, beside)
+		if d.respond {
+			t.add(d.figure+": Caddy respond ÷ ours", ratio(spent[2], spent[0]), "", microseconds(spent[0], spent[2]))
+		}
+	}
+}
