@@ -109,6 +109,8 @@ var statuses = map[desk.Kind]int{
 func answerJSON(w http.ResponseWriter, value any, err error) error {
 	var refused *desk.Error
 	switch {
+	case errors.As(err, &refused) && refused.Kind == desk.Unavailable && starting() != nil:
+		return starting()
 	case errors.As(err, &refused):
 		return caddy.APIError{HTTPStatus: statuses[refused.Kind], Err: err, Message: refused.Sentence}
 	case err != nil:
@@ -151,19 +153,27 @@ func desks() []*desk.Desk {
 
 var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration")
 
-// starting says that a configuration with offers is still being started; nil where
-// none is. Caddy shows no other configuration than the one that runs.
+// starting says why offers are still being started; nil where none is. Before a start
+// has returned, Caddy shows no other configuration than the one that runs.
 func starting() error {
+	why := "the ledger is being opened; try again"
+	if app := activeApp(); app != nil && app.share != nil {
+		first := app.running()[0]
+		if app.share.Ledger.IsOpen() || first.IsOpen() {
+			return nil
+		}
+		why = first.Trouble()
+	}
 	opening := pool.InUse[*ledger.Ledger](outliving)
 	for _, book := range opening {
 		if holders := book.Waits(); holders != "" {
-			return refusal(http.StatusServiceUnavailable, "the offers are being started: the ledger opens when others let go of it, now held by %s", holders)
+			why = "the ledger opens when others let go of it, now held by " + holders
 		}
 	}
-	if len(opening) > 0 {
-		return refusal(http.StatusServiceUnavailable, "the offers are being started: the ledger is being opened; try again")
+	if len(opening) == 0 {
+		return nil
 	}
-	return nil
+	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)
 }
 
 // namedDesk finds the desk of an offer; the name may be left out where there is

@@ -36,8 +36,6 @@ func init() {
 }
 
 const (
-	// openTimeout is how long making the offers ready may take once the ledger is open.
-	openTimeout = 30 * time.Second
 	// exitLook is how often a start that waits looks whether the process is to end.
 	exitLook = 200 * time.Millisecond
 	// exitTimeout is how long the process waits at its end for everything but
@@ -63,6 +61,9 @@ type App struct {
 
 	mu       sync.Mutex
 	services []*service.Service
+	offers   map[string]*service.Service // the same by their ids
+	accounts map[string]ledger.Account   // of all of them, by their ids
+	plays    bool                        // one of them is a demo
 	// listening are the addresses of the servers that have something of the offers.
 	listening []string
 }
@@ -78,6 +79,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision sets up the app. It calls nobody and opens nothing.
 func (app *App) Provision(ctx caddy.Context) error {
 	app.ctx, app.logger = ctx, ctx.Logger()
+	app.offers, app.accounts = make(map[string]*service.Service), make(map[string]ledger.Account)
 	var err error
 	if app.database, err = app.Ledger.database(); err != nil {
 		return err
@@ -137,15 +139,14 @@ func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service
 		return nil, err
 	}
 	svc, err := service.Acquire(app.share, s)
-	if err != nil || slices.Contains(app.services, svc) {
+	if err != nil || app.offers[s.Offer.ID] == svc {
 		return svc, err
 	}
-	for _, other := range app.services {
-		if err := apart(other.Settings, s); err != nil {
-			return nil, err
-		}
+	if err := app.setApart(s); err != nil {
+		return nil, err
 	}
-	app.services = append(app.services, svc)
+	app.services, app.offers[s.Offer.ID] = append(app.services, svc), svc
+	app.plays = app.plays || s.Offer.Demo
 	if err := app.keepDemoHere(); err != nil {
 		return nil, err
 	}
@@ -154,17 +155,17 @@ func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service
 	return svc, nil
 }
 
-// apart refuses two offers whose receipts could not be told apart.
-func apart(one, other *service.Settings) error {
-	if one.Offer.ID == other.Offer.ID {
-		return fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", one.Offer.ID)
+// setApart refuses an offer whose receipts could not be told from another's.
+func (app *App) setApart(s *service.Settings) error {
+	if app.offers[s.Offer.ID] != nil {
+		return fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", s.Offer.ID)
 	}
-	taken := one.Accounts()
-	for _, a := range other.Accounts() {
-		if i := slices.IndexFunc(taken, func(t ledger.Account) bool { return t.ID == a.ID }); i >= 0 {
+	for _, a := range s.Accounts() {
+		if taken, twice := app.accounts[a.ID]; twice {
 			return fmt.Errorf("the offers %q and %q both take money at the account of %s; "+
-				"receipts could not be told apart, use another address", one.Offer.ID, other.Offer.ID, taken[i].Rail)
+				"receipts could not be told apart, use another address", taken.Offer, s.Offer.ID, taken.Rail)
 		}
+		app.accounts[a.ID] = a
 	}
 	return nil
 }
@@ -211,54 +212,31 @@ func (app *App) ClockOffset(ctx context.Context) time.Duration {
 }
 
 // Start opens the ledger, loads the keys and starts the work in the background,
-// as far as that goes on from the configuration before.
+// as far as that goes on from the configuration before. Offers whose ledger or
+// storage cannot be reached come later by themselves, unless others take payments
+// meanwhile that this configuration would replace.
 func (app *App) Start() error {
 	services := app.running()
 	if len(services) == 0 {
 		return nil
 	}
 	app.share.Attach()
-	if err := app.open(services); err != nil {
-		return err
-	}
-	app.share.Run()
-	return nil
+	ctx, cancel := untilExit(app.ctx)
+	defer cancel()
+	return app.share.Start(ctx, app.replaces(), services...)
 }
 
-// open makes the ledger and the offers ready.
-func (app *App) open(services []*service.Service) error {
-	started := time.Now().Unix()
-	if err := app.openLedger(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(app.ctx, openTimeout)
-	defer cancel()
-	var accounts []ledger.Account
-	for _, svc := range services {
-		for _, account := range svc.Accounts() {
-			account.Since = started // however late a source answers for the first time
-			accounts = append(accounts, account)
-		}
-	}
-	if err := app.share.Ledger.Register(ctx, accounts...); err != nil {
-		return err
-	}
-	if err := app.warnOfForgotten(ctx); err != nil {
-		return err
-	}
-	for _, svc := range services {
-		if err := svc.Open(ctx); err != nil {
-			return err
-		}
-	}
-	return app.share.RememberKeys(ctx, services...)
+// replaces reports whether the configuration before has its offers on another ledger,
+// which is open.
+func (app *App) replaces() bool {
+	before := activeApp()
+	return before != nil && before.share != nil && before.share.Ledger != app.share.Ledger && before.share.Ledger.IsOpen()
 }
 
-// openLedger takes as long as a change of the schema has to wait for others, but
-// no longer than the process: Caddy ends it when the start under way has returned.
-func (app *App) openLedger() error {
-	ctx, cancel := context.WithCancel(app.ctx)
-	defer cancel()
+// untilExit is a context that ends with the process: Caddy ends it when the start under
+// way has returned.
+func untilExit(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		look := time.NewTicker(exitLook)
 		defer look.Stop()
@@ -271,7 +249,7 @@ func (app *App) openLedger() error {
 		}
 		cancel()
 	}()
-	return app.share.Ledger.Open(ctx)
+	return ctx, cancel
 }
 
 // Stop does nothing: what the next configuration does not go on with ends when
@@ -297,8 +275,10 @@ func (app *App) Cleanup() error {
 // where to look.
 func (app *App) Handle(context.Context, caddy.Event) error {
 	everStarted.Store(true)
-	for _, o := range app.Offers() {
-		app.logger.Info("the offer is open", zap.String("pay", o.URL(offer.PathMethods)), zap.String("site", o.SitePage()))
+	for _, svc := range app.running() {
+		if svc.IsOpen() {
+			svc.TellOpen()
+		}
 	}
 	return nil
 }

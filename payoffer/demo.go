@@ -154,7 +154,7 @@ func (stage *Stage) strike() {
 // keepDemoHere refuses a demo beside another offer, and one that others than this
 // machine could reach. The caller holds the mutex.
 func (app *App) keepDemoHere() error {
-	if !slices.ContainsFunc(app.services, func(svc *service.Service) bool { return svc.Offer.Demo }) {
+	if !app.plays {
 		return nil
 	}
 	if len(app.services) > 1 {

@@ -51,9 +51,9 @@ var sideways = map[edge]string{
 	{"payoffer/ledger", "payoffer/ledger/book"}: "SQL stores what the rules of the books decide",
 }
 
-// caddyRooms are the packages that know Caddy: the plugin's and the command, and main
-// with its demo.
-var caddyRooms = []string{"payoffer", "payoffer/command", "caddy", demoRoom}
+// caddyRooms are the packages that know Caddy: the plugin's and the command, main
+// with its demo, and what a benchmark holds against the plugin.
+var caddyRooms = []string{"payoffer", "payoffer/command", "caddy", "caddy/bare", demoRoom}
 
 // demoRoom is where demos are played, for pretend money.
 const demoRoom = "caddy/demo"
@@ -76,6 +76,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e":            {"documents of many offers before published schemas and parsers", []string{"document", "web"}},
 	"caddy/e2e/agents":     {"the MCP conformance suite calls tools that no offer has", []string{"agent", "document", "ledger", "observe", "web", "x402"}},
 	"caddy/e2e/announce":   {"webhooks before the library of their receivers", []string{"announce", "ledger"}},
+	"caddy/e2e/bench":      {"the ledger is filled with receipts", []string{"ledger"}},
 	"caddy/e2e/bitcoin":    {"the observer on a Bitcoin node", []string{"ledger", "observe", "observe/bitcoin", "rate"}},
 	"caddy/e2e/browser":    {"pages of an offer whose price changes while somebody looks, and of payments that end as asked for", []string{"web", "x402"}},
 	"caddy/e2e/card":       {"the observer before the processor's own library", []string{"ledger", "observe", "observe/card"}},
@@ -87,6 +88,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e/qr":         {"images of every rail before another decoder", []string{"web"}},
 	"caddy/e2e/settlement": {"settlement and its observer on a simulated chain", []string{"ledger", "observe/evm", "x402"}},
 	"caddy/e2e/showcase":   {"every page, with receipts that no test machine has", []string{"ledger", "ledger/book", "observe", "web", "x402"}},
+	"caddy/e2e/soak":       {"the ledger is compared with the chain when all is over", []string{"ledger"}},
 	"caddy/e2e/transfers":  {"the observer on a simulated chain that is reorganized", []string{"ledger", "observe/evm"}},
 }
 

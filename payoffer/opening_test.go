@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
@@ -50,7 +51,6 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 		}
 		runtime.Gosched() // until the admin API listens and the offers are looked at
 	}
-	require.Nil(t, activeApp())
 	requests := map[string][]string{
 		http.MethodGet:  {desk.PathReceived, desk.PathReceipts, desk.PathMovements, desk.PathIntents, desk.PathClaims, desk.PathAnnouncements, desk.PathFeed},
 		http.MethodPost: {desk.PathReceipts, desk.PathIntents, desk.PathAnnouncements, desk.PathKeys},
@@ -68,11 +68,14 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 			}
 		}
 	}
-	require.Empty(t, loaded)
+	require.NoError(t, <-loaded, "Caddy starts, and the offers come later")
+	require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
+	require.Equal(t, http.StatusServiceUnavailable, i.get(i.service+"/v1/received").status)
 
 	release()
-	require.NoError(t, <-loaded)
-	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+	for o.ask(http.MethodGet, desk.PathReceived, "").status != http.StatusOK {
+		runtime.Gosched()
+	}
 	require.Contains(t, i.log(), "a change of its schema is tried again")
 }
 
@@ -91,4 +94,37 @@ func TestWhileAReloadOpensAnotherLedgerTheOffersOfBeforeAnswer(t *testing.T) {
 	release()
 	require.NoError(t, <-loaded)
 	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+}
+
+// A server may have other sites, and a reload of theirs is none of the ledger.
+func TestCaddyStartsWhileTheLedgerIsAwayAndTheOffersComeLater(t *testing.T) {
+	i := newInstance(t)
+	server := postgres.Shared(t)
+	far := server.Far(t, 0)
+	far.Close()
+	o := &operated{i, strings.TrimPrefix(freeOrigin(t), "http://")}
+	dsn := far.DSN(t, server.DSN(t))
+	sites := books + "http://127.0.0.1:" + payoffertest.FreePort(t) + " {\n\trespond \"another site\"\n}\n"
+	for range 2 {
+		require.NoError(t, <-i.loadOn(dsn, o.address, sites))
+		require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
+		require.Equal(t, http.StatusServiceUnavailable, i.get(i.service+"/v1/received").status)
+		listed := o.ask(http.MethodGet, desk.PathReceived, "")
+		require.Equal(t, http.StatusServiceUnavailable, listed.status)
+		require.Contains(t, listed.body, "the offers are being started: opening the ledger on PostgreSQL: connecting: the server")
+	}
+	require.NotContains(t, i.log(), "the offer is open")
+
+	far.Open()
+	i.untilReceived()
+	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+	for !strings.Contains(i.log(), "the offer is open") {
+		runtime.Gosched() // until its line is written
+	}
+	require.NotContains(t, i.log(), dsn)
+
+	// Other offers would lose their ledger: nothing comes late then.
+	far.Close()
+	require.ErrorContains(t, <-i.loadOn(far.DSN(t, server.DSN(t)), o.address, sites), "connecting: the server")
+	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }

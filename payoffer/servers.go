@@ -33,7 +33,11 @@ func (app *App) hosted(ctx caddy.Context) error {
 			"addresses that somebody made up; name the proxies that stand in front alone in trusted_proxies (in the shipped Caddyfile TRUSTED_PROXIES)",
 			zap.Strings("listen", server.Listen))
 	}
-	app.listening = append(app.listening, server.Listen...)
+	for _, listen := range server.Listen {
+		if !slices.Contains(app.listening, listen) {
+			app.listening = append(app.listening, listen)
+		}
+	}
 	return app.keepDemoHere()
 }
 

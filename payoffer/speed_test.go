@@ -1,12 +1,14 @@
 package payoffer
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -42,12 +45,14 @@ func (b *bare) ServeHTTP(w http.ResponseWriter, _ *http.Request, _ caddyhttp.Han
 // a whole Caddy server in the same run. The three take turns, so that what
 // else the machine does falls on all alike.
 func BenchmarkInCaddy(b *testing.B) {
-	for _, c := range []struct{ name, method, path string }{
-		{"document", "GET", offer.PathNodeInfo21}, {"agent card", "GET", offer.PathAgentCard}, {"quote 402", "GET", offer.PathOffer},
-		{"challenge 402", "POST", offer.PathSponsor},
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + document.ToolName + `","arguments":{}}}`
+	for _, c := range []struct{ name, method, path, body string }{
+		{"document", "GET", offer.PathNodeInfo21, ""}, {"agent card", "GET", offer.PathAgentCard, ""}, {"quote 402", "GET", offer.PathOffer, ""},
+		{"challenge 402", "POST", offer.PathSponsor, ""}, {"tools/call", "POST", offer.PathMCP, call},
+		{"received", "GET", offer.PathReceived, ""}, {"QR code", "GET", offer.PNGPath(offer.RailCard), ""},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			server := speedServer(b, c.method, c.path)
+			server, path := speedServer(b, c.method, c.path, c.body)
 			spent := map[string]time.Duration{}
 			const turn = 200
 			b.ReportAllocs()
@@ -55,7 +60,7 @@ func BenchmarkInCaddy(b *testing.B) {
 				for _, host := range []string{"offer", "respond", "bare"} {
 					start := time.Now()
 					for range turn {
-						server.ServeHTTP(&discard{header: make(http.Header)}, ask(c.method, host, c.path))
+						server.ServeHTTP(&discard{header: make(http.Header)}, ask(c.method, host, path, c.body))
 					}
 					spent[host] += time.Since(start)
 				}
@@ -66,8 +71,12 @@ func BenchmarkInCaddy(b *testing.B) {
 	}
 }
 
-func ask(method, host, path string) *http.Request {
-	r := httptest.NewRequest(method, "http://"+host+path, nil)
+func ask(method, host, path, body string) *http.Request {
+	var sent io.Reader
+	if body != "" {
+		sent = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, "http://"+host+path, sent)
 	r.RequestURI = path
 	return r
 }
@@ -79,20 +88,27 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(int)             {}
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// speedServer is a Caddy server with the three handlers, one for each host.
-func speedServer(b *testing.B, method, path string) *caddyhttp.Server {
+// speedServer is a Caddy server with the three handlers, one for each host. Where the
+// path leads elsewhere, it is the target that they answer.
+func speedServer(b *testing.B, method, path, body string) (server *caddyhttp.Server, target string) {
 	b.Helper()
 	handler := map[string]any{
-		"handler": "pay_offer", "base_url": "http://localhost:8402",
+		"handler": "pay_offer", "base_url": "https://pay.example.org", "testnet": true,
 		"card": map[string]any{"url": "https://checkout.example/pay"},
 		"usdc": []any{map[string]any{
 			"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": []string{"off"},
 			"facilitators": []any{map[string]any{"url": "http://127.0.0.1:9"}},
 		}},
 	}
+	first := speedConfig(b, route("offer", handler))
 	recorder := httptest.NewRecorder()
-	speedConfig(b, route("offer", handler)).ServeHTTP(recorder, ask(method, "offer", path))
+	first.ServeHTTP(recorder, ask(method, "offer", path, body))
+	if to := recorder.Header().Get("Location"); to != "" {
+		path, recorder = to, httptest.NewRecorder()
+		first.ServeHTTP(recorder, ask(method, "offer", path, body))
+	}
 	bareAnswer = answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+	require.Less(b, recorder.Code, 403)
 	require.NotEmpty(b, bareAnswer.body)
 	require.Equal(b, path == offer.PathSponsor, bareAnswer.header["Www-Authenticate"] != nil)
 	bareAnswer.header.Del("Server")
@@ -100,14 +116,14 @@ func speedServer(b *testing.B, method, path string) *caddyhttp.Server {
 		route("respond", map[string]any{
 			"handler": "static_response", "status_code": bareAnswer.status, "body": bareAnswer.body, "headers": bareAnswer.header,
 		}),
-		route("bare", map[string]any{"handler": "bare"}))
+		route("bare", map[string]any{"handler": "bare"})), path
 }
 
-func route(host string, handler map[string]any) map[string]any {
-	return map[string]any{"match": []any{map[string]any{"host": []string{host}}}, "handle": []any{handler}, "terminal": true}
+func route(host string, handlers ...any) map[string]any {
+	return map[string]any{"match": []any{map[string]any{"host": []string{host}}}, "handle": handlers, "terminal": true}
 }
 
-func speedConfig(b *testing.B, routes ...any) *caddyhttp.Server {
+func speedConfig(b testing.TB, routes ...any) *caddyhttp.Server {
 	b.Helper()
 	folder := b.TempDir()
 	raw, err := json.Marshal(map[string]any{
@@ -129,7 +145,11 @@ func speedConfig(b *testing.B, routes ...any) *caddyhttp.Server {
 	require.NoError(b, err)
 	offers, err := ctx.App("pay_offer")
 	require.NoError(b, err)
-	require.NoError(b, offers.(caddy.App).Start())
-	b.Cleanup(func() { require.NoError(b, offers.(caddy.App).Stop()) })
+	require.NoError(b, offers.(*App).Start())
+	b.Cleanup(func() {
+		require.NoError(b, offers.(*App).Stop())
+		require.NoError(b, offers.(*App).Cleanup())
+		require.NoError(b, outliving.Wait(context.Background()))
+	})
 	return app.(*caddyhttp.App).Servers["speed"]
 }

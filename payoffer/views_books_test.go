@@ -105,7 +105,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 	require.NoError(t, err)
 	announcer, err := announce.New(announce.Config{OfferID: sightings.Offer, Ledger: b.ledger, Owner: "views", Emit: b.hear})
 	require.NoError(t, err)
-	require.NoError(t, announcer.Load(t.Context()))
+	require.NoError(t, announce.Load(t.Context(), announcer))
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { announcer.Run(ctx) })

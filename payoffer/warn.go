@@ -1,7 +1,6 @@
 package payoffer
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		logger.Warn("since has nothing to read the money with: what came before the first start stays unknown; add the api_key, token or esplora of the rail",
 			zap.Strings("options", options))
 	}
-	if size := s.Server.LargestHead(); size > web.MaxHead {
+	if size := s.LargestHead(); size > web.MaxHead {
 		logger.Warn("the headers of a quote are larger than a proxy in front takes by default: nginx reads them into a buffer of 4 KB and answers "+
 			"502 above that; write 'proxy_buffer_size 8k;' there, or shorten card or base_url or take a usdc line out", zap.Int("bytes", size))
 	}
@@ -90,25 +89,6 @@ func unreadSince(s *service.Settings) (options []string) {
 		}
 	}
 	return options
-}
-
-// warnOfForgotten logs the offers whose money stands on the ledger and that the
-// configuration does not have. An id that changed with base_url would put it
-// out of sight.
-func (app *App) warnOfForgotten(ctx context.Context) error {
-	forgotten, err := app.share.Ledger.Offers(ctx)
-	if err != nil {
-		return err
-	}
-	configured := app.Offers()
-	forgotten = slices.DeleteFunc(forgotten, func(id string) bool {
-		return slices.ContainsFunc(configured, func(o *offer.Offer) bool { return o.ID == id })
-	})
-	if len(forgotten) > 0 {
-		app.logger.Warn("the ledger holds money of offers that this configuration does not have: did base_url change? "+
-			"then give the offer its old 'id'; offers of other instances may be meant", zap.Strings("offers", forgotten))
-	}
-	return nil
 }
 
 // demo are the values with which the shipped Caddyfile starts: valid, and

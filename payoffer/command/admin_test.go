@@ -99,3 +99,13 @@ func TestAConfigurationWithoutAdminAPIAsksNobody(t *testing.T) {
 		require.ErrorContains(t, err, file)
 	}
 }
+
+func TestReceivedSaysWhyAnOfferTakesNoPayments(t *testing.T) {
+	printed := map[string]any{"offers": []desk.Received{
+		{ID: "one.example", Trouble: "its account belongs to\x1b another"}, {ID: "two.example", Report: []byte("{}")},
+	}}
+	out, err := newAdminAPI(t, printed).run(receivedCommand())
+	require.NoError(t, err)
+	require.Contains(t, out, "one.example takes no payments: its account belongs to another\n")
+	require.NotContains(t, out, "two.example takes no payments")
+}

@@ -75,6 +75,7 @@ func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Wri
 type printedOffers struct {
 	Offers []struct {
 		ID         string           `json:"id"`
+		Trouble    string           `json:"trouble"`
 		Report     printedReport    `json:"report"`
 		Candidates []desk.Candidate `json:"refund_candidates"`
 
@@ -89,6 +90,10 @@ func printOffers(out io.Writer, answer printedOffers) error {
 	for n, o := range answer.Offers {
 		if n > 0 {
 			fmt.Fprintln(out)
+		}
+		if o.Trouble != "" {
+			fmt.Fprintf(out, "%s takes no payments: %s\n", printable(o.ID), printable(o.Trouble))
+			continue
 		}
 		if err := o.Report.print(out, o.ID); err != nil {
 			return err

@@ -48,7 +48,7 @@ func startFixtures(t *testing.T) string {
 		ClientIP: func(*http.Request) string { return "" },
 	})
 	require.NoError(t, err)
-	addFixtures(endpoint.Server)
+	addFixtures(endpoint.Server())
 	now := time.Now
 	site, err := web.New(web.Config{
 		Offer: o, Payments: payments, Agent: endpoint, Receipts: ledger.NewSQLite("", now), Now: now, Logger: logger,

@@ -80,7 +80,9 @@ func (s *shop) restart() {
 		Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s, err)
-	require.NoError(s, observer.Load(s.Context()))
+	cursors, err := s.book.Cursors(s.Context(), s.rail.Account())
+	require.NoError(s, err)
+	require.NoError(s, observer.Load(cursors))
 	s.observer = observer
 }
 

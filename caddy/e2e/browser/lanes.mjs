@@ -70,12 +70,12 @@ async function open(browser, pages, view) {
     pages.set(kind, made);
   }
   const used = pages.get(kind);
+  // What the page before asks for as its window changes is not this one's; and another place of the page that is shown would not
+  // load it.
+  await used.page.goto("about:blank");
   Object.assign(used.seen, { messages: [], foreign: [], asked: [] });
   used.view = view;
   await dress(used, view);
-  // Another place of the page that is shown would not load it, and to load it again would keep what was done on it.
-  const [shown, wanted] = [used.page.url(), view.url].map((url) => url.split("#")[0]);
-  if (shown === wanted) await used.page.goto("about:blank");
   await used.page.goto(view.url);
   return used;
 }

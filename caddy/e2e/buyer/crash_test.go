@@ -123,7 +123,7 @@ func TestKilledOnTheWayItPaysOnce(t *testing.T) {
 		},
 		"the reference seller": func(m *market) (string, string, func(*person)) {
 			payee := newAddress(m.T)
-			return node.StartSeller(m, m.facilitator, payee) + "/report", "GET", func(p *person) { m.requireOneTransfer(p, payee) }
+			return node.StartSeller(m, m.facilitator, payee).URL + "/report", "GET", func(p *person) { m.requireOneTransfer(p, payee) }
 		},
 	} {
 		for _, moment := range []string{"sent", "answered"} {

@@ -72,7 +72,7 @@ func TestTheBinaryPaysTheReferenceSeller(t *testing.T) {
 	m := openMarket(t)
 	for i, method := range []string{"GET", "POST"} {
 		payee := newAddress(t)
-		url := node.StartSeller(t, m.facilitator, payee) + "/report"
+		url := node.StartSeller(t, m.facilitator, payee).URL + "/report"
 		p := newPerson(t, m.Buyers[i])
 		got := p.pay(url, "--yes", "--method", method)
 		require.Zero(t, got.code, got.err)

@@ -147,7 +147,9 @@ func (h *history) restart() {
 		Now: func() time.Time { return h.now }, Random: func() float64 { return 0.5 }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(h, err)
-	require.NoError(h, observer.Load(h.Context()))
+	cursors, err := h.book.Cursors(h.Context(), h.rail.Account())
+	require.NoError(h, err)
+	require.NoError(h, observer.Load(cursors))
 	h.observer = observer
 }
 

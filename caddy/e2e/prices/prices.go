@@ -31,7 +31,13 @@ const priceHost = "mempool.space"
 // the authority of the stand-in's certificate.
 func Start(t testing.TB) (env []string) {
 	t.Helper()
-	prices, err := url.Parse(payoffertest.NewPrices(t, time.Now).Endpoints()["mempool"])
+	return StartOf(t, payoffertest.NewPrices(t, time.Now))
+}
+
+// StartOf is Start with a stand-in that the test scripts, as source "mempool".
+func StartOf(t testing.TB, scripted *payoffertest.Prices) (env []string) {
+	t.Helper()
+	prices, err := url.Parse(scripted.Endpoints()["mempool"])
 	require.NoError(t, err)
 	certificate, authority := newCertificate(t, priceHost)
 	site := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(prices))

@@ -70,9 +70,9 @@ func (b *book) around(method string, call func() error) error {
 	return b.call(b.after, method)
 }
 
-func (b *book) Intent(ctx context.Context, key ledger.IntentKey) (i ledger.Intent, known bool, err error) {
-	err = b.around("Intent", func() (err error) { i, known, err = b.Ledger.Intent(ctx, key); return err })
-	return i, known, err
+func (b *book) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
+	err = b.around("Look", func() (err error) { look, err = b.Ledger.Look(ctx, i); return err })
+	return look, err
 }
 
 func (b *book) InsertIntent(ctx context.Context, i ledger.Intent) error {

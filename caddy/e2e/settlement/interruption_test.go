@@ -23,7 +23,7 @@ func TestAClientThatLeavesLosesNothing(t *testing.T) {
 		// sent says that the payment is settled all the same.
 		sent bool
 	}{
-		"before verify": {when: func(s *shop, leave func() error) { s.book.onDone("Intent", leave) }},
+		"before verify": {when: func(s *shop, leave func() error) { s.book.onDone("Look", leave) }},
 		"during verify": {during: payoffertest.CallVerify},
 		"after verify":  {when: func(s *shop, leave func() error) { s.book.on("InsertIntent", leave) }},
 		"after insert":  {when: func(s *shop, leave func() error) { s.book.onDone("InsertIntent", leave) }, sent: true},
@@ -74,7 +74,7 @@ func TestAClientThatLeavesLosesNothing(t *testing.T) {
 func TestALedgerThatRefusesBeforeTheSettlementStopsIt(t *testing.T) {
 	t.Parallel()
 	// Whether a payment was sent before is known to the ledger alone.
-	for method, want := range map[string]x402.Status{"Intent": x402.Open, "InsertIntent": x402.Unavailable} {
+	for method, want := range map[string]x402.Status{"Look": x402.Open, "InsertIntent": x402.Unavailable} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			s := openShop(t, longTimeout)

@@ -80,7 +80,7 @@ func (s *site) run(price string, payee common.Address) {
 	s.adminURL = "http://127.0.0.1:" + payoffertest.FreePort(s)
 	s.process = server.Start(s, s.url(""), s.config(price, payee))
 	// Caddy may open the port before the ledger, and what a chain that nobody has read yet would decide is not decided.
-	s.eventually("the chain was read", func() bool { return strings.Contains(s.get("/v1/received").body, `"observedThrough": "block `) })
+	s.eventually("the chain was read", func() bool { return strings.Contains(s.get("/v1/received").body, `"observedThrough":"block `) })
 }
 
 func (s *site) url(path string) string { return "http://localhost:" + s.port + path }

@@ -228,8 +228,9 @@ func kinds() []ledger.Receipt {
 	return all
 }
 
-// Receipts are more than a page shows.
-func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]ledger.Receipt, error) {
+// Books has more receipts than a page shows.
+func (r receipts) Books(ctx context.Context, offerID string, _ int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
+	totals, err := r.Totals(ctx, offerID)
 	all := kinds()
 	page := make([]ledger.Receipt, limit)
 	for i := range page {
@@ -237,7 +238,7 @@ func (receipts) Receipts(_ context.Context, _ string, _ int64, limit int) ([]led
 		page[i].ID, page[i].ObservedAt = int64(limit-i), Live.RateAt.Unix()-int64(i)*3_600
 		page[i].OccurredAt = page[i].ObservedAt - int64(i%len(all))*86_400
 	}
-	return page, nil
+	return totals, page, err
 }
 
 // Changes and Last: nothing ever changes.
