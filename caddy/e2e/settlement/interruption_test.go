@@ -94,21 +94,37 @@ func TestALedgerThatRefusesBeforeTheSettlementStopsIt(t *testing.T) {
 	}
 }
 
-// An intent that was committed although the ledger reported a failure was not sent; it is settled later, once.
+// An intent that was committed although the ledger reported a failure was not sent: it is taken back before the buyer is
+// answered, and where the ledger refuses that too, it is settled later, once.
 func TestAnIntentWhoseCommitSeemedToFailIsSettledOnce(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, longTimeout)
-	p := s.payment(s.chain.Buyers[0])
-	s.book.onDone("InsertIntent", refuse)
-	outcome := s.pay(p)
-	require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
-	require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
-	s.requireAgreement(0, 1)
-
-	s.book.onDone("InsertIntent", nil)
-	s.resolve(late) // the lease has expired
-	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
-	s.requireAgreement(1, 0)
+	for name, takenBack := range map[string]bool{"taken back": true, "left": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, longTimeout)
+			p := s.payment(s.chain.Buyers[0])
+			s.book.onDone("InsertIntent", refuse)
+			if !takenBack {
+				s.book.on("WithdrawIntent", refuse)
+			}
+			outcome := s.pay(p)
+			require.Equal(t, x402.Unavailable, outcome.Status, "%+v", outcome)
+			require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
+			s.book.onDone("InsertIntent", nil)
+			if takenBack {
+				s.requireAgreement(0, 0)
+				s.book.requireUnknown(t, p)
+				outcome = s.pay(p)
+				require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
+			} else {
+				s.requireAgreement(0, 1)
+				s.resolve(late) // the lease has expired
+				s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
+			}
+			s.requireAgreement(1, 0)
+			require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1)
+		})
+	}
 }
 
 // A buyer who was charged is told so, whether or not the ledger takes it; it is recorded later.
