@@ -19,33 +19,30 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	if err := l.complete(&i); err != nil {
 		return err
 	}
+	tried := false
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		i, looked := i, lookFor(tx, i)
-		ahead := queued(tx, scanIntent, selectIntents+aheadOf+aheadFirst, l.ahead(i)...)
-		turned, err := looked.at(ctx, tx, &i)
-		if err != nil {
-			return err
+		// Nobody looks first: what is in its way fails it, and the next attempt says what
+		// that is.
+		if tried {
+			if err := l.obstacle(ctx, tx, i); err != nil {
+				return err
+			}
 		}
-		switch other, found := ahead.only(); {
-		case !found:
-		case other.IntentKey == i.IntentKey: // since it was looked for
-			return &IntentExistsError{Existing: other}
-		default:
-			return &ConflictError{Other: other}
-		}
-		i.TurnedUntil, i.Doubt = turned, turned > 0
+		tried = true
 		insertIntent(tx, i)
-		if err := claimPaymentID(ctx, tx, i); err != nil {
-			return err
-		}
-		// Now that its row is there no other one of the payer can be opened: what
-		// was charged since the look is found when all of this runs again.
-		tx.dialect.require(tx, `NOT EXISTS (SELECT 1 FROM intents WHERE `+aheadOf+` AND NOT (network = $9 AND asset = $10 AND nonce = $11))`,
+		claimPaymentID(tx, i)
+		// Now that its row is there no other one of the payer can be opened.
+		tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE payer = $2 AND `+sameKey+` AND (payment_id = '' OR id = (
+				SELECT intent_id FROM payment_ids WHERE payer = $2 AND payment_id = $4)))
+			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+aheadOf+` AND NOT `+sameKey+`)`,
 			append(l.ahead(i), i.Network, i.Asset, i.Nonce)...)
-		addToTotals(tx, book.Sums{}.Change(Total{}, i.total()))
+		addMoved(tx, i.IntentKey, book.Standing{}, openStanding)
 		return nil
 	})
 }
+
+// sameKey is byIntentKey of the payer of aheadOf.
+const sameKey = `(network = $9 AND asset = $10 AND nonce = $11)`
 
 // AdoptIntent commits an intent that was paid before it came here, together
 // with the Transfer that it made, whatever else of its payer is open. Errors:
@@ -61,14 +58,16 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 	s.Intent = &i.IntentKey
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.dialect.lock(tx, s.ExternalID)
-		i, looked := i, lookFor(tx, i)
-		if _, err := looked.at(ctx, tx, &i); err != nil {
+		if err := known(ctx, tx, i.IntentKey); err != nil {
 			return err
 		}
-		insertIntent(tx, i)
-		// An identifier that another payment has stays there.
-		if err := claimPaymentID(ctx, tx, i); err != nil && !errors.Is(err, ErrPaymentID) {
+		inserted := insertIntent(tx, i)
+		claimPaymentID(tx, i) // one that another payment has stays there
+		if err := tx.flush(ctx); err != nil {
 			return err
+		}
+		if inserted.changed == 0 {
+			return notRegistered(i)
 		}
 		r := recorder{tx: tx, now: i.CreatedAt, delta: book.Sums{}, stored: book.Sums{}}
 		if _, err := r.record(ctx, s); err != nil {
@@ -77,6 +76,43 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 		addToTotals(tx, r.delta)
 		return nil
 	})
+}
+
+// obstacle is the error that says why an intent cannot be opened, nil for no reason.
+func (l *Ledger) obstacle(ctx context.Context, tx *transaction, i Intent) error {
+	ahead := queued(tx, scanIntent, selectIntents+aheadOf+aheadFirst, l.ahead(i)...)
+	held := queued(tx, scanValue[string], `SELECT state FROM intents WHERE state <> 'refused' AND id = (
+		SELECT intent_id FROM payment_ids WHERE payer = $1 AND payment_id = $2)`, i.From, i.PaymentID)
+	account := queued(tx, scanValue[string], `SELECT account FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account)
+	if err := known(ctx, tx, i.IntentKey); err != nil {
+		return err
+	}
+	if other, found := ahead.only(); found {
+		return &ConflictError{Other: other}
+	}
+	if _, found := held.only(); found {
+		return ErrPaymentID
+	}
+	if _, found := account.only(); !found {
+		return notRegistered(i)
+	}
+	return nil
+}
+
+// known refuses a key that is.
+func known(ctx context.Context, tx *transaction, key IntentKey) error {
+	existing, err := intentOf(ctx, tx, byIntentKey, key.Network, key.Asset, key.From, key.Nonce)
+	switch {
+	case errors.Is(err, ErrNoIntent):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the intent: %w", err)
+	}
+	return &IntentExistsError{Existing: existing}
+}
+
+func notRegistered(i Intent) error {
+	return fmt.Errorf("offer %q, account %q: %w", i.Offer, i.Account, errNotRegistered)
 }
 
 // complete makes the key of a new intent canonical and dates it. The error is what
@@ -94,81 +130,37 @@ func (l *Ledger) complete(i *Intent) error {
 	return nil
 }
 
-// lookedFor is what is asked about every new intent.
-type lookedFor struct {
-	known *rows[Intent]
-	place *rows[place]
-}
-
-// place is where an intent pays to, and until when it answers for what was turned away
-// because of one that was not charged then, and may still be sent: its payer is in
-// doubt about whichever of them comes first.
-type place struct {
-	rail    string
-	testnet bool
-	turned  int64
-}
-
-func lookFor(tx *transaction, i Intent) lookedFor {
-	return lookedFor{
-		queued(tx, scanIntent, selectIntents+byIntentKey, i.Network, i.Asset, i.From, i.Nonce),
-		queued(tx, scanPlace, `
-			SELECT rail, testnet, (SELECT COALESCE(max(turned_until), 0) FROM intents
-				WHERE offer = $1 AND payer = $3 AND payment_id = $4 AND state = 'refused' AND turned_until > $5)
-			FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account, i.From, i.PaymentID, i.CreatedAt),
-	}
-}
-
-func scanPlace(row scanner) (p place, err error) {
-	err = row.Scan(&p.rail, &p.testnet, &p.turned)
-	return p, err
-}
-
-// at looks, refuses an intent that is known or of no account, says of which rail it
-// is, and returns until when it answers for others.
-func (l lookedFor) at(ctx context.Context, tx *transaction, i *Intent) (turned int64, err error) {
-	if err := tx.flush(ctx); err != nil {
-		return 0, fmt.Errorf("looking for the intent: %w", err)
-	}
-	if known, found := l.known.only(); found {
-		return 0, &IntentExistsError{Existing: known}
-	}
-	place, found := l.place.only()
-	if !found {
-		return 0, fmt.Errorf("offer %q, account %q: %w", i.Offer, i.Account, errNotRegistered)
-	}
-	i.Rail, i.Testnet = place.rail, place.testnet
-	return place.turned, nil
-}
-
-// insertIntent stores the row.
-func insertIntent(tx *transaction, i Intent) {
-	tx.put("inserting the intent", `
-		INSERT INTO intents (network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
+// insertIntent stores the row, unless its account is not registered. It answers for
+// what was turned away because of one that was not charged then, and may still be
+// sent: its payer is in doubt about whichever of them comes first.
+func insertIntent(tx *transaction, i Intent) *statement {
+	inserted := tx.put("inserting the intent", `
+		INSERT INTO intents (network, asset, payer, nonce, offer, account, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-			tx, reason, evidence, created_at, updated_at, doubt, turned_until)
-		VALUES `+placeholders(1, 28),
-		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Rail, i.Testnet, i.Own, i.Amount, i.USDCents,
+			tx, reason, evidence, created_at, updated_at, rail, testnet, doubt, turned_until)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $23,
+			rail, testnet, turned > 0, turned
+		FROM accounts, (SELECT COALESCE(max(turned_until), 0) AS turned FROM intents
+			WHERE offer = $5 AND payer = $3 AND payment_id = $10 AND state = 'refused' AND turned_until > $23) AS before
+		WHERE accounts.offer = $5 AND accounts.account = $6`,
+		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Own, i.Amount, i.USDCents,
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
-		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.UpdatedAt, i.Doubt, i.TurnedUntil)
+		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt)
 	failpoint.Hit(failpoint.TransactionIntent)
+	return inserted
 }
 
 // claimPaymentID takes the identifier over from a refused intent.
-func claimPaymentID(ctx context.Context, tx *transaction, i Intent) error {
+func claimPaymentID(tx *transaction, i Intent) {
 	if i.PaymentID == "" {
-		return nil
+		return
 	}
-	claimed, err := tx.exec(ctx, "claiming the payment identifier", `
+	tx.put("claiming the payment identifier", `
 		INSERT INTO payment_ids (payer, payment_id, intent_id)
 		SELECT $3, $5, id FROM intents WHERE `+byIntentKey+`
 		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
 		WHERE (SELECT state FROM intents WHERE id = payment_ids.intent_id) = 'refused'`,
 		i.Network, i.Asset, i.From, i.Nonce, i.PaymentID)
-	if err == nil && claimed == 0 {
-		return ErrPaymentID
-	}
-	return err
 }
 
 // SettleIntent records that an intent was paid, by EvidenceFacilitator or
@@ -181,11 +173,21 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 	case EvidenceChain:
 		return l.changeIntent(ctx, key, func(i *Intent) error { return i.settle(hash, answer, evidence) })
 	case EvidenceFacilitator:
-		return l.claim(ctx, key, hash, func(i *Intent, taken bool) error {
-			if taken && i.State == IntentSettling {
-				return ErrTransaction
+		key, tried := key.Canonical(), false
+		return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+			tx.dialect.lock(tx, key.Network+" "+hash)
+			// As with InsertIntent nobody looks first.
+			if !tried {
+				tried = true
+				claimOpen(tx, key, hash, answer, l.now().Unix())
+				return nil
 			}
-			return i.settle(hash, answer, evidence)
+			return l.claimIn(ctx, tx, key, hash, func(i *Intent, taken bool) error {
+				if taken && i.State == IntentSettling {
+					return ErrTransaction
+				}
+				return i.settle(hash, answer, evidence)
+			})
 		})
 	default:
 		return fmt.Errorf("unknown evidence %q of an intent", evidence)
@@ -198,13 +200,33 @@ func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i
 	key = key.Canonical()
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.dialect.lock(tx, key.Network+" "+hash)
-		others := queued(tx, scanValue[int64], `SELECT id FROM intents WHERE network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused'
-			AND NOT (asset = $2 AND payer = $3 AND nonce = $4) LIMIT 1`, key.Network, key.Asset, key.From, key.Nonce, hash)
-		return l.changeIntentIn(ctx, tx, key, func(i *Intent) error {
-			_, taken := others.only()
-			return f(i, taken)
-		})
+		return l.claimIn(ctx, tx, key, hash, f)
 	})
+}
+
+func (l *Ledger) claimIn(ctx context.Context, tx *transaction, key IntentKey, hash string, f func(i *Intent, taken bool) error) error {
+	others := queued(tx, scanValue[int64], `SELECT id FROM intents WHERE `+otherClaim+` LIMIT 1`,
+		key.Network, key.Asset, key.From, key.Nonce, hash)
+	return l.changeIntentIn(ctx, tx, key, func(i *Intent) error {
+		_, taken := others.only()
+		return f(i, taken)
+	})
+}
+
+// otherClaim chooses the intents that name a transaction but for one.
+const otherClaim = `network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused' AND NOT (asset = $2 AND payer = $3 AND nonce = $4)`
+
+// claimOpen is SettleIntent for an open intent whose transaction nobody else names; any
+// other fails it.
+func claimOpen(tx *transaction, key IntentKey, hash string, answer []byte, now int64) {
+	args := []any{key.Network, key.Asset, key.From, key.Nonce, hash}
+	tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE `+byIntentKey+` AND state = 'settling'`+tx.dialect.forUpdate()+`)
+		AND NOT EXISTS (SELECT 1 FROM intents WHERE `+otherClaim+`)`, args...)
+	tx.put("updating the intent", `
+		UPDATE intents SET state = 'settled', evidence = 'facilitator', tx = CASE $5 WHEN '' THEN tx ELSE $5 END,
+			answer = $6, reason = '', updated_at = $7
+		WHERE `+byIntentKey, append(args, answer, now)...)
+	addMoved(tx, key, openStanding, claimedStanding)
 }
 
 func (i *Intent) settle(transaction string, answer []byte, evidence string) error {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -83,10 +84,13 @@ func (l *Ledger) Look(ctx context.Context, i Intent) (look Look, err error) {
 	return look, err
 }
 
-// selectLook reads all of it at one moment.
-const selectLook = `SELECT 'known' AS what, ` + intentColumns + ` FROM intents WHERE network = $9 AND asset = $10 AND payer = $2 AND nonce = $11
+// selectLook reads all of it at one moment. Of the newest the id alone is asked for:
+// what is long is not read.
+var selectLook = `SELECT 'known' AS what, ` + intentColumns + ` FROM intents WHERE network = $9 AND asset = $10 AND payer = $2 AND nonce = $11
 	UNION ALL SELECT 'ahead', ahead.* FROM (SELECT ` + intentColumns + ` FROM intents WHERE ` + aheadOf + aheadFirst + `) AS ahead
-	UNION ALL SELECT 'newest', newest.* FROM (SELECT ` + intentColumns + ` FROM intents WHERE offer = $1 AND payer = $2 ORDER BY id DESC LIMIT 1) AS newest`
+	UNION ALL SELECT 'newest', newest.* FROM (SELECT ` + shortColumns + ` FROM intents WHERE offer = $1 AND payer = $2 ORDER BY id DESC LIMIT 1) AS newest`
+
+var shortColumns = strings.NewReplacer("payload, requirement", "CAST(NULL AS BYTEA), CAST(NULL AS BYTEA)", " answer", " CAST(NULL AS BYTEA)").Replace(intentColumns)
 
 // looked is a row of it.
 type looked struct {

@@ -14,7 +14,8 @@ import (
 )
 
 // postgresSession sends the statements of a transaction in batches: BEGIN goes with
-// the first, COMMIT with the last, and each batch is one way to the server and back.
+// the first, COMMIT with the last, and each batch is one way to the server and back. What
+// is one batch in all is a transaction without either (PostgreSQL, "Pipelining").
 type postgresSession struct {
 	conn  *sql.Conn
 	known int
@@ -51,26 +52,28 @@ func (s *postgresSession) commit(ctx context.Context, last []*statement) error {
 	return s.batch(ctx, last, true)
 }
 
-func (s *postgresSession) batch(ctx context.Context, statements []*statement, commit bool) error {
+func (s *postgresSession) batch(ctx context.Context, statements []*statement, last bool) error {
 	return s.raw(func(conn *pgx.Conn) error {
 		if conn.IsClosed() {
 			return errors.New("the connection to PostgreSQL was lost")
 		}
 		var batch pgx.Batch
-		begins := !s.begun
-		if begins {
-			s.begun = true
+		first := !s.begun
+		s.begun = true
+		if first && !last {
 			batch.Queue(`BEGIN`)
+		}
+		if first {
 			batch.Queue(guardWrites(s.known))
 		}
 		for _, one := range statements {
 			batch.Queue(one.text, one.args...)
 		}
-		if commit {
+		if last && !first {
 			batch.Queue(`COMMIT`)
 		}
 		results := conn.SendBatch(ctx, &batch)
-		err := s.read(ctx, conn, results, begins, statements, commit)
+		err := s.read(ctx, conn, results, first, statements, last)
 		return errors.Join(err, closing(err, results.Close()))
 	})
 }
@@ -84,11 +87,13 @@ func closing(read, closed error) error {
 	return closed
 }
 
-func (s *postgresSession) read(ctx context.Context, conn *pgx.Conn, results pgx.BatchResults, begins bool, statements []*statement, commit bool) error {
-	if begins {
+func (s *postgresSession) read(ctx context.Context, conn *pgx.Conn, results pgx.BatchResults, first bool, statements []*statement, last bool) error {
+	if first && !last {
 		if _, err := results.Exec(); err != nil {
 			return err
 		}
+	}
+	if first {
 		if _, err := results.Exec(); err != nil {
 			_ = results.Close()
 			return writesRefused(ctx, conn, s.known, err)
@@ -99,7 +104,7 @@ func (s *postgresSession) read(ctx context.Context, conn *pgx.Conn, results pgx.
 			return one.failed(err)
 		}
 	}
-	if commit {
+	if last && !first {
 		tag, err := results.Exec()
 		if err == nil && tag.String() != "COMMIT" {
 			err = errors.New("the transaction was undone")
@@ -170,7 +175,7 @@ func (d *postgresDialect) lock(tx *transaction, names ...string) {
 }
 
 func (d *postgresDialect) hurry(tx *transaction) {
-	tx.put("", `SET LOCAL synchronous_commit = off`)
+	tx.put("", `SELECT set_config('synchronous_commit', 'off', true)`)
 }
 
 // require: see transient.

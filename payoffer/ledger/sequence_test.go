@@ -146,7 +146,7 @@ func TestPostgresPaymentIsAFewWaysToTheServer(t *testing.T) {
 	}
 	count.Store(0)
 	pay(20)
-	require.EqualValues(t, 5, count.Load())
+	require.EqualValues(t, 3, count.Load())
 	count.Store(0)
 	tell(20)
 	require.EqualValues(t, 1, count.Load())

@@ -51,8 +51,10 @@ type transaction struct {
 
 // put has a statement run, whose answer nobody needs, before whatever comes
 // after it. What fails in it is an error of that, or of the commit. doing begins it.
-func (tx *transaction) put(doing, text string, args ...any) {
-	tx.waiting = append(tx.waiting, &statement{doing: doing, text: text, args: args})
+func (tx *transaction) put(doing, text string, args ...any) *statement {
+	one := &statement{doing: doing, text: text, args: args}
+	tx.waiting = append(tx.waiting, one)
+	return one
 }
 
 // flush runs all that waits.
@@ -68,10 +70,9 @@ func (tx *transaction) flush(ctx context.Context) error {
 // exec runs a statement and returns the number of rows that it changed. doing
 // begins its error.
 func (tx *transaction) exec(ctx context.Context, doing, text string, args ...any) (changed int64, err error) {
-	tx.put(doing, text, args...)
-	last := tx.waiting[len(tx.waiting)-1]
+	one := tx.put(doing, text, args...)
 	err = tx.flush(ctx)
-	return last.changed, err
+	return one.changed, err
 }
 
 // rows are those of a query, once it was sent.

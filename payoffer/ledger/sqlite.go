@@ -24,6 +24,8 @@ const (
 	sqliteInterrupt = 9
 	sqliteIO        = 10
 	sqliteFull      = 13
+	// sqliteUnique is an extended one.
+	sqliteUnique = 2067
 )
 
 // readers bounds the connections that read beside the single writer.
@@ -180,12 +182,24 @@ func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
 
 // One writer at a time is an order, and locks every row.
 
-func (d *sqliteDialect) forUpdate() string                    { return "" }
-func (d *sqliteDialect) bytewise() string                     { return "" }
-func (d *sqliteDialect) rows() string                         { return "json_each($1)" }
-func (d *sqliteDialect) lock(*transaction, ...string)         {}
-func (d *sqliteDialect) hurry(*transaction)                   {}
-func (d *sqliteDialect) require(*transaction, string, ...any) {}
+func (d *sqliteDialect) forUpdate() string            { return "" }
+func (d *sqliteDialect) bytewise() string             { return "" }
+func (d *sqliteDialect) rows() string                 { return "json_each($1)" }
+func (d *sqliteDialect) lock(*transaction, ...string) {}
+func (d *sqliteDialect) hurry(*transaction)           {}
+
+func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) {
+	tx.waiting = append(tx.waiting, &statement{text: `SELECT ` + condition, args: args, row: func(row scanner) error {
+		holds, err := scanValue[bool](row)
+		if err == nil && !holds {
+			err = errNotSo
+		}
+		return err
+	}})
+}
+
+// errNotSo is the error of a condition that does not hold.
+var errNotSo = errors.New("something is in the way of a change")
 
 // unnumbered: the next one, for one writer at a time is an order.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }
@@ -216,7 +230,10 @@ func (d *sqliteDialect) booleans(context.Context, *sql.Tx) (map[string]bool, err
 func (d *sqliteDialect) overriding() string                                         { return "" }
 func (d *sqliteDialect) advanceNumbers(context.Context, *sql.Tx) error              { return nil }
 
-func (d *sqliteDialect) transient(err error) bool { return resultCode(err) == sqliteBusy }
+// transient: as on PostgreSQL, the next attempt says what is in the way.
+func (d *sqliteDialect) transient(err error) bool {
+	return resultCode(err) == sqliteBusy || extendedCode(err) == sqliteUnique || errors.Is(err, errNotSo)
+}
 
 // undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors Within A
 // Transaction".
@@ -225,12 +242,14 @@ func (d *sqliteDialect) undone(err error) bool {
 }
 
 // resultCode is the primary result code of an error of SQLite; 0 of any other.
-func resultCode(err error) int {
+func resultCode(err error) int { return extendedCode(err) & 0xff }
+
+func extendedCode(err error) int {
 	var failure *sqlite.Error
 	if !errors.As(err, &failure) {
 		return 0
 	}
-	return failure.Code() & 0xff
+	return failure.Code()
 }
 
 func (d *sqliteDialect) conceal(err error) error { return err }

@@ -104,17 +104,18 @@ func (w *writer) take(group []*member, m *member) []*member {
 }
 
 // store makes the changes of a group. What undoes all of them, such as a full disk,
-// may be the doing of one: each is tried alone then.
+// may be the doing of one: each is tried alone then, as is one that may succeed when it
+// is tried again.
 func (w *writer) store(group []*member) {
 	// Not a caller's: whoever leaves would undo the changes of the others. The driver has
 	// a goroutine for each statement that could be given up, and none has to be: no
 	// other process is waited for, and nobody can take a disk back that hangs.
 	ctx := context.Background()
-	if len(group) > 1 && w.together(ctx, group) == nil {
-		return
-	}
+	stored := len(group) > 1 && w.together(ctx, group) == nil
 	for _, m := range group {
-		m.err = nil
+		if stored && !w.ledger.dialect.transient(m.err) {
+			continue
+		}
 		m.err = w.ledger.dialect.conceal(w.ledger.alone(ctx, w.db, m.call))
 	}
 }

@@ -42,17 +42,25 @@ func scanTotal(row scanner) (t Total, err error) {
 
 // total is what stands in the sums of an intent without a receipt.
 func (i Intent) total() Total {
-	place := book.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: book.Standing{Own: i.Own, Testnet: i.Testnet}}
+	standing := openStanding
 	switch {
 	case i.State == IntentSettling:
-		place.Status = StatusSettling
 	case i.State == IntentSettled && i.Evidence == EvidenceFacilitator:
-		place.Status, place.EvidenceLevel = StatusClaimed, LevelAsserted
+		standing = claimedStanding
 	default:
 		return Total{}
 	}
+	standing.Own, standing.Testnet = i.Own, i.Testnet
+	place := book.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: standing}
 	return Total{Place: place, Sum: book.NewSum(i.Amount, i.USDCents)}
 }
+
+// openStanding is where an open intent stands, and claimedStanding one of which a
+// facilitator says that it was paid.
+var (
+	openStanding    = book.Standing{Status: StatusSettling}
+	claimedStanding = book.Standing{Status: StatusClaimed, EvidenceLevel: LevelAsserted}
+)
 
 // fits refuses a sighting with which a sum would pass 2^63-1.
 func (r *recorder) fits(ctx context.Context, next Receipt) error {
@@ -111,6 +119,29 @@ func addToTotals(tx *transaction, changes book.Sums) {
 	own.store(tx, "totals", "", added(totalsKey))
 	others.store(tx, "currency_totals", ", currency", added(totalsKey+", currency"))
 	later.store(tx, "total_changes", ", currency", "")
+}
+
+// addMoved has the sums follow an intent from one standing to another, as addToTotals
+// does with the change of its total where the row was read. The zero Standing is none.
+func addMoved(tx *transaction, key IntentKey, from, to book.Standing) {
+	var moves []string
+	for n, at := range map[int]book.Standing{-1: from, 1: to} {
+		if at != (book.Standing{}) {
+			moves = append(moves, fmt.Sprintf(`SELECT '%s' AS moved_to, '%s' AS level, %d AS n`, at.Status, at.EvidenceLevel, n))
+		}
+	}
+	slices.Sort(moves) // one text for each pair
+	table, column, currency, end := "totals", "", "", added(totalsKey)
+	if !tx.dialect.oneWriter() {
+		table, column, currency, end = "total_changes", ", currency", ", ''", ""
+	}
+	tx.reported = true
+	tx.put("updating the totals", `
+		INSERT INTO `+table+` AS sums (`+totalsKey+`, `+sumColumns+column+`)
+		SELECT offer, account, rail, moved_to, level, own, testnet, n, n * amount, 0, n * COALESCE(usd_cents, 0), 0,
+			CASE WHEN usd_cents IS NULL THEN n ELSE 0 END`+currency+`
+		FROM intents, (`+strings.Join(moves, ` UNION ALL `)+`) AS moves WHERE `+byIntentKey+end,
+		key.Network, key.Asset, key.From, key.Nonce)
 }
 
 // totalsKey are the columns that say which sum it is.
