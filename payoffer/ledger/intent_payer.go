@@ -133,13 +133,16 @@ func (l *Ledger) DoubtIntent(ctx context.Context, key IntentKey) error {
 // counts. It is not waited for until it is on disk: where it is lost, the charge goes
 // on answering for its payer.
 func (l *Ledger) TellIntent(ctx context.Context, key IntentKey, atOnce bool) error {
-	key = key.Canonical()
-	return l.transact(ctx, func(_ context.Context, tx *transaction) error {
+	return l.gather(ctx, l.tellIntent(key.Canonical(), atOnce))
+}
+
+func (l *Ledger) tellIntent(key IntentKey, atOnce bool) change {
+	return func(_ context.Context, tx *transaction) error {
 		tx.dialect.hurry(tx)
 		tx.put("noting that a charge was told", `
 			UPDATE intents SET told_at = $5, updated_at = $5, doubt = doubt OR $6
 			WHERE `+byIntentKey+` AND state = 'settled' AND told_at = 0`,
 			key.Network, key.Asset, key.From, key.Nonce, l.now().Unix(), !atOnce)
 		return nil
-	})
+	}
 }

@@ -68,6 +68,8 @@ type database struct {
 	known int
 	// writer makes the changes where there is no other; nil where there are.
 	writer *writer
+	// gatherer makes those that ask for nothing.
+	gatherer *writer
 	// sequencer puts them in order where several are made at once; else nil.
 	sequencer *sequencer
 }
@@ -99,11 +101,13 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), l.dialect.conceal(errors.Join(err, db.close())))
 	}
 	if l.dialect.oneWriter() {
-		db.writer = newWriter(l, db)
+		db.writer = newWriter(l, db, false)
+		db.gatherer = db.writer
 		db.parts = append(db.parts, db.writer)
 	} else {
+		db.gatherer = newWriter(l, db, true)
 		db.sequencer = newSequencer(l, db)
-		db.parts = append(db.parts, db.sequencer)
+		db.parts = append(db.parts, db.gatherer, db.sequencer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

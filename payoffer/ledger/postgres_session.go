@@ -175,7 +175,10 @@ func (d *postgresDialect) lock(tx *transaction, names ...string) {
 }
 
 func (d *postgresDialect) hurry(tx *transaction) {
-	tx.put("", `SELECT set_config('synchronous_commit', 'off', true)`)
+	if !tx.hurried {
+		tx.hurried = true
+		tx.put("", `SELECT set_config('synchronous_commit', 'off', true)`)
+	}
 }
 
 // require: see transient.

@@ -45,8 +45,9 @@ type transaction struct {
 	// waiting go along with the next statements whose answer is needed, or with
 	// the commit.
 	waiting []*statement
-	// reported says that it touches a receipt or a sum.
-	reported bool
+	// reported says that it touches a receipt or a sum, and hurried that its commit waits
+	// for no disk.
+	reported, hurried bool
 }
 
 // put has a statement run, whose answer nobody needs, before whatever comes

@@ -16,8 +16,11 @@ const groupSize = 64
 // savepoint of its own, so that one that fails leaves the others as they are.
 // Nobody is told of success before the commit that covers it.
 type writer struct {
-	ledger  *Ledger
-	db      *database
+	ledger *Ledger
+	db     *database
+	// plain says that there are other writers, and that its changes need no savepoints: they
+	// ask for nothing, so that a group is one way to the server.
+	plain   bool
 	waiting chan *member
 	done    chan struct{} // closed when it has ended
 }
@@ -34,8 +37,8 @@ type member struct {
 	panicked any
 }
 
-func newWriter(l *Ledger, db *database) *writer {
-	w := &writer{ledger: l, db: db, waiting: make(chan *member, groupSize), done: make(chan struct{})}
+func newWriter(l *Ledger, db *database, plain bool) *writer {
+	w := &writer{ledger: l, db: db, plain: plain, waiting: make(chan *member, groupSize), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -111,6 +114,11 @@ func (w *writer) store(group []*member) {
 	// a goroutine for each statement that could be given up, and none has to be: no
 	// other process is waited for, and nobody can take a disk back that hangs.
 	ctx := context.Background()
+	if w.plain {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience) // a server may hang
+		defer cancel()
+	}
 	stored := len(group) > 1 && w.together(ctx, group) == nil
 	for _, m := range group {
 		if stored && !w.ledger.dialect.transient(m.err) {
@@ -125,12 +133,21 @@ func (w *writer) store(group []*member) {
 func (w *writer) together(ctx context.Context, group []*member) error {
 	return w.ledger.attempt(ctx, w.db, func(ctx context.Context, tx *transaction) error {
 		for _, m := range group {
-			if err := w.apart(ctx, tx, m); err != nil {
+			if err := w.member(ctx, tx, m); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// member makes one change of a group. Its error is that of the whole transaction.
+func (w *writer) member(ctx context.Context, tx *transaction, m *member) error {
+	if !w.plain {
+		return w.apart(ctx, tx, m)
+	}
+	m.err = m.call(ctx, tx)
+	return m.err
 }
 
 // apart makes one change behind a savepoint. Its error is that of the whole

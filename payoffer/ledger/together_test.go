@@ -24,14 +24,14 @@ func (c counting) session(ctx context.Context, db *database) (session, error) {
 	return c.dialect.session(ctx, db)
 }
 
-// together has the changes wait for the writer at once, and returns what became of each and in how many transactions.
+// together has the changes wait for who gathers them at once, and returns what became of each and in how many transactions.
 func together(t *testing.T, l *Ledger, changes ...func(ctx context.Context, tx *transaction) error) (became []error, begun int) {
 	t.Helper()
 	l.dialect = counting{l.dialect, &begun}
 	busy, free := make(chan struct{}), make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
-		assert.NoError(t, l.transact(t.Context(), func(context.Context, *transaction) error {
+		assert.NoError(t, l.gather(t.Context(), func(context.Context, *transaction) error {
 			close(busy)
 			<-free
 			return nil
@@ -46,9 +46,9 @@ func together(t *testing.T, l *Ledger, changes ...func(ctx context.Context, tx *
 					became[n] = fmt.Errorf("panicked: %v", v)
 				}
 			}()
-			became[n] = l.transact(t.Context(), do)
+			became[n] = l.gather(t.Context(), do)
 		})
-		for len(l.db.writer.waiting) <= n { // so that they come in this order
+		for len(l.db.gatherer.waiting) <= n { // so that they come in this order
 			runtime.Gosched()
 		}
 	}
@@ -85,6 +85,27 @@ func TestChangesThatWaitTogetherAreCommittedTogether(t *testing.T) {
 	require.NoError(t, errors.Join(became...))
 	require.Equal(t, 1, begun)
 	require.Subset(t, accountIDs(t, l), []string{"late 0", "late 31", "late 63"})
+}
+
+// TestChargesThatAreToldTogetherAreNotedTogether on a database with other writers too.
+func TestChargesThatAreToldTogetherAreNotedTogether(t *testing.T) {
+	t.Parallel()
+	l := instances(t, 1)[0]
+	require.NoError(t, l.db.sequencer.Close()) // its transactions are not counted
+	l.db.parts = l.db.parts[:len(l.db.parts)-1]
+	var changes []func(context.Context, *transaction) error
+	for n := range groupSize {
+		i := testIntent(fmt.Sprintf("0x%d", n), "0x01")
+		require.NoError(t, l.InsertIntent(t.Context(), i))
+		require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, fmt.Sprintf("0x%d", n), []byte(`{}`), EvidenceFacilitator))
+		changes = append(changes, l.tellIntent(i.IntentKey, true))
+	}
+	became, begun := together(t, l, changes...)
+	require.NoError(t, errors.Join(became...))
+	require.Equal(t, 1, begun)
+	for n := range groupSize {
+		require.NotZero(t, mustIntent(t, l, testIntent(fmt.Sprintf("0x%d", n), "0x01").IntentKey).ToldAt)
+	}
 }
 
 func TestAChangeThatFailsLeavesThoseOfItsGroup(t *testing.T) {

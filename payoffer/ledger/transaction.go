@@ -24,6 +24,22 @@ type change func(ctx context.Context, tx *transaction) error
 
 // transact runs change in one durable transaction.
 func (l *Ledger) transact(ctx context.Context, do change) error {
+	return l.opened(ctx, func(db *database) error {
+		if db.writer != nil {
+			return db.writer.commit(ctx, do)
+		}
+		return l.dialect.conceal(l.alone(ctx, db, do))
+	})
+}
+
+// gather is transact for a change that asks for nothing and refuses nothing: those that
+// wait together are committed together.
+func (l *Ledger) gather(ctx context.Context, do change) error {
+	return l.opened(ctx, func(db *database) error { return db.gatherer.commit(ctx, do) })
+}
+
+// opened runs use while the ledger is open.
+func (l *Ledger) opened(ctx context.Context, use func(*database) error) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.db == nil {
@@ -32,10 +48,7 @@ func (l *Ledger) transact(ctx context.Context, do change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if l.db.writer != nil {
-		return l.db.writer.commit(ctx, do)
-	}
-	return l.dialect.conceal(l.alone(ctx, l.db, do))
+	return use(l.db)
 }
 
 // alone runs change in a transaction of its own, again while other writers are in
