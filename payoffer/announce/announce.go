@@ -154,7 +154,8 @@ func (a *Announcer) Run(ctx context.Context) {
 	<-done
 }
 
-// Begin is Run that does not wait: it calls ended when Run would return.
+// Begin is Run that does not wait: it calls ended when Run would return. A receiver whose
+// place Load has read begins with what Notify tells of.
 func (a *Announcer) Begin(ctx context.Context, ended func()) {
 	if len(a.sinks) == 0 {
 		context.AfterFunc(ctx, ended)
@@ -162,7 +163,11 @@ func (a *Announcer) Begin(ctx context.Context, ended func()) {
 	}
 	done := source.After(len(a.sinks), ended)
 	for _, s := range a.sinks {
-		s.loop.Begin(ctx, func() {
+		first := time.Duration(0)
+		if s.known {
+			first = a.config.PollEvery
+		}
+		s.loop.BeginIn(ctx, first, func() {
 			s.release(ctx)
 			done()
 		})

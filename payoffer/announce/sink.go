@@ -84,9 +84,11 @@ func (s *sink) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return pollEvery, err
 	}
-	testCounts, err := s.config.testCounts(ctx)
-	if err != nil {
-		return pollEvery, err
+	testCounts := false
+	if len(waiting) > 0 {
+		if testCounts, err = s.config.testCounts(ctx); err != nil {
+			return pollEvery, err
+		}
 	}
 	for i, t := range waiting {
 		if held, err := s.hold(ctx); err != nil || !held {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
@@ -31,6 +32,9 @@ type formerRails struct {
 	running  map[string]bool
 	priced   bool
 	underWay sync.WaitGroup
+	// remembered are the accounts that the ledger knew when the offer was opened; nil once
+	// they were looked at.
+	remembered []ledger.Account
 
 	mu    sync.Mutex
 	known map[string]formerRail
@@ -141,9 +145,12 @@ func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
 
 // observers are those of the former accounts that the ledger remembers, by account.
 func (f *formerRails) observers(ctx context.Context) (map[string]observer, error) {
-	remembered, err := f.parts.ledger.Accounts(ctx, f.settings.Offer.ID)
-	if err != nil {
-		return nil, err
+	remembered := f.remembered
+	if f.remembered = nil; remembered == nil {
+		var err error
+		if remembered, err = f.parts.ledger.Accounts(ctx, f.settings.Offer.ID); err != nil {
+			return nil, err
+		}
 	}
 	configured := make(map[string]bool)
 	for _, account := range f.settings.Accounts() {

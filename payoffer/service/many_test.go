@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -123,7 +124,21 @@ func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 				_, err := o.open(t.Context(), all)
 				require.NoError(t, err)
 				o.warn(t.Context())
-				return at.spent() - before
+				ctx, stop := context.WithCancel(t.Context())
+				var work sync.WaitGroup
+				for _, svc := range all {
+					work.Add(1)
+					svc.Begin(ctx, work.Done)
+				}
+				for _, svc := range all {
+					former := &svc.payments.former.loop
+					require.Eventually(t, func() bool { _, well := former.Last(); return well }, time.Minute, time.Millisecond)
+				}
+				share.Pulse.Beat(ctx)
+				spent := at.spent() - before
+				stop()
+				work.Wait()
+				return spent
 			}
 			first, again = append(first, start()), append(again, start())
 		}

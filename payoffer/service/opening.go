@@ -131,7 +131,7 @@ func (o *opening) lags(err error, offers ...*Service) bool {
 	}
 	if o.decide(nil) {
 		o.logger.Warn("offers come later, when their ledger and their storage can be used, which is tried again and again; their payments are answered with 503 until then",
-			"error", err.Error(), "offers", ids(offers))
+			"error", err.Error(), "offers", ids(offers, someOffers))
 	}
 	return true
 }
@@ -145,16 +145,16 @@ func (o *opening) refuses(err error, offers ...*Service) bool {
 	if o.decide(err) {
 		return false
 	}
-	o.logger.Error("offers take no payments until this is mended and the configuration loaded again", "error", err.Error(), "offers", ids(offers))
+	o.logger.Error("offers take no payments until this is mended and the configuration loaded again", "error", err.Error(), "offers", ids(offers, someOffers))
 	return true
 }
 
 // someOffers bounds how many offers a line of the log names.
 const someOffers = 10
 
-// ids names some offers.
-func ids(offers []*Service) (names []string) {
-	for _, svc := range offers[:min(len(offers), someOffers)] {
+// ids names the first offers, at most so many.
+func ids(offers []*Service, most int) (names []string) {
+	for _, svc := range offers[:min(len(offers), most)] {
 		names = append(names, svc.Offer.ID)
 	}
 	return names
@@ -288,6 +288,13 @@ func (o *opening) open(ctx context.Context, batch []*Service) (refused []*Servic
 	}
 	if err != nil {
 		return nil, err
+	}
+	remembered, err := o.share.Ledger.AccountsOf(ctx, ids(batch, len(batch))...)
+	if err != nil {
+		return nil, err
+	}
+	for _, svc := range batch {
+		svc.payments.former.remembered = remembered[svc.Offer.ID]
 	}
 	err = o.share.rememberKeys(ctx, batch...)
 	if other := new(foreignError); errors.As(err, &other) {

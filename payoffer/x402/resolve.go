@@ -26,8 +26,11 @@ func (s *Service) Run(ctx context.Context) {
 	s.loop.Run(ctx)
 }
 
-// Begin is Run that does not wait: it calls ended when Run would return.
-func (s *Service) Begin(ctx context.Context, ended func()) { s.loop.Begin(ctx, ended) }
+// Begin is Run that does not wait, and that begins with what Due tells of: it calls ended
+// when Run would return.
+func (s *Service) Begin(ctx context.Context, ended func()) {
+	s.loop.BeginIn(ctx, s.ResolveEvery, ended)
+}
 
 // Due has Run look for what is due. It never blocks.
 func (s *Service) Due() { s.loop.Wake() }

@@ -48,12 +48,18 @@ func (l *Loop) Run(ctx context.Context) {
 
 // Begin is Run that does not wait: it calls ended when Run would return. Between two
 // rounds there is a timer, and no goroutine.
-func (l *Loop) Begin(ctx context.Context, ended func()) {
+func (l *Loop) Begin(ctx context.Context, ended func()) { l.BeginIn(ctx, 0, ended) }
+
+// BeginIn is Begin whose first round comes later, unless Wake asks for it.
+func (l *Loop) BeginIn(ctx context.Context, first time.Duration, ended func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := new(running)
 	l.running = r
-	r.next = time.AfterFunc(0, func() {
+	if l.woken {
+		l.woken, first = false, 0
+	}
+	r.next = time.AfterFunc(first, func() {
 		if l.round(ctx, r) {
 			ended()
 		}
