@@ -28,7 +28,7 @@ func TestKilledAtEachNamedPoint(t *testing.T) {
 	points := slices.DeleteFunc(failpoint.Points(), func(p failpoint.Point) bool {
 		return strings.HasPrefix(string(p), "buy.") // those of a buyer, which package buyer has
 	})
-	m := openMarket(t, len(points))
+	m := openMarket(t, len(points), purse)
 	var deaths, payments atomic.Int64
 	t.Run("at", func(t *testing.T) {
 		for i, point := range points {

@@ -25,7 +25,7 @@ const (
 func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 	t.Parallel()
 	dsn, storage := postgres.Start(t).DSN(t), t.TempDir()
-	m := openMarket(t, 1)
+	m := openMarket(t, 1, purse)
 	s := &shop{market: m, payee: newAddress(t), client: &http.Client{Timeout: time.Minute}}
 	defer s.client.CloseIdleConnections()
 	var urls []string
