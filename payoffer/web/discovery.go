@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,10 +30,18 @@ func (s *Server) icon() *response {
 
 // hostMeta is /.well-known/host-meta: XRD, or JSON for a client that asks for
 // it (RFC 6415 section 3).
-func (s *Server) hostMeta() http.HandlerFunc {
+func (s *Server) hostMeta() http.Handler {
 	return negotiate(
-		variant{asksXRD, s.fixed(document.HostMetaXRD, varyAccept)},
-		variant{asksJRD, s.fixed(document.HostMetaJSON, varyAccept)})
+		variant{asksXRD, once(func() *response { return s.document(document.HostMetaXRD(s.Offer), varyAccept) })},
+		variant{asksJRD, once(func() *response { return s.document(document.HostMetaJSON(s.Offer), varyAccept) })})
+}
+
+// x402 lists the payable resource for the directories of x402.
+func (s *Server) x402() *response { return s.document(document.X402(s.Offer, s.Payments.Accepts())) }
+
+// openAPI is the API description of the offer.
+func (s *Server) openAPI() *response {
+	return s.document(OpenAPI(s.Offer, slices.Sorted(maps.Keys(s.Hooks))...))
 }
 
 // webFinger is RFC 7033: 400 for a query without one readable resource, 404

@@ -49,11 +49,11 @@ func (re responder) preflight(allow string) *response {
 
 // agent is POST /mcp with the headers that every response has. The endpoint
 // sets its own headers after them.
-func (s *Server) agent() http.HandlerFunc {
+func (s *Server) agent() http.Handler {
 	common := new(response)
 	common.header(append(slices.Clip(s.common), header{"Cache-Control", cacheNever}))
-	return func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		common.setHeaders(w.Header())
 		s.Agent.ServeHTTP(w, r)
-	}
+	})
 }

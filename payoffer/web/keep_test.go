@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/url"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func TestAnAnswerIsMadeOnceForAllWhoAskForIt(t *testing.T) {
@@ -46,16 +49,17 @@ func TestWhoAsksForAnotherAnswerDoesNotWait(t *testing.T) {
 	})
 }
 
-// Of thousands of offers most are asked for nothing for a long time.
-func TestAnOfferThatNobodyAsksRendersNothing(t *testing.T) {
-	const most = 32 << 10 // bytes, fewer than a page has
+// Of thousands of offers most are asked for nothing for a long time, and then for little.
+func TestAnOfferMakesNothingButWhatItIsAskedFor(t *testing.T) {
+	const most = 32 << 10 // bytes, fewer than the handlers of all paths take, and than a page has
 	c := newWorld(t).config()
 	s, err := New(c)
 	require.NoError(t, err)
 	for name, idle := range map[string]func(){
-		"load":    func() { s, err = New(c) },
-		"refresh": func() { s.Refresh() },
-		"renew":   func() { s.Renew(at) },
+		"load":     func() { s, err = New(c) },
+		"one path": func() { s.resources = shelf[string, *resource]{}; s.find("GET", &url.URL{Path: offer.PathReceived}) },
+		"refresh":  func() { s.Refresh() },
+		"renew":    func() { s.Renew(at) },
 	} {
 		least := uint64(1 << 63)
 		for range 3 { // the first allocates what all offers share
@@ -81,15 +85,16 @@ func TestAFloodMakesNothingNew(t *testing.T) {
 			for _, target := range targets(s) {
 				for _, accept := range accepts {
 					lang := []string{"", "de", "xx", "en-GB"}[i%4]
+					fetch(s, "GET", fmt.Sprintf("/v1/pay/%d.uri", i))
 					fetch(s, "GET", fmt.Sprintf("%s?_=%d&lang=%s&utm=%[2]d", target, i, lang), "Accept", accept+fmt.Sprintf(", x/%d", i),
 						"Accept-Language", fmt.Sprintf("xx-%d, fr;q=0.%d", i, i%10), "Accept-Encoding", fmt.Sprintf("x-%d, gzip;q=0.%d", i, i%10), "If-None-Match", fmt.Sprintf(`"%d"`, i))
 				}
 			}
 		}
 	}
-	kept := func() [3]int {
+	kept := func() [4]int {
 		live, reading := s.live.Load(), s.arrivals.done.Load()
-		return [3]int{len(live.answers.kept), len(reading.shown.kept), len(s.images.kept)}
+		return [4]int{len(s.resources.kept), len(live.answers.kept), len(reading.shown.kept), len(s.images.kept)}
 	}
 	flood(40)
 	before, reads := kept(), w.reads.Load()

@@ -12,8 +12,9 @@ import (
 // Links are the addresses of ours, in their order, that anybody may ask for with GET.
 func (s *Server) Links() []string {
 	var links []string
-	for path, handler := range s.resources() {
-		if res, ok := handler.(resource); !ok || res[http.MethodGet] == nil || strings.Contains(path, "{") {
+	for _, row := range s.table() {
+		path := row.path
+		if row.method != http.MethodGet || strings.Contains(path, "{") {
 			continue
 		}
 		if path == offer.PathWebFinger {

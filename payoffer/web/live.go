@@ -49,7 +49,9 @@ func (s *Server) shown(path string, render func(*liveState) *response) answer {
 	}
 }
 
-// did is the DID document.
+// didDocument is the DID document at either of its paths.
+func (s *Server) didDocument() http.Handler { return s.shown(offer.PathDID, s.did) }
+
 func (s *Server) did(live *liveState) *response {
 	return s.document(document.DID(s.Offer, live.keys...))
 }
@@ -58,6 +60,19 @@ func (s *Server) did(live *liveState) *response {
 func (s *Server) liveDocument(d document.Document, headers ...header) *response {
 	return s.kept(d.Type, cacheLive, d.Body, headers...)
 }
+
+// invoices is GET /v1/invoice, and methods is GET /v1/pay.
+func (s *Server) invoices() http.Handler {
+	return negotiate(s.forPrograms(), s.forPeople(), variant{asksURIs, s.shown(offer.PathInvoice+" list", s.links)})
+}
+
+func (s *Server) methods() http.Handler { return negotiate(s.forPrograms(), s.forPeople()) }
+
+func (s *Server) forPrograms() variant {
+	return variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
+}
+
+func (s *Server) forPeople() variant { return variant{asksHTML, answer(s.payPage)} }
 
 // invoice is GET /v1/invoice for programs, and links is the same as a list of URIs.
 func (s *Server) invoice(live *liveState) *response {
@@ -86,25 +101,38 @@ func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, of
 	})
 }
 
-// railRoutes are <rail>.uri, for who asks for JSON too, and <rail>.png.
-func (s *Server) railRoutes(rail offer.Rail) []route {
-	uri, png := offer.URIPath(rail.Name()), offer.PNGPath(rail.Name())
-	list := s.priced(uri, rail, func(_ *liveState, m offer.Method) *response {
+// railRoutes are the rows of the rails: <rail>.uri, for who asks for JSON too,
+// <rail>.png, and the page of the bank transfer.
+func (s *Server) railRoutes() (rows []route) {
+	for _, rail := range s.Offer.Rails {
+		rows = append(rows,
+			route{http.MethodGet, offer.URIPath(rail.Name()), func(s *Server) http.Handler { return s.railURI(rail) }},
+			route{http.MethodGet, offer.PNGPath(rail.Name()), func(s *Server) http.Handler { return s.railImage(rail) }})
+	}
+	if t := s.Offer.Transfer(); t != nil {
+		rows = append(rows, route{http.MethodGet, offer.PagePath(t.Name()), func(s *Server) http.Handler { return s.bankTransfer(t) }})
+	}
+	return rows
+}
+
+func (s *Server) railURI(rail offer.Rail) http.Handler {
+	path := offer.URIPath(rail.Name())
+	list := s.priced(path, rail, func(_ *liveState, m offer.Method) *response {
 		return s.liveDocument(document.URIList(m.Link()), varyAccept)
 	})
-	terms := s.priced(uri+" "+typeJSON, rail, func(_ *liveState, m offer.Method) *response {
+	terms := s.priced(path+" "+typeJSON, rail, func(_ *liveState, m offer.Method) *response {
 		return s.liveDocument(document.Method(s.Offer, m), varyAccept)
 	})
-	image := s.priced(png, rail, func(live *liveState, m offer.Method) *response {
+	return negotiate(variant{asksURIs, list}, variant{asksJSON, terms})
+}
+
+func (s *Server) railImage(rail offer.Rail) http.Handler {
+	return s.priced(offer.PNGPath(rail.Name()), rail, func(live *liveState, m offer.Method) *response {
 		if live.qrKey == nil {
 			return s.notStarted()
 		}
 		return s.redirect(qrPath(live.qrKey, m.Rail, m.Link()))
 	})
-	return []route{
-		{http.MethodGet, uri, negotiate(variant{asksURIs, list}, variant{asksJSON, terms})},
-		{http.MethodGet, png, image},
-	}
 }
 
 // transferTerms are the terms of the bank transfer for programs.
@@ -124,7 +152,7 @@ type transferTerms struct {
 
 // bankTransfer is the bank-transfer rail: a page for people, JSON for
 // programs.
-func (s *Server) bankTransfer(t *offer.Transfer) http.HandlerFunc {
+func (s *Server) bankTransfer(t *offer.Transfer) http.Handler {
 	terms := once(func() *response {
 		m := t.Methods(s.Offer, offer.Live{})[0]
 		return s.terms(transferTerms{

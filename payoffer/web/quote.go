@@ -53,10 +53,10 @@ func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 }
 
 // getQuote is GET /v1/offer: the card checkout for a browser, else 402.
-func (s *Server) getQuote() http.HandlerFunc {
+func (s *Server) getQuote() http.Handler {
 	return negotiate(
 		variant{asksJSON, answer(s.postQuote)},
-		variant{asksHTML, s.redirect(s.Offer.Card.URL, varyAccept)})
+		variant{asksHTML, once(func() *response { return s.redirect(s.Offer.Card.URL, varyAccept) })})
 }
 
 // postQuote always answers 402. A payment sent here is neither read nor kept.
@@ -78,24 +78,27 @@ func hasPayment(h http.Header) bool {
 	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0
 }
 
-// drained reads the body away, so that the connection can be used again, and
-// answers 413 for one that is too large.
-func (s *Server) drained(next answer) http.HandlerFunc {
-	tooLarge, late, unread := s.refuse(problemTooLarge, "detail", nil), s.refuse(problemSlow, "detail", nil), s.refuse(problemBody, "detail", nil)
-	return func(w http.ResponseWriter, r *http.Request) {
-		var err error
-		if r.ContentLength != 0 {
-			_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
-		}
-		switch tooMuch := (*http.MaxBytesError)(nil); {
-		case errors.As(err, &tooMuch):
-			tooLarge.ServeHTTP(w, r)
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			late.ServeHTTP(w, r)
-		case err != nil:
-			unread.ServeHTTP(w, r)
-		default:
-			next(r).ServeHTTP(w, r)
-		}
+// drained is a row's handler that reads the body away, so that the connection can be
+// used again, and answers 413 for one that is too large.
+func drained(next func(*Server, *http.Request) *response) func(*Server) http.Handler {
+	return func(s *Server) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var err error
+			if r.ContentLength != 0 {
+				_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
+			}
+			var res *response
+			switch tooMuch := (*http.MaxBytesError)(nil); {
+			case errors.As(err, &tooMuch):
+				res = s.refuse(problemTooLarge, "detail", nil)
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				res = s.refuse(problemSlow, "detail", nil)
+			case err != nil:
+				res = s.refuse(problemBody, "detail", nil)
+			default:
+				res = next(s, r)
+			}
+			res.ServeHTTP(w, r)
+		})
 	}
 }

@@ -196,11 +196,6 @@ func (re responder) document(d document.Document, headers ...header) *response {
 	return re.kept(d.Type, cacheDocument, d.Body, headers...)
 }
 
-// fixed serves a discovery document that only a new configuration changes.
-func (s *Server) fixed(render func(*offer.Offer) document.Document, headers ...header) answer {
-	return once(func() *response { return s.document(render(s.Offer), headers...) })
-}
-
 // terms serves v as JSON that only a new configuration changes.
 func (re responder) terms(v any) *response {
 	return re.kept(typeJSON, cacheDocument, encode(v), varyAccept)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,11 +10,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// route is one row of the table: a method, a path and its handler. GET answers
-// HEAD too; OPTIONS and all other methods are answered for every path alike.
+// route is one row of the table: a method, a path, and what makes a server's handler for
+// them when somebody first asks; a server without the row has none. GET answers HEAD too;
+// OPTIONS and all other methods are answered for every path alike.
 type route struct {
 	method, path string
-	handler      http.Handler
+	handler      func(*Server) http.Handler
 }
 
 // pathImage is a template: what follows PathQR rebuilds a
@@ -30,131 +30,179 @@ const (
 	signedFile  = "/receipt.jws"
 )
 
-// table is every path of the offer, in the order of section 4 of the
-// specification; the paths that it leaves open follow.
-func (s *Server) table() []route {
-	o := s.Offer
-	const get, post = http.MethodGet, http.MethodPost
-	agentCard := s.fixed(document.AgentCard)
-	invoice := variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
-	people := variant{asksHTML, answer(s.payPage)}
-	did := s.shown(offer.PathDID, s.did)
-	routes := []route{
-		{get, offer.PathHostMetaJSON, s.fixed(document.HostMetaJSON)},
-		{get, offer.PathDID, did},
-		{get, offer.PathNodeInfo, s.fixed(document.NodeInfoIndex)},
-		{get, offer.PathWebFinger, answer(s.webFinger)},
-		{get, offer.PathHumans, s.fixed(document.Humans)},
-		{get, offer.PathSecurity, answer(func(r *http.Request) *response { return (*s.security.Load())(r) })},
-		{get, offer.PathPackage, s.fixed(document.Package)},
-		{get, offer.PathPay, s.redirect(o.Card.URL)},
-		{get, offer.PathOffer, s.getQuote()},
-		{post, offer.PathOffer, s.drained(s.postQuote)},
-		{get, offer.PathQuote, s.getQuote()},
-		{post, offer.PathQuote, s.drained(s.postQuote)},
-		{get, offer.PathInvoice, negotiate(invoice, people, variant{asksURIs, s.shown(offer.PathInvoice+" list", s.links)})},
-		{get, offer.PathSkill, s.fixed(document.Skill)},
-		{get, offer.PathSponsor, negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, answer(s.sponsorPage)})},
-		{post, offer.PathSponsor, written(s.drained(s.sponsor))},
-		{post, offer.PathMCP, written(s.agent())},
-		{get, offer.PathReceived, answer(s.received)},
-		{get, offer.PathThanks, answer(s.thanks)},
+// routes are the rows that do not depend on the rails, in the order of section 4 of the
+// specification; the paths that it leaves open follow. All offers share them.
+var routes = []route{
+	{http.MethodGet, offer.PathHostMetaJSON, fixed(document.HostMetaJSON)},
+	{http.MethodGet, offer.PathDID, (*Server).didDocument},
+	{http.MethodGet, offer.PathNodeInfo, fixed(document.NodeInfoIndex)},
+	{http.MethodGet, offer.PathWebFinger, answered((*Server).webFinger)},
+	{http.MethodGet, offer.PathHumans, fixed(document.Humans)},
+	{http.MethodGet, offer.PathSecurity, answered(func(s *Server, r *http.Request) *response { return (*s.security.Load())(r) })},
+	{http.MethodGet, offer.PathPackage, fixed(document.Package)},
+	{http.MethodGet, offer.PathPay, rendered(func(s *Server) *response { return s.redirect(s.Offer.Card.URL) })},
+	{http.MethodGet, offer.PathOffer, (*Server).getQuote},
+	{http.MethodPost, offer.PathOffer, drained((*Server).postQuote)},
+	{http.MethodGet, offer.PathQuote, (*Server).getQuote},
+	{http.MethodPost, offer.PathQuote, drained((*Server).postQuote)},
+	{http.MethodGet, offer.PathInvoice, (*Server).invoices},
+	{http.MethodGet, offer.PathSkill, fixed(document.Skill)},
+	{http.MethodGet, offer.PathSponsor, (*Server).sponsorTerms},
+	{http.MethodPost, offer.PathSponsor, written(drained((*Server).sponsor))},
+	{http.MethodPost, offer.PathMCP, written((*Server).agent)},
+	{http.MethodGet, offer.PathReceived, answered((*Server).received)},
+	{http.MethodGet, offer.PathThanks, answered((*Server).thanks)},
 
-		{get, offer.PathMethods, negotiate(invoice, people)},
-		{get, offer.PathHostMeta, s.hostMeta()},
-		{get, offer.PathDIDRoot, did},
-		{get, offer.PathNodeInfo21, s.fixed(document.NodeInfo)},
-		{get, offer.PathSecurityRoot, s.redirect(o.URL(offer.PathSecurity))},
-		{get, offer.PathAgentCard, agentCard},
-		{get, offer.PathAgentCardOld, agentCard},
-		{get, offer.PathOpenAPI, s.fixed(func(o *offer.Offer) document.Document { return OpenAPI(o, slices.Sorted(maps.Keys(s.Hooks))...) })},
-		{get, offer.PathLLMs, s.fixed(document.LLMs)},
-		{get, offer.PathAPICatalog, once(s.apiCatalog)},
-		{get, offer.PathIcon, once(s.icon)},
-	}
-	if o.Funding != nil {
-		routes = append(routes, route{get, offer.PathFunding, s.fixed(document.Funding)})
-	}
-	if accepts := s.Payments.Accepts(); len(accepts) > 0 {
-		x402JSON := s.fixed(func(o *offer.Offer) document.Document { return document.X402(o, accepts) })
-		routes = append(routes, route{get, offer.PathX402, x402JSON}, route{get, offer.PathX402JSON, x402JSON})
-	}
-	for _, rail := range o.Rails {
-		routes = append(routes, s.railRoutes(rail)...)
-	}
-	if transfer := o.Transfer(); transfer != nil {
-		routes = append(routes, route{get, offer.PagePath(transfer.Name()), s.bankTransfer(transfer)})
-	}
-	return append(routes, route{get, pathImage, answer(s.qrImage)},
-		route{get, pathReceipt, answer(s.receipt)}, route{get, pathSigned, answer(s.signedReceipt)})
+	{http.MethodGet, offer.PathMethods, (*Server).methods},
+	{http.MethodGet, offer.PathHostMeta, (*Server).hostMeta},
+	{http.MethodGet, offer.PathDIDRoot, (*Server).didDocument},
+	{http.MethodGet, offer.PathNodeInfo21, fixed(document.NodeInfo)},
+	{http.MethodGet, offer.PathSecurityRoot, rendered(func(s *Server) *response { return s.redirect(s.Offer.URL(offer.PathSecurity)) })},
+	{http.MethodGet, offer.PathAgentCard, fixed(document.AgentCard)},
+	{http.MethodGet, offer.PathAgentCardOld, fixed(document.AgentCard)},
+	{http.MethodGet, offer.PathOpenAPI, rendered((*Server).openAPI)},
+	{http.MethodGet, offer.PathLLMs, fixed(document.LLMs)},
+	{http.MethodGet, offer.PathAPICatalog, rendered((*Server).apiCatalog)},
+	{http.MethodGet, offer.PathIcon, rendered((*Server).icon)},
+	{http.MethodGet, offer.PathFunding, only(func(s *Server) bool { return s.Offer.Funding != nil }, fixed(document.Funding))},
+	{http.MethodGet, offer.PathX402, only((*Server).quotes, rendered((*Server).x402))},
+	{http.MethodGet, offer.PathX402JSON, only((*Server).quotes, rendered((*Server).x402))},
+	{http.MethodGet, pathImage, answered((*Server).qrImage)},
+	{http.MethodGet, pathReceipt, answered((*Server).receipt)},
+	{http.MethodGet, pathSigned, answered((*Server).signedReceipt)},
 }
 
-// resource is everything that one path answers, by method; all methods that it
-// does not have are the empty one.
-type resource map[string]http.Handler
+// routesAt are the same rows by their paths.
+var routesAt = func() map[string][]route {
+	rows := make(map[string][]route)
+	for _, row := range routes {
+		rows[row.path] = append(rows[row.path], row)
+	}
+	return rows
+}()
+
+// quotes reports whether programs can pay the offer.
+func (s *Server) quotes() bool { return len(s.Payments.Accepts()) > 0 }
+
+// only is a row's handler for the servers that have it.
+func only(has func(*Server) bool, handler func(*Server) http.Handler) func(*Server) http.Handler {
+	return func(s *Server) http.Handler {
+		if !has(s) {
+			return nil
+		}
+		return handler(s)
+	}
+}
+
+// answered is a row's handler that chooses a response to each request.
+func answered(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
+	return func(s *Server) http.Handler {
+		return answer(func(r *http.Request) *response { return choose(s, r) })
+	}
+}
+
+// rendered is a row's handler with a response that only a new configuration changes.
+func rendered(render func(*Server) *response) func(*Server) http.Handler {
+	return func(s *Server) http.Handler { return once(func() *response { return render(s) }) }
+}
+
+// fixed is a row's handler with a discovery document that only a new configuration
+// changes.
+func fixed(render func(*offer.Offer) document.Document) func(*Server) http.Handler {
+	return rendered(func(s *Server) *response { return s.document(render(s.Offer)) })
+}
+
+// table is every path of the offer.
+func (s *Server) table() []route {
+	return slices.DeleteFunc(slices.Concat(routes, s.railRoutes()), func(row route) bool { return row.handler(s) == nil })
+}
+
+// at are the rows of a path.
+func (s *Server) at(path string) []route {
+	if !strings.HasPrefix(path, offer.PathMethods+"/") {
+		return routesAt[path]
+	}
+	return slices.DeleteFunc(s.railRoutes(), func(row route) bool { return row.path != path })
+}
+
+// resource is everything that one path answers.
+type resource struct {
+	get, post, preflight http.Handler // nil where there is none
+	notAllowed           func() *response
+}
 
 // ServeHTTP dispatches by method.
-func (res resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	handler := res[r.Method]
+func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var handler http.Handler
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		handler = res.get
+	case http.MethodPost:
+		handler = res.post
+	case http.MethodOptions:
+		handler = res.preflight
+	}
 	if handler == nil {
-		handler = res[""]
+		handler = res.notAllowed()
 	}
 	handler.ServeHTTP(w, r)
 }
 
-func (s *Server) index(table []route) map[string]http.Handler {
-	handlers := make(map[string]http.Handler)
-	for _, row := range table {
-		res, known := handlers[row.path].(resource)
-		if !known {
-			res = make(resource)
-			handlers[row.path] = res
-		}
-		res[row.method] = row.handler
+// resource is what a path of the table answers, made for who first asks for it; nil for
+// any other path.
+func (s *Server) resource(path string) *resource {
+	if kept := s.resources.find(path); kept != nil {
+		return kept()
 	}
-	type answers struct{ preflight, notAllowed *response }
-	same := make(map[string]answers) // for all paths with the same methods
-	for path, handler := range handlers {
-		res, re, kind := handler.(resource), s.responder, ""
+	rows := s.at(path)
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.resources.get(path, func() *resource { return s.newResource(path, rows) })
+}
+
+func (s *Server) newResource(path string, rows []route) *resource {
+	res, re, allowed := new(resource), s.responder, []string(nil)
+	switch {
+	case path == offer.PathMCP:
+		re = s.programs
+	case strings.HasPrefix(path, pathReceipt):
+		re = s.personal
+	}
+	for _, row := range rows {
+		handler := row.handler(s)
 		switch {
-		case path == offer.PathMCP:
-			re, kind = s.programs, "programs"
-		case strings.HasPrefix(path, pathReceipt):
-			re, kind = s.personal, "personal"
-		}
-		var allowed []string
-		if res[http.MethodGet] != nil {
-			res[http.MethodHead] = res[http.MethodGet]
+		case handler == nil:
+		case row.method == http.MethodGet:
+			res.get = handler
 			allowed = append(allowed, http.MethodGet, http.MethodHead)
-		}
-		if res[http.MethodPost] != nil {
+		default:
+			res.post = handler
 			allowed = append(allowed, http.MethodPost)
 		}
-		allow := strings.Join(append(allowed, http.MethodOptions), ", ")
-		shared, known := same[kind+allow]
-		if !known {
-			shared = answers{re.preflight(allow), re.notAllowed(allow)}
-			same[kind+allow] = shared
-		}
-		res[http.MethodOptions], res[""] = shared.preflight, shared.notAllowed
 	}
-	return handlers
+	if len(allowed) == 0 {
+		return nil
+	}
+	allow := strings.Join(append(allowed, http.MethodOptions), ", ")
+	res.preflight = once(func() *response { return re.preflight(allow) })
+	res.notAllowed = func() *response { return re.notAllowed(allow) }
+	return res
 }
 
 // find is what answers a method at an address, or nil. All below /v1/pay is ours:
 // a printed code may outlive its rail, and an empty 200 of Caddy tells nobody so.
 func (s *Server) find(method string, u *url.URL) http.Handler {
-	resources := s.resources()
-	if strings.HasPrefix(u.Path, offer.PathQR+"/") {
-		return resources[pathImage]
+	path := u.Path
+	switch {
+	case strings.HasPrefix(path, offer.PathQR+"/"):
+		path = pathImage
+	case strings.HasPrefix(path, offer.PathReceipt+"/") && strings.HasSuffix(path, signedFile):
+		path = pathSigned
+	case strings.HasPrefix(path, offer.PathReceipt+"/"):
+		path = pathReceipt
 	}
-	if strings.HasPrefix(u.Path, offer.PathReceipt+"/") {
-		if strings.HasSuffix(u.Path, signedFile) {
-			return resources[pathSigned]
-		}
-		return resources[pathReceipt]
-	}
-	if found := resources[u.Path]; found != nil {
+	if found := s.resource(path); found != nil {
 		return found
 	}
 	if hook := s.findHook(method, u); hook != nil || !strings.HasPrefix(u.Path, offer.PathMethods+"/") {

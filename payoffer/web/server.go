@@ -86,7 +86,7 @@ type Server struct {
 	// payer, which none may read either.
 	programs, private, personal responder
 
-	resources func() map[string]http.Handler
+	resources shelf[string, *resource]
 	images    shelf[string, *response]
 	quote     atomic.Pointer[standingQuote]
 	security  atomic.Pointer[answer]
@@ -116,7 +116,6 @@ func New(c Config) (*Server, error) {
 		bodies: openBodies{open: make(map[string]int)},
 	}
 	s.edition = sync.OnceValue(func() []byte { return newEdition(s.Offer) })
-	s.resources = sync.OnceValue(func() map[string]http.Handler { return s.index(s.table()) })
 	s.explained = s.problemPage
 	s.personal = responder{common, s.problemPage}
 	if err := s.checkImages(); err != nil {

@@ -33,6 +33,11 @@ type (
 	}
 )
 
+// sponsorTerms is GET /v1/sponsor.
+func (s *Server) sponsorTerms() http.Handler {
+	return negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, answer(s.sponsorPage)})
+}
+
 // howToSponsor is GET /v1/sponsor for programs: the terms without a demand.
 func (s *Server) howToSponsor() *response {
 	o, terms := s.Offer, s.Payments.Quote().Terms
@@ -166,17 +171,20 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 	return s.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent, ReceiptURL: s.PaidURL(o)}, headers...)
 }
 
-// written tells the payments whether an answer that names a charge was written
-// whole, to a client that is still there.
-func written(next http.Handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, whole := x402.WithWritten(r.Context()), false
-		defer func() { x402.Written(ctx, whole) }()
-		next.ServeHTTP(w, r.WithContext(ctx))
-		if !x402.Noted(ctx) {
-			return
-		}
-		err := http.NewResponseController(w).Flush()
-		whole = (err == nil || errors.Is(err, http.ErrNotSupported)) && ctx.Err() == nil
+// written is a row's handler that tells the payments whether an answer that names a
+// charge was written whole, to a client that is still there.
+func written(next func(*Server) http.Handler) func(*Server) http.Handler {
+	return func(s *Server) http.Handler {
+		next := next(s)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, whole := x402.WithWritten(r.Context()), false
+			defer func() { x402.Written(ctx, whole) }()
+			next.ServeHTTP(w, r.WithContext(ctx))
+			if !x402.Noted(ctx) {
+				return
+			}
+			err := http.NewResponseController(w).Flush()
+			whole = (err == nil || errors.Is(err, http.ErrNotSupported)) && ctx.Err() == nil
+		})
 	}
 }
