@@ -127,7 +127,6 @@ func (svc *Service) refresh() {
 // publish publishes the keys that sign, what they signed, and documents that
 // expire.
 func (svc *Service) publish() {
-	svc.head.Store(0)
 	svc.payments.Refresh()
 	svc.Server.Renew(time.Now())
 	svc.refresh()
@@ -189,8 +188,8 @@ func (svc *Service) hooks() map[string]observe.Hook {
 	return hooks
 }
 
-// LargestHead is the size in bytes of the largest header block of a 402. A reload that
-// changes nothing does not compute it again.
+// LargestHead is the size in bytes of the largest header block of a 402, which no key
+// changes. A reload that changes nothing does not compute it again.
 func (svc *Service) LargestHead() int {
 	size := svc.head.Load()
 	if size == 0 {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -92,19 +94,30 @@ type extension struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Refresh signs the standing quote again: call it when the signer has got
-// another key, and when a day begins (UTC).
+// Refresh has the standing quote signed again, for who next asks for it: call it when
+// the signer has got another key, and when a day begins (UTC).
 func (s *Service) Refresh() {
-	// One at a time, so that an older key never replaces a newer one.
-	s.refreshing.Lock()
-	defer s.refreshing.Unlock()
+	s.extensions.renew(s.newExtensions)
+	s.quote.renew(func() *Quote { return s.quoted(unpaid, extensionPaymentID, extensionBazaar) })
+}
+
+// newExtensions are those of a quote, signed now.
+func (s *Service) newExtensions() *map[string]json.RawMessage {
 	extensions := map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}
 	if offers := s.signedOffers(); len(offers) > 0 {
 		extensions[extensionOfferReceipt] = encode(extension{map[string]any{"offers": offers}, offersSchema})
 	}
-	s.extensions.Store(&extensions)
-	s.quote.Store(s.quoted(unpaid, extensionPaymentID, extensionBazaar))
+	return &extensions
 }
+
+// renewed is a value that is made for who first asks for it after it was renewed. What
+// it is made of is read then, so that an older key never replaces a newer one.
+type renewed[V any] struct{ made atomic.Pointer[func() *V] }
+
+func (r *renewed[V]) renew(made func() *V) { r.made.Store(new(sync.OnceValue(made))) }
+
+// Load is the value, the same until it is renewed.
+func (r *renewed[V]) Load() *V { return (*r.made.Load())() }
 
 // signedOffers are the accepts in their order, or nothing while there is no key.
 func (s *Service) signedOffers() []Artifact {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -107,10 +106,9 @@ type Config struct {
 // Service quotes and takes the payments of one offer.
 type Service struct {
 	Config
-	// refreshing guards extensions and quote, which Refresh replaces.
-	refreshing sync.Mutex
-	extensions atomic.Pointer[map[string]json.RawMessage]
-	quote      atomic.Pointer[Quote]
+	// extensions and quote are what Refresh renews.
+	extensions renewed[map[string]json.RawMessage]
+	quote      renewed[Quote]
 	gate       gate
 	listings   listings
 	// underWay counts the payments that are submitted, resolved or recorded.
