@@ -185,8 +185,8 @@ func (re responder) unchanged(r *http.Request, tag string, headers ...header) *r
 }
 
 func (re responder) notModified(tag string, headers ...header) *response {
-	return re.render(http.StatusNotModified, "", cacheNever, nil, append(headers, weak(tag))...)
+	return re.render(http.StatusNotModified, "", cacheNever, nil, append(headers, weakTag(tag))...)
 }
 
-// weak is the header of a weak entity tag.
-func weak(tag string) header { return header{"Etag", "W/" + tag} }
+// weakTag is the header of a weak entity tag.
+func weakTag(tag string) header { return header{"Etag", "W/" + tag} }

@@ -44,6 +44,9 @@ func (re responder) kept(contentType, cache string, body []byte, headers ...head
 	}
 	res := re.render(http.StatusOK, contentType, cache, body, append(headers, varyEncoding)...)
 	res.packed = new(packed)
+	if len(body) >= worthFading {
+		res.body, res.fading = nil, newFading(body)
+	}
 	return res
 }
 
@@ -80,12 +83,14 @@ func (res *response) in(coding int) *response {
 }
 
 func (res *response) pack(coding int) *response {
-	body := compress[coding](res.body)
-	if len(body) >= len(res.body) {
+	var body []byte
+	if whole := res.whole(); coding == codingZstd && res.fading != nil {
+		body = res.fading.packed
+	} else if body = compress[coding](whole); len(body) >= len(whole) {
 		return res
 	}
 	variant := *res
-	variant.packed, variant.body = nil, body
+	variant.packed, variant.fading, variant.body = nil, nil, body
 	variant.single = append([]string{"Content-Encoding"}, res.single...)
 	variant.values = append([]string{codingNames[coding]}, res.values...)
 	if res.etag != "" {

@@ -53,6 +53,8 @@ type response struct {
 	challenges func() []string
 	// packed, if it is not nil, keeps the response compressed.
 	packed *packed
+	// fading, if it is not nil, keeps the body.
+	fading *fading
 	// choose, if it is not nil, makes what is answered instead of all but the status.
 	choose func(r *http.Request) *response
 }
@@ -167,8 +169,16 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(res.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(res.body) // the client may have gone
+		_, _ = w.Write(res.whole()) // the client may have gone
 	}
+}
+
+// whole is the body.
+func (res *response) whole() []byte {
+	if res.fading != nil {
+		return res.fading.body()
+	}
+	return res.body
 }
 
 // answer chooses the response to a request.

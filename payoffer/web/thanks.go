@@ -114,7 +114,7 @@ func (s *Server) readThanks(ctx context.Context, re responder, session string, r
 		}
 		a = s.sessionArrival(paid, found, newest.health)
 	}
-	private := []header{weak(tag), {"X-Robots-Tag", "noindex"}, {"Referrer-Policy", "no-referrer"}}
+	private := []header{weakTag(tag), {"X-Robots-Tag", "noindex"}, {"Referrer-Policy", "no-referrer"}}
 	if !people {
 		return re.json(http.StatusOK, cacheNever, a, append(private, varyAccept)...), nil
 	}
