@@ -66,19 +66,32 @@ func (o object) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
+	if err := o.write(&out, e); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// write writes the object by an encoder into out, and objects in it the same way: the
+// encoder would check and copy each of them once more.
+func (o object) write(out *bytes.Buffer, e *json.Encoder) error {
 	out.WriteByte('{')
 	for i, m := range o {
 		if i > 0 {
 			out.WriteByte(',')
 		}
 		if err := e.Encode(m.name); err != nil {
-			return nil, err
+			return err
 		}
 		out.WriteByte(':')
-		if err := e.Encode(m.value); err != nil {
-			return nil, err
+		if held, is := m.value.(object); is {
+			if err := held.write(out, e); err != nil {
+				return err
+			}
+		} else if err := e.Encode(m.value); err != nil {
+			return err
 		}
 	}
 	out.WriteByte('}')
-	return out.Bytes(), nil
+	return nil
 }
