@@ -55,14 +55,17 @@ type challenge struct {
 // concurrent use.
 type binder struct{ keyed sync.Pool }
 
-// keyed is a MAC and room for what it is of.
+// keyed is a MAC, and room for what it is of and for what it stands in: on the stack
+// of a connection, which is small, that would have to be made each time.
 type keyed struct {
-	mac  hash.Hash
-	text []byte
+	mac         hash.Hash
+	text, value []byte
 }
 
 func newBinder(key []byte) *binder {
-	return &binder{sync.Pool{New: func() any { return &keyed{hmac.New(sha256.New, key), make([]byte, 0, usualSize)} }}}
+	return &binder{sync.Pool{New: func() any {
+		return &keyed{hmac.New(sha256.New, key), make([]byte, 0, usualSize), make([]byte, 0, usualSize)}
+	}}}
 }
 
 // id is base64url of the HMAC-SHA-256 of what a challenge says
@@ -71,6 +74,10 @@ func newBinder(key []byte) *binder {
 func (b *binder) id(c *challenge) string {
 	k := b.keyed.Get().(*keyed)
 	defer b.keyed.Put(k)
+	return string(k.appendID(k.value[:0], c))
+}
+
+func (k *keyed) appendID(to []byte, c *challenge) []byte {
 	text := k.text[:0]
 	for _, slot := range [...]string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest} {
 		text = append(append(text, slot...), '|')
@@ -81,7 +88,7 @@ func (b *binder) id(c *challenge) string {
 	k.text = append(text, c.Opaque...)
 	k.mac.Reset()
 	k.mac.Write(k.text)
-	return base64.RawURLEncoding.EncodeToString(k.mac.Sum(k.text[:0]))
+	return base64.RawURLEncoding.AppendEncode(to, k.mac.Sum(k.text[:0]))
 }
 
 // usualSize is room in bytes for what a challenge says.
@@ -96,7 +103,6 @@ func (c *challenge) nonce() string {
 // String is the challenge as a value of WWW-Authenticate.
 func (c *challenge) String() string {
 	var text strings.Builder
-	text.Grow(usualSize)
 	text.WriteString(Scheme)
 	separator := " "
 	for _, parameter := range [...]struct{ name, value string }{
@@ -104,11 +110,7 @@ func (c *challenge) String() string {
 		{"digest", c.Digest}, {"header", c.Header}, {"description", c.Description}, {"opaque", c.Opaque},
 	} {
 		if parameter.value != "" {
-			text.WriteString(separator)
-			text.WriteString(parameter.name)
-			text.WriteString(`="`)
-			_, _ = quoted.WriteString(&text, parameter.value) // memory is written
-			text.WriteByte('"')
+			text.WriteString(separator + parameter.name + `="` + quoted.Replace(parameter.value) + `"`)
 			separator = ", "
 		}
 	}

@@ -79,7 +79,7 @@ func carried(field string, credential map[string]any) http.Header {
 
 func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 	for field, named := range map[string]bool{"Authorization": false, "Payment-Authorization": true} {
-		headers := newIssuer(t, newOffer(t, field, "base", "polygon"), "secret").Header()
+		headers := newIssuer(t, newOffer(t, field, "base", "polygon"), "secret").AppendHeader(nil)
 		require.Len(t, headers, 2)
 		for n, chain := range []string{"8453", "137"} {
 			require.Equal(t, named, strings.Contains(headers[n], `, header="Payment-Authorization"`))
@@ -100,7 +100,7 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 func TestNoTwoChallengesAreAlike(t *testing.T) {
 	i, seen := newIssuer(t, newOffer(t, "Authorization", "base", "polygon"), "secret"), make(map[string]bool)
 	for range 1000 {
-		for n, header := range i.Header() {
+		for n, header := range i.AppendHeader(nil) {
 			id := parameter.FindStringSubmatch(header)[2]
 			require.False(t, seen[id])
 			seen[id] = true
@@ -115,13 +115,13 @@ func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
 		New(newOffer(t, "Authorization", "base"), func() []byte { return nil }, time.Now),
 	} {
 		if i != nil {
-			require.Empty(t, i.Header())
+			require.Empty(t, i.AppendHeader(nil))
 		}
 		require.Nil(t, i.Required(nil))
 	}
 	var none *Issuer
 	require.Empty(t, none.Sample())
-	c, err := none.FromHeader(carried("Authorization", answer(newIssuer(t, newOffer(t, "Authorization", "base"), "secret").Header()[0])))
+	c, err := none.FromHeader(carried("Authorization", answer(newIssuer(t, newOffer(t, "Authorization", "base"), "secret").AppendHeader(nil)[0])))
 	require.NoError(t, err)
 	require.Nil(t, c)
 }
@@ -153,7 +153,7 @@ func TestACredentialIsTheX402PaymentThatItSigns(t *testing.T) {
 		},
 	}
 	for name, read := range over {
-		credential := answer(i.Header()[0])
+		credential := answer(i.AppendHeader(nil)[0])
 		c, err := read(credential)
 		require.NoError(t, err, name)
 		attempt := c.Attempt("192.0.2.7")
@@ -195,7 +195,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 		"another payer than in source": {inPayload("from", payTo), verificationFailed},
 		"a source on another chain":    {func(c map[string]any) { c["source"] = "did:pkh:eip155:137:" + payer }, verificationFailed},
 	} {
-		credential := answer(i.Header()[0])
+		credential := answer(i.AppendHeader(nil)[0])
 		c.change(credential)
 		read, err := i.FromHeader(carried("Authorization", credential))
 		require.NoError(t, err, name)
@@ -217,13 +217,13 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 	neighbour.BaseURL = "https://pay.example.org:9443"
 	others["another offer of the same instance"] = newIssuer(t, neighbour, "secret")
 	for name, other := range others {
-		read, err := i.FromHeader(carried("Authorization", answer(other.Header()[0])))
+		read, err := i.FromHeader(carried("Authorization", answer(other.AppendHeader(nil)[0])))
 		require.NoError(t, err)
 		reason, _ := read.refuse()
 		require.Equal(t, invalidChallenge, reason, name)
 	}
 	later := New(o, i.secret, func() time.Time { return at.Add(validity) })
-	read, err := later.FromHeader(carried("Authorization", answer(i.Header()[0])))
+	read, err := later.FromHeader(carried("Authorization", answer(i.AppendHeader(nil)[0])))
 	require.NoError(t, err)
 	reason, detail := read.refuse()
 	require.Equal(t, invalidChallenge, reason)
@@ -232,7 +232,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 
 func TestACredentialIsTakenFromItsFieldAloneAndOnlyOnce(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Payment-Authorization", "base"), "secret")
-	credential := answer(i.Header()[0])
+	credential := answer(i.AppendHeader(nil)[0])
 	own, foreign := carried("Payment-Authorization", credential), carried("Authorization", credential)
 	c, err := i.FromHeader(own)
 	require.NoError(t, err)
@@ -254,7 +254,7 @@ func TestACredentialIsTakenFromItsFieldAloneAndOnlyOnce(t *testing.T) {
 
 func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
-	whole, _ := json.Marshal(answer(i.Header()[0]))
+	whole, _ := json.Marshal(answer(i.AppendHeader(nil)[0]))
 	encoded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	for line, want := range map[string]string{
 		"Payment":                       "is not the JSON of a credential",
@@ -291,7 +291,7 @@ func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 
 func TestAProblemIsSaidOfWhatWasRefusedAlone(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
-	c, err := i.FromHeader(carried("Authorization", answer(i.Header()[0])))
+	c, err := i.FromHeader(carried("Authorization", answer(i.AppendHeader(nil)[0])))
 	require.NoError(t, err)
 	for status, reasons := range map[x402.Status]map[string]string{
 		x402.Malformed: {"invalid_payload": malformedCredential},
@@ -316,7 +316,7 @@ func TestAProblemIsSaidOfWhatWasRefusedAlone(t *testing.T) {
 
 func TestAReceiptNamesTheTransactionOfTheCharge(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
-	credential := answer(i.Header()[0])
+	credential := answer(i.AppendHeader(nil)[0])
 	c, err := i.FromHeader(carried("Authorization", credential))
 	require.NoError(t, err)
 	text, err := json.Marshal(c.Receipt(x402.Outcome{
@@ -329,7 +329,7 @@ func TestAReceiptNamesTheTransactionOfTheCharge(t *testing.T) {
 
 func FuzzFromHeader(f *testing.F) {
 	i := newIssuer(f, newOffer(f, "Authorization", "base"), "secret")
-	f.Add(carried("Authorization", answer(i.Header()[0]))["Authorization"][0])
+	f.Add(carried("Authorization", answer(i.AppendHeader(nil)[0]))["Authorization"][0])
 	f.Add("Payment e30, Payment e30")
 	f.Fuzz(func(t *testing.T, line string) {
 		c, err := i.FromHeader(http.Header{"Authorization": {line}})

@@ -2,10 +2,14 @@ package mpp
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +19,9 @@ import (
 // validity is how long a challenge may be answered: as long as a quote of x402.
 const validity = 5 * time.Minute
 
-// random is how many letters of 5 bits tell the challenges of one second apart. A
-// proxy's buffer for headers is small.
-const random = 13
+// random is how many bytes tell the challenges of one second apart. A proxy's buffer
+// for headers is small.
+const random = 8
 
 // Issuer challenges the clients of one offer, and knows its challenges again. It
 // keeps none: the id of each is a MAC over it. Issuers with one secret know each
@@ -27,13 +31,24 @@ type Issuer struct {
 	// say of it: nothing of Authorization.
 	field, header string
 	realm         string
-	origin        string            // whose challenges they are
-	charges       []json.RawMessage // of each chain, as canonical JSON
-	requests      []string          // the same as base64url
+	origin        string // whose challenges they are
+	demands       []demand
 	secret        func() []byte
 	bound         atomic.Pointer[binder]
 	now           func() time.Time
 }
+
+// demand is what all challenges for one chain have in common.
+type demand struct {
+	charge  json.RawMessage // canonical JSON
+	request string          // the same as base64url
+	// around is a value of WWW-Authenticate without the id, the time of expiry and the
+	// opaque text, which stand between its parts.
+	around [4]string
+}
+
+// blank stands in a text for what is filled in.
+const blank = "\x00"
 
 // New makes the issuer of an offer; nil for one that does not challenge. secret never
 // blocks and is nil until it is loaded: until then nobody is challenged.
@@ -48,7 +63,11 @@ func New(o *offer.Offer, secret func() []byte, now func() time.Time) *Issuer {
 	}
 	for _, u := range o.USDC() {
 		charge := chargeOf(u)
-		i.charges, i.requests = append(i.charges, charge), append(i.requests, base64.RawURLEncoding.EncodeToString(charge))
+		d := demand{charge: charge, request: base64.RawURLEncoding.EncodeToString(charge)}
+		c := i.challenge(d.request, i.header, blank, blank)
+		c.ID = blank
+		copy(d.around[:], strings.Split(c.String(), blank))
+		i.demands = append(i.demands, d)
 	}
 	return i
 }
@@ -96,39 +115,64 @@ func (i *Issuer) binder() *binder {
 	return b
 }
 
-// issue makes fresh challenges, one for each chain in the order of the rails. No two
-// are alike, for the nonce of the payment follows from the id: with equal ones the
-// second payment of a client would be a replay of the first. header names the request
-// field of the credential, where that needs to be said.
-func (i *Issuer) issue(b *binder, header string) []challenge {
-	if b == nil {
-		return nil
-	}
-	expires := i.now().Add(validity).UTC().Format(time.RFC3339)
-	opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:random] + `"}`))
-	challenges := make([]challenge, len(i.requests))
-	for n, request := range i.requests {
-		c := challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: request, Expires: expires, Header: header, Opaque: opaque}
-		c.ID = b.id(&c)
-		challenges[n] = c
-	}
-	return challenges
+// challenge is one without its id. header names the request field of the credential,
+// where that needs to be said.
+func (i *Issuer) challenge(request, header, expires, opaque string) challenge {
+	return challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: request, Expires: expires, Header: header, Opaque: opaque}
 }
 
-// Header are the values of WWW-Authenticate in a 402, one challenge each.
-func (i *Issuer) Header() []string { return texts(i.issue(i.binder(), i.header)) }
+// fresh is what the challenges of one answer have of their own: the time at which they
+// expire, and the opaque text.
+type fresh struct {
+	expires [20]byte
+	opaque  [28]byte
+}
 
-// Sample are values as long as those of Header, which nobody can answer.
+// fresh is another one each time, for the nonce of the payment follows from the id: with
+// equal challenges the second payment of a client would be a replay of the first. What
+// tells them apart needs not be secret, for the id is a MAC.
+func (i *Issuer) fresh() (f fresh) {
+	var distinct [random]byte
+	binary.NativeEndian.PutUint64(distinct[:], rand.Uint64())
+	var text [len(f.opaque)]byte
+	members := append(letters.AppendEncode(append(text[:0], `{"n":"`...), distinct[:]), `"}`...)
+	base64.RawURLEncoding.Encode(f.opaque[:], members)
+	i.now().Add(validity).UTC().AppendFormat(f.expires[:0], time.RFC3339)
+	return f
+}
+
+// letters need no escape in JSON.
+var letters = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// AppendHeader appends the values of WWW-Authenticate in a 402: one fresh challenge
+// for each chain, in the order of the rails.
+func (i *Issuer) AppendHeader(values []string) []string {
+	if b := i.binder(); b != nil {
+		return i.append(values, b)
+	}
+	return values
+}
+
+// Sample are values as long as those of AppendHeader, which nobody can answer.
 func (i *Issuer) Sample() []string {
 	if i == nil {
 		return nil
 	}
-	return texts(i.issue(newBinder(nil), i.header))
+	return i.append(nil, newBinder(nil))
 }
 
-func texts(challenges []challenge) (values []string) {
-	for _, c := range challenges {
-		values = append(values, c.String())
+func (i *Issuer) append(values []string, b *binder) []string {
+	k := b.keyed.Get().(*keyed)
+	defer b.keyed.Put(k)
+	f, values := i.fresh(), slices.Grow(values, len(i.demands))
+	for n := range i.demands {
+		d := &i.demands[n]
+		c := i.challenge(d.request, i.header, string(f.expires[:]), string(f.opaque[:]))
+		text := k.appendID(append(k.value[:0], d.around[0]...), &c)
+		text = append(append(text, d.around[1]...), c.Expires...)
+		text = append(append(text, d.around[2]...), c.Opaque...)
+		k.value = append(text, d.around[3]...)
+		values = append(values, string(k.value))
 	}
 	return values
 }
@@ -157,13 +201,16 @@ func (i *Issuer) Required(problem *Problem) *Required {
 	if i == nil {
 		return nil
 	}
-	issued := i.issue(i.binder(), "")
-	if issued == nil {
+	b := i.binder()
+	if b == nil {
 		return nil
 	}
-	required := &Required{HTTPStatus: 402, Challenges: make([]nativeChallenge, len(issued)), Problem: problem}
-	for n, c := range issued {
-		required.Challenges[n] = nativeChallenge{c, i.charges[n]}
+	required := &Required{HTTPStatus: 402, Challenges: make([]nativeChallenge, len(i.demands)), Problem: problem}
+	f := i.fresh()
+	for n, d := range i.demands {
+		c := i.challenge(d.request, "", string(f.expires[:]), string(f.opaque[:]))
+		c.ID = b.id(&c)
+		required.Challenges[n] = nativeChallenge{c, d.charge}
 	}
 	return required
 }

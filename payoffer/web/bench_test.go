@@ -73,8 +73,10 @@ func compare(b *testing.B, method, target string) {
 // costs and allocates, beside the bare handler.
 func BenchmarkServe(b *testing.B) {
 	s := newWorld(b).server(b)
-	for name, target := range map[string]string{"document": "/.well-known/agent-card.json", "quote": "/v1/quote"} {
-		r := httptest.NewRequest("GET", target, nil)
+	for name, asked := range map[string][2]string{
+		"document": {"GET", "/.well-known/agent-card.json"}, "quote": {"GET", "/v1/quote"}, "challenge": {"POST", "/v1/sponsor"},
+	} {
+		r := httptest.NewRequest(asked[0], asked[1], nil)
 		r.Header.Set("Accept", "*/*")
 		rec := httptest.NewRecorder()
 		s.Serve(rec, r)

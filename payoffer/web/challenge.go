@@ -22,7 +22,7 @@ func (s *Server) challenged(res *response) *response {
 		return res
 	}
 	challenging := *res
-	challenging.challenges = s.Challenges.Header
+	challenging.challenges = s.Challenges.AppendHeader
 	return &challenging
 }
 

@@ -61,7 +61,7 @@ func (s *Server) getQuote() http.Handler {
 
 // postQuote always answers 402. A payment sent here is neither read nor kept.
 func (s *Server) postQuote(r *http.Request) *response {
-	if hasPayment(r.Header) || s.Challenges.Answered(r.Header) {
+	if s.pays(r.Header) {
 		return s.paymentRequired(s.Payments.Refusal("this address only quotes, and nothing was charged here; send the payment to POST " +
 			s.Offer.URL(offer.PathSponsor)))
 	}
@@ -74,8 +74,9 @@ var (
 	headerSignatureV1 = http.CanonicalHeaderKey(x402.HeaderSignatureV1)
 )
 
-func hasPayment(h http.Header) bool {
-	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0
+// pays reports whether a request has a payment, of whatever kind and shape.
+func (s *Server) pays(h http.Header) bool {
+	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0 || s.Challenges.Answered(h)
 }
 
 // drained is a row's handler that reads the body away, so that the connection can be
@@ -88,8 +89,8 @@ func drained(next func(*Server, *http.Request) *response) func(*Server) http.Han
 				_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
 			}
 			var res *response
-			switch tooMuch := (*http.MaxBytesError)(nil); {
-			case errors.As(err, &tooMuch):
+			switch _, tooMuch := errors.AsType[*http.MaxBytesError](err); {
+			case tooMuch:
 				res = s.refuse(problemTooLarge, "detail", nil)
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				res = s.refuse(problemSlow, "detail", nil)

@@ -48,9 +48,9 @@ type response struct {
 	single []string
 	added  []additions
 	values []string
-	// challenges, if it is not nil, makes the values of WWW-Authenticate, which are new
-	// in each answer.
-	challenges func() []string
+	// challenges, if it is not nil, appends the values of WWW-Authenticate, which are
+	// new in each answer.
+	challenges func(values []string) []string
 	// packed, if it is not nil, keeps the response compressed.
 	packed *packed
 	// fading, if it is not nil, keeps the body.
@@ -159,7 +159,7 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	res.setHeaders(h)
 	if res.challenges != nil {
-		h[headerChallenge] = append(h[headerChallenge], res.challenges()...)
+		h[headerChallenge] = res.challenges(h[headerChallenge])
 	}
 	if res.etag != "" && matches(r.Header["If-None-Match"], res.etag) {
 		delete(h, "Content-Type")

@@ -48,7 +48,7 @@ var routes = []route{
 	{http.MethodGet, offer.PathInvoice, (*Server).invoices},
 	{http.MethodGet, offer.PathSkill, fixed(document.Skill)},
 	{http.MethodGet, offer.PathSponsor, (*Server).sponsorTerms},
-	{http.MethodPost, offer.PathSponsor, written(drained((*Server).sponsor))},
+	{http.MethodPost, offer.PathSponsor, (*Server).postSponsor},
 	{http.MethodPost, offer.PathMCP, written((*Server).agent)},
 	{http.MethodGet, offer.PathReceived, answered((*Server).received)},
 	{http.MethodGet, offer.PathThanks, answered((*Server).thanks)},

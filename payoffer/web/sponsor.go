@@ -70,9 +70,22 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 	})
 }
 
-// sponsor is POST /v1/sponsor: the quote for a request without a payment, else
-// the outcome of its payment. Every 402 of it, and of nothing else, challenges: that
-// is where clients send their credential.
+// postSponsor is POST /v1/sponsor: the quote for a request without a payment, else the
+// outcome of its payment. Every 402 of it, and of nothing else, challenges: that is
+// where clients send their credential.
+func (s *Server) postSponsor() http.Handler {
+	quoted := drained(func(s *Server, _ *http.Request) *response { return s.standing().challenging })(s)
+	paid := written(drained((*Server).sponsor))(s)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.pays(r.Header) {
+			paid.ServeHTTP(w, r)
+		} else {
+			quoted.ServeHTTP(w, r)
+		}
+	})
+}
+
+// sponsor is the outcome of the payment that a request has.
 func (s *Server) sponsor(r *http.Request) *response {
 	credential, wrong := s.Challenges.FromHeader(r.Header)
 	payload, present, err := x402.PayloadFromHeader(r.Header)
