@@ -38,9 +38,27 @@ type refusal struct {
 	expired bool
 }
 
-// check compares a payment with what this offer accepts, before anyone is
-// called, all but its times. It returns the rail that the payment is for.
-func (s *Service) check(p *payment) (*Rail, *refusal) {
+// check begins to look at a payment, before anyone is called: at all but its times. To
+// find out who signed takes as long as to ask the ledger, and is done beside that.
+// checked waits for it, and returns the rail that the payment is for; what the ledger
+// knows needs no answer.
+func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
+	rail, refused := s.compare(p)
+	if refused != nil {
+		return func() (*Rail, *refusal) { return nil, refused }
+	}
+	signed := make(chan bool, 1)
+	go func() { signed <- p.authorization.isSigned(p.signature, rail.terms.domain) }()
+	return func() (*Rail, *refusal) {
+		if p.proven = <-signed; !p.proven && len(p.signature) == minSignature {
+			return nil, &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
+		}
+		return rail, nil
+	}
+}
+
+// compare compares a payment with what this offer accepts, which costs nothing.
+func (s *Service) compare(p *payment) (*Rail, *refusal) {
 	rail := s.match(p)
 	if rail == nil {
 		return nil, &refusal{reason: reasonRequirements, detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
@@ -53,9 +71,6 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 		return nil, &refusal{reason: reasonValue, detail: "The authorization is for another amount than the price."}
 	case strings.EqualFold(a.From, a.To):
 		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself, and nobody can pay himself; use another wallet."}
-	}
-	if p.proven = p.authorization.isSigned(p.signature, rail.terms.domain); !p.proven && len(p.signature) == minSignature {
-		return nil, &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
 	}
 	return rail, nil
 }

@@ -45,6 +45,29 @@ func TestSignatureOfAReferenceWallet(t *testing.T) {
 	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
 }
 
+// Nobody would catch a panic where signers are found out.
+func TestWhateverIsSignedTheSignerIsFoundOutOrNot(t *testing.T) {
+	n, p := crypto.S256().Params().N, crypto.S256().Params().P
+	edges := []*big.Int{new(big.Int), big.NewInt(1), big.NewInt(5), new(big.Int).Sub(n, big.NewInt(1)), n, p, new(big.Int).Sub(p, n),
+		new(big.Int).Rsh(n, 1), new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		some := make([]byte, 32)
+		for i := range some {
+			some[i] = byte(random.Uint32())
+		}
+		edges = append(edges, new(big.Int).SetBytes(some))
+	}
+	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
+	domain := domainHash(rails[0].Network)
+	for i, r := range edges {
+		for _, v := range []byte{0, 1, 2, 3, 26, 27, 28, 29, 255} {
+			s := edges[(i*7+int(v))%len(edges)]
+			require.False(t, golden.auth.isSigned(append(append(word(r), word(s)...), v), domain))
+		}
+	}
+}
+
 // mirrored is the other signature that recovers to the same signer: its s is in
 // the upper half, which the token contract refuses.
 func mirrored(t *testing.T, b *buyer) string {

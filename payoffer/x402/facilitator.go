@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,7 +115,8 @@ type facilitatorRequest struct {
 }
 
 func (r facilitatorRequest) body() []byte {
-	return fmt.Appendf(nil, `{"x402Version":%d,"paymentPayload":%s,"paymentRequirements":%s}`, r.X402Version, r.PaymentPayload, r.PaymentRequirements)
+	return slices.Concat([]byte(`{"x402Version":`+strconv.Itoa(r.X402Version)+`,"paymentPayload":`), r.PaymentPayload,
+		[]byte(`,"paymentRequirements":`), r.PaymentRequirements, []byte("}"))
 }
 
 type verifyReply struct {

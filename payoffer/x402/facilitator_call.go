@@ -116,8 +116,7 @@ var errBusy = &callError{code: "busy", notSent: true}
 // enter waits for a slot for at most patience, or returns errBusy. Nobody waits
 // behind those who wait for their own share.
 func (s *slots) enter(ctx context.Context, patience time.Duration, funded bool) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	deadline := time.Now().Add(patience)
 	queues := []chan struct{}{s.unfunded, s.all}
 	if funded {
 		queues = queues[1:]
@@ -129,13 +128,29 @@ func (s *slots) enter(ctx context.Context, patience time.Duration, funded bool) 
 		}
 	}
 	for _, queue := range queues {
-		select {
-		case queue <- struct{}{}:
-			held++
-		case <-ctx.Done():
+		if !join(ctx, queue, deadline) {
 			leave()
 			return nil, errBusy
 		}
+		held++
 	}
 	return leave, nil
+}
+
+// join reports whether there was room before the deadline. Who finds some needs no
+// timer.
+func join(ctx context.Context, queue chan<- struct{}, deadline time.Time) bool {
+	select {
+	case queue <- struct{}{}:
+		return true
+	default:
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	select {
+	case queue <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

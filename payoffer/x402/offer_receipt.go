@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 )
 
@@ -152,7 +153,7 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 // final.
 func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Artifact {
 	signed := s.Signer.Sign(ReceiptPayload{
-		Version: artifactVersion, Network: network, ResourceURL: s.Offer.Resource().URL, Payer: payer, IssuedAt: at, Transaction: transaction,
+		Version: artifactVersion, Network: network, ResourceURL: s.Offer.URL(offer.PathSponsor), Payer: payer, IssuedAt: at, Transaction: transaction,
 	})
 	if signed == "" {
 		return nil
@@ -191,9 +192,9 @@ func ParseStatement(payload []byte) (Statement, error) {
 	if isExactly(payload, &receipt) && receipt.Network != "" && receipt.Payer != "" && isTime(receipt.IssuedAt) {
 		return Statement{Receipt: &receipt}, nil
 	}
-	var offer OfferPayload
-	if isExactly(payload, &offer) && offer.Scheme != "" && offer.Network != "" && offer.PayTo != "" && isTime(offer.ValidUntil) {
-		return Statement{Offer: &offer}, nil
+	var offered OfferPayload
+	if isExactly(payload, &offered) && offered.Scheme != "" && offered.Network != "" && offered.PayTo != "" && isTime(offered.ValidUntil) {
+		return Statement{Offer: &offered}, nil
 	}
 	return Statement{}, errors.New("is neither an offer nor a receipt of x402")
 }

@@ -39,6 +39,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return p.unavailable("request_canceled", retryOpen)
 	}
 	defer leave()
+	checked := s.check(p)
 	looked, err := s.lookUp(ctx, p)
 	switch {
 	case err != nil:
@@ -48,7 +49,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return s.replay(ctx, p, *looked.Known)
 	}
 	p.since = looked.Since
-	rail, refused := s.check(p)
+	rail, refused := checked()
 	if refused != nil {
 		return p.outcome(Refused, refused.reason, refused.detail)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -121,9 +122,9 @@ func (a *authorization) check() error {
 	case !wordForm.MatchString(a.Nonce):
 		return errors.New("'authorization.nonce' must be 32 bytes of hexadecimal")
 	}
-	for name, value := range map[string]string{"value": a.Value, "validAfter": a.ValidAfter, "validBefore": a.ValidBefore} {
-		if !integerForm.MatchString(value) || integer(value).BitLen() > 256 {
-			return fmt.Errorf("'authorization.%s' must be an unsigned 256-bit integer as a decimal string", name)
+	for _, member := range [...]struct{ name, value string }{{"value", a.Value}, {"validAfter", a.ValidAfter}, {"validBefore", a.ValidBefore}} {
+		if !integerForm.MatchString(member.value) || integer(member.value).BitLen() > 256 {
+			return fmt.Errorf("'authorization.%s' must be an unsigned 256-bit integer as a decimal string", member.name)
 		}
 	}
 	return nil
@@ -170,10 +171,9 @@ func (p *payment) key() ledger.IntentKey {
 // signature, whatever their JSON order, letter case, encoding or dialect.
 func (p *payment) fingerprint() string {
 	a := p.authorization
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s\n%s\n%x",
-		strings.ToLower(a.From), strings.ToLower(a.To), a.Value, a.ValidAfter, a.ValidBefore, strings.ToLower(a.Nonce), p.signature)
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256([]byte(strings.Join([]string{strings.ToLower(a.From), strings.ToLower(a.To), a.Value, a.ValidAfter, a.ValidBefore,
+		strings.ToLower(a.Nonce), hex.EncodeToString(p.signature)}, "\n")))
+	return hex.EncodeToString(sum[:])
 }
 
 // maxDepth bounds the nesting of a payment payload.
@@ -246,8 +246,11 @@ func checkName(name string, seen map[string]bool, foreign bool) error {
 		return errors.New("an object has two members of one name")
 	}
 	seen[folded] = true
+	if foreign || slices.Contains(memberNames, name) {
+		return nil
+	}
 	for _, known := range memberNames {
-		if !foreign && known != name && strings.EqualFold(known, name) {
+		if strings.EqualFold(known, name) {
 			return fmt.Errorf("a member must be written %q", known)
 		}
 	}

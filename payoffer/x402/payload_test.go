@@ -168,6 +168,7 @@ func FuzzDecodePayment(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, p.key(), again.key())
 		require.Equal(t, p.fingerprint(), again.fingerprint())
+		require.Equal(t, p.authorization.isSigned(p.signature, domainType), again.authorization.isSigned(again.signature, domainType))
 
 		// The members in another order and with other whitespace.
 		var members map[string]json.RawMessage
