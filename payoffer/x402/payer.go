@@ -21,12 +21,17 @@ const tellWait = 2 * time.Second
 // before finds the payment that is in the way of a new one whose signature was
 // proven here: the one ahead that a first look found, nil for none. A stranger learns
 // nothing from a signature that nobody made. One whose 200 is just being written is
-// waited for: a payer who has read it may be quicker than the note of it.
+// waited for: a payer who has read it may be quicker than the note of it, which may
+// also have been made since the look. One that was open then answers for the new one
+// whatever became of it since, for its payer knew nothing of that.
 func (s *Service) before(ctx context.Context, p *payment, rail *Rail, ahead *ledger.Intent) (other ledger.Intent, found bool, err error) {
 	if ahead == nil || !p.proven || s.isTooLong(p.authorization) {
 		// One that is valid for too long is refused, and must not be remembered: it
 		// would stand for whatever its payer signs until then.
 		return ledger.Intent{}, false, nil
+	}
+	if ahead.State != ledger.IntentSettled {
+		return *ahead, true, nil
 	}
 	if noted, telling := s.telling.Load(ahead.IntentKey); telling {
 		select {
@@ -34,9 +39,8 @@ func (s *Service) before(ctx context.Context, p *payment, rail *Rail, ahead *led
 		case <-time.After(tellWait):
 		case <-ctx.Done():
 		}
-		return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
 	}
-	return *ahead, true, nil
+	return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
 }
 
 // behind answers a payment that another one is in the way of. The other one
@@ -77,16 +81,26 @@ func (s *Service) told(ctx context.Context, p *payment, i ledger.Intent, atOnce 
 	return p.outcomeOf(i)
 }
 
-// tell notes that a charge was told once the 200 that names it was written.
+// tell notes that a charge was told once the 200 that names it was written. The
+// connection does not wait for that: whoever else uses it has nothing to do with it.
 func (s *Service) tell(ctx context.Context, i ledger.Intent, atOnce bool) {
 	noted := make(chan struct{})
 	s.telling.Store(i.IntentKey, noted)
-	onWritten(ctx, func(whole bool) {
-		if whole {
-			s.note(i, s.Ledger.TellIntent(context.WithoutCancel(ctx), i.IntentKey, atOnce))
-		}
+	done := func() {
 		s.telling.CompareAndDelete(i.IntentKey, noted)
 		close(noted)
+	}
+	onWritten(ctx, func(whole bool) {
+		if !whole {
+			done()
+			return
+		}
+		s.underWay.begin()
+		go func() {
+			defer s.underWay.end()
+			defer done()
+			s.note(i, s.Ledger.TellIntent(context.WithoutCancel(ctx), i.IntentKey, atOnce))
+		}()
 	})
 }
 
