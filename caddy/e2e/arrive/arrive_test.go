@@ -127,8 +127,9 @@ func TestPagesAskSeldomWhileNobodyLooks(t *testing.T) {
 	require.Equal(t, []int{15, 30, 45, 60}, tab.Pass(t, 60, 1))
 	tab.Turn(t, false)
 	require.Equal(t, []int{4, 8}, tab.Pass(t, 8, 1))
-	for i, status := range tab.Read(t, live).Answers {
-		require.Equal(t, i > 0, status == 304, "nothing changes")
+	answers := tab.Read(t, live).Answers
+	for i, status := range answers {
+		require.Equal(t, i > 0, status == 304, "nothing changes: %v", answers)
 	}
 
 	const stopped = "Reload it to look again"
