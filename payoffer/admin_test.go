@@ -64,6 +64,7 @@ func (o *operated) ask(method, path, body string, header ...string) answer {
 	request, err := http.NewRequestWithContext(o.t.Context(), method, "http://"+o.address+path, strings.NewReader(body))
 	require.NoError(o.t, err)
 	request.Header.Set("Content-Type", "application/json")
+	request.Close = true // a reload replaces the server of a connection that is kept
 	for n := 0; n < len(header); n += 2 {
 		request.Header.Set(header[n], header[n+1])
 	}
