@@ -185,7 +185,7 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 }
 
 // written is a row's handler that tells the payments whether an answer that names a
-// charge was written whole, to a client that is still there.
+// charge was written whole.
 func written(next func(*Server) http.Handler) func(*Server) http.Handler {
 	return func(s *Server) http.Handler {
 		next := next(s)
@@ -197,7 +197,7 @@ func written(next func(*Server) http.Handler) func(*Server) http.Handler {
 				return
 			}
 			err := http.NewResponseController(w).Flush()
-			whole = (err == nil || errors.Is(err, http.ErrNotSupported)) && ctx.Err() == nil
+			whole = err == nil || errors.Is(err, http.ErrNotSupported)
 		})
 	}
 }

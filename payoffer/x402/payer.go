@@ -18,6 +18,10 @@ import (
 // it.
 const tellWait = 2 * time.Second
 
+// tellLook is how soon it is looked first for the note of another instance; each further
+// look comes after twice as long.
+const tellLook = 10 * time.Millisecond
+
 // before finds the payment that is in the way of a new one whose signature was
 // proven here: the one ahead that a first look found, nil for none. A stranger learns
 // nothing from a signature that nobody made. One whose 200 is just being written is
@@ -39,8 +43,25 @@ func (s *Service) before(ctx context.Context, p *payment, rail *Rail, ahead *led
 		case <-time.After(tellWait):
 		case <-ctx.Done():
 		}
+	} else if ahead.Owner != s.Owner && s.Now().Unix()-ahead.UpdatedAt <= int64(tellWait/time.Second) {
+		s.toldElsewhere(ctx, ahead.IntentKey)
 	}
 	return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
+}
+
+// toldElsewhere waits for the note of a charge that another instance has just made, and
+// whose 200 it may be writing.
+func (s *Service) toldElsewhere(ctx context.Context, key ledger.IntentKey) {
+	for wait := tellLook; wait < tellWait; wait *= 2 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		if i, known, err := s.Ledger.Intent(ctx, key); err != nil || !known || i.ToldAt != 0 {
+			return
+		}
+	}
 }
 
 // behind answers a payment that another one is in the way of. The other one

@@ -33,8 +33,7 @@ func Noted(ctx context.Context) bool {
 	return len(w.notes) > 0
 }
 
-// Written ends a request: whole says that its answer was written whole, to a
-// connection that still stood.
+// Written ends a request: whole says that its answer was written whole.
 func Written(ctx context.Context, whole bool) {
 	w, _ := ctx.Value(writtenKey{}).(*written)
 	if w == nil {
@@ -49,9 +48,11 @@ func Written(ctx context.Context, whole bool) {
 	}
 }
 
-// onWritten has f called when the request ends, or now where nobody would.
+// onWritten has f called when the request ends, or now where nobody would, or where the
+// client has left already. Who leaves later may have read the answer: many do so for
+// each request.
 func onWritten(ctx context.Context, f func(whole bool)) {
-	if w, _ := ctx.Value(writtenKey{}).(*written); w != nil && w.note(f) {
+	if w, _ := ctx.Value(writtenKey{}).(*written); w != nil && ctx.Err() == nil && w.note(f) {
 		return
 	}
 	f(false)
