@@ -24,9 +24,13 @@ func measureReceipts(b *testing.B, t *table) {
 	if os.Getenv("FULL") == "1" {
 		sizes = append(sizes, 1_000_000)
 	}
-	var sides []*side
+	var starts []func() *side
 	for _, size := range sizes {
-		sides = append(sides, startWithReceipts(b, size))
+		starts = append(starts, startWithReceipts(b, size))
+	}
+	var sides []*side
+	for _, start := range starts {
+		sides = append(sides, start())
 	}
 	few := sides[0].ask(b, get(offer.PathReceived))
 	require.Equal(b, http.StatusOK, few.Status)
@@ -46,8 +50,9 @@ func measureReceipts(b *testing.B, t *table) {
 	}
 }
 
-// startWithReceipts runs an offer whose ledger has so many receipts. The server makes the ledger itself.
-func startWithReceipts(b *testing.B, size int) *side {
+// startWithReceipts runs an offer whose ledger has so many receipts. The server makes the ledger itself. What it returns waits
+// until the server has announced all of them to its log and is at rest, and opens the lanes to it.
+func startWithReceipts(b *testing.B, size int) (rested func() *side) {
 	b.Helper()
 	folder, port := b.TempDir(), payoffertest.FreePort(b)
 	host := "localhost:" + port
@@ -68,7 +73,18 @@ func startWithReceipts(b *testing.B, size int) *side {
 	record(b, filepath.Join(folder, "ledger.db"), host, size)
 	s := launch(b, server.Released(b), folder, config)
 	answers(s)
-	return newSide(b, fmt.Sprint(size, " receipts"), host, s.pid, clients)
+	return func() *side {
+		spent := processorTime(b, s.pid)
+		for quiet := 0; quiet < 5; quiet++ { // seconds; it begins a moment after the start
+			time.Sleep(time.Second)
+			now := processorTime(b, s.pid)
+			if now-spent > time.Second/50 {
+				quiet = -1
+			}
+			spent = now
+		}
+		return newSide(b, fmt.Sprint(size, " receipts"), host, s.pid, clients)
+	}
 }
 
 // record writes confirmed transfers of USDC into a ledger.
