@@ -1,12 +1,9 @@
 package arrive
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
@@ -62,19 +60,19 @@ func TestAThousandOpenPagesCostLittle(t *testing.T) {
 	for range rounds {
 		few.ask(t) // the server has done everything once
 	}
-	idle := resident(t, process.Pid())
+	idle := lab.Resident(t, process.Pid())
 	all := newCrowd(pages, url)
 	all.path = "/favicon.svg"
 	for range rounds {
 		all.ask(t) // what a thousand connections cost the server, whatever they ask
 	}
-	before, most := resident(t, process.Pid()), 0
+	before, most := lab.Resident(t, process.Pid()), 0
 	all.path = report
 	all.tags = make([]string, pages)
 	all.unchanged.Store(0)
 	for range rounds {
 		all.ask(t)
-		most = max(most, resident(t, process.Pid()))
+		most = max(most, lab.Resident(t, process.Pid()))
 	}
 	lasted := time.Since(began)
 	require.EqualValues(t, rounds*pages-pages, all.unchanged.Load(), "each page is given the report once")
@@ -106,23 +104,6 @@ func scans(t *testing.T, dsn string) (count int) {
 	require.NoError(t, connection.QueryRow(t.Context(),
 		"SELECT seq_scan + coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'currency_totals'").Scan(&count))
 	return count
-}
-
-// resident is the memory of a process in bytes.
-func resident(t *testing.T, pid int) int {
-	t.Helper()
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); fields[0] == "VmRSS:" {
-			kilobytes, err := strconv.Atoi(fields[1])
-			require.NoError(t, err)
-			return kilobytes << 10
-		}
-	}
-	t.Fatal("the kernel does not tell the memory of a process")
-	return 0
 }
 
 // crowd are open pages, each with a connection of its own.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -115,7 +116,7 @@ func (m *many) live(b *testing.B, l *life) {
 	for range 3 {
 		l.reload = append(l.reload, reload(b, m.admin, caddyfile).Seconds())
 	}
-	l.memory = append(l.memory, float64(resident(b, s.pid))/(1<<20))
+	l.memory = append(l.memory, float64(lab.Resident(b, s.pid))/(1<<20))
 	time.Sleep(rest / 5) // what a reload leaves to do
 	before := processorTime(b, s.pid)
 	time.Sleep(rest)
