@@ -20,15 +20,15 @@ import (
 
 func receivedCommand() *cobra.Command {
 	cmd := new(cobra.Command)
-	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>] [--monthly]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
+	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
 	cmd.Short = "Prints what a running server has received"
 	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
 		}
-		if fl.String("from")+fl.String("to") != "" || fl.Bool("monthly") {
-			return errors.New("--from, --to and --monthly belong to --csv")
+		if fl.String("from")+fl.String("to") != "" {
+			return errors.New("--from and --to belong to --csv")
 		}
 		return printReceived(fl, out)
 	})
