@@ -89,7 +89,6 @@ func (h *Handler) options() block {
 		"bank_transfer": {parse: h.parseBankTransfer, resolve: h.resolveBankTransfer},
 		"storefront":    {parse: h.parseStorefront, resolve: h.resolveStorefronts, repeats: true},
 		"announce":      {parse: h.parseAnnounce, resolve: h.resolveAnnounce, repeats: true},
-		"funding":       {parse: h.parseFunding, resolve: h.resolveFunding},
 	}
 }
 

@@ -254,31 +254,6 @@ type EmailConfig struct {
 	TLS string `json:"tls,omitempty"`
 }
 
-// FundingConfig is what the FLOSS/fund manifest at /funding.json says beyond the
-// terms of the offer.
-type FundingConfig struct {
-	// Who asks for the money: individual, group, organisation or other.
-	// Required.
-	EntityType string `json:"entity_type,omitempty"`
-
-	// What they are to the project: owner, steward, maintainer, contributor or
-	// other. Required.
-	EntityRole string `json:"entity_role,omitempty"`
-
-	// The address of the project's source code. Required.
-	Repository string `json:"repository,omitempty"`
-
-	// The address on the repository's host of the list of manifests that names
-	// this one. Required for a repository on another host than base_url.
-	WellKnown string `json:"well_known,omitempty"`
-
-	// 1 to 5 licenses of the project, as in spdx:MIT. Required.
-	Licenses []string `json:"licenses,omitempty"`
-
-	// 1 to 10 words for what the project is. Required.
-	Tags []string `json:"tags,omitempty"`
-}
-
 // RateLimitConfig limits the payment attempts of one client address.
 type RateLimitConfig struct {
 	// The number of attempts in a window. Default: 10.

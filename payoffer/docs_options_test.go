@@ -62,7 +62,6 @@ func chapters() []chapter {
 		{"announce", "pay_offer", AnnounceConfig{}, new(AnnounceConfig).options()},
 		{"announce ntfy", "pay_offer", NtfyConfig{}, new(NtfyConfig).options()},
 		{"announce email", "pay_offer", EmailConfig{}, new(EmailConfig).options()},
-		{"funding", "pay_offer", FundingConfig{}, new(FundingConfig).options()},
 		{"ledger", "the global option pay_offer", LedgerConfig{}, nil},
 	}
 }

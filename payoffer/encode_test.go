@@ -31,20 +31,16 @@ func TestEncodeLeavesWhatIsCompressedAsItIs(t *testing.T) {
 	}
 	plain := get("alone").Body.String()
 	for _, host := range []string{"alone", "front", "behind"} {
-		for _, coding := range []string{"gzip", "zstd"} {
-			got := get(host, "Accept-Encoding", coding)
-			require.Equal(t, coding, got.Header().Get("Content-Encoding"), host)
-			tag := get("alone", "Accept-Encoding", coding).Header().Get("Etag")
-			require.Equal(t, tag, got.Header().Get("Etag"), host)
-			require.Len(t, got.Header()["Vary"], 1, host)
-			require.Equal(t, 304, get(host, "Accept-Encoding", coding, "If-None-Match", tag).Code, host)
-			if coding == "gzip" {
-				r, err := gzip.NewReader(got.Body)
-				require.NoError(t, err)
-				read, err := io.ReadAll(r)
-				require.NoError(t, err)
-				require.Equal(t, plain, string(read), host)
-			}
-		}
+		got := get(host, "Accept-Encoding", "gzip")
+		require.Equal(t, "gzip", got.Header().Get("Content-Encoding"), host)
+		tag := get("alone", "Accept-Encoding", "gzip").Header().Get("Etag")
+		require.Equal(t, tag, got.Header().Get("Etag"), host)
+		require.Len(t, got.Header()["Vary"], 1, host)
+		require.Equal(t, 304, get(host, "Accept-Encoding", "gzip", "If-None-Match", tag).Code, host)
+		r, err := gzip.NewReader(got.Body)
+		require.NoError(t, err)
+		read, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, plain, string(read), host)
 	}
 }

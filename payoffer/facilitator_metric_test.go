@@ -1,7 +1,6 @@
 package payoffer
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,24 +21,4 @@ func TestMetricsShowWhichFacilitatorsAreAsked(t *testing.T) {
 		{Host: "one.example", Network: sepolia}, {Host: "two.example", Network: base},
 	})
 	require.Equal(t, map[string]float64{"one.example " + base: 1, "one.example " + sepolia: 1, "two.example " + base: 0}, up)
-}
-
-// What a facilitator says is a label only as far as the words are known; its reason is
-// none.
-func TestMetricsShowWhatFacilitatorsSayOfTheListing(t *testing.T) {
-	said := make(map[string]float64)
-	rejected := x402.Listing{Status: "rejected", Reason: "info failed schema validation"}
-	gauges{}.listings(func(desc *prometheus.Desc, value float64, labels ...string) {
-		require.Same(t, gaugeListing, desc)
-		at := strings.Join(labels, " ")
-		require.NotContains(t, said, at, "a series twice fails the scrape")
-		said[at] = value
-	}, "pay.example", []x402.FacilitatorHealth{
-		{Host: "one.example", Network: "eip155:8453", Listing: rejected}, {Host: "one.example", Network: "eip155:84532", Listing: rejected},
-		{Host: "two.example", Network: "eip155:8453"},
-	})
-	require.Equal(t, map[string]float64{
-		"pay.example one.example success": 0, "pay.example one.example processing": 0, "pay.example one.example rejected": 1,
-		"pay.example two.example success": 0, "pay.example two.example processing": 0, "pay.example two.example rejected": 0,
-	}, said)
 }

@@ -121,10 +121,6 @@ type Handler struct {
 	// The storefront rails. Default: none.
 	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
 
-	// What a FLOSS/fund manifest says beyond the terms of the offer. With it,
-	// /funding.json is served; contact is required then. Default: none.
-	Funding *FundingConfig `json:"funding,omitempty"`
-
 	// Where receipts are announced: to webhooks, topics of ntfy, and mailboxes.
 	// Default: nowhere but in the log, and by the events of the server.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`

@@ -42,9 +42,6 @@ var forms = map[string]string{
 	"announce email": "announce email <to> { ... }",
 	"announce":       "announce [ntfy|email] <url> { ... }",
 	"ignore_payer":   "ignore_payer <address>",
-	"funding":        "funding <entity_type> <entity_role> { ... }",
-	"repository":     "repository <repository> [<well_known>]",
-	"license":        "license <license>...",
 }
 
 // form is how an option is written.
@@ -61,7 +58,6 @@ func blocks() map[string]block {
 		"card": new(CardConfig).options(), "usdc": new(USDCConfig).options(), "facilitator": new(FacilitatorConfig).options(),
 		"bitcoin": new(BitcoinConfig).options(), "bank_transfer": new(BankTransferConfig).options(), "storefront": new(StorefrontConfig).options(),
 		"announce": new(AnnounceConfig).options(), "ntfy": new(NtfyConfig).options(), "email": new(EmailConfig).options(),
-		"funding": new(FundingConfig).options(),
 	}
 }
 

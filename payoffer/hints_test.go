@@ -151,7 +151,7 @@ func TestEverySlipOfOneKeyInAnOptionIsUnderstood(t *testing.T) {
 	}
 	for slip, want := range map[string]string{
 		"crad": "card", "cadr": "card", "acrd": "card", "bticoin": "bitcoin", "usdc_": "usdc", "usd_c": "usdc", "udsc": "usdc", "goa": "goal", "gola": "goal", "nmae": "name", "mpp2": "mpp", "mmp": "mpp", "pmp": "mpp",
-		"bank_trasnfer": "bank_transfer", "fund": "funding", "bit": "bitcoin", "stor": "storefront", "rec": "recommend", "ref": "refunds", "si": "site_url", "ca": "card", "op": "operator",
+		"bank_trasnfer": "bank_transfer", "bit": "bitcoin", "stor": "storefront", "rec": "recommend", "ref": "refunds", "si": "site_url", "ca": "card", "op": "operator",
 		"base_ulr": "base_url", "s": "", "re": "", "a": "",
 	} {
 		require.Equal(t, want, offer.Suggest(slip, slices.Sorted(maps.Keys(all["pay_offer"]))), slip)

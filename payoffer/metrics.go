@@ -120,8 +120,6 @@ type gauges struct{ app *App }
 var (
 	gaugeFacilitator = gauge("facilitator_up",
 		"Whether a facilitator is asked to settle x402 payments on a network: 1, or 0 while it fails or does not support it.", "host", "network")
-	gaugeListing = gauge("facilitator_listing",
-		"What a facilitator said last of listing the payable address in its Bazaar: 1 for the status that it gave, 0 for the others.", "offer", "host", "status")
 	gaugeLedger = gauge("ledger_up",
 		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts are absent.", "offer")
 	gaugeReceipts = gauge("receipts",
@@ -149,7 +147,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 // Describe implements prometheus.Collector.
 func (g gauges) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		gaugeFacilitator, gaugeListing, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeClock, gaugeBehind, gaugeAside,
+		gaugeFacilitator, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeClock, gaugeBehind, gaugeAside,
 	} {
 		descs <- desc
 	}
@@ -169,9 +167,7 @@ func (g gauges) Collect(metrics chan<- prometheus.Metric) {
 	set(gaugeClock, g.app.share.Clock.Offset().Seconds())
 	var facilitators []x402.FacilitatorHealth
 	for _, svc := range services {
-		own := svc.Facilitators()
-		facilitators = append(facilitators, own...)
-		g.listings(set, svc.Offer.ID, own)
+		facilitators = append(facilitators, svc.Facilitators()...)
 	}
 	g.facilitators(set, facilitators)
 	for _, svc := range services {
@@ -200,20 +196,6 @@ func (g gauges) facilitators(set setGauge, all []x402.FacilitatorHealth) {
 	}
 	for at, healthy := range up {
 		set(gaugeFacilitator, number01(healthy), at.host, at.network)
-	}
-}
-
-// listings: the word of a facilitator is the same on every network.
-func (g gauges) listings(set setGauge, offer string, own []x402.FacilitatorHealth) {
-	told := make(map[string]bool)
-	for _, health := range own {
-		if told[health.Host] {
-			continue
-		}
-		told[health.Host] = true
-		for _, status := range x402.Listings {
-			set(gaugeListing, number01(status == health.Listing.Status), offer, health.Host, status)
-		}
 	}
 }
 

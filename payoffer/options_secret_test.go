@@ -62,7 +62,6 @@ var misplacedAt = map[string]string{
 	"pay_offer bank_transfer":      "bank_transfer %s pay@example.com",
 	"pay_offer storefront":         "storefront %s https://shop.example",
 	"pay_offer announce":           "announce %s",
-	"pay_offer funding":            "funding %s owner",
 	"pay_offer testnet":            "testnet %s",
 	"pay_offer recommend":          "recommend %s",
 	"pay_offer logo":               "logo %s",
@@ -99,16 +98,11 @@ var misplacedAt = map[string]string{
 	"storefront seller":            storefrontWith("seller %s"),
 	"storefront product":           storefrontWith("product %s"),
 	"storefront since":             storefrontWith("since %s"),
-	"funding repository":           fundingWith("repository %s"),
-	"funding license":              fundingWith("license %s"),
-	"funding tags":                 fundingWith("tags %s"),
 	"ledger":                       "",
 	"second arguments: rate":       "rate_limit 10 %s",
 	"second arguments: usdc":       "usdc base-sepolia %s",
 	"second arguments: inbox":      "bank_transfer transfer %s",
 	"second arguments: shop":       "storefront shop %s",
-	"second arguments: role":       "funding individual %s",
-	"second arguments: wellknown":  fundingWith("repository https://code.example %s"),
 	"a name in an address":         "card https://checkout.example/%s",
 	"a public address":             "source_url https://code.example/?q=%s",
 	"the host of an upstream":      "announce https://%s/",
@@ -150,8 +144,6 @@ func emailWith(option string) string {
 	}
 	return line + "}"
 }
-
-func fundingWith(option string) string { return "funding individual owner {\n " + option + "\n}" }
 
 // keeping are the options that secrets are written to.
 var keeping = []string{

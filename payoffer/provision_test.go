@@ -63,7 +63,6 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: the EPC QR code has room for 331 bytes"},
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both take money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
-		"funding, no contact": {`{` + valid + `, "funding": {"entity_type": "individual", "entity_role": "owner", "repository": "http://localhost:8402/code", "licenses": ["spdx:MIT"], "tags": ["mail"]}}`, "set contact"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},
 		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: the image is on another host"},
 		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6; directories take at most 5"},

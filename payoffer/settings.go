@@ -149,12 +149,6 @@ func (h *Handler) terms(today time.Time) (t offer.Terms, err error) {
 	if t.Logo != "" && !strings.HasPrefix(t.Logo, t.BaseURL+"/") {
 		return t, errors.New("logo: the image is on another host than base_url, from which pages load nothing; put it on the host of base_url")
 	}
-	if f := h.Funding; f != nil {
-		t.Funding = &offer.Funding{
-			EntityType: f.EntityType, EntityRole: f.EntityRole, Repository: f.Repository, WellKnown: f.WellKnown,
-			Licenses: f.Licenses, Tags: f.Tags,
-		}
-	}
 	return t, nil
 }
 

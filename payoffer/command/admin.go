@@ -17,17 +17,12 @@ import (
 
 // ask asks the admin API of the running server, with a JSON body unless it is
 // nil. The error is the server's sentence.
-func ask[T any](fl caddycmd.Flags, method, uri string, body any) (T, error) {
-	return askUntil[T](context.Background(), fl, method, uri, body)
-}
-
-// askUntil asks as long as the context lasts.
-func askUntil[T any](ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
+func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
 	address, err := adminAddress(fl)
 	if err != nil {
 		return answer, err
 	}
-	response, err := send(ctx, address, method, uri, body)
+	response, err := send(context.Background(), address, method, uri, body)
 	if err != nil {
 		return answer, err
 	}

@@ -38,13 +38,8 @@ ask the admin API of the running server.`,
 }
 
 func subcommands() []*cobra.Command {
-	commands := []*cobra.Command{initCommand(), checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
+	return []*cobra.Command{initCommand(), checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
 		intentsCommand(), resolveCommand(), announcementsCommand(), watchCommand(), rewindCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
-	arguments := map[string]func(caddycmd.Flags) []string{"qr": configuredRails, "rewind": servedRails}
-	for _, cmd := range commands {
-		completing(cmd, arguments[cmd.Name()])
-	}
-	return commands
 }
 
 // group makes a command of others. It fails where it is asked for one that it does

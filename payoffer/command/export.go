@@ -25,7 +25,6 @@ func exportFlags(cmd *cobra.Command) {
 	cmd.Flags().Bool("csv", false, "Print all money that came or went back as CSV (RFC 4180), the sums on standard error")
 	cmd.Flags().String("from", "", "With --csv: the first day, as in 2026-01-01, in the time zone of this machine (TZ)")
 	cmd.Flags().String("to", "", "With --csv: the last day, as in 2026-12-31")
-	cmd.Flags().Bool("monthly", false, "With --csv: one line for each month, rail and asset, of money that counts")
 	cmd.MarkFlagsMutuallyExclusive("csv", "json")
 	cmd.MarkFlagsMutuallyExclusive("csv", "receipts")
 }
@@ -75,24 +74,16 @@ func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
 	}
 	table := csv.NewWriter(out)
 	table.UseCRLF = true
-	var lines lines = &single{table}
-	if fl.Bool("monthly") {
-		lines = &monthly{table, make(tallies)}
-	}
-	return export(response.Body, days, lines, told)
-}
-
-// lines take movements of the days that were asked for, with their local time.
-type lines interface {
-	header() error
-	add(desk.Movement, time.Time) error
-	end() error
+	return export(response.Body, days, table, told)
 }
 
 // export reads movements to their end, and compares what all of them add up to with
 // what the end says.
-func export(from io.Reader, days span, into lines, told io.Writer) error {
-	if err := into.header(); err != nil {
+func export(from io.Reader, days span, table *csv.Writer, told io.Writer) error {
+	if err := table.Write([]string{
+		"date_utc", "date_local", "time_zone", "kind", "rail", "reference", "number", "asset", "amount", "amount_atomic",
+		"usd_value", "value_basis", "status", "evidence", "own", "testnet", "counted", "transaction",
+	}); err != nil {
 		return err
 	}
 	var all desk.MovementsEnd
@@ -104,8 +95,8 @@ func export(from io.Reader, days span, into lines, told io.Writer) error {
 			return fmt.Errorf("the server's answer has no end; what was printed is not complete: %w", err)
 		}
 		if line.End != nil {
-			if err := into.end(); err != nil {
-				return err
+			if table.Flush(); table.Error() != nil {
+				return table.Error()
 			}
 			written.print(told)
 			if undated > 0 {
@@ -132,10 +123,10 @@ func export(from io.Reader, days span, into lines, told io.Writer) error {
 		if !days.holds(at.Format(time.DateOnly)) {
 			continue
 		}
-		if err := into.add(m, at); err != nil {
+		if err := table.Write(row(m, at)); err != nil {
 			return err
 		}
-		written.add("", m)
+		written.add(m)
 	}
 }
 
@@ -162,31 +153,17 @@ func agree(all, end desk.MovementsEnd, days span, told io.Writer) error {
 
 func dollars(cents int64) string { return offer.USD(cents).Decimal() }
 
-// single prints a line for each movement.
-type single struct{ table *csv.Writer }
-
-func (s *single) header() error {
-	return s.table.Write([]string{
-		"date_utc", "date_local", "time_zone", "kind", "rail", "reference", "number", "asset", "amount", "amount_atomic",
-		"usd_value", "value_basis", "status", "evidence", "own", "testnet", "counted", "transaction",
-	})
-}
-
-func (s *single) add(m desk.Movement, at time.Time) error {
+// row is the line of a movement, with its local time.
+func row(m desk.Movement, at time.Time) []string {
 	usd := ""
 	if m.USDCents != nil {
 		usd = dollars(*m.USDCents)
 	}
-	return s.table.Write([]string{
+	return []string{
 		cell(m.Date), at.Format(time.DateOnly), cell(zoneOf(at)), cell(string(m.Kind)), cell(m.Rail), cell(m.Reference),
 		strconv.FormatInt(m.Number, 10), cell(m.Asset), m.Amount, strconv.FormatInt(m.Atomic, 10), usd, cell(m.ValueBasis),
 		cell(m.Status), cell(m.Evidence), yesNo(m.Own), yesNo(m.Testnet), yesNo(m.Counted), cell(m.Transaction),
-	})
-}
-
-func (s *single) end() error {
-	s.table.Flush()
-	return s.table.Error()
+	}
 }
 
 // cell is a text that no spreadsheet takes for a formula

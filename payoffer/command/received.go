@@ -20,15 +20,15 @@ import (
 
 func receivedCommand() *cobra.Command {
 	cmd := new(cobra.Command)
-	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>] [--monthly]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
+	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
 	cmd.Short = "Prints what a running server has received"
 	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
 		}
-		if fl.String("from")+fl.String("to") != "" || fl.Bool("monthly") {
-			return errors.New("--from, --to and --monthly belong to --csv")
+		if fl.String("from")+fl.String("to") != "" {
+			return errors.New("--from and --to belong to --csv")
 		}
 		return printReceived(fl, out)
 	})
@@ -74,11 +74,9 @@ func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Wri
 // printed for people.
 type printedOffers struct {
 	Offers []struct {
-		ID         string           `json:"id"`
-		Trouble    string           `json:"trouble"`
-		Report     printedReport    `json:"report"`
-		Candidates []desk.Candidate `json:"refund_candidates"`
-
+		ID           string             `json:"id"`
+		Trouble      string             `json:"trouble"`
+		Report       printedReport      `json:"report"`
 		Facilitators []desk.Facilitator `json:"facilitators"`
 	} `json:"offers"`
 }
@@ -101,7 +99,6 @@ func printOffers(out io.Writer, answer printedOffers) error {
 		if err := printFacilitators(out, o.Facilitators); err != nil {
 			return err
 		}
-		printCandidates(out, o.Candidates)
 	}
 	return nil
 }
@@ -237,7 +234,6 @@ func printReceipts(out io.Writer, page desk.Receipts) error {
 		fmt.Fprintf(out, "older ones: --before %d\n", *page.Next)
 	}
 	printPages(out, page.Receipts)
-	printCandidates(out, page.Candidates)
 	return nil
 }
 
@@ -248,22 +244,6 @@ func printPages(out io.Writer, receipts []desk.Receipt) {
 		if r.Page != "" {
 			fmt.Fprintf(out, "%s%d: %s\n", title, r.Number, printable(r.Page))
 			title = ""
-		}
-	}
-}
-
-// printCandidates prints what may be refunds, and the commands that book them.
-func printCandidates(out io.Writer, candidates []desk.Candidate) {
-	if len(candidates) > 0 {
-		fmt.Fprintln(out, "\nwent out to somebody who had paid, and is not booked as a refund:")
-	}
-	for _, c := range candidates {
-		fmt.Fprintf(out, "%s %s to %s at %s, transaction %s\n", printable(c.Amount), printable(c.Unit), printable(c.To), local(c.OccurredAt), printable(c.Transaction))
-		for _, r := range c.Receipts {
-			fmt.Fprintf(out, "  %s\n", printable(r.Command))
-		}
-		if len(c.Receipts) == 0 {
-			fmt.Fprintln(out, "  nothing is left to refund of what they paid before")
 		}
 	}
 }

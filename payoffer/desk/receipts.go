@@ -73,8 +73,6 @@ type change struct {
 type Receipts struct {
 	Next     *int64    `json:"next"` // the number below which the list goes on; nil at its end
 	Receipts []Receipt `json:"receipts"`
-	// Candidates stand on the first page.
-	Candidates []Candidate `json:"refund_candidates,omitempty"`
 }
 
 // Receipts lists receipts with their history: those numbered below before, or
@@ -88,11 +86,6 @@ func (d *Desk) Receipts(ctx context.Context, before int64, limit int) (Receipts,
 	page := Receipts{Next: next, Receipts: []Receipt{}}
 	if len(rows) == 0 {
 		return page, nil
-	}
-	if before == 0 {
-		if page.Candidates, err = d.candidates(ctx); err != nil {
-			return Receipts{}, noLedger(err)
-		}
 	}
 	transitions, err := d.Ledger.History(ctx, d.Offer.ID, rows[len(rows)-1].ID, rows[0].ID)
 	if err != nil {
@@ -171,8 +164,6 @@ type Received struct {
 	// sums, and how well each rail is observed. null while the offer takes no payments.
 	Report json.RawMessage `json:"report"`
 	Totals []sum           `json:"totals"` // the ledger's sums behind it
-	// Candidates are outgoing transfers that may be refunds.
-	Candidates []Candidate `json:"refund_candidates,omitempty"`
 	// Facilitators are those of the rails for programs, in the order of their use.
 	Facilitators []Facilitator `json:"facilitators,omitempty"`
 }
@@ -209,13 +200,9 @@ func (d *Desk) Received(ctx context.Context) (Received, error) {
 	if err != nil {
 		return Received{}, noLedger(err)
 	}
-	candidates, err := d.candidates(ctx)
-	if err != nil {
-		return Received{}, noLedger(err)
-	}
 	return Received{
 		ID: d.Offer.ID, BaseURL: d.Offer.BaseURL, Report: report,
-		Totals: sums(totals, book.TestCounts(totals, d.Offer.Test())), Candidates: candidates,
+		Totals:       sums(totals, book.TestCounts(totals, d.Offer.Test())),
 		Facilitators: facilitators(d.Facilitators()),
 	}, nil
 }

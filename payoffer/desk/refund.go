@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -49,9 +48,6 @@ func (d *Desk) refund(ctx context.Context, e manual.Entry) (Receipt, error) {
 	if err := d.refundable(stored, e, amount); err != nil {
 		return Receipt{}, err
 	}
-	if err := d.sent(ctx, stored, e, amount); err != nil {
-		return Receipt{}, err
-	}
 	receipt, err := d.add(ctx, e.Refunded(stored, amount, known, d.Now()))
 	if err != nil {
 		return Receipt{}, err
@@ -59,38 +55,6 @@ func (d *Desk) refund(ctx context.Context, e manual.Entry) (Receipt, error) {
 	row := d.newReceipt(receipt)
 	row.Said = twice(stored, e, amount, words)
 	return row, nil
-}
-
-// sent says why a transaction that an entry names cannot have sent an amount back:
-// on a chain that is read, all refunds by one are no more than what it sent.
-func (d *Desk) sent(ctx context.Context, stored ledger.Receipt, e manual.Entry, amount int64) error {
-	if e.Transaction == "" {
-		return nil
-	}
-	sent, booked, err := d.Ledger.Sent(ctx, stored.Offer, stored.Account, e.Transaction)
-	if err != nil {
-		return err
-	}
-	unit := offer.UnitOf(stored.Asset)
-	switch {
-	case sent == 0 && d.readsOutgoing(stored):
-		return refuse(Conflict, "the chain shows no transfer from your address in this transaction, or not in a final block yet; 'caddy pay-offer received' lists it then. "+
-			"For one from before this version, leave --transaction out and name it in the reason")
-	case sent > 0 && amount > sent-booked:
-		return refuse(Conflict, "this transaction sent %s, of which %s is booked as refunds already; no more than the rest went back by it",
-			unit.Format(sent), unit.Format(booked))
-	}
-	return nil
-}
-
-// readsOutgoing reports whether what leaves the account of a payment is read from
-// its chain.
-func (d *Desk) readsOutgoing(r ledger.Receipt) bool {
-	rail, _ := d.Offer.Rail(r.Rail)
-	usdc, ok := rail.(*offer.USDC)
-	return ok && usdc.Account() == r.Account && slices.ContainsFunc(d.Health(), func(h observe.Health) bool {
-		return h.Rail == r.Rail && h.Source == "chain"
-	})
 }
 
 // twice says how a refund may be the same money as another one, which nothing here

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -296,43 +295,6 @@ func TestARestoreThatIsSaidAgainTakesNoRefundBack(t *testing.T) {
 	other := enter(ReceiptEntry{Action: "restore", Reason: "the refund never left"})
 	require.Greater(t, other.Version, again.Version)
 	require.NotEqual(t, "10", other.Returned)
-}
-
-func TestOutgoingTransfersToPayersAreOfferedAndNotBooked(t *testing.T) {
-	inEachOffice(t, func(t *testing.T, o *office) {
-		p := paidOverEachRail[0]
-		o.receives(p)
-		hash := strings.ToLower(p.transaction)
-		sent := ledger.Outgoing{
-			Offer: testOffer, Account: o.account("usdc").ID, ExternalID: "eip155:8453:" + hash + ":0", Transaction: hash, To: testPayer,
-			Asset: p.asset, Amount: 10_000_000, OccurredAt: o.unix,
-		}
-		stranger := sent
-		stranger.ExternalID, stranger.To = "x", "0x9"
-		require.NoError(t, o.book.NoteOutgoing(t.Context(), sent, stranger))
-
-		page, err := o.Receipts(t.Context(), 0, 10)
-		require.NoError(t, err)
-		require.Equal(t, []Candidate{{
-			Account: sent.Account, Transaction: hash, To: testPayer, Amount: "10", Unit: "USDC", OccurredAt: "2026-11-21T12:00:00Z",
-			Receipts: []CandidateReceipt{{"usdc", p.reference, "42", "caddy pay-offer record --offer pay.example --rail usdc --reference " + p.reference +
-				" --refund 10 --transaction " + hash + " --date 2026-11-21T12:00:00Z --reason 'sent back'"}},
-		}}, page.Candidates)
-		o.Summary = func(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
-		received, err := o.Received(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, page.Candidates, received.Candidates)
-		require.Equal(t, int64(4200), o.received(), "nothing is booked by itself")
-
-		entry := p.refund("10", "sent back")
-		entry.Date = "2026-11-21T12:00:00Z"
-		_, err = o.Enter(t.Context(), entry)
-		require.NoError(t, err)
-		page, err = o.Receipts(t.Context(), 0, 10)
-		require.NoError(t, err)
-		require.Empty(t, page.Candidates)
-		require.Equal(t, int64(3200), o.received())
-	})
 }
 
 func TestACorrectionStaysAboveWhatWentBack(t *testing.T) {

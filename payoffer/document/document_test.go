@@ -29,9 +29,8 @@ func TestDocumentsCarryTheirMediaType(t *testing.T) {
 		offer.PathX402:         "application/json",
 		offer.PathLLMs:         "text/plain; charset=utf-8",
 		offer.PathAPICatalog:   `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`,
-		offer.PathFunding:      "application/json",
 	}
-	docs := documents(t, fundedOffer(t, terms()))
+	docs := documents(t, fullOffer(t, terms()))
 	require.Len(t, docs, len(want))
 	for path, d := range docs {
 		require.Equal(t, want[path], d.Type, path)
@@ -45,7 +44,7 @@ func TestDocumentsCarryTheirMediaType(t *testing.T) {
 
 // Every address of ours must be one that the server answers.
 func TestDocumentsLinkOnlyToKnownPaths(t *testing.T) {
-	for name, o := range map[string]*offer.Offer{"full": fundedOffer(t, terms()), "card": cardOffer(t, terms())} {
+	for name, o := range map[string]*offer.Offer{"full": fullOffer(t, terms()), "card": cardOffer(t, terms())} {
 		known := map[string]bool{o.BaseURL: true, o.SiteURL: true, o.SitePage(): true}
 		eachOperation(t, decode(t, OpenAPI(o, served(o))), func(_, path string, _ map[string]any) { known[o.URL(path)] = true })
 		docs := documents(t, o)
@@ -69,7 +68,7 @@ func ownLinks(o *offer.Offer, d Document) []string {
 }
 
 func TestDocumentsLeadToTheCardCheckout(t *testing.T) {
-	o := fundedOffer(t, terms())
+	o := fullOffer(t, terms())
 	elsewhere := map[string]bool{ // lead there by a path of ours
 		offer.PathNodeInfo: true, offer.PathSecurity: true, offer.PathLLMs: true, offer.PathX402: true,
 	}
@@ -110,7 +109,7 @@ func TestFixedDocumentsHoldNoBitcoinAddress(t *testing.T) {
 func TestAnotherAmountReplaces42(t *testing.T) {
 	other := terms()
 	other.Amount = 7_50
-	for path, d := range documents(t, fundedOffer(t, other)) {
+	for path, d := range documents(t, fullOffer(t, other)) {
 		body := strings.NewReplacer(
 			ToolName, "", skillID, "", "Example 42", "", "Example%2042", "", "co+42", "", "co%2B42", "", "429", "",
 		).Replace(string(d.Body))

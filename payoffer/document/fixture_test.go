@@ -59,18 +59,6 @@ func fullOffer(t *testing.T, terms offer.Terms) *offer.Offer {
 	return cardOffer(t, terms, usdc("usdc", "base"), usdc("usdc-10", "optimism"), btc, transfer, shop("tip-jar"), shop("pack"))
 }
 
-// fundedOffer is the full offer with a FLOSS/fund manifest.
-func fundedOffer(t *testing.T, with offer.Terms) *offer.Offer {
-	t.Helper()
-	with.Contact = "help@example.org"
-	with.Funding = &offer.Funding{
-		EntityType: "organisation", EntityRole: "maintainer", Repository: "https://code.example.net/offer",
-		WellKnown: "https://code.example.net/offer/blob/main/.well-known/funding-manifest-urls",
-		Licenses:  []string{"spdx:MIT"}, Tags: []string{"mail", "web-server"},
-	}
-	return fullOffer(t, with)
-}
-
 // served stands in for the bodies of the packages above, which the description
 // refers to.
 func served(o *offer.Offer, hooks ...string) Served {
@@ -110,9 +98,6 @@ func documents(t *testing.T, o *offer.Offer) map[string]Document {
 	}
 	if len(o.USDC()) > 0 {
 		all[offer.PathX402] = X402(o, []map[string]string{{"scheme": "exact"}})
-	}
-	if o.Funding != nil {
-		all[offer.PathFunding] = Funding(o)
 	}
 	return all
 }

@@ -44,8 +44,5 @@ func LLMs(o *offer.Offer) Document {
 	b.WriteString("\n## Optional\n\n")
 	entry("Received", offer.PathReceived, "received payments and the evidence for them")
 	entry("Humans", offer.PathHumans, "who operates this")
-	if o.Funding != nil {
-		entry("Funding", offer.PathFunding, "the project's funding manifest")
-	}
 	return Document{Type: "text/plain; charset=utf-8", Body: []byte(b.String())}
 }

@@ -287,8 +287,5 @@ func discoveryOperations(o *offer.Offer) []operation {
 			document("getX402", offer.PathX402, "Payable resources for x402 directories", resources),
 			document("getX402JSON", offer.PathX402JSON, "Payable resources for x402 directories, second address", resources))
 	}
-	if o.Funding != nil {
-		ops = append(ops, document("getFunding", offer.PathFunding, "Funding manifest (FLOSS/fund)", media(typeJSON, ref("FundingManifest"))))
-	}
 	return ops
 }

@@ -119,9 +119,6 @@ func schemas(o *offer.Offer, served Served) object {
 	if len(o.USDC()) > 0 {
 		types = append(types, Type{"X402Resources", x402Discovery{}})
 	}
-	if o.Funding != nil {
-		types = append(types, Type{"FundingManifest", fundingManifest{}})
-	}
 	var schemes []any
 	for _, m := range o.Methods(offer.Live{}) {
 		if !slices.Contains(schemes, any(m.Scheme)) {
@@ -143,13 +140,6 @@ func schemas(o *offer.Offer, served Served) object {
 		"X402Resources.version":     {1},
 		"X402Resources.x402Version": {2},
 		"X402Resources.items.type":  {"http"},
-
-		"FundingManifest.version":                 {"v1.0.0"},
-		"FundingManifest.entity.type":             list(offer.EntityTypes),
-		"FundingManifest.entity.role":             list(offer.EntityRoles),
-		"FundingManifest.funding.channels.type":   {"bank", "payment-provider", "other"},
-		"FundingManifest.funding.plans.status":    {"active"},
-		"FundingManifest.funding.plans.frequency": {"one-time"},
 	}
 	maps.Copy(words, served.Words)
 	return append(goSchemas(types, words), rpcSchemas()...)

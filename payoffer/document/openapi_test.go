@@ -53,7 +53,9 @@ func TestOpenAPIInfoIsTheSpecifiedOne(t *testing.T) {
 	require.Equal(t, "One fixed payment.", at(t, doc, "info", "description"))
 	require.Equal(t, "https://www.example.org", at(t, doc, "info", "contact", "url"))
 	require.NotContains(t, at(t, doc, "info", "contact"), "email", "the operator gave none")
-	require.Equal(t, "help@example.org", at(t, describe(t, fundedOffer(t, terms())), "info", "contact", "email"))
+	withContact := terms()
+	withContact.Contact = "help@example.org"
+	require.Equal(t, "help@example.org", at(t, describe(t, fullOffer(t, withContact)), "info", "contact", "email"))
 	require.Len(t, doc["servers"], 2)
 	require.Equal(t, "https://pay.example.org", at(t, doc, "servers", 0, "url"))
 	require.Equal(t, "https://www.example.org", at(t, doc, "servers", 1, "url"))
@@ -115,7 +117,7 @@ func checkParameters(t *testing.T, path string, op map[string]any) {
 }
 
 func TestOpenAPIReferencesResolve(t *testing.T) {
-	for _, doc := range []map[string]any{describe(t, fullOffer(t, terms())), describe(t, fundedOffer(t, terms()), "card"), describe(t, cardOffer(t, terms()))} {
+	for _, doc := range []map[string]any{describe(t, fullOffer(t, terms())), describe(t, fullOffer(t, terms()), "card"), describe(t, cardOffer(t, terms()))} {
 		used := make(map[string]bool)
 		var walk func(v any)
 		walk = func(v any) {
@@ -237,7 +239,7 @@ func TestNothingIsPayableWithoutARailForPrograms(t *testing.T) {
 
 // A client can be generated only from answers that have a schema.
 func TestEveryAnswerHasASchema(t *testing.T) {
-	doc := describe(t, fundedOffer(t, terms()), "card", "tip-jar")
+	doc := describe(t, fullOffer(t, terms()), "card", "tip-jar")
 	eachOperation(t, doc, func(method, path string, op map[string]any) {
 		for status, response := range op["responses"].(map[string]any) {
 			where := method + " " + path + " " + status
@@ -259,7 +261,7 @@ func TestOperationsCoverEveryPathConstant(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../offer/paths.go", nil, 0)
 	require.NoError(t, err)
 	described := make(map[string]bool)
-	eachOperation(t, describe(t, fundedOffer(t, terms()), "card", "tip-jar"), func(_, path string, _ map[string]any) { described[path] = true })
+	eachOperation(t, describe(t, fullOffer(t, terms()), "card", "tip-jar"), func(_, path string, _ map[string]any) { described[path] = true })
 	described[offer.PathSite] = true // of the site host
 	for prefix, path := range map[string]string{offer.PathQR: "/{rail}/{image}", offer.PathHook: "/{storefront}/{secret}", offer.PathReceipt: "/{id}"} {
 		described[prefix] = described[prefix+path]

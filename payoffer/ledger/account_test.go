@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,43 +68,6 @@ func TestALoweredOriginLeavesWhatLiesBetweenToBeRead(t *testing.T) {
 		}
 		_, err := l.LowerOrigin(t.Context(), testOffer, "nowhere", "1")
 		require.ErrorIs(t, err, errNotRegistered)
-	})
-}
-
-func TestAnOutgoingTransferToAPayerMayBeARefund(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
-		mustRecord(t, l, chainSighting("0xa", StatusConfirmed)) // of 0xpayer
-		out := func(id, to string) Outgoing {
-			return Outgoing{Offer: testOffer, Account: testAccount, ExternalID: "eip155:84532:" + id + ":0", Transaction: id, To: to, Asset: "USDC", Amount: 42_000_000, OccurredAt: 950}
-		}
-		require.NoError(t, l.NoteOutgoing(t.Context(), out("0xb", "0xpayer"), out("0xc", "0xstranger")))
-		clock.set(2_000)
-		require.NoError(t, l.NoteOutgoing(t.Context(), out("0xb", "0xpayer"), out("0xd", "0xpayer")))
-		candidates := func() (ids []string) {
-			found, err := l.RefundCandidates(t.Context(), testOffer, 10)
-			require.NoError(t, err)
-			for _, o := range found {
-				ids = append(ids, fmt.Sprint(o.Transaction, " ", o.Amount))
-			}
-			return ids
-		}
-		require.Equal(t, []string{"0xd 42000000", "0xb 42000000"}, candidates(), "newest first, and none that went elsewhere")
-		booked := chainSighting("0xa", StatusConfirmed)
-		booked.EvidenceLevel, booked.Addendum = LevelManual, true
-		booked.Returns = []Return{{ID: RefundedBy("0xb"), Kind: ReturnRefund, Amount: 10_000_000, Gone: true, At: 1}}
-		require.EqualValues(t, 10_000_000, mustRecord(t, l, booked).Refunded, "the operator's word moves also what the chain shows")
-		require.Equal(t, []string{"0xd 42000000", "0xb 32000000"}, candidates(), "the rest of it may be another refund")
-		sent, refunded, err := l.Sent(t.Context(), testOffer, testAccount, "0xb")
-		require.NoError(t, err)
-		require.Equal(t, []int64{42_000_000, 10_000_000}, []int64{sent, refunded})
-		booked.Returns[0].Amount, booked.Returns[0].At = 42_000_000, 2
-		mustRecord(t, l, booked)
-		require.Equal(t, []string{"0xd 42000000"}, candidates())
-		booked.Returns[0].Gone, booked.Returns[0].At = false, 3
-		require.Zero(t, mustRecord(t, l, booked).Refunded)
-		require.Equal(t, []string{"0xd 42000000", "0xb 42000000"}, candidates(), "an entry that was undone leaves it open again")
-		requireConsistent(t, l)
 	})
 }
 

@@ -13,10 +13,5 @@ func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string)
 		WHERE offer = $1 AND account = $2 AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
 }
 
-// PaidBy lists up to limit receipts of money that a payer sent to an account, that
-// arrived, and that is not all gone back: the newest first.
-func (l *Ledger) PaidBy(ctx context.Context, offer, account, payer string, limit int) ([]Receipt, error) {
-	return collect(ctx, l, scanReceipt, selectReceipts+`
-		offer = $1 AND account = $2 AND payer = $3 AND payer <> '' AND status = 'confirmed' ORDER BY id DESC LIMIT $4`,
-		offer, account, payer, limit)
-}
+// RefundedBy is the id of the return that a transaction of the operator's is.
+func RefundedBy(transaction string) string { return "transaction:" + transaction }

@@ -22,16 +22,15 @@ type Offer struct {
 
 // Terms are what the operator says of the offer.
 type Terms struct {
-	ID                          string   // names the offer in the ledger
-	BaseURL, SiteURL            string   // the origins of the service and of the site
-	Name, Operator, Description string   // text for people
-	Contact                     string   // an e-mail address, or empty
-	SourceURL                   string   // the page of the source code
-	Account                     string   // the local part of acct:<account>@<host> (RFC 7565)
-	Amount                      USD      // the price
-	Updated                     string   // the day of the configuration, as in "2026-11-21", for documents that carry a date
-	Funding                     *Funding // what the FLOSS/fund manifest says beyond these terms; nil for none
-	Demo                        bool     // everything behind it is pretend: its checkouts, who settles, and the money
+	ID                          string // names the offer in the ledger
+	BaseURL, SiteURL            string // the origins of the service and of the site
+	Name, Operator, Description string // text for people
+	Contact                     string // an e-mail address, or empty
+	SourceURL                   string // the page of the source code
+	Account                     string // the local part of acct:<account>@<host> (RFC 7565)
+	Amount                      USD    // the price
+	Updated                     string // the day of the configuration, as in "2026-11-21", for documents that carry a date
+	Demo                        bool   // everything behind it is pretend: its checkouts, who settles, and the money
 
 	// What the pages for people say beside that.
 	Recommend       string   // the name of the rail that is open first; empty for the card
@@ -96,11 +95,6 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 	if terms.Recommend != "" && !seen[terms.Recommend] {
 		names := slices.Sorted(maps.Keys(seen))
 		return nil, fmt.Errorf("recommend: there is no rail %q%s; write the name of one of: %s", terms.Recommend, DidYouMean(terms.Recommend, names), strings.Join(names, ", "))
-	}
-	if terms.Funding != nil {
-		if err := terms.Funding.check(o); err != nil {
-			return nil, fmt.Errorf("funding: %w", err)
-		}
 	}
 	return o, nil
 }

@@ -36,7 +36,6 @@ const (
 	PathX402JSON     = "/.well-known/x402.json"       // the same document under its other name in use
 	PathLLMs         = "/llms.txt"                    // the offer for language models (llmstxt.org)
 	PathAPICatalog   = "/.well-known/api-catalog"     // the RFC 9727 API catalog
-	PathFunding      = "/funding.json"                // the FLOSS/fund manifest
 	PathIcon         = "/favicon.svg"                 // the icon of the pages, where payment directories look for it
 
 	PathSite = "/offer/" // the page for people on the site host

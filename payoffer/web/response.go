@@ -51,10 +51,8 @@ type response struct {
 	// challenges, if it is not nil, appends the values of WWW-Authenticate, which are
 	// new in each answer.
 	challenges func(values []string) []string
-	// packed, if it is not nil, keeps the response compressed.
-	packed *packed
-	// fading, if it is not nil, keeps the body.
-	fading *fading
+	// zipped, if it is not nil, keeps the response compressed.
+	zipped *zipped
 	// choose, if it is not nil, makes what is answered instead of all but the status.
 	choose func(r *http.Request) *response
 }
@@ -153,7 +151,7 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if res.choose != nil {
 		res = res.choose(r)
 	}
-	if res.packed != nil {
+	if res.zipped != nil {
 		res = res.suited(r.Header)
 	}
 	h := w.Header()
@@ -169,16 +167,8 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(res.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(res.whole()) // the client may have gone
+		_, _ = w.Write(res.body) // the client may have gone
 	}
-}
-
-// whole is the body.
-func (res *response) whole() []byte {
-	if res.fading != nil {
-		return res.fading.body()
-	}
-	return res.body
 }
 
 // answer chooses the response to a request.

@@ -64,7 +64,6 @@ var routes = []route{
 	{http.MethodGet, offer.PathLLMs, fixed(document.LLMs)},
 	{http.MethodGet, offer.PathAPICatalog, rendered((*Server).apiCatalog)},
 	{http.MethodGet, offer.PathIcon, rendered((*Server).icon)},
-	{http.MethodGet, offer.PathFunding, only(func(s *Server) bool { return s.Offer.Funding != nil }, fixed(document.Funding))},
 	{http.MethodGet, offer.PathX402, only((*Server).quotes, rendered((*Server).x402))},
 	{http.MethodGet, offer.PathX402JSON, only((*Server).quotes, rendered((*Server).x402))},
 	{http.MethodGet, pathImage, answered((*Server).qrImage)},

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -92,20 +91,6 @@ func TestTheAPICatalogNamesItselfByItsRelation(t *testing.T) {
 	res := send(t, s, "HEAD", "/.well-known/api-catalog", "")
 	require.Contains(t, res.Header.Values("Link"), `<`+baseURL+`/.well-known/api-catalog>; rel="api-catalog"`)
 	require.Len(t, send(t, s, "HEAD", "/llms.txt", "").Header.Values("Link"), 2)
-}
-
-func TestTheFundingManifestIsServedWhereTheOperatorGivesItsTerms(t *testing.T) {
-	w := newWorld(t)
-	require.Nil(t, w.server(t).find("GET", &url.URL{Path: "/funding.json"}))
-	with := w.offer.Terms
-	with.Funding = &offer.Funding{
-		EntityType: "individual", EntityRole: "owner", Repository: baseURL + "/git", Licenses: []string{"spdx:MIT"}, Tags: []string{"web"},
-	}
-	w.offer = makeOffer(t, with, "base")
-	res := send(t, w.server(t), "GET", "/funding.json", "")
-	require.Equal(t, 200, res.StatusCode)
-	require.Equal(t, "application/json", res.Header.Get("Content-Type"))
-	require.Equal(t, "v1.0.0", readJSON(t, res)["version"])
 }
 
 func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {

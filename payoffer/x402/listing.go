@@ -17,17 +17,14 @@ const headerExtensions = "Extension-Responses"
 // maxExtensions bounds the header in bytes of base64.
 const maxExtensions = 8 << 10
 
-// Listings are what the status of a Listing can be.
-var Listings = []string{listed, "processing", notListed}
+// listingStates are what the status of a Listing can be.
+var listingStates = []string{"success", "processing", notListed}
 
-const (
-	listed    = "success"
-	notListed = "rejected"
-)
+const notListed = "rejected"
 
 // Listing is what a facilitator says of showing the payable URL in its Bazaar.
 type Listing struct {
-	// Status is one of Listings, empty while nothing was said.
+	// Status is "success", "processing" or "rejected", empty while nothing was said.
 	Status string
 	// Reason is why it was rejected, a text that may be passed on; or empty.
 	Reason string
@@ -47,7 +44,7 @@ func (f *Facilitator) listing(h http.Header) Listing {
 			Reason string `json:"rejectedReason"`
 		} `json:"bazaar"`
 	}
-	if err != nil || json.Unmarshal(text, &in) != nil || !slices.Contains(Listings, in.Bazaar.Status) {
+	if err != nil || json.Unmarshal(text, &in) != nil || !slices.Contains(listingStates, in.Bazaar.Status) {
 		return Listing{}
 	}
 	said := Listing{Status: in.Bazaar.Status}

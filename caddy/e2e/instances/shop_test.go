@@ -91,11 +91,6 @@ http://:{PORT} {
 				product product-1
 				hook_secret {env.STORE_SECRET}
 			}
-			funding organisation maintainer {
-				repository https://code.example/offer https://code.example/offer/.well-known/funding-manifest-urls
-				license spdx:MIT
-				tags payments
-			}
 		}
 		respond "not ours" 404
 	}

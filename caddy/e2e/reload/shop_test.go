@@ -74,11 +74,6 @@ http://localhost:{PORT} {
 		announce {RECEIVER} {
 			secret {env.ANNOUNCE_SECRET}
 		}
-		funding organisation maintainer {
-			repository https://code.example/offer https://code.example/offer/.well-known/funding-manifest-urls
-			license spdx:MIT
-			tags payments
-		}
 	}
 	respond 404
 }

@@ -40,7 +40,6 @@ const (
 	pack        = "https://shop.example/pack"
 	payTo       = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
 	source      = "https://code.example/offer"
-	manifests   = source + "/.well-known/funding-manifest-urls"
 )
 
 // tokens are the contracts of USDC on the shop's networks, as their issuer publishes them.
@@ -95,12 +94,7 @@ const moreRails = `usdc eip155:421614 ` + payTo + ` {
 		bitcoin tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr
 		bank_transfer transfer ` + inbox + `
 		storefront tip-jar ` + tipJar + `
-		storefront pack ` + pack + `
-		funding organisation owner {
-			repository ` + source + ` ` + manifests + `
-			license spdx:MIT
-			tags payments
-		}`
+		storefront pack ` + pack
 
 // shop is the built server behind a proxy that ends TLS, as in production.
 type shop struct {

@@ -259,7 +259,7 @@ func (v *vocabulary) readText(t *testing.T, page, text string) {
 	}
 	compare("address", evmAddress, payTo, tokens["eip155:84532"], tokens["eip155:421614"])
 	compare("mailbox", mailbox, contact, inbox)
-	compare("outside", outside, card, tipJar, pack, source, manifests)
+	compare("outside", outside, card, tipJar, pack, source)
 	compare("network", chainID, "eip155:84532", "eip155:421614")
 	for _, match := range price.FindAllStringSubmatch(text, -1) {
 		amount, err := strconv.ParseFloat(match[1], 64)

@@ -45,9 +45,6 @@ func (p *pass) stepBack(ctx context.Context, low, high uint64, last bool) (done 
 		if found.sure < high {
 			return false, p.record(ctx, nil, found.sightings)
 		}
-		if through, err := p.noteOutgoing(ctx, low, high, found.sightings); err != nil || through < high {
-			return false, err
-		}
 	}
 	cursor, back := *p.cursor, ""
 	if !last {

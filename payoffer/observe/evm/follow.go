@@ -80,15 +80,15 @@ func (p *pass) ask(ctx context.Context, reach map[common.Hash]uint64) {
 		_, asked := p.tallies[transaction]
 		return asked
 	})
-	maps.Copy(p.tallies, p.tally(ctx, unasked, p.movements))
+	maps.Copy(p.tallies, p.tally(ctx, unasked))
 }
 
-// tally asks for transactions, some at a time, and for what read finds in them.
-func (p *pass) tally(ctx context.Context, reach map[common.Hash]uint64, read func(*receipt) []movement) map[common.Hash]tally {
+// tally asks for transactions, some at a time, and for their movements.
+func (p *pass) tally(ctx context.Context, reach map[common.Hash]uint64) map[common.Hash]tally {
 	tallies := make(map[common.Hash]tally)
 	for part := range slices.Chunk(slices.Collect(maps.Keys(reach)), askBeside) {
 		found, _ := each(part, func(transaction common.Hash) (tally, error) {
-			return p.view.tally(ctx, transaction, reach[transaction], read), nil
+			return p.view.tally(ctx, transaction, reach[transaction], p.movements), nil
 		})
 		for i, transaction := range part {
 			tallies[transaction] = found[i]

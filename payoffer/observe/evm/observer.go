@@ -82,7 +82,6 @@ type Ledger interface {
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
 	Standings(ctx context.Context, prefix, position string) ([]ledger.Standing, error)
 	MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error
-	NoteOutgoing(ctx context.Context, transfers ...ledger.Outgoing) error
 }
 
 // Observer reads the Transfer logs of one USDC rail.

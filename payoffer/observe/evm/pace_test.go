@@ -183,7 +183,7 @@ func TestARoundThatWasCutShortHasMovedTheCursor(t *testing.T) {
 		s.now += 100_000 * time.Second
 		from, calls := s.cursor(), 0
 		s.nodes[0].on("eth_getLogs", func(c call, pass func() any) any {
-			if c.query().FromBlock > 21_000 {
+			if c.query().FromBlock > 20_000 {
 				calls++
 				return fault{status: 429, retryAfter: "60"}
 			}

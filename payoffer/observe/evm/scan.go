@@ -100,11 +100,9 @@ func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (through
 	}
 	var cursor *ledger.Cursor
 	if closed {
-		cursor, err = p.cover(ctx, min(found.sure, p.view.final), found.sightings)
+		cursor = p.cursorAt(ctx, min(found.sure, p.view.final))
 	}
-	if err == nil {
-		err = p.record(ctx, cursor, found.sightings)
-	}
+	err = p.record(ctx, cursor, found.sightings)
 	return found.through, found.sure == found.through, err
 }
 
@@ -181,29 +179,20 @@ func (p payments) sorted() []common.Hash {
 // read collects the payments of a range.
 func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
 	to := wordOf(p.payTo)
-	s, err := p.sweep(ctx, filter{p.token, []any{topicTransfer, nil, to}}, low, high, queriesAtOnce)
-	paid := payments{s, make(map[common.Hash]uint64)}
-	for _, l := range s.logs {
-		if _, to, amount, ok := p.transfer(&l); ok && to == p.payTo && amount >= dust {
-			paid.add(&l)
-		}
-	}
-	return paid, err
-}
-
-// add keeps a transaction in the lowest of the blocks where it is shown.
-func (p payments) add(l *log) {
-	number, known := p.transactions[l.Transaction]
-	if !known || uint64(l.BlockNumber) < number {
-		p.transactions[l.Transaction] = uint64(l.BlockNumber)
-	}
-}
-
-// sweep collects the logs of a range, and notes why that may not be all of them.
-func (p *pass) sweep(ctx context.Context, f filter, low, high uint64, queries int) (s swept, err error) {
-	s, err = p.view.sweep(ctx, f, low, high, queries)
+	s, err := p.view.sweep(ctx, filter{p.token, []any{topicTransfer, nil, to}}, low, high)
 	if err == nil && !s.whole {
 		p.unsure(s.problem)
 	}
-	return s, err
+	paid := payments{s, make(map[common.Hash]uint64)}
+	for _, l := range s.logs {
+		if _, to, amount, ok := p.transfer(&l); !ok || to != p.payTo || amount < dust {
+			continue
+		}
+		// A transaction is kept in the lowest of the blocks that show it.
+		number, known := paid.transactions[l.Transaction]
+		if !known || uint64(l.BlockNumber) < number {
+			paid.transactions[l.Transaction] = uint64(l.BlockNumber)
+		}
+	}
+	return paid, err
 }

@@ -19,13 +19,13 @@ type swept struct {
 }
 
 // sweep collects the logs of a range from all endpoints that have reached it:
-// what one hides another shows. Each is asked so many queries at most.
-func (v *view) sweep(ctx context.Context, f filter, low, high uint64, queries int) (s swept, err error) {
+// what one hides another shows. Each is asked queriesAtOnce queries at most.
+func (v *view) sweep(ctx context.Context, f filter, low, high uint64) (s swept, err error) {
 	parts, errs := each(v.readers, func(r *reader) (part swept, err error) {
 		if uint64(r.latest.Number) < high {
 			return swept{through: low - 1}, &observe.Error{Code: observe.ErrLagging, Host: r.host}
 		}
-		part.logs, part.through, err = r.logs(ctx, f, low, high, queries)
+		part.logs, part.through, err = r.logs(ctx, f, low, high, queriesAtOnce)
 		return part, err
 	})
 	slices.SortFunc(parts, func(a, b swept) int { return cmp.Compare(b.through, a.through) })

@@ -310,13 +310,6 @@ func (b *book) LowerOrigin(ctx context.Context, offer, account, origin string) (
 	return b.Ledger.LowerOrigin(ctx, offer, account, origin)
 }
 
-func (b *book) NoteOutgoing(ctx context.Context, transfers ...ledger.Outgoing) error {
-	if err := b.fails("NoteOutgoing"); err != nil {
-		return err
-	}
-	return b.Ledger.NoteOutgoing(ctx, transfers...)
-}
-
 func (b *book) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
 	if err := b.fails("Account"); err != nil {
 		return ledger.Account{}, err

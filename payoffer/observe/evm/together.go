@@ -78,12 +78,8 @@ func (w *watch) read(ctx context.Context, g group) (o outcome) {
 	if !g.near {
 		high = min(low+min(queriesAtOnce*w.span(), spanMost)-1, high)
 	}
-	paid := func(to common.Address, l *log) bool {
-		_, payee, amount, ok := w.transfer(l)
-		return ok && payee == to && amount >= dust
-	}
 	var whole bool
-	o.through, whole, o.err = w.sweepAll(ctx, g, func(words []common.Hash) []any { return []any{topicTransfer, nil, words} }, 2, paid, low, high)
+	o.through, whole, o.err = w.sweepAll(ctx, g, low, high)
 	if o.err == nil && whole {
 		o.err = w.cover(ctx, g, min(o.through, w.final))
 	}
@@ -110,21 +106,19 @@ func (w *watch) since(ctx context.Context, g group) int64 {
 	return 0
 }
 
-// sweepAll reads the Transfers of a group, whose addresses stand at a place in the
-// topics, and leaves those alone that moved. It takes as many queries as are needed, or
-// a few for those that are behind. through is the block up to which all were read, by
-// enough endpoints where whole.
-func (w *watch) sweepAll(ctx context.Context, g group, topics func([]common.Hash) []any, place int,
-	moved func(common.Address, *log) bool, low, high uint64) (through uint64, whole bool, err error) {
+// sweepAll reads the Transfers to a group, and leaves the accounts alone that were paid.
+// It takes as many queries as are needed, or a few for those that are behind. through is
+// the block up to which all were read, by enough endpoints where whole.
+func (w *watch) sweepAll(ctx context.Context, g group, low, high uint64) (through uint64, whole bool, err error) {
 	through, whole = high, true
 	for part := range slices.Chunk(g.accounts, w.width) {
 		var words []common.Hash
 		for _, e := range part {
 			words = append(words, wordOf(e.payTo))
 		}
-		f := filter{w.token, topics(words)}
+		f := filter{w.token, []any{topicTransfer, nil, words}}
 		for from := low; from <= through; {
-			s, err := w.sweep(ctx, f, from, min(from+queriesAtOnce*w.span()-1, through), queriesAtOnce)
+			s, err := w.sweep(ctx, f, from, min(from+queriesAtOnce*w.span()-1, through))
 			if err != nil && from > low && source.Code(err) == observe.ErrLimited {
 				// What was read so far is there, and the rest is read the next time.
 				w.trouble(err)
@@ -140,7 +134,7 @@ func (w *watch) sweepAll(ctx context.Context, g group, topics func([]common.Hash
 				w.trouble(s.problem)
 			}
 			for n := range s.logs {
-				w.moved(&s.logs[n], place, moved)
+				w.paid(&s.logs[n])
 			}
 			if from = s.through + 1; !g.near {
 				through = s.through
@@ -150,13 +144,10 @@ func (w *watch) sweepAll(ctx context.Context, g group, topics func([]common.Hash
 	return through, whole, nil
 }
 
-// moved leaves the account alone that a log shows to have moved.
-func (w *watch) moved(l *log, place int, moved func(common.Address, *log) bool) {
-	if len(l.Topics) <= place {
-		return
-	}
-	e := w.by[common.BytesToAddress(l.Topics[place].Bytes())]
-	if e != nil && uint64(l.BlockNumber) > w.at[e].covered && moved(e.payTo, l) {
+// paid leaves the account alone that a log shows to have been paid.
+func (w *watch) paid(l *log) {
+	_, to, amount, ok := w.transfer(l)
+	if e := w.by[to]; ok && e != nil && amount >= dust && uint64(l.BlockNumber) > w.at[e].covered {
 		w.leaveAlone(e)
 	}
 }
@@ -173,8 +164,7 @@ func (w *watch) narrow(err error, accounts int) {
 	}
 }
 
-// cover moves the cursors of a group to a final block, up to which everything was
-// read: as far as is known what left the accounts.
+// cover moves the cursors of a group to a final block, up to which everything was read.
 func (w *watch) cover(ctx context.Context, g group, number uint64) error {
 	now := w.config.Now()
 	var accounts []*Observer
@@ -186,26 +176,15 @@ func (w *watch) cover(ctx context.Context, g group, number uint64) error {
 	if len(accounts) == 0 || g.near && now.Sub(w.covered).Abs() < coverEvery {
 		return nil
 	}
-	left := func(from common.Address, l *log) bool {
-		payer, to, amount, ok := w.transfer(l)
-		return ok && payer == from && to != from && amount >= dust
-	}
-	g.accounts = accounts
-	through, whole, err := w.sweepAll(ctx, g, func(words []common.Hash) []any { return []any{topicTransfer, words} }, 1, left, g.covered+1, number)
-	if err != nil || !whole {
-		w.trouble(err) // what came in is known all the same
-		return nil
-	}
-	b := w.same(func(r *reader) (*block, error) { return r.blockOnce(ctx, through) })
+	b := w.same(func(r *reader) (*block, error) { return r.blockOnce(ctx, number) })
 	if b == nil {
 		return nil
 	}
-	to := ledger.Cursor{Position: strconv.FormatUint(through, 10), Anchor: b.Hash.Hex(), OKAt: now.Unix()}
+	to := ledger.Cursor{Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: now.Unix()}
 	upon, places := make(map[string][]string), make(map[string][]*place)
 	for _, e := range accounts {
-		if at := w.at[e]; w.by[e.payTo] == e && at.covered < through {
-			upon[at.position], places[at.position] = append(upon[at.position], e.account), append(places[at.position], at)
-		}
+		at := w.at[e]
+		upon[at.position], places[at.position] = append(upon[at.position], e.account), append(places[at.position], at)
 	}
 	for position, names := range upon {
 		to.Upon = &position
@@ -213,7 +192,7 @@ func (w *watch) cover(ctx context.Context, g group, number uint64) error {
 			return observe.ErrNoLedger
 		}
 		for _, at := range places[position] {
-			at.covered, at.position, at.anchor = through, to.Position, to.Anchor
+			at.covered, at.position, at.anchor = number, to.Position, to.Anchor
 		}
 	}
 	if g.near {

@@ -365,24 +365,6 @@ func TestAnEarlierFirstBlockIsReadBackByItsOfferAlone(t *testing.T) {
 	})
 }
 
-func TestWhatLeavesAnAccountAtRestIsNoted(t *testing.T) {
-	t.Parallel()
-	onStreet(t, 2, 5, func(t *testing.T, s *street) {
-		h := s.houses[1]
-		h.pay()
-		s.chain.finalize()
-		s.elapse(2 * watchEvery)
-		s.requireRest(0)
-		s.chain.mine(1, s.chain.transaction(transfer(h.to, payer, price)))
-		s.chain.finalize()
-		s.elapse(coverEvery + 2*watchEvery)
-		found, err := s.book.RefundCandidates(t.Context(), h.id, 10)
-		require.NoError(t, err)
-		require.Len(t, found, 1)
-		s.requireRest(0)
-	})
-}
-
 func TestAnEndpointThatTakesFewAccountsIsAskedForFew(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
