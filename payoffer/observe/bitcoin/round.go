@@ -104,6 +104,7 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 	}
 	r, err := o.join(ctx, v, p)
 	if err == nil {
+		o.busy = o.busy || len(r.sightings) > 0 // a new payment is followed at once
 		err = o.commit(ctx, v, r)
 	}
 	return v, r, err
