@@ -32,8 +32,8 @@ type statement struct {
 }
 
 // Read asks all endpoints at once what they show of an authorization, apart
-// from those that were not checked yet, failed last or are not waited for. They have 2 s in all. It
-// touches neither the observer's health nor the endpoints'.
+// from those that were not checked yet, failed last or are not waited for. They
+// have 2 s in all. It touches neither the observer's health nor the endpoints'.
 //
 // It is used when any endpoint says so, and unused when enough do. The error is
 // an *observe.Error.

@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -72,6 +73,24 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 			test(t, open(t, 2))
 		})
 	}
+}
+
+// One whose first answer is slow was not silent yet: the word of the other one is not taken meanwhile.
+func TestAFirstAnswerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	key := s.chain.authorize()
+	var early error
+	s.nodes[1].on("eth_chainId", func(_ call, pass func() any) any {
+		for !s.endpoints[0].isChecked() {
+			runtime.Gosched()
+		}
+		_, early = s.Read(t.Context(), key)
+		return pass()
+	})
+	s.round()
+	require.EqualError(t, early, "unreachable "+both)
+	s.reading(key)
 }
 
 // A payer is served while the second endpoint is dead: what one shows of the authorization is enough.
