@@ -102,9 +102,9 @@ type BitcoinConfig struct {
 	FirstAddress string `json:"first_address,omitempty"`
 
 	// Esplora endpoints from which payments are read. A payment counts when two
-	// hosts show it; with one host its word is taken, and the rail is partial.
-	// "off" alone means that the chain is not read. Default: public endpoints of
-	// the network, on two hosts.
+	// hosts show it; if only one host answers its word is taken, and the rail is
+	// partial. "off" alone means that the chain is not read. Default: public
+	// endpoints of the network, on two hosts.
 	Esplora []string `json:"esplora,omitempty"`
 
 	// The price sources whose median is the rate: mempool, coinbase, kraken,

@@ -237,7 +237,7 @@ func TestACountAloneMovesNoAddress(t *testing.T) {
 	}
 }
 
-// A process starts while one of two is out: the ledger's address holds.
+// A process starts while one of two is out: the other one's word is taken.
 func TestAnExtendedKeyGoesOnWithOneOfTwo(t *testing.T) {
 	t.Parallel()
 	b, n := newBench(t, zpub), newNetwork(t, 2, 100)
@@ -248,8 +248,8 @@ func TestAnExtendedKeyGoesOnWithOneOfTwo(t *testing.T) {
 	require.Equal(t, b.at(1), o.Address())
 	n.mine(1, pay("q", b.at(1), 1000))
 	b.partly(o, observe.ErrUnreachable)
-	require.Equal(t, ledger.StatusSeen, b.rows("p", "q")["q"].Status)
-	require.Equal(t, b.at(1), o.Address())
+	require.Equal(t, ledger.StatusConfirmed, b.rows("p", "q")["q"].Status)
+	require.Equal(t, b.at(2), o.Address())
 	n[1].setFault(nil)
 	b.clock.advance(maxPause)
 	b.wholly(o)

@@ -46,7 +46,8 @@ type endpoint struct {
 	// anew says that answers to others will not do.
 	anew bool
 
-	words words
+	words   words
+	witness observe.Witness
 
 	checked  bool // that it serves the right network
 	failures int  // in a row, of those that call for a pause
@@ -108,6 +109,7 @@ func (e *endpoint) note(err error) {
 		e.failures, e.due, e.last = 0, time.Time{}, nil
 		return
 	}
+	e.witness.Note(err, e.now())
 	var known *observe.Error
 	if !errors.As(err, &known) || known.Code == observe.ErrLagging {
 		return

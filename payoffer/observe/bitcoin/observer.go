@@ -2,7 +2,7 @@
 // addresses of an extended public key, over Esplora HTTP APIs.
 //
 // A payment counts when it is confirmed on the best chain, by the word of two hosts
-// where two are configured, and is read again until it lies so deep that the chain
+// if two are waited for, and is read again until it lies so deep that the chain
 // will not change its mind. The mempool is shown and never counted. No address is ever given up: who pays late has
 // paid.
 package bitcoin
@@ -60,9 +60,10 @@ type Config struct {
 	OfferID string
 	// Rail is the rail; its Account is the account in the ledger.
 	Rail *offer.Bitcoin
-	// Endpoints are the base URLs of Esplora APIs; https, or http on loopback. With
-	// two hosts or more, two must agree on whatever is to be true; money that only one
-	// shows is seen. With one host its word is taken, and the rail is partial.
+	// Endpoints are the base URLs of Esplora APIs; https, or http on loopback. Two
+	// hosts of those that are waited for (observe.Witness) must agree on whatever is to
+	// be true; money that only one of them shows is seen. While only one is waited for
+	// its word is taken, and the rail is partial.
 	Endpoints []string
 	// Indexes is shared with the observers that have the same Endpoints; nil is this
 	// one's own.
@@ -94,7 +95,7 @@ type Config struct {
 type Observer struct {
 	config    Config
 	endpoints []*endpoint
-	need      int // how many hosts must show the same
+	need      int // how many hosts must show the same while all answer
 	quotes    quotes
 	// reading makes the rounds, and noting keeps the quotes of the meantime.
 	reading, noting source.Loop
@@ -151,7 +152,7 @@ func New(c Config) (*Observer, error) {
 		}
 		o.endpoints = append(o.endpoints, e)
 	}
-	o.need = min(2, len(Hosts(c.Endpoints)))
+	o.need = observe.Needed(len(Hosts(c.Endpoints)))
 	if c.Rail.Extended() {
 		return o, nil
 	}
@@ -235,7 +236,7 @@ func (o *Observer) Address() string {
 
 // turned logs when a trouble begins, becomes another one, and is over.
 func (o *Observer) turned(err error) {
-	trouble := "bitcoin payments can be read in part; what only one index shows is not counted"
+	trouble := "bitcoin payments can be read in part"
 	if o.Health().Blind {
 		trouble = "bitcoin payments cannot be read; receipts wait"
 	}
@@ -267,14 +268,14 @@ func (o *Observer) report(v *view, r *reading, err error) error {
 	if r == nil {
 		return v.problem
 	}
-	o.health.Partial = o.need < 2 || v.partial || !o.walked || r.stale || o.config.Since > 0 && !o.lowered
+	o.health.Partial = v.need < 2 || v.partial || !o.walked || r.stale || o.config.Since > 0 && !o.lowered
 	if v.quorum() {
 		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
 	}
 	if r.stale && v.problem == nil {
 		o.health.LastError = observe.ErrLagging
 	}
-	if v.partial {
+	if v.partial || v.need < o.need {
 		return v.problem
 	}
 	return nil

@@ -15,6 +15,9 @@ import (
 // view is what the endpoints that can be read show in one round.
 type view struct {
 	readers []*reader
+	// endpoints are all, and now is when the round began.
+	endpoints []*endpoint
+	now       time.Time
 	// need is how many hosts must show the same for it to be true.
 	need int
 	// problem is why an endpoint is left out, or what is wrong besides; partial
@@ -27,7 +30,8 @@ type view struct {
 
 // look prepares to read all endpoints that are not left alone.
 func (o *Observer) look(k recalled) *view {
-	v := &view{need: o.need, foreign: make(map[string]bool)}
+	v := &view{endpoints: o.endpoints, now: o.config.Now(), foreign: make(map[string]bool)}
+	v.weigh()
 	for _, e := range o.endpoints {
 		if e.due.After(o.config.Now()) {
 			v.leaveOut(e, e.last)
@@ -36,6 +40,17 @@ func (o *Observer) look(k recalled) *view {
 		v.readers = append(v.readers, &reader{endpoint: e, network: o.config.Rail.CAIP2(), from: k, finalDepth: o.final()})
 	}
 	return v
+}
+
+// weigh counts how many hosts must show the same, after endpoints have answered or failed.
+func (v *view) weigh() {
+	hosts := make(map[string]bool)
+	for _, e := range v.endpoints {
+		if e.witness.Awaited(v.now) {
+			hosts[e.host()] = true
+		}
+	}
+	v.need = observe.Needed(len(hosts))
 }
 
 // leaveOut goes on without an endpoint.
@@ -141,12 +156,14 @@ func (v *view) each(ctx context.Context, work func(context.Context, *reader) err
 	for i, r := range v.readers {
 		r.note(errs[i])
 		if errs[i] == nil {
+			r.witness.Answered()
 			well = append(well, r)
 		} else {
 			v.leaveOut(r.endpoint, errs[i])
 		}
 	}
 	v.readers = well
+	v.weigh()
 	return v.usable()
 }
 

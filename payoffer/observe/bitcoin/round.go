@@ -102,8 +102,13 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 	if err != nil {
 		return v, nil, err
 	}
+	for _, r := range v.readers {
+		r.witness.Note(nil, v.now) // all of it was read
+	}
+	v.weigh()
 	r, err := o.join(ctx, v, p)
 	if err == nil {
+		o.busy = o.busy || len(r.sightings) > 0 // a new payment is followed at once
 		err = o.commit(ctx, v, r)
 	}
 	return v, r, err

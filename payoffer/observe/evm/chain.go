@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -18,8 +19,9 @@ import (
 // ChainConfig describes a chain to be read.
 type ChainConfig struct {
 	Network offer.Network
-	// Endpoints are the URLs of JSON-RPC endpoints. With two or more, two must
-	// agree on whatever is to be true; money that only one shows is seen.
+	// Endpoints are the URLs of JSON-RPC endpoints. Two of those that are waited
+	// for (observe.Witness) must agree on whatever is to be true; money that only
+	// one of them shows is seen.
 	Endpoints []string
 	// HeadTime is told, by each round, the time (Unix seconds) that the heads of
 	// two endpoints have reached; nil is not, and one endpoint proves nothing.
@@ -95,6 +97,16 @@ func (c *Chain) hosts() string {
 		hosts = append(hosts, endpoint.host)
 	}
 	return strings.Join(hosts, ", ")
+}
+
+// need is how many endpoints must show the same for it to be true.
+func (c *Chain) need() (endpoints int) {
+	for _, endpoint := range c.endpoints {
+		if endpoint.isAwaited() {
+			endpoints++
+		}
+	}
+	return observe.Needed(endpoints)
 }
 
 // lately is a look that others may have had a moment ago.

@@ -40,7 +40,8 @@ type endpoint struct {
 	span      span
 	pace      pace
 
-	mu sync.Mutex
+	mu      sync.Mutex
+	witness observe.Witness
 	// checked says that it answers for the configured chain and token.
 	checked bool
 	// tagged holds the block tags that it has answered.
@@ -123,6 +124,20 @@ func (e *endpoint) isChecked() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.checked
+}
+
+// note takes what came of reading its heads.
+func (e *endpoint) note(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.witness.Note(err, e.now())
+}
+
+// isAwaited reports whether the endpoint is waited for.
+func (e *endpoint) isAwaited() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.witness.Awaited(e.now())
 }
 
 // checkToken requires a contract with six decimals.

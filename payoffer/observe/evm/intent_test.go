@@ -148,7 +148,7 @@ func TestOneEndpointProvesNothing(t *testing.T) {
 func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"*", "eth_getTransactionReceipt"} {
-		s := open(t, 2)
+		s := openRead(t, 2)
 		key := s.chain.authorize()
 		tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
 		s.chain.mine(1, tx)
@@ -161,7 +161,7 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 		require.EqualError(t, err, "unreachable (two.example)")
 		require.False(t, found)
 	}
-	s := open(t, 2)
+	s := openRead(t, 2)
 	key := s.chain.authorize()
 	s.nodes[1].answer("eth_getLogs", fault{status: 503})
 	_, found, err := s.Find(t.Context(), key, 0)

@@ -1,7 +1,7 @@
 // Package evm observes the USDC transfers of one rail over JSON-RPC. Every
 // Transfer log to the rail's address becomes a receipt, whoever made it. What
-// is not final is read anew in every round, and where several endpoints are
-// configured two must show the same.
+// is not final is read anew in every round, and if several endpoints answer two
+// must show the same (observe.Witness).
 package evm
 
 import (

@@ -75,10 +75,9 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 	second := s.chain.pay(2 * price)
 	s.nodes[0].honest()
 	s.now += restMost
-	require.Error(t, s.look())
-	require.True(t, s.Health().Blind, "one of two is nobody's word")
-	s.requireOrigin("")
-	require.Empty(t, s.rows())
+	s.requireTrouble("unreachable (two.example)", false)
+	s.requireOrigin("401")
+	s.requireOnly(first, second)
 	s.register(s.made(450)) // a later start of another process
 	s.nodes[1].honest()
 	s.now += restMost

@@ -32,8 +32,8 @@ type statement struct {
 }
 
 // Read asks all endpoints at once what they show of an authorization, apart
-// from those that were not checked yet or failed last. They have 2 s in all. It
-// touches neither the observer's health nor the endpoints'.
+// from those that were not checked yet, failed last or are not waited for. They
+// have 2 s in all. It touches neither the observer's health nor the endpoints'.
 //
 // It is used when any endpoint says so, and unused when enough do. The error is
 // an *observe.Error.
@@ -46,7 +46,7 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	if err != nil {
 		return ledger.Reading{}, err
 	}
-	checked := slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() })
+	checked := slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() || !n.isAwaited() })
 	found, errs := each(checked, func(n *endpoint) (statement, error) { return e.state(ctx, n, key) })
 	var said, used []statement
 	for i, s := range found {
@@ -57,7 +57,7 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 			}
 		}
 	}
-	need := min(2, len(e.endpoints))
+	need := e.chain.need()
 	if len(used) == 0 && len(said) < need {
 		return ledger.Reading{}, cmp.Or(cmp.Or(errs...), error(&observe.Error{Code: observe.ErrUnreachable, Host: e.hosts()}))
 	}

@@ -234,7 +234,7 @@ func (e *Observer) take(o outcome) {
 	}
 	now := e.config.Now().Unix()
 	e.health.Blind = o.err != nil
-	e.health.Partial = o.err != nil || o.partial || !o.view.quorum()
+	e.health.Partial = o.err != nil || o.partial || len(o.view.readers) < observe.Needed(len(e.endpoints))
 	e.health.LastError = source.Code(cmp.Or(o.err, o.view.problem))
 	if o.through > 0 {
 		e.health.ObservedThrough = fmt.Sprintf("block %d", o.through)

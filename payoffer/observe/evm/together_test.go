@@ -55,13 +55,13 @@ func onStreet(t *testing.T, endpoints, houses int, test func(t *testing.T, s *st
 	})
 }
 
-// open makes what reads the chain, and runs it.
+// open makes what reads the chain, and runs it. Its rounds are exactly watchEvery apart, because tests count them.
 func (s *street) open() {
 	s.Helper()
 	var err error
 	s.reader, err = NewChain(ChainConfig{
 		Network: s.config.USDC.Network, Endpoints: s.config.Endpoints, Ledger: s.book,
-		Transport: s.nodes, Now: s.config.Now, Logger: s.config.Logger,
+		Transport: s.nodes, Now: s.config.Now, Random: func() float64 { return 0 }, Logger: s.config.Logger,
 	})
 	require.NoError(s, err)
 	s.work.Go(func() { s.reader.Run(s.ctx) })

@@ -175,13 +175,19 @@ type view struct {
 // look reads the heads of all endpoints at once, and the blocks that are confirmed
 // at a level. The error is that of the first when there is none to read.
 func (c *Chain) look(ctx context.Context, confirm Level) (*view, error) {
-	v := &view{hosts: c.hosts(), need: min(2, len(c.endpoints))}
+	v := &view{hosts: c.hosts()}
 	readers, errs := each(c.endpoints, func(n *endpoint) (*reader, error) {
 		if err := n.ready(ctx, c.config.Network.ChainID, c.token); err != nil {
 			return nil, err
 		}
 		return n.heads(ctx, confirm)
 	})
+	for i, e := range c.endpoints {
+		if ctx.Err() == nil {
+			e.note(errs[i])
+		}
+	}
+	v.need = c.need()
 	for i, r := range readers {
 		if errs[i] == nil {
 			v.readers = append(v.readers, r)

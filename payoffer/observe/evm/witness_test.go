@@ -1,0 +1,109 @@
+package evm
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+)
+
+// A second endpoint can contradict. It holds up no payment while it is dead.
+func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	const dead = "unreachable (two.example)"
+	// pay is a payment at a time, and a look at it.
+	pay := func(s *till, minutes time.Duration) *transaction {
+		s.now += minutes * time.Minute
+		payment := s.chain.pay(price)
+		s.requireTrouble(dead, false)
+		return payment
+	}
+	for name, test := range map[string]func(t *testing.T, s *till){
+		"the second is dead from the start": func(_ *testing.T, s *till) {
+			s.nodes[1].answer("*", fault{})
+			s.requireTrouble(dead, false)
+			s.requireStatus(ledger.StatusConfirmed, pay(s, 0))
+		},
+		"the second dies later": func(_ *testing.T, s *till) {
+			s.round()
+			s.nodes[1].answer("*", fault{})
+			s.requireTrouble(dead, false)
+			payment := pay(s, 9)
+			s.requireStatus(ledger.StatusSeen, payment)
+			s.requireStatus(ledger.StatusConfirmed, pay(s, 2))
+			s.requireStatus(ledger.StatusConfirmed, payment)
+		},
+		"the second comes back and contradicts": func(_ *testing.T, s *till) {
+			s.nodes[1].answer("*", fault{})
+			s.requireTrouble(dead, false)
+			s.requireStatus(ledger.StatusConfirmed, pay(s, 1))
+			hidden := s.chain.pay(price)
+			s.nodes[1].honest()
+			s.nodes[1].hide(hidden)
+			s.now += time.Minute
+			s.requireTrouble(disagree, false)
+			s.requireStatus(ledger.StatusSeen, hidden)
+			s.nodes[1].answer("*", fault{})
+			s.requireStatus(ledger.StatusSeen, pay(s, 1)) // it is waited for again
+			s.nodes[1].honest()
+			s.now += time.Minute
+			s.settle()
+			s.requireStatus(ledger.StatusConfirmed, hidden)
+		},
+		"both are dead": func(t *testing.T, s *till) {
+			s.round()
+			s.chain.pay(price)
+			for _, n := range s.nodes {
+				n.answer("*", fault{})
+			}
+			for range 3 {
+				s.requireTrouble("unreachable (one.example)", true)
+				s.now += 6 * time.Minute
+			}
+			require.Empty(t, s.rows())
+			_, err := s.Read(t.Context(), s.chain.authorize())
+			require.Error(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t, 2))
+		})
+	}
+}
+
+// One whose first answer is slow was not silent yet: the word of the other one is not taken meanwhile.
+func TestAFirstAnswerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	key := s.chain.authorize()
+	var early error
+	s.nodes[1].on("eth_chainId", func(_ call, pass func() any) any {
+		for !s.endpoints[0].isChecked() {
+			runtime.Gosched()
+		}
+		_, early = s.Read(t.Context(), key)
+		return pass()
+	})
+	s.round()
+	require.EqualError(t, early, "unreachable "+both)
+	s.reading(key)
+}
+
+// A payer is served while the second endpoint is dead: what one shows of the authorization is enough.
+func TestAnAuthorizationIsReadWithoutADeadEndpoint(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.nodes[1].answer("*", fault{})
+	s.requireTrouble("unreachable (two.example)", false)
+	key := s.chain.authorize()
+	s.reading(key)
+	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
+	s.chain.mine(1, tx)
+	_, found, err := s.Prove(t.Context(), key, tx.hash.Hex())
+	require.NoError(t, err)
+	require.True(t, found)
+}
