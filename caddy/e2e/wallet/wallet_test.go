@@ -62,6 +62,9 @@ var scenarios = map[string]func(*testing.T, *market){
 	"a tab that slept learns that it was paid":         slept,
 	"a wallet that never answers can be left":          left,
 	"what was damaged can be forgotten":                damaged,
+	"after a payment nothing pays without a question":  paidOnce,
+	"an open payment is the only one":                  openOnce,
+	"a page that counts down offers no other payment":  countedDown,
 }
 
 func TestPayingWithAWalletInTheBrowser(t *testing.T) {
@@ -143,7 +146,7 @@ func hostile(t *testing.T, m *market) {
 	require.NotContains(t, page.HTML, "<img")
 	v.become(t, options{"faults": map[string]fault{"eth_signTypedData_v4": {Code: -32603, Message: name}}})
 	v.press(t, "Pay with")
-	page = v.read(t, "The wallet could not do it")
+	page = v.read(t, "Your wallet reported an error")
 	require.Contains(t, page.Status, "<img src=x onerror=alert(1)>$& gnorw")
 	require.NotContains(t, page.HTML, "<img")
 	v.did(t)
@@ -177,7 +180,7 @@ func stops(t *testing.T, m *market) {
 		"busy or locked":          {change: faulty("eth_requestAccounts", -32002), said: "The wallet is locked or waits for an answer."},
 		"busy while it signs":     {change: faulty("eth_signTypedData_v4", -32002), said: "The wallet is locked or waits for an answer."},
 		"not allowed":             {change: faulty("eth_requestAccounts", 4100), said: "The wallet is locked or waits for an answer."},
-		"broken":                  {change: faulty("eth_signTypedData_v4", -32000), said: "The wallet could not do it."},
+		"broken":                  {change: faulty("eth_signTypedData_v4", -32000), said: "Your wallet reported an error."},
 		"the quote does not come": {weather: weather{Of: "quote", Does: "abort"}, said: "The server does not say now what is to be paid."},
 		"the server has a problem": {
 			weather: weather{Of: "quote", Does: "answer", Status: 503, Body: `{"detail":"It starts."}`},
@@ -203,7 +206,7 @@ func stops(t *testing.T, m *market) {
 		_, err := s.chain.Send(s.chain.USDC, a.Call(t, a.Sign(t, buyer)))
 		require.NoError(t, err)
 		s.chain.Mine(t, 1)
-		s.visitAs(t, options{}, buyer).requireStopped(t, "holds 41.50 USDC on Base Sepolia (test network), and 42 are needed.")
+		s.visitAs(t, options{}, buyer).requireStopped(t, "has 41.50 of 42.")
 	})
 	t.Run("another account meanwhile", func(t *testing.T) {
 		v := s.visit(t)
@@ -597,7 +600,7 @@ func forgotten(t *testing.T, m *market) {
 		v.comeBackLate(t)
 		page := v.read(t, "The payment is not decided yet.")
 		require.Equal(t, []string{again, forget, other}, page.names())
-		require.Contains(t, page.Text, "If your wallet shows that these 42 USDC left it, write to the payee.")
+		require.Contains(t, page.Text, "If your wallet shows that these 42 USDC left it, write to the seller.")
 		require.Len(t, v.stored(t), 1)
 		v.press(t, forget)
 		require.Equal(t, []string{payWithPurse}, v.read(t, payWithPurse).names())
@@ -629,7 +632,7 @@ func forgottenAlone(t *testing.T, m *market) {
 			v.press(t, payWithPurse)
 			page := v.read(t, "No answer came that decides the payment")
 			require.Equal(t, []string{again, other}, page.names(), "it can still be charged")
-			require.NotContains(t, page.Text, "is over")
+			require.NotContains(t, page.Text, "has expired")
 			require.Len(t, v.stored(t), 1)
 			s.requirePaid(t, 1)
 			if tab != "first" {
