@@ -32,7 +32,7 @@ var idle = []string{
 	"code of card", "code of usdc", "code of btc", "code of transfer", "code of tip-jar", "button Copy", "button " + payWithPurse,
 }
 
-// openEverything starts a shop with every payment method, and waits until Bitcoin has a price.
+// openEverything starts a shop with every payment method, and waits until Bitcoin has a price and a code.
 func (m *market) openEverything(t *testing.T) *shop {
 	t.Helper()
 	s := m.open(t, "\n\t}\n\trespond 404", otherMethods)
@@ -40,9 +40,9 @@ func (m *market) openEverything(t *testing.T) *shop {
 	s.Launch(t, prices.Start(t)...)
 	require.True(t, s.Answers(t))
 	require.Eventually(t, func() bool {
-		answer, err := http.Get(s.url + "/v1/pay/btc.uri")
+		answer, err := http.Get(s.url + "/v1/pay/btc.png")
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	}, time.Minute, 20*time.Millisecond, "Bitcoin has no price")
+	}, time.Minute, 20*time.Millisecond, "Bitcoin has no price or no code")
 	return s
 }
 
