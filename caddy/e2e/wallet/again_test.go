@@ -42,7 +42,7 @@ func (m *market) openEverything(t *testing.T) *shop {
 	require.Eventually(t, func() bool {
 		answer, err := http.Get(s.url + "/v1/pay/btc.png")
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	}, time.Minute, 20*time.Millisecond, "Bitcoin has no price or no code")
+	}, 3*time.Minute, 20*time.Millisecond, "Bitcoin has no price or no code")
 	return s
 }
 
