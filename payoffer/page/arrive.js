@@ -17,7 +17,7 @@
 	};
 
 	async function look() {
-		if (looking || !region?.hasAttribute("data-arrive")) return; // what has its end is not asked for
+		if (looking || !region?.matches("[data-arrive]:not([hidden])")) return; // nobody waits, or no longer
 		if (Date.now() - person >= hour) {
 			stopped.textContent = say.stopped;
 			region.after(stopped);
@@ -54,6 +54,7 @@
 		return anew;
 	}
 	for (const sign of ["pointerdown", "keydown"]) addEventListener(sign, () => here() && look(), { passive: true });
+	region?.addEventListener("watch", look);
 	addEventListener("pageshow", () => here() | look()); // also out of the back/forward cache
 	document.addEventListener("visibilitychange", () => {
 		if (document.hidden) return stopped.isConnected || later(hidden);

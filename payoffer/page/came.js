@@ -1,37 +1,42 @@
 "use strict";
-// Says on the page that takes a payment what came since it was opened, by the rows of
-// the page of received payments.
-// What was there when this tab first looked is not told; it is kept for the
-// tab that a phone throws away while the wallet is open.
+// Asks whether a new payment is this visitor's: only for methods that tell the payer nothing, and
+// only after the visitor used them on this page. It reads the rows of the page of received payments.
+// used maps each such method to the newest payment before it. It is kept for the tab that a phone
+// throws away while the wallet is open.
+const element = (name, textContent) => Object.assign(document.createElement(name), { textContent });
+let newest, used = {};
+try {
+	used = JSON.parse(sessionStorage.used);
+} catch {} // nothing is stored, or nothing can be
+
+function watch() {
+	const region = document.getElementById("arrived");
+	if (!region.hidden) return;
+	region.hidden = false;
+	region.dispatchEvent(new Event("watch"));
+}
+for (const rail of document.querySelectorAll("[data-ask]")) {
+	const use = () => {
+		used[rail.id] ??= newest;
+		watch();
+	};
+	rail.parentElement.addEventListener("click", use);
+	if (location.hash === "#" + rail.id) use();
+}
+for (const _ in used) watch();
+
 function arrived(region, page) {
 	const say = JSON.parse(document.getElementById("texts").textContent).came;
 	const rows = [...page.querySelectorAll("[data-number]")];
-	const newest = Math.max(0, ...rows.map((row) => row.dataset.number));
-	let since = newest;
+	newest = Math.max(0, ...rows.map((row) => row.dataset.number));
+	for (const rail in used) used[rail] ??= newest;
 	try {
-		since = Math.min(newest, sessionStorage.arrived ?? newest);
-		sessionStorage.arrived = since;
-	} catch {
-		since = arrived.since ??= newest; // no storage: for as long as the page is open
-	}
-	const came = rows.filter((row) => row.dataset.say && row.dataset.number > since);
-	const box = document.createElement("section");
+		sessionStorage.used = JSON.stringify(used);
+	} catch {} // no storage: for as long as the page is open
+	const came = rows.filter((row) => row.dataset.say && row.dataset.number > used[row.dataset.rail]);
+	const box = element("section", "");
 	box.className = "sheet";
-	for (const [title, of] of [
-		[say.confirmed, came.filter((row) => row.dataset.shown === "confirmed")],
-		[say.seen, came.filter((row) => row.dataset.shown !== "confirmed")],
-	]) {
-		if (!of.length) continue;
-		const items = document.createElement("ul");
-		for (const row of of) items.append(element("li", row.dataset.say));
-		box.append(element("h2", title), items);
-	}
-	if (came.length) box.append(element("p", say.whose));
+	box.append(element("h2", say.whose), ...came.map((row) => element("p", row.dataset.say)), element("p", say.yours));
 	if (box.textContent !== region.textContent) region.replaceChildren(...(came.length ? [box] : []));
 }
 
-function element(name, text) {
-	const made = document.createElement(name);
-	made.textContent = text;
-	return made;
-}

@@ -2,7 +2,7 @@
 // Pays from a wallet in the browser by x402: one signature (EIP-3009) and no gas.
 // What was signed is stored before it is sent. Until its end is known these very
 // bytes are sent again and nothing else is signed: they can be charged only once.
-// Then what became of it is stored in their place, until the payer pays once more.
+// Then what became of it is stored in their place, until the payer chooses to pay again.
 {
 	const texts = JSON.parse(document.getElementById("texts").textContent).wallet;
 	const language = document.documentElement.lang;
@@ -15,6 +15,7 @@
 	const encode = (value) => btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(value))));
 	const decode = (header) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(header), (c) => c.charCodeAt(0))));
 	const element = (name, properties) => Object.assign(document.createElement(name), properties);
+	const makeButton = (textContent, className = "button") => element("button", { type: "button", className, textContent });
 	const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 	const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
 
@@ -64,8 +65,8 @@
 			this.status = element("p", { role: "status", tabIndex: -1 });
 			this.timer = element("p", { className: "quiet small" });
 			this.after = element("p");
-			root.append(this.buttons, this.status, this.timer, this.after);
-			this.show();
+			this.ask = element("p", { className: "actions" });
+			root.append(this.buttons, this.status, this.timer, this.after, this.ask);
 		}
 
 		// stored is what this browser keeps of a payment.
@@ -109,9 +110,10 @@
 			}
 			this.buttons.replaceChildren(...buttons);
 			this.after.className = end ? "actions" : "quiet small";
+			this.question();
 			if (end) {
 				this.say(end.said, { paid: money(Number(end.paid)) });
-				this.after.replaceChildren(...this.receipt(end), this.button(text("once"), () => this.forget(stored)));
+				this.after.replaceChildren(...this.receipt(end));
 				return;
 			}
 			if (damaged) this.say("damaged");
@@ -123,11 +125,26 @@
 			const url = attempt(() => new URL(end.receipt), null);
 			if (url?.origin !== location.origin) return [];
 			if (new URLSearchParams(location.search).has("lang")) url.searchParams.set("lang", language);
-			return [element("a", { href: url.href, textContent: text("receipt") }), " "];
+			return [element("a", { href: url.href, className: "button", textContent: text("receipt") })];
+		}
+
+		// question asks before anything else can be paid. The answer counts for one payment: in this tab, and in all once it is done.
+		question() {
+			const { stored, end } = this;
+			this.ask.replaceChildren();
+			if (!(stored || end) || answered === state()) return;
+			const button = makeButton(text(end ? "once" : "other"), "button plain");
+			button.addEventListener("click", () => {
+				answered = state();
+				if (end) this.forget(stored);
+				refresh();
+				this.root.closest("details").querySelector("summary").focus();
+			});
+			this.ask.append(text(end ? "onceAsk" : "otherAsk"), button);
 		}
 
 		button(label, work) {
-			const button = element("button", { type: "button", className: "button", textContent: label });
+			const button = makeButton(label);
 			button.addEventListener("click", async () => {
 				this.status.focus({ preventScroll: true });
 				await alone([this], work, button);
@@ -143,7 +160,7 @@
 				const { key, values, words } = error instanceof Stopped ? error : {
 					key: { 4001: "declined", 4100: "busy", "-32002": "busy" }[codeOf(error)] ?? "failed", words: codeOf(error) === 4001 ? "" : error?.message,
 				};
-				return this.say(key, values, words, ["open", "paid"].includes(key) ? "" : text("nothing"));
+				return this.say(key, values, words, key === "open" ? "" : text("nothing"));
 			}
 			this.nonce = undefined;
 			if (this.after.contains(document.activeElement)) this.status.focus({ preventScroll: true });
@@ -156,7 +173,7 @@
 		cancellable(wallet) {
 			const cancel = new AbortController();
 			const cancelled = new Promise((_, reject) => cancel.signal.addEventListener("abort", () => reject(cancel.signal.reason)));
-			const button = element("button", { type: "button", className: "button plain", textContent: text("cancel") });
+			const button = makeButton(text("cancel"), "button plain");
 			button.addEventListener("click", () => cancel.abort(new Stopped("cancelled")));
 			return {
 				request: async (question) => {
@@ -212,7 +229,7 @@
 		// needsNoOther stops a signature beside another payment, on whatever network and in whatever tab it was signed.
 		needsNoOther() {
 			const other = places.find((place) => place.stored || place.end);
-			if (other) throw new Stopped(other.end ? "paid" : "open", { network: other.network });
+			if (other) throw new Stopped("open", { network: other.network });
 		}
 
 		// quote is what the server asks for, which must be what the page shows.
@@ -262,6 +279,7 @@
 		// send sends what is stored until its end is known, or nobody says when to ask again.
 		async send(first = "resending") {
 			for (let header, key = first; (header = this.open); key = "resending") {
+				this.question();
 				this.say(key);
 				let answer;
 				try {
@@ -297,15 +315,32 @@
 			this.drop(header);
 		}
 
-		// forget lets a person go on: who looked into the wallet, or who pays once more.
-		async forget(kept) {
+		// forget lets a person go on: who looked into the wallet, or who pays again.
+		forget(kept) {
 			this.ended = undefined;
 			this.drop(kept);
 			this.status.textContent = "";
 		}
 	}
 	const places = [...document.querySelectorAll(".wallet")].map((root) => new Place(root));
-	let busy = false;
+	const state = () => places.map(({ stored, end }) => stored ?? end?.said ?? "").join();
+	let busy, shown, answered; // the places at work, the state on the page, and the one in which the payer chose to pay another way
+
+	// guard hides all other ways to pay while a payment is under way or done, until the payer answers the question.
+	function guard() {
+		const at = places.filter((place) => busy?.includes(place) || place.stored || place.end);
+		const rows = at.map(({ root }) => root.closest("details")), hold = at.length > 0 && answered !== state();
+		const section = places[0].root.closest("section");
+		if (hold && !section.classList.contains("held")) for (const row of rows) row.open = true;
+		section.classList.toggle("held", hold);
+		for (const row of section.querySelectorAll(".way")) row.hidden = hold && !rows.includes(row);
+	}
+
+	function refresh() {
+		if (!busy) for (const place of places) place.show();
+		guard();
+		shown = state();
+	}
 
 	// alone works for places while no other tab does.
 	async function alone(at, work, pressed) {
@@ -313,13 +348,14 @@
 		const buttons = document.querySelectorAll(".wallet button");
 		for (const button of buttons) button.disabled = true;
 		pressed?.setAttribute("aria-busy", "true");
-		busy = true;
+		busy = at;
+		guard();
 		try {
 			// Without locks, which need a secure origin, storage alone keeps tabs apart.
 			await (navigator.locks ? navigator.locks.request(`pay-offer ${at[0].terms.offer}`, { ifAvailable: true }, run) : run());
 		} finally {
-			busy = false;
-			for (const place of places) place.show();
+			busy = undefined;
+			refresh();
 		}
 	}
 
@@ -327,7 +363,7 @@
 		if (typeof provider?.request !== "function" || wallets.has(id)) return;
 		if (id) wallets.delete(""); // the one without an announcement is one of them
 		wallets.set(id, { name: foreign(info.name, 40) || text("unnamed"), provider });
-		if (!busy) for (const place of places) place.show();
+		refresh();
 	}
 	if (places.length) {
 		addEventListener("eip6963:announceProvider", ({ detail }) => found(String(detail?.info?.uuid ?? ""), detail?.info ?? {}, detail?.provider));
@@ -341,11 +377,12 @@
 			if (!place || busy) return;
 			if (!newValue) place.ended = undefined;
 			place.say(newValue ? "otherTab" : "elsewhere");
-			place.show();
+			refresh();
 		});
-		// A page that comes out of the back/forward cache was told nothing.
-		addEventListener("pageshow", ({ persisted }) => { if (persisted && !busy) for (const place of places) place.show(); });
-		for (const { root } of places.filter((place) => place.stored)) root.closest("details")?.setAttribute("open", "");
+		// A page that comes out of the back/forward cache, or a tab that slept, was told nothing.
+		addEventListener("pageshow", ({ persisted }) => persisted && refresh());
+		document.addEventListener("visibilitychange", () => shown !== state() && refresh());
+		refresh();
 		const open = places.filter((place) => place.open);
 		if (open.length) alone(open, () => Promise.all(open.map((place) => place.send())));
 	}

@@ -121,7 +121,7 @@ func words(problems []problemKind) map[string][]any {
 		"Payment.status":     append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),
 		"Payment.evidence":   append(slices.Clip(evidence), ledger.EvidenceFacilitator),
 		"Payment.valueBasis": {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
-		"Arrival.state": append([]any{arrivalWaiting, arrivalUnknown, arrivalNone, arrivalAnnounced, arrivalArrived},
+		"Arrival.state": append([]any{arrivalWaiting, arrivalUnknown, arrivalNone},
 			slices.DeleteFunc(slices.Clone(statuses), func(s any) bool { return s == ledger.StatusMoved })...),
 		"Transition.from":            statuses,
 		"Transition.to":              statuses,

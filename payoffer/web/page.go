@@ -66,10 +66,17 @@ type railView struct {
 	Test, Recommended bool
 	// Open is the one row that is open at first.
 	Open bool
+	// Asks says that the page asks a visitor who used the method whether a new payment is
+	// theirs. The other methods have a receipt of their own.
+	Asks bool
 }
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	view := railView{Method: m, Face: rail.Face(), Href: template.URL(m.Link()), Quote: offer.URIPath(m.Rail), Test: rail.Test()}
+	switch rail.(type) {
+	case *offer.Bitcoin, *offer.Transfer:
+		view.Asks = true
+	}
 	if m.Available && key != nil {
 		view.QR = qrPath(key, m.Rail, m.Code())
 	}

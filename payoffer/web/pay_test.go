@@ -105,6 +105,15 @@ func TestTheRecommendedWayIsOpen(t *testing.T) {
 	}
 }
 
+func TestThePageAsksOnlyAboutPaymentsWhosePayersGetNoReceipt(t *testing.T) {
+	page := read(t, send(t, newWorld(t).server(t), "GET", "/v1/pay", "", "Accept", browser))
+	require.Contains(t, page, `data-arrive="/v1/received" hidden>`, "an idle page asks for nothing")
+	_, rows := waysOf(page)
+	for name, row := range rows {
+		require.Equal(t, name == "btc" || name == "transfer", strings.Contains(row, `id="`+name+`" data-ask>`), name)
+	}
+}
+
 func TestAPriceThatFollowsARateSaysHowLongItHolds(t *testing.T) {
 	w := newWorld(t)
 	_, rows := waysOf(read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)))

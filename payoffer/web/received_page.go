@@ -63,9 +63,9 @@ type receiptRow struct {
 	// Moved is when the money did, and Recorded, where that is another time, when
 	// that was recorded.
 	Moved, Recorded, Way, Paid, Value, State, Proof, Basis string
-	// Shown is the status that a page which waits for payments tells apart, and
-	// Say the sentence that it says; empty for what nobody paid.
-	Shown, Say string
+	// Say is the sentence with which a payment page asks whose payment this is; empty for
+	// what nobody paid.
+	Say string
 }
 
 // teller says a report in a language.
@@ -238,7 +238,7 @@ func (w teller) receipt(r receipt) receiptRow {
 	at := r.standing()
 	row := receiptRow{
 		receipt: r, Moved: w.when(r.OccurredAt, r.Day), Way: w.way(r.Rail), Paid: w.paid(r.Asset, r.AmountAtomic), State: w.state(r),
-		Proof: w.word("proof", r.Evidence), Shown: string(at.Shown()),
+		Proof: w.word("proof", r.Evidence),
 	}
 	if r.Asset != "USD" {
 		row.Value = w.value(r.dollars)

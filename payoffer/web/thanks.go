@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -15,14 +14,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
-// Values of arrival.State: those of one checkout, of which the others are statuses
-// of receipts, and those of the offer.
+// Values of arrival.State. The others are statuses of receipts.
 const (
-	arrivalWaiting   = "waiting"
-	arrivalUnknown   = "unknown"
-	arrivalNone      = "none"
-	arrivalArrived   = "arrived"
-	arrivalAnnounced = "announced"
+	arrivalWaiting = "waiting"
+	arrivalUnknown = "unknown"
+	arrivalNone    = "none"
 )
 
 // sessionForm is that of the ids of checkout sessions, and sessionTemplate what
@@ -31,13 +27,9 @@ var sessionForm = regexp.MustCompile(`^cs_[A-Za-z0-9_]{1,252}$`)
 
 const sessionTemplate = "{CHECKOUT_SESSION_ID}"
 
-// recent is how long a payment counts as one that arrived just now.
-const recent = 15 * time.Minute
-
-// arrival is the body of GET /v1/thanks: what became of the payment of one
-// checkout, or only that some payment came.
+// arrival is the body of GET /v1/thanks: what became of the payment of one checkout.
 type arrival struct {
-	State      string  `json:"state" jsonschema:"Of a checkout: waiting, nothing is known of it (yet); unknown, card payments cannot be observed now; else the status of its payment. Of any: none, announced (seen, and not sure yet) or arrived just now."`
+	State      string  `json:"state" jsonschema:"Of a checkout: waiting, nothing is known of it (yet); unknown, card payments cannot be observed now; else the status of its payment. none: the request names no checkout."`
 	OccurredAt *string `json:"occurredAt" jsonschema:"When the money moved; null where no payment is meant."`
 	Testnet    bool    `json:"testnet" jsonschema:"Whether it is a test, whose money is worth nothing."`
 	// Payment is of who knows the checkout alone.
@@ -55,8 +47,7 @@ type arrived struct {
 
 // thanks is GET /v1/thanks, where a checkout returns to. With the id of its
 // session, which only the payer has, it tells of the payment of that checkout and
-// of no other, and to no script of another origin. Without, it tells of none whose
-// it is.
+// of no other, and to no script of another origin. Without, it tells of no payment.
 func (s *Server) thanks(r *http.Request) *response {
 	session, ok := parseSession(r.URL.RawQuery)
 	re := s.responder
@@ -86,8 +77,7 @@ func parseSession(rawQuery string) (session string, ok bool) {
 }
 
 // readThanks answers by the newest reading of the ledger: for who asks again, the
-// checkout is looked up only where any receipt has changed. What came just now
-// ends with the clock.
+// checkout is looked up only where any receipt has changed.
 func (s *Server) readThanks(ctx context.Context, re responder, session string, r *http.Request) (*response, error) {
 	newest, err := s.newest(ctx)
 	if err != nil {
@@ -98,15 +88,11 @@ func (s *Server) readThanks(ctx context.Context, re responder, session string, r
 	if people {
 		variant, headers = pageVariant(f), varyPage
 	}
-	a, of := s.anyArrival(newest), session
-	if session == "" && a.OccurredAt != nil {
-		of = a.State + " " + *a.OccurredAt
-	}
-	tag := s.tag(newest, "thanks", of, variant, strconv.FormatBool(s.QRKey() != nil))
+	tag := s.tag(newest, "thanks", session, variant, strconv.FormatBool(s.QRKey() != nil))
 	if same := re.unchanged(r, tag, headers...); same != nil {
 		return same, nil
 	}
-	var paid ledger.Receipt
+	a, paid := arrival{State: arrivalNone}, ledger.Receipt{}
 	if session != "" {
 		var found bool
 		if paid, found, err = s.Receipts.SessionReceipt(ctx, s.Offer.ID, session); err != nil {
@@ -119,24 +105,6 @@ func (s *Server) readThanks(ctx context.Context, re responder, session string, r
 		return re.json(http.StatusOK, cacheNever, a, append(private, varyAccept)...), nil
 	}
 	return re.page(http.StatusOK, cacheNever, s.thanksPage(f, a, paid), private...), nil
-}
-
-// anyArrival is what everybody may know: that a payment came just now.
-func (s *Server) anyArrival(newest *reading) arrival {
-	now := s.Now()
-	for _, row := range newest.rows {
-		at := time.Unix(row.OccurredAt, 0)
-		standing := newReceipt(row, true).standing()
-		if row.Own || at.After(now) || now.Sub(at) > recent || !standing.Held() && !standing.Seen() {
-			continue
-		}
-		a := arrival{State: arrivalArrived, OccurredAt: new(timestamp(row.OccurredAt)), Testnet: row.Testnet}
-		if standing.Seen() {
-			a.State = arrivalAnnounced
-		}
-		return a
-	}
-	return arrival{State: arrivalNone}
 }
 
 // sessionArrival is what became of the payment of a checkout.
@@ -164,7 +132,9 @@ func (s *Server) thanksPage(f page.Frame, a arrival, paid ledger.Receipt) page.P
 	content := struct {
 		Title, How, Part, Receipt string
 		Test, Thanks, Document    bool
-	}{Test: a.Testnet, Document: isReceipt(paid)}
+		// Live says that the page waits for the payment of a checkout.
+		Live bool
+	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone}
 	if a.OccurredAt != nil {
 		with[3] = say.moment(*a.OccurredAt)
 	}

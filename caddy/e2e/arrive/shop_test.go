@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +27,15 @@ import (
 )
 
 const (
-	cardSecret = "whsec_of_the_card_rail_0123"
+	cardSecret  = "whsec_of_the_card_rail_0123"
+	storeSecret = "0123456789abcdef0123456789abcdef"
 	// bitcoinAddress is one of the test networks.
 	bitcoinAddress = "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"
 	// patience is how long something may take that happens in the background.
 	patience = time.Minute
 )
 
-// caddyfile is an offer by card, on the simulated chain and by Bitcoin. In braces and capitals stand what a test fills in.
+// caddyfile is an offer by every payment method, USDC on the simulated chain. In braces and capitals stand what a test fills in.
 const caddyfile = `{
 	admin 127.0.0.1:{ADMIN}
 	persist_config off
@@ -59,6 +62,11 @@ http://localhost:{PORT} {
 		bitcoin {ADDRESS} {
 			rates mempool
 			esplora {ESPLORA}
+		}
+		bank_transfer transfer pay@example.org
+		storefront tip-jar https://shop.example/tip {
+			product product-1
+			hook_secret {env.STORE_SECRET}
 		}
 	}
 	respond 404
@@ -91,11 +99,11 @@ func openShop(t *testing.T) *shop {
 		"{RPC}", s.chain.URL, "{ADDRESS}", bitcoinAddress,
 		"{ESPLORA}", strings.Join(esplora.StartTwo(t, s.coins, bitcoin.Params, &chaincfg.TestNet3Params), " "),
 	}
-	s.process = server.Start(t, s.url, s.config("One fixed payment."), append(prices.Start(t), "CARD_SECRET="+cardSecret)...)
+	s.process = server.Start(t, s.url, s.config("One fixed payment."), append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)...)
 	s.eventually("the chains are read", func() bool {
 		var report struct{ Rails []struct{ State string } }
 		require.NoError(t, json.Unmarshal([]byte(s.get("/v1/received", "application/json")), &report))
-		return len(report.Rails) == 3 && report.Rails[1].State == "observed" && report.Rails[2].State == "observed"
+		return len(report.Rails) == 5 && report.Rails[1].State == "observed" && report.Rails[2].State == "observed"
 	})
 	return s
 }
@@ -134,6 +142,26 @@ func (s *shop) card(kind, session, status string) {
 	require.NoError(s, err)
 	defer response.Body.Close()
 	require.Equal(s, http.StatusOK, response.StatusCode)
+}
+
+// sale delivers the notice of a sale in the shop.
+func (s *shop) sale() {
+	s.Helper()
+	response, err := http.PostForm(s.url+"/v1/hook/tip-jar/"+storeSecret, url.Values{
+		"sale_id": {"sale-1"}, "order_number": {"1"}, "product_id": {"product-1"}, "price": {"4200"}, "currency": {"usd"}, "seller_id": {"seller-1"},
+		"email": {"buyer@example.org"}, "sale_timestamp": {time.Now().UTC().Add(time.Second).Format(time.RFC3339)},
+	})
+	require.NoError(s, err)
+	defer response.Body.Close()
+	require.Equal(s, http.StatusOK, response.StatusCode)
+}
+
+// record enters a bank transfer by the operator's command.
+func (s *shop) record() {
+	s.Helper()
+	output, err := exec.Command(server.Released(s), "pay-offer", "record", "--address", strings.TrimPrefix(s.admin, "http://"),
+		"--rail", "transfer", "--reference", "INV-7", "--amount", "43").CombinedOutput()
+	require.NoError(s, err, "%s", output)
 }
 
 // reload replaces the configuration by one with another description.

@@ -191,6 +191,33 @@ const commands = {
     }, violations);
   },
 
+  // controls are the links, enabled buttons and codes that a person can see, in each row as it is open.
+  controls: (given) => tab(given).evaluate(() => {
+    const seen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+    const found = new Set(), rows = [...document.querySelectorAll(".way")], opened = rows.find((row) => row.open);
+    for (const row of rows.filter(seen)) {
+      row.open = true;
+      for (const code of row.querySelectorAll("details.qr")) code.open = true;
+      for (const control of [...document.querySelectorAll("main :is(a, button:enabled, .qr img)")].filter(seen)) {
+        const { protocol, origin, pathname } = new URL(control.href ?? location.href);
+        if (control.localName === "img") found.add(`code of ${row.querySelector(".rail").id}`);
+        else if (control.localName === "button") found.add(`button ${control.textContent.replace(/[\u2068\u2069]/g, "")}`);
+        else if (!protocol.startsWith("http")) found.add(protocol);
+        else found.add((origin === location.origin ? "" : origin) + pathname.replace(/^\/v1\/receipt\/.*/, "/v1/receipt"));
+      }
+    }
+    if (opened) opened.open = true;
+    return [...found];
+  }),
+
+  // picture takes a picture of the whole page.
+  async picture(given) {
+    const page = tab(given);
+    await page.setViewportSize({ width: given.width, height: 800 });
+    await page.emulateMedia({ colorScheme: given.dark ? "dark" : "light" });
+    await page.screenshot({ path: given.path, fullPage: true });
+  },
+
   // follow follows the link to the receipt.
   async follow(given) {
     await tab(given).locator(".wallet a").click();

@@ -19,7 +19,8 @@ const (
 	payWithPurse = "Pay with Purse"
 	again        = "Send it again"
 	forget       = "Forget this payment"
-	once         = "Pay once more"
+	once         = "Pay again"
+	other        = "Pay another way"
 	cancel       = "Cancel"
 	nothing      = "Nothing is charged."
 )
@@ -61,6 +62,9 @@ var scenarios = map[string]func(*testing.T, *market){
 	"a tab that slept learns that it was paid":         slept,
 	"a wallet that never answers can be left":          left,
 	"what was damaged can be forgotten":                damaged,
+	"after a payment nothing pays without a question":  paidOnce,
+	"an open payment is the only one":                  openOnce,
+	"a page that counts down offers no other payment":  countedDown,
 }
 
 func TestPayingWithAWalletInTheBrowser(t *testing.T) {
@@ -107,7 +111,7 @@ func announced(t *testing.T, m *market) {
 	v.open(t)
 	require.Equal(t, []string{payWithPurse, "Pay with Pouch"}, v.read(t, "").names())
 	v.press(t, "Pay with Pouch")
-	require.Equal(t, "To the receipt", v.read(t, "Received").Focus)
+	require.Equal(t, "View receipt", v.read(t, "Received").Focus)
 	did := v.did(t)
 	require.Empty(t, did.Wallets[0].Calls)
 	require.Len(t, did.Wallets[1].Signed, 1)
@@ -142,7 +146,7 @@ func hostile(t *testing.T, m *market) {
 	require.NotContains(t, page.HTML, "<img")
 	v.become(t, options{"faults": map[string]fault{"eth_signTypedData_v4": {Code: -32603, Message: name}}})
 	v.press(t, "Pay with")
-	page = v.read(t, "The wallet could not do it")
+	page = v.read(t, "Your wallet reported an error")
 	require.Contains(t, page.Status, "<img src=x onerror=alert(1)>$& gnorw")
 	require.NotContains(t, page.HTML, "<img")
 	v.did(t)
@@ -176,7 +180,7 @@ func stops(t *testing.T, m *market) {
 		"busy or locked":          {change: faulty("eth_requestAccounts", -32002), said: "The wallet is locked or waits for an answer."},
 		"busy while it signs":     {change: faulty("eth_signTypedData_v4", -32002), said: "The wallet is locked or waits for an answer."},
 		"not allowed":             {change: faulty("eth_requestAccounts", 4100), said: "The wallet is locked or waits for an answer."},
-		"broken":                  {change: faulty("eth_signTypedData_v4", -32000), said: "The wallet could not do it."},
+		"broken":                  {change: faulty("eth_signTypedData_v4", -32000), said: "Your wallet reported an error."},
 		"the quote does not come": {weather: weather{Of: "quote", Does: "abort"}, said: "The server does not say now what is to be paid."},
 		"the server has a problem": {
 			weather: weather{Of: "quote", Does: "answer", Status: 503, Body: `{"detail":"It starts."}`},
@@ -202,7 +206,7 @@ func stops(t *testing.T, m *market) {
 		_, err := s.chain.Send(s.chain.USDC, a.Call(t, a.Sign(t, buyer)))
 		require.NoError(t, err)
 		s.chain.Mine(t, 1)
-		s.visitAs(t, options{}, buyer).requireStopped(t, "holds 41.50 USDC on Base Sepolia (test network), and 42 are needed.")
+		s.visitAs(t, options{}, buyer).requireStopped(t, "has 41.50 of 42.")
 	})
 	t.Run("another account meanwhile", func(t *testing.T) {
 		v := s.visit(t)
@@ -393,7 +397,7 @@ func lost(t *testing.T, m *market) {
 	v.weather(t, weather{Of: "payment", Does: "lose"})
 	v.press(t, payWithPurse)
 	page := v.read(t, "No answer came that decides the payment")
-	require.Equal(t, []string{again}, page.names())
+	require.Equal(t, []string{again, other}, page.names())
 	require.Equal(t, again, page.Focus)
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 1)
@@ -410,7 +414,7 @@ func silent(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	v.done(t, "held", nil)
 	v.done(t, "pass", options{"milliseconds": 120_000})
-	require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+	require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
 	require.Len(t, v.stored(t), 1)
 	v.press(t, again)
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
@@ -433,7 +437,7 @@ func reopened(t *testing.T, m *market) {
 	v.done(t, "close", nil)
 
 	v.open(t) // sends it by itself, once
-	require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+	require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
 	v.same(t, 2)
 	v.done(t, "close", nil)
 	v.open(t)
@@ -473,7 +477,7 @@ func tabs(t *testing.T, m *market) {
 	v.done(t, "answers", nil)
 	v.read(t, "No answer came that decides the payment")
 	second := v.readIn(t, "second", again, options{"idle": true}) // it learned of it
-	require.Equal(t, []string{again}, second.names())
+	require.Equal(t, []string{again, other}, second.names())
 	v.press(t, again)
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
 	second = v.readIn(t, "second", "Received: 42 USD", options{"idle": true})
@@ -495,7 +499,7 @@ func tabsWithoutLocks(t *testing.T, m *market) {
 	v.done(t, "press", options{"tab": "second", "name": payWithPurse})
 	v.readIn(t, "second", "No answer came that decides the payment", options{"idle": true})
 	v.done(t, "answers", nil)
-	require.Equal(t, []string{again}, v.read(t, "is not decided yet. Wait for it first. Nothing else was sent.").names())
+	require.Equal(t, []string{again, other}, v.read(t, "is not decided yet. Wait for it first. Nothing else was sent.").names())
 	v.press(t, again)
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
 	did := v.did(t)
@@ -513,7 +517,7 @@ func stripped(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	v.read(t, "No answer came that decides the payment")
 	v.press(t, again)
-	require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+	require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
 	v.press(t, again)
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
 	v.same(t, 3)
@@ -537,7 +541,7 @@ func garbled(t *testing.T, m *market) {
 			w.Of, w.Does = "payment", "answer"
 			v.weather(t, w)
 			v.press(t, payWithPurse)
-			require.Equal(t, []string{again}, v.read(t, "No answer came that decides the payment").names())
+			require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
 			require.Len(t, v.stored(t), 1)
 			v.same(t, 1)
 		})
@@ -595,8 +599,8 @@ func forgotten(t *testing.T, m *market) {
 		v := s.visit(t)
 		v.comeBackLate(t)
 		page := v.read(t, "The payment is not decided yet.")
-		require.Equal(t, []string{again, forget}, page.names())
-		require.Contains(t, page.Text, "If your wallet shows that these 42 USDC left it, write to the payee.")
+		require.Equal(t, []string{again, forget, other}, page.names())
+		require.Contains(t, page.Text, "If your wallet shows that these 42 USDC left it, write to the seller.")
 		require.Len(t, v.stored(t), 1)
 		v.press(t, forget)
 		require.Equal(t, []string{payWithPurse}, v.read(t, payWithPurse).names())
@@ -615,7 +619,7 @@ func forgottenAlone(t *testing.T, m *market) {
 			s := m.open(t, "rpc {RPC}", "rpc off", "\t\t\tconfirm latest\n", "")
 			v := s.visit(t)
 			v.comeBackLate(t)
-			require.Equal(t, []string{again, forget}, v.read(t, "The payment is not decided yet.").names())
+			require.Equal(t, []string{again, forget, other}, v.read(t, "The payment is not decided yet.").names())
 			if tab != "first" {
 				v.openIn(t, tab, options{})
 				v.readIn(t, tab, forget, options{"idle": true})
@@ -627,12 +631,12 @@ func forgottenAlone(t *testing.T, m *market) {
 			v.weather(t, weather{Of: "payment", Does: "lose"})
 			v.press(t, payWithPurse)
 			page := v.read(t, "No answer came that decides the payment")
-			require.Equal(t, []string{again}, page.names(), "it can still be charged")
-			require.NotContains(t, page.Text, "is over")
+			require.Equal(t, []string{again, other}, page.names(), "it can still be charged")
+			require.NotContains(t, page.Text, "has expired")
 			require.Len(t, v.stored(t), 1)
 			s.requirePaid(t, 1)
 			if tab != "first" {
-				require.Equal(t, []string{again}, v.readIn(t, tab, again, options{"idle": true}).names())
+				require.Equal(t, []string{again, other}, v.readIn(t, tab, again, options{"idle": true}).names())
 			}
 			v.press(t, again)
 			v.read(t, "Paid: 42 USD")
@@ -658,7 +662,7 @@ func conflict(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	page := v.read(t, detail)
 	require.Contains(t, page.Status, "The payment is not decided yet.")
-	require.Equal(t, []string{again}, page.names())
+	require.Equal(t, []string{again, other}, page.names())
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 0)
 	v.press(t, again)

@@ -1,0 +1,145 @@
+package wallet
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
+)
+
+// otherMethods are the lines of an offer for every payment method that the shared Caddyfile lacks.
+const otherMethods = `
+		bitcoin tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx {
+			rates mempool
+			esplora off
+		}
+		bank_transfer transfer pay@example.org {
+			account_holder "Example"
+			iban DE75512108001245126199
+			price_eur 39
+		}
+		storefront tip-jar https://shop.example/tip
+	}
+	respond 404`
+
+// idle are controls of the page before a payment, at least one of each kind.
+var idle = []string{
+	"https://checkout.example/pay", "ethereum:", "bitcoin:", "mailto:", "/v1/pay/transfer", "https://shop.example/tip",
+	"code of card", "code of usdc", "code of btc", "code of transfer", "code of tip-jar", "button Copy", "button " + payWithPurse,
+}
+
+// openEverything starts a shop with every payment method, and waits until Bitcoin has a price and a code.
+func (m *market) openEverything(t *testing.T) *shop {
+	t.Helper()
+	s := m.open(t, "\n\t}\n\trespond 404", otherMethods)
+	s.Kill()
+	s.Launch(t, prices.Start(t)...)
+	require.True(t, s.Answers(t))
+	require.Eventually(t, func() bool {
+		answer, err := http.Get(s.url + "/v1/pay/btc.png")
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	}, 3*time.Minute, 20*time.Millisecond, "Bitcoin has no price or no code")
+	return s
+}
+
+// controls are all controls in a tab that a person can see and use, by what they lead to, without those that say more.
+func (v *visitor) controls(t *testing.T, tab string) (all []string) {
+	t.Helper()
+	v.do(t, "controls", options{"tab": tab}, &all)
+	return all
+}
+
+// pictures takes pictures of a tab where pictures are wanted.
+func (v *visitor) pictures(t *testing.T, tab, state string) {
+	t.Helper()
+	for name, look := range map[string]options{
+		"phone-light": {"width": 390}, "phone-dark": {"width": 390, "dark": true}, "desktop-light": {"width": 1280}, "desktop-dark": {"width": 1280, "dark": true},
+	} {
+		if path := browser.Screenshot("again-" + state + "-" + name); path != "" {
+			look["tab"], look["path"] = tab, path
+			v.done(t, "picture", look)
+		}
+	}
+}
+
+// paidOnce requires that a payment which is done leaves its receipt and a question, in every tab and after a reload.
+func paidOnce(t *testing.T, m *market) {
+	s := m.openEverything(t)
+	v := s.visit(t)
+	v.open(t)
+	v.openIn(t, "second", options{})
+	v.read(t, payWithPurse)
+	require.Subset(t, v.controls(t, "first"), idle)
+	v.pictures(t, "first", "idle")
+	v.press(t, payWithPurse)
+	v.read(t, "Received: 42 USD, seen on the chain.")
+	done := []string{"/v1/receipt", "button " + once}
+	require.Equal(t, done, v.controls(t, "first"), "in this tab")
+	v.pictures(t, "first", "done")
+	v.readIn(t, "second", "Received: 42 USD", options{"idle": true})
+	require.Equal(t, done, v.controls(t, "second"), "in a tab that was open")
+	v.done(t, "reload", nil)
+	require.Contains(t, v.read(t, "Received: 42 USD").Text, "You have already paid. Pay again?")
+	require.Equal(t, done, v.controls(t, "first"), "after a reload")
+	v.openIn(t, "third", options{"url": s.url + "/v1/pay"}) // of which the row of the card is open
+	v.readIn(t, "third", "Received: 42 USD", options{"idle": true})
+	require.Equal(t, done, v.controls(t, "third"), "in a new tab")
+
+	v.press(t, once)
+	v.read(t, payWithPurse)
+	require.Subset(t, v.controls(t, "first"), idle, "the question is answered")
+	s.requirePaid(t, 1)
+}
+
+// openOnce requires that a payment whose outcome is unknown can be sent again, and that all else is behind a question.
+func openOnce(t *testing.T, m *market) {
+	s := m.openEverything(t)
+	unknown := weather{Of: "payment", Does: "answer", Status: 503, Body: `{"detail":"The outcome is not known."}`}
+	open := []string{"button " + again, "button " + other}
+
+	v := s.visit(t)
+	v.open(t)
+	v.openIn(t, "second", options{})
+	v.weather(t, unknown, unknown, unknown)
+	v.press(t, payWithPurse)
+	v.read(t, "The outcome is not known.")
+	require.Equal(t, open, v.controls(t, "first"), "in this tab")
+	v.pictures(t, "first", "open")
+	v.readIn(t, "second", again, options{"idle": true})
+	require.Equal(t, open, v.controls(t, "second"), "in a tab that was open")
+	v.done(t, "reload", nil)
+	v.read(t, "The outcome is not known.")
+	require.Equal(t, open, v.controls(t, "first"), "after a reload")
+	v.openIn(t, "third", options{"url": s.url + "/v1/pay"})
+	v.readIn(t, "third", "The outcome is not known.", options{"idle": true})
+	require.Equal(t, open, v.controls(t, "third"), "in a new tab")
+
+	v.press(t, other)
+	answered := v.controls(t, "first")
+	require.Subset(t, answered, idle[:len(idle)-1], "the question is answered")
+	require.NotContains(t, answered, idle[len(idle)-1], "the wallet signs nothing beside an open payment")
+	require.Equal(t, open, v.controls(t, "second"), "the question was not answered there")
+	require.Len(t, v.stored(t), 1)
+	v.press(t, again)
+	v.read(t, "Received: 42 USD, seen on the chain.")
+	require.Equal(t, []string{"/v1/receipt", "button " + once}, v.controls(t, "first"), "another question after the end")
+	v.same(t, 4)
+	s.requirePaid(t, 1)
+}
+
+// countedDown requires the same while the page counts down to the next request.
+func countedDown(t *testing.T, m *market) {
+	v := m.openEverything(t).visit(t)
+	v.open(t)
+	v.weather(t, weather{Of: "payment", Does: "answer", Status: 503, Headers: map[string]string{"Retry-After": "3600"}, Body: `{"detail":"The outcome is not known."}`})
+	v.press(t, payWithPurse)
+	v.readIn(t, "first", "The same payment is sent again in", options{})
+	require.Equal(t, []string{"button " + other}, v.controls(t, "first"))
+	v.press(t, other)
+	require.Subset(t, v.controls(t, "first"), idle[:len(idle)-1])
+	require.Len(t, v.stored(t), 1)
+}
