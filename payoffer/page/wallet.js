@@ -329,7 +329,8 @@
 	// guard hides all other ways to pay while a payment is under way or done, until the payer answers the question.
 	function guard() {
 		const at = places.filter((place) => busy?.includes(place) || place.stored || place.end);
-		const rows = at.map(({ root }) => root.closest("details")), hold = at.length > 0 && answered !== state();
+		if (answered !== state()) answered = undefined; // it counted for another payment
+		const rows = at.map(({ root }) => root.closest("details")), hold = at.length > 0 && !answered;
 		const section = places[0].root.closest("section");
 		if (hold && !section.classList.contains("held")) for (const row of rows) row.open = true;
 		section.classList.toggle("held", hold);
