@@ -96,7 +96,7 @@ func TestTheAPICatalogNamesItselfByItsRelation(t *testing.T) {
 
 func TestTheFundingManifestIsServedWhereTheOperatorGivesItsTerms(t *testing.T) {
 	w := newWorld(t)
-	require.Nil(t, w.server(t).find("GET", &url.URL{Path: "/funding.json"}))
+	require.Nil(t, w.server(t).find(&url.URL{Path: "/funding.json"}))
 	with := w.offer.Terms
 	with.Funding = &offer.Funding{
 		EntityType: "individual", EntityRole: "owner", Repository: baseURL + "/git", Licenses: []string{"spdx:MIT"}, Tags: []string{"web"},
