@@ -155,7 +155,7 @@ func fundingWith(option string) string { return "funding individual owner {\n " 
 
 // keeping are the options that secrets are written to.
 var keeping = []string{
-	"card webhook_secret", "card api_key", "facilitator key_id", "facilitator key_secret", "storefront hook_secret", "storefront token", "announce secret",
+	"card webhook_secret", "card api_key", "facilitator key_id", "facilitator key_secret", "facilitator header", "storefront hook_secret", "storefront token", "announce secret",
 	"ntfy token", "email password",
 }
 
