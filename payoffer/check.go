@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
@@ -152,6 +155,25 @@ func checkForm(form *regexp.Regexp, want string) func(string) error {
 		}
 		return nil
 	})
+}
+
+// checkHeader checks the name of a request header. Those that frame a call are its own.
+func checkHeader(s string) error {
+	switch {
+	case checkNoSecret(s) != nil || !httpguts.ValidHeaderFieldName(s):
+		return errors.New("this is no name of a header; write the name first and the value behind it, as in 'header x-secret-key {env.SETTLER_KEY}'")
+	case slices.Contains([]string{"host", "content-type", "content-length", "transfer-encoding", "connection"}, strings.ToLower(s)):
+		return fmt.Errorf("the header %s belongs to the call itself; name the one that takes the key", s)
+	}
+	return nil
+}
+
+// checkHeaderValue checks the value of a header, which is a secret.
+func checkHeaderValue(s string) error {
+	if !httpguts.ValidHeaderFieldValue(s) {
+		return errors.New("the value has a character that no header takes, such as a line break; compare it with what the facilitator gave you")
+	}
+	return nil
 }
 
 // checkPaymentLink checks the id of a payment link. By that of the demo a ledger would

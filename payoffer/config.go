@@ -83,6 +83,14 @@ type FacilitatorConfig struct {
 	// configuration. Required with key_id.
 	KeySecret string `json:"key_secret,omitempty"`
 
+	// The name of a header with which the facilitator authenticates each call, such
+	// as x-secret-key, and its value, such as {env.SETTLER_KEY}. Not together with
+	// key_id. Default: none.
+	Header string `json:"header,omitempty"`
+
+	// The value of that header; a placeholder keeps it out of the configuration.
+	HeaderValue string `json:"header_value,omitempty"`
+
 	// How long one call may take. Default: 30s.
 	Timeout span `json:"timeout,omitempty"`
 }

@@ -18,7 +18,7 @@ func TestMetricsShowWhichFacilitatorsAreAsked(t *testing.T) {
 		up[labels[0]+" "+labels[1]] = value
 	}, []x402.FacilitatorHealth{
 		{Host: "one.example", Network: base}, {Host: "two.example", Network: base, Reason: "timeout"},
-		{Host: "one.example", Network: sepolia}, {Host: "two.example", Network: base},
+		{Host: "one.example", Network: sepolia, Reason: x402.ReasonUnfunded}, {Host: "two.example", Network: base},
 	})
 	require.Equal(t, map[string]float64{"one.example " + base: 1, "one.example " + sepolia: 1, "two.example " + base: 0}, up)
 }

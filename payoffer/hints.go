@@ -32,6 +32,7 @@ var forms = map[string]string{
 	"test_mode":      "test_mode [<on|off>]",
 	"usdc":           "usdc <network> <address> { ... }",
 	"facilitator":    "facilitator <url> { ... }",
+	"header":         "header <name> <value>",
 	"rpc":            "rpc <url>...",
 	"bitcoin":        "bitcoin <account> { ... }",
 	"esplora":        "esplora <url>...",

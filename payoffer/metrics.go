@@ -192,7 +192,7 @@ func (g gauges) facilitators(set setGauge, all []x402.FacilitatorHealth) {
 	for _, health := range all {
 		at := place{health.Host, health.Network}
 		before, known := up[at]
-		up[at] = health.Reason == "" && (before || !known)
+		up[at] = health.Up() && (before || !known)
 	}
 	for at, healthy := range up {
 		set(gaugeFacilitator, number01(healthy), at.host, at.network)

@@ -147,7 +147,7 @@ func emailWith(option string) string {
 
 // keeping are the options that secrets are written to.
 var keeping = []string{
-	"card webhook_secret", "card api_key", "facilitator key_id", "facilitator key_secret", "storefront hook_secret", "storefront token", "announce secret",
+	"card webhook_secret", "card api_key", "facilitator key_id", "facilitator key_secret", "facilitator header", "storefront hook_secret", "storefront token", "announce secret",
 	"ntfy token", "email password",
 }
 

@@ -46,6 +46,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"token contract":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}]}`, "money sent there is lost"},
 		"rpc off and on":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": ["off", "https://rpc.example"]}]}`, "'off' stands alone"},
 		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "belong together"},
+		"half a header":       {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "header_value": "{env.X}"}]}]}`, "a header needs a name and a value"},
 		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: is negative"},
 		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
 		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},

@@ -23,6 +23,8 @@ const (
 	missingPaymentLink = "card: webhook_secret and api_key need payment_link, for other products of the same account are not this offer; add 'payment_link plink_…'"
 	missingProduct     = "hook_secret and token need product, for other products of the same seller are not this offer; add 'product <id>'"
 	halfAKey           = "facilitator: key_id and key_secret belong together; give both or none"
+	halfAHeader        = "facilitator: a header needs a name and a value; write it as: header x-secret-key {env.SETTLER_KEY}"
+	keyAndHeader       = "facilitator: header and key_id are two ways to authenticate; give one of them"
 	emptyCard          = "is empty; write the address of the card checkout, which every offer has"
 	noInbox            = "the inbox is empty, which leaves the rail out, and the account that is given would be shown to nobody; " +
 		"write the e-mail address that answers (in the shipped Caddyfile TRANSFER_INBOX), or leave every option of the account empty, too"

@@ -105,6 +105,7 @@ func (f *FacilitatorConfig) options() block {
 	return block{
 		"key_id":     secret(&f.KeyID),
 		"key_secret": secret(&f.KeySecret),
+		"header":     {parse: f.parseHeader, resolve: f.resolveHeader},
 		"timeout":    duration(&f.Timeout),
 	}
 }
@@ -118,8 +119,36 @@ func (u *USDCConfig) parseFacilitator(d *caddyfile.Dispenser) error {
 	if err := f.options().parse(d, "facilitator"); err != nil {
 		return err
 	}
-	if f.halfAKey() {
-		return d.Err(halfAKey)
+	if err := f.checkKey(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+func (f *FacilitatorConfig) parseHeader(d *caddyfile.Dispenser) error {
+	return parseArguments(d, "header", argument{&f.Header, checkHeader}, argument{&f.HeaderValue, checkHeaderValue})
+}
+
+func (f *FacilitatorConfig) resolveHeader(r *resolver, name string) {
+	r.text(name, &f.Header, checkHeader)
+	r.secret(name, &f.HeaderValue)
+	if err := checkHeaderValue(f.HeaderValue); err != nil {
+		r.fail(name, err)
+	}
+	if f.HeaderValue == "" {
+		f.Header = "" // off, of which the resolver warns
+	}
+}
+
+// checkKey finds what is wrong with the key as a whole.
+func (f *FacilitatorConfig) checkKey() error {
+	switch {
+	case f.halfAKey():
+		return errors.New(halfAKey)
+	case (f.Header == "") != (f.HeaderValue == ""):
+		return errors.New(halfAHeader)
+	case f.KeyID != "" && f.Header != "":
+		return errors.New(keyAndHeader)
 	}
 	return nil
 }
@@ -131,8 +160,8 @@ func (u *USDCConfig) resolveFacilitators(r *resolver, name string) {
 		if r.text(name, &f.URL, checkUpstream); f.URL == "" {
 			return false
 		}
-		if f.halfAKey() {
-			r.errs = append(r.errs, errors.New(halfAKey))
+		if err := f.checkKey(); err != nil {
+			r.errs = append(r.errs, err)
 		}
 		if f.options().resolve(r, name); f.halfAKey() {
 			f.KeyID, f.KeySecret = "", "" // off, of which the resolver warns

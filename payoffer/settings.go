@@ -228,7 +228,8 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	}
 	for _, f := range u.Facilitators {
 		s.Facilitators = append(s.Facilitators, x402.FacilitatorConfig{
-			URL: f.URL, KeyID: f.KeyID, KeySecret: f.KeySecret, Timeout: cmp.Or(time.Duration(f.Timeout), defaultTimeout),
+			URL: f.URL, KeyID: f.KeyID, KeySecret: f.KeySecret, Header: f.Header, HeaderValue: f.HeaderValue,
+			Timeout: cmp.Or(time.Duration(f.Timeout), defaultTimeout),
 		})
 	}
 	if len(s.Facilitators) == 0 && network.Test {

@@ -6,7 +6,8 @@ import "github.com/payoffer/caddy-pay-offer/payoffer/x402"
 type Facilitator struct {
 	Host    string `json:"host"`
 	Network string `json:"network"` // a CAIP-2 id
-	// Reason is a code of why it is not asked now, or empty.
+	// Reason is a code of why it is not asked now, accepts_unfunded of one that is
+	// asked and accepts payers without money, or empty.
 	Reason string `json:"reason,omitempty"`
 	// BazaarStatus is what it said last of listing the payable address: "success",
 	// "processing" or "rejected", which has a reason; empty while it said nothing.

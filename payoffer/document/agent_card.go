@@ -74,9 +74,6 @@ func AgentCard(o *offer.Offer) Document {
 	tags := []string{"payment", offer.SchemeCard}
 	if len(o.USDC()) > 0 {
 		tags = append(tags, "x402", "usdc")
-		if o.Challenges() {
-			tags = append(tags, "mpp")
-		}
 		extensions = []agentExtension{{
 			URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
 		}}

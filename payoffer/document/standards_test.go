@@ -221,7 +221,7 @@ func TestDocumentsSpeakOfThePaymentSchemeWhereItIsSpoken(t *testing.T) {
 		chosen.MPP = field
 		o := fullOffer(t, chosen)
 		for name, document := range map[string]Document{
-			"llms.txt": LLMs(o), "skill": Skill(o), "agent card": AgentCard(o), "x402.json": X402(o, []any{}), "OpenAPI": OpenAPI(o, served(o)),
+			"llms.txt": LLMs(o), "skill": Skill(o), "x402.json": X402(o, []any{}), "OpenAPI": OpenAPI(o, served(o)),
 		} {
 			require.Equal(t, spoken, strings.Contains(strings.ToLower(string(document.Body)), "mpp"), "%s, credentials in %q", name, field)
 		}
@@ -259,7 +259,7 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 
 	require.Len(t, skills, 1)
 	require.Equal(t, "pay-42", at(t, skills[0], "id"))
-	require.Equal(t, []any{"payment", "stripe", "x402", "usdc", "mpp"}, at(t, skills[0], "tags"))
+	require.Equal(t, []any{"payment", "stripe", "x402", "usdc"}, at(t, skills[0], "tags"))
 	require.NotEmpty(t, at(t, skills[0], "examples"))
 }
 

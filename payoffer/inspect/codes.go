@@ -138,11 +138,11 @@ var Codes = []Code{
 	},
 	{
 		KeyRefused, "The facilitator refuses the key, or it cannot be used.",
-		"Set key_id and key_secret to a key that the facilitator knows, and that may verify and settle.",
+		"Set key_id and key_secret, or header, to a key that the facilitator knows, and that may verify and settle.",
 	},
 	{
-		Careless, "The facilitator says yes to a payment of somebody without money, so that its word is worth nothing.",
-		"Name another facilitator.",
+		Careless, "The facilitator accepts a payer without money: it checks balances only when it settles, if at all. It is used.",
+		"Read the chain with rpc, so that no payment rests on the facilitator's report, or name another facilitator.",
 	},
 	{
 		Failing, "The facilitator gives no usable answer, so that programs cannot pay while it lasts.",

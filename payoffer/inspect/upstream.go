@@ -56,7 +56,7 @@ func (i *inspection) facilitators(ctx context.Context, u service.USDC) {
 				i.found(NetworkRefused, u.Rail.Name(), what)
 			case strings.HasSuffix(reason, "status_401"), strings.HasSuffix(reason, "status_403"), reason == "key_unusable":
 				i.found(KeyRefused, u.Rail.Name(), what)
-			case reason == "accepts_unfunded":
+			case reason == x402.ReasonUnfunded:
 				i.found(Careless, u.Rail.Name(), what)
 			default:
 				i.found(Failing, u.Rail.Name(), what)

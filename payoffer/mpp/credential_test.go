@@ -79,7 +79,8 @@ func carried(field string, credential map[string]any) http.Header {
 
 func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 	for field, named := range map[string]bool{"Authorization": false, "Payment-Authorization": true} {
-		headers := newIssuer(t, newOffer(t, field, "base", "polygon"), "secret").AppendHeader(nil)
+		i := newIssuer(t, newOffer(t, field, "base", "polygon"), "secret")
+		headers, native := i.AppendHeader(nil), i.Required(nil).Challenges
 		require.Len(t, headers, 2)
 		for n, chain := range []string{"8453", "137"} {
 			require.Equal(t, named, strings.Contains(headers[n], `, header="Payment-Authorization"`))
@@ -90,9 +91,10 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 			network, err := offer.LookupNetwork("eip155:" + chain)
 			require.NoError(t, err)
 			require.Equal(t, `{"amount":"42000000","currency":"`+network.USDC+`","methodDetails":{"chainId":`+chain+
-				`,"credentialTypes":["authorization"],"decimals":6},"recipient":"`+payTo+`"}`, string(text))
+				`,"credentialTypes":["authorization"],"decimals":6,"feePayer":true},"recipient":"`+payTo+`"}`, string(text))
+			require.Equal(t, string(text), string(native[n].Request), "MCP says the same")
 			size := len("WWW-Authenticate: \r\n") + len(strings.Replace(headers[n], `, header="Payment-Authorization"`, "", 1))
-			require.Less(t, size, 510, "a proxy's buffer is small")
+			require.Less(t, size, 530, "a proxy's buffer is small")
 		}
 	}
 }

@@ -85,12 +85,15 @@ type methodDetails struct {
 	ChainID         int64    `json:"chainId"`
 	CredentialTypes []string `json:"credentialTypes"`
 	Decimals        int      `json:"decimals"`
+	// FeePayer is always true: the facilitator pays the gas. Some buyers refuse a
+	// challenge without it, because absent means that the payer pays the gas.
+	FeePayer bool `json:"feePayer"`
 }
 
 func chargeOf(u *offer.USDC) []byte {
 	request, err := json.Marshal(charge{
 		Amount: u.AmountAtomic(), Currency: u.Network.USDC, Recipient: u.PayTo,
-		MethodDetails: methodDetails{ChainID: u.Network.ChainID, CredentialTypes: []string{credentialType}, Decimals: offer.UnitOf(u.Network.USDC).Digits},
+		MethodDetails: methodDetails{ChainID: u.Network.ChainID, CredentialTypes: []string{credentialType}, Decimals: offer.UnitOf(u.Network.USDC).Digits, FeePayer: true},
 	})
 	if err != nil {
 		panic("mpp: " + err.Error()) // strings and numbers always marshal

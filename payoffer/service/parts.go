@@ -160,7 +160,7 @@ func (a *acquisition) railKey(rail offer.Rail, settings ...any) pool.Key {
 // facilitatorKey is equal for facilitators that are configured alike, at
 // whatever rail and offer: what fails at one is not asked by another.
 func facilitatorKey(c x402.FacilitatorConfig) pool.Key {
-	return pool.KeyOf("facilitator", c.URL, c.KeyID, c.KeySecret, c.Timeout)
+	return pool.KeyOf("facilitator", c.URL, c.KeyID, c.KeySecret, c.Header, c.HeaderValue, c.Timeout)
 }
 
 func (a *acquisition) newKeys(hosts *pool.Hosts[Host]) (*signature.Keys, error) {

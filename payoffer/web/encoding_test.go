@@ -181,7 +181,7 @@ func TestWhatIsOfOneClientIsNotCompressed(t *testing.T) {
 // A document is compressed once, and only when somebody takes it.
 func TestADocumentIsCompressedForTheFirstWhoTakesIt(t *testing.T) {
 	s := newWorld(t).server(t)
-	document := s.find("GET", httptest.NewRequest("GET", "/openapi.json", nil).URL).(*resource).get.(answer)(nil)
+	document := s.find(httptest.NewRequest("GET", "/openapi.json", nil).URL).(*resource).get.(answer)(nil)
 	require.NotNil(t, document.zipped)
 	fetch(s, "GET", "/openapi.json")
 	require.Nil(t, document.zipped.response)

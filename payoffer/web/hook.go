@@ -37,18 +37,17 @@ type delivered struct {
 	Received bool `json:"received"`
 }
 
-// findHook is what answers at an address whose prefix is that of the webhooks, in
-// whatever spelling; nil for any other. All of it is ours, configured or not: the
-// empty 200 of a server that has nothing there would tell a provider that its
-// delivery was stored. A delivery is taken in the one spelling that the operator
-// gave to the provider, the secret aside, which may be written with escapes.
-func (s *Server) findHook(method string, u *url.URL) http.Handler {
-	posted := method == http.MethodPost
-	if !posted && !strings.Contains(u.Path, "/hook") { // whatever is decoded, cleaned or as it came
+// findHook returns the handler of an address that is /v1/hook or below it, escaped
+// or not; nil for any other address, which may be the site's own. An address below
+// /v1/hook that has no webhook gets a 404: Caddy's empty 200 would tell a provider
+// that its delivery was stored. A delivery is accepted only at the address that the
+// operator gave to the provider, whose secret may be escaped.
+func (s *Server) findHook(u *url.URL) http.Handler {
+	if !strings.Contains(u.Path, "/hook") { // decoded, so that every spelling contains it
 		return nil
 	}
 	escaped := u.EscapedPath()
-	if !belowHooks(u.Path) && !belowHooks(escaped) && !(posted && mistyped(u.Path)) {
+	if !belowHooks(u.Path) && !belowHooks(escaped) {
 		return nil
 	}
 	rail, secret, ok := s.parseHook(escaped)
@@ -69,17 +68,6 @@ func (s *Server) findHook(method string, u *url.URL) http.Handler {
 func belowHooks(p string) bool {
 	cleaned := urlpath.Clean("/" + p)
 	return cleaned == offer.PathHook || strings.HasPrefix(cleaned, offer.PathHook+"/") || strings.HasPrefix(p, offer.PathHook+"/")
-}
-
-// mistyped reports whether a path that something is posted to was meant to be that
-// of a webhook: in other letters, with backslashes, escaped twice, or with a name
-// that others have for it.
-func mistyped(p string) bool {
-	if once, err := url.PathUnescape(p); err == nil {
-		p = once
-	}
-	p = strings.ToLower(urlpath.Clean("/" + strings.ReplaceAll(p, `\`, "/")))
-	return strings.HasPrefix(p, offer.PathHook) || strings.HasPrefix(p, "/v1/webhook")
 }
 
 // parseHook splits the path of a webhook that is taken, or would be if its secret

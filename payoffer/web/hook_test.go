@@ -93,11 +93,11 @@ func TestAVerdictWithoutAReasonIsStillASentence(t *testing.T) {
 		readJSON(t, send(t, w.server(t), "POST", "/v1/hook/card", ""))["detail"])
 }
 
-// mistypedHooks are addresses that somebody may give to a provider by mistake.
-var mistypedHooks = []string{
+// othersHooks look like webhooks of the offer and are not: they belong to the site.
+var othersHooks = []string{
 	"/V1/hook/card", "/v1/Hook/card", "/v1/HOOK/card", "/v1/HOOK/tip-jar/" + hookSecret, "/v1/hooks/card", "/v1/hooks", "/v1/hookcard",
 	"/v1/hook%5Ccard", "/v1%5Chook%5Ccard", "/%5Cv1%5chook%5ccard", "/v1/%2568ook/card", "/v1/hook%252Fcard", "/v1/hook%255Ccard", "/v1/x/../Hook/card",
-	"/v1/webhook/card", "/v1/webhooks", "/V1/WebHook/card", "/v1/hook%20/card", "//V1//Hooks//card",
+	"/v1/webhook/card", "/v1/webhooks", "/v1/webhooks/stripe", "/V1/WebHook/card", "/v1/hook%20/card", "//V1//Hooks//card",
 }
 
 // Caddy answers what is nobody's with an empty 200, which a provider takes for a
@@ -124,15 +124,8 @@ func TestAWebhookIsServedAtItsOwnAddressOnly(t *testing.T) {
 			require.NotContains(t, read(t, res), hookSecret)
 		}
 	}
-	for _, path := range mistypedHooks {
+	for _, path := range append([]string{"/hook/card", "/v2/v1/hook/card", "/", "/v1/offers", "/v1/x/webhook", "/v1/%252e%252e/hook/card"}, othersHooks...) {
 		require.False(t, serves(t, s, path), "a page of the site: %s", path)
-		for _, server := range []*Server{s, newWorld(t).server(t)} {
-			res := send(t, server, "POST", path, "x", "Stripe-Signature", "t=1,v1=ab")
-			require.Equal(t, 404, res.StatusCode, path)
-			require.Equal(t, "urn:pay-offer:problem:not-found", readJSON(t, res)["type"])
-		}
-	}
-	for _, path := range []string{"/hook/card", "/v2/v1/hook/card", "/", "/v1/offers", "/v1/x/webhook", "/v1/%252e%252e/hook/card"} {
 		w := httptest.NewRecorder()
 		require.False(t, s.Serve(w, httptest.NewRequest("POST", path, strings.NewReader("x"))), path)
 	}

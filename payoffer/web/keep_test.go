@@ -57,7 +57,7 @@ func TestAnOfferMakesNothingButWhatItIsAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	for name, idle := range map[string]func(){
 		"load":     func() { s, err = New(c) },
-		"one path": func() { s.resources = shelf[string, *resource]{}; s.find("GET", &url.URL{Path: offer.PathReceived}) },
+		"one path": func() { s.resources = shelf[string, *resource]{}; s.find(&url.URL{Path: offer.PathReceived}) },
 		"refresh":  func() { s.Refresh() },
 		"renew":    func() { s.Renew(at) },
 	} {

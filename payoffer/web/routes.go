@@ -189,9 +189,9 @@ func (s *Server) newResource(path string, rows []route) *resource {
 	return res
 }
 
-// find is what answers a method at an address, or nil. All below /v1/pay is ours:
+// find returns the handler of an address, or nil. All below /v1/pay is ours:
 // a printed code may outlive its rail, and an empty 200 of Caddy tells nobody so.
-func (s *Server) find(method string, u *url.URL) http.Handler {
+func (s *Server) find(u *url.URL) http.Handler {
 	path := u.Path
 	switch {
 	case strings.HasPrefix(path, offer.PathQR+"/"):
@@ -204,7 +204,7 @@ func (s *Server) find(method string, u *url.URL) http.Handler {
 	if found := s.resource(path); found != nil {
 		return found
 	}
-	if hook := s.findHook(method, u); hook != nil || !strings.HasPrefix(u.Path, offer.PathMethods+"/") {
+	if hook := s.findHook(u); hook != nil || !strings.HasPrefix(u.Path, offer.PathMethods+"/") {
 		return hook
 	}
 	return s.refuse(problemNotFound, "detail", offer.With{"url": s.Offer.URL(offer.PathMethods)})

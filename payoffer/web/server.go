@@ -129,7 +129,7 @@ func New(c Config) (*Server, error) {
 // Serve answers a request for one of the offer's paths. It returns false for
 // any other and has then written nothing.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
-	found := s.find(r.Method, r.URL)
+	found := s.find(r.URL)
 	if found == nil {
 		return false
 	}

@@ -44,6 +44,9 @@ type FacilitatorConfig struct {
 	URL string
 	// KeyID and KeySecret sign requests to the CDP facilitator; both or none.
 	KeyID, KeySecret string
+	// Header and HeaderValue are a header that authenticates each call instead. The
+	// value is a secret.
+	Header, HeaderValue string
 	// Timeout bounds one call; those that only verify have 5 seconds at most.
 	// 0 means 30 seconds.
 	Timeout time.Duration
@@ -63,10 +66,12 @@ type Facilitator struct {
 	timeout time.Duration
 	client  *http.Client
 	signer  *cdpSigner // nil without a key
-	secrets []string   // what no text that is passed on may hold
-	slots   *slots
-	now     func() time.Time
-	log     *slog.Logger
+	// header is sent with each call, unless its name is empty.
+	header, headerValue string
+	secrets             []string // what no text that is passed on may hold
+	slots               *slots
+	now                 func() time.Time
+	log                 *slog.Logger
 
 	health health
 	// loop makes the probes; probed is when the last one began, which is Run's own.
@@ -85,7 +90,8 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		c.Now = time.Now
 	}
 	f := &Facilitator{
-		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, c.KeyID, c.KeySecret),
+		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
+		header: c.Header, headerValue: c.HeaderValue,
 		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
 		health: health{expected: make(map[string]*expectation)},
 		// A redirect would carry the payment to an address nobody configured.
@@ -134,6 +140,8 @@ type settleReply struct {
 	Transaction  string `json:"transaction"`
 	Payer        string `json:"payer"`
 	Network      string `json:"network"`
+	// PaymentID names a settlement that the facilitator makes later.
+	PaymentID string `json:"paymentId"`
 
 	listing Listing
 }
@@ -179,7 +187,8 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 	return verdict{reason: reason, message: message, listing: said}, nil
 }
 
-// reasonPending is a facilitator's word for "sent, but not mined yet".
+// reasonPending is a facilitator's word for "sent, but not mined yet". A reply with a
+// paymentId means the same. Neither is a yes, whatever else the reply says.
 const reasonPending = "settlement_pending"
 
 // settle has a payment settled. The identical request is repeated once when the
@@ -193,7 +202,7 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 	failpoint.Hit(failpoint.SettleBefore)
 	reply, err := f.settleOnce(ctx, r)
 	failpoint.Hit(failpoint.SettleAfter)
-	if err != nil || *reply.Success || reply.ErrorReason != reasonPending {
+	if err != nil || reply.ErrorReason != reasonPending {
 		return reply, err
 	}
 	second, err := f.settleOnce(ctx, r)
@@ -213,5 +222,9 @@ func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (set
 	}
 	reply.listing = said
 	reply.ErrorReason, reply.ErrorMessage = f.words(reply.ErrorReason, reply.ErrorMessage)
+	if reply.PaymentID != "" {
+		reply.ErrorReason = reasonPending
+	}
+	*reply.Success = *reply.Success && reply.ErrorReason != reasonPending
 	return reply, nil
 }

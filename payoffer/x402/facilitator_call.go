@@ -77,6 +77,9 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 			return nil, nil, 0, &callError{code: "key_unusable", notSent: true}
 		}
 	}
+	if f.header != "" {
+		request.Header.Set(f.header, f.headerValue)
+	}
 	response, err := f.client.Do(request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -86,7 +89,9 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 	}
 	defer response.Body.Close()
 	status, header = response.StatusCode, response.Header
-	if status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound {
+	switch status {
+	case http.StatusAccepted, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
+		// The body, whatever it says, is neither a yes nor a no.
 		return nil, header, status, &callError{code: "status_" + strconv.Itoa(status)}
 	}
 	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))

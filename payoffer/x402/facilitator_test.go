@@ -1,7 +1,9 @@
 package x402
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -136,4 +138,49 @@ func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
 	require.ErrorContains(t, err, "two facilitators at facilitator.example")
 	_, err = New(Config{Offer: o, Rails: []Rail{{USDC: rails[0]}}, Limiter: limited(1, time.Minute)})
 	require.ErrorContains(t, err, "needs a facilitator")
+}
+
+// A header may be the name of any key; the value goes to the configured host alone.
+func TestTheHeaderOfAFacilitatorIsSentOnEveryCallToItsHostOnly(t *testing.T) {
+	const key = "s3cr3t-header-key"
+	bubble(t, "", func(t *testing.T) {
+		f, elsewhere := payoffertest.NewPipedFacilitator(t, "one"), 0
+		transport := f.Transport()
+		for name, value := range map[string]string{"x-secret-key": key, "X402_API_KEY": key, "Authorization": "Bearer " + key} {
+			before := map[string]int{}
+			for _, call := range []string{verifyCall, settleCall, supportedCall, probeCall} {
+				before[call] = len(f.Calls(call))
+			}
+			var logs bytes.Buffer
+			made, err := NewFacilitator(FacilitatorConfig{
+				URL: f.URL(), Header: name, HeaderValue: value, Logger: slog.New(slog.NewTextHandler(&logs, nil)),
+				Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Host != "one.localhost" {
+						elsewhere++
+					}
+					return transport.RoundTrip(r)
+				}),
+			})
+			require.NoError(t, err)
+			s := newShop(t, setup{made: []*Facilitator{made}})
+			s.run(time.Minute)
+			require.Equal(t, Settled, s.pay(stranger(len(f.Calls(settleCall))).v2(t)).Status)
+			for call, first := range before {
+				require.Greater(t, len(f.Calls(call)), first, call)
+				for _, c := range f.Calls(call)[first:] {
+					require.Equal(t, value, c.Header.Get(name), call)
+				}
+			}
+
+			f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 307, Location: "http://two.localhost/verify", Body: " "},
+				payoffertest.FacilitatorReply{Status: 401, Body: key}, payoffertest.FacilitatorReply{Reason: "bad " + key, Message: key}, works)
+			for n := range 3 {
+				got := s.pay(stranger(100 + n).v2(t))
+				require.NotEqual(t, Settled, got.Status)
+				require.NotContains(t, got.Reason+got.Detail, key)
+			}
+			require.NotContains(t, logs.String()+s.logs.String(), key)
+		}
+		require.Zero(t, elsewhere, "a redirect is not followed")
+	})
 }

@@ -32,6 +32,8 @@ type expectation struct {
 	terms terms
 	// told is true once the log has been told that it is not supported.
 	told bool
+	// unfunded is true if the last answer to a probe was a yes, warned once that was logged.
+	unfunded, warned bool
 }
 
 // target is what a probe pays by: the terms of a rail in an x402 version.
@@ -82,6 +84,28 @@ func (h *health) learn(kinds []kind) (missing []string) {
 		}
 	}
 	return missing
+}
+
+// verified notes the answer to a probe on an expected network, and reports whether
+// it is the first yes.
+func (h *health) verified(network string, yes bool) (first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.expected[network]
+	first = yes && !e.warned
+	e.unfunded, e.warned = yes, yes || e.warned
+	return first
+}
+
+// reason is FacilitatorHealth.Reason of an expected network.
+func (h *health) reason(network string) string {
+	reason, _ := h.state(network, 2, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if reason == "" && h.expected[network].unfunded {
+		return ReasonUnfunded
+	}
+	return reason
 }
 
 // probed notes the end of a probe, with the networks on which it failed, and
@@ -147,6 +171,10 @@ func (h *health) version(network string) int {
 // reasonUnsupported says that a facilitator does not settle on a network.
 const reasonUnsupported = "network_unsupported"
 
+// ReasonUnfunded says that a facilitator accepts payers without money. It is used
+// all the same.
+const ReasonUnfunded = "accepts_unfunded"
+
 // FacilitatorHealth says whether a facilitator is asked to settle payments on
 // a network.
 type FacilitatorHealth struct {
@@ -154,12 +182,15 @@ type FacilitatorHealth struct {
 	Host, Network string
 	// Reason is a code, empty while nothing speaks against it: "network_unsupported",
 	// "timeout", "unreachable", "bad_answer", "status_" or
-	// "bad_answer_status_" with the HTTP status, "key_unusable", or
-	// "accepts_unfunded" of one that takes whatever it is shown.
+	// "bad_answer_status_" with the HTTP status, or "key_unusable"; or
+	// ReasonUnfunded, with which it is used.
 	Reason string
 	// Listing is what it said of the offer's payable URL.
 	Listing Listing
 }
+
+// Up reports whether the facilitator is asked to settle payments.
+func (f FacilitatorHealth) Up() bool { return f.Reason == "" || f.Reason == ReasonUnfunded }
 
 // Facilitators says how each facilitator of each rail is, in the order of
 // their use. It never blocks.
@@ -168,8 +199,7 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 	for _, rail := range s.Rails {
 		network := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
-			reason, _ := f.health.state(network, 2, 1)
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Reason: reason, Listing: s.listings.of(f.Host())})
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: network, Reason: f.health.reason(network), Listing: s.listings.of(f.Host())})
 		}
 	}
 	return all

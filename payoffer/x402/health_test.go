@@ -3,6 +3,7 @@ package x402
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,12 +91,59 @@ func TestWhateverAPaymentIsAnsweredTheNextOneIsAskedFor(t *testing.T) {
 	}
 }
 
+// Some facilitators look at balances only when they settle.
+func TestAFacilitatorThatAcceptsPayersWithoutMoneyIsUsed(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		f.Script(probeCall, works)
+		s := newShop(t, setup{facilitators: one(f)})
+		s.watching()
+		time.Sleep(3 * probeEvery)
+		synctest.Wait()
+		s.requireHealth(ReasonUnfunded)
+		require.True(t, s.Facilitators()[0].Up())
+		require.Equal(t, 1, strings.Count(s.logs.String(), "accepts payers without money"), "it is said once")
+		require.Contains(t, s.logs.String(), "facilitator=one.localhost network=eip155:84532")
+		require.NotContains(t, s.logs.String(), "left alone")
+		require.Less(t, len(f.Calls(probeCall)), 6, "it is well, and probed rarely")
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+
+		f.Script(probeCall, payoffertest.FacilitatorReply{Status: 500})
+		time.Sleep(2 * probeEvery)
+		synctest.Wait()
+		s.requireHealth("bad_answer")
+		require.False(t, s.Facilitators()[0].Up())
+
+		f.Script(probeCall, payoffertest.Unfunded)
+		time.Sleep(2 * probeEvery)
+		synctest.Wait()
+		s.requireHealth("")
+	})
+}
+
+func TestAFacilitatorThatIsBusyIsAlive(t *testing.T) {
+	for name, reply := range map[string]payoffertest.FacilitatorReply{
+		"in text": {Status: 429, Body: "slow down"}, "in JSON": {Status: 429, Body: `{"error":"rate limited"}`}, "as a yes": {Status: 429},
+		"as a no": {Status: 429, Reason: "rate_limited"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(probeCall, reply)
+			s := newShop(t, setup{facilitators: one(f)})
+			s.watching()
+			s.requireHealth("")
+			require.NotContains(t, s.logs.String(), "left alone")
+			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		})
+	}
+}
+
 func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
 	for _, c := range []struct {
 		name, call, reason string
 		reply              payoffertest.FacilitatorReply
 	}{
-		{"a yes", probeCall, "accepts_unfunded", works},
+		{"a yes with status 202", probeCall, "status_202", payoffertest.FacilitatorReply{Status: 202}},
 		{"a yes with status 500", probeCall, "bad_answer", payoffertest.FacilitatorReply{Status: 500}},
 		{"no verdict", probeCall, "bad_answer", payoffertest.FacilitatorReply{Body: `{}`}},
 		{"broken JSON", probeCall, "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{"isValid":fal`}},
@@ -105,6 +153,7 @@ func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
 		{"no answer", probeCall, "timeout", hangs},
 		{"a closed connection", probeCall, "unreachable", payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}},
 		{"what is supported: status 500", supportedCall, "bad_answer_status_500", fails},
+		{"what is supported: status 202", supportedCall, "status_202", payoffertest.FacilitatorReply{Status: 202}},
 		{"what is supported: status 401", supportedCall, "status_401", payoffertest.FacilitatorReply{Status: 401}},
 		{"what is supported: no answer", supportedCall, "timeout", hangs},
 		{"what is supported: no list", supportedCall, "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{}`}},

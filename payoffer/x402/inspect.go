@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -18,9 +19,6 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 	t := newTerms(o, u)
 	f.health.expect(t)
 	down, _ := f.probe(ctx)
-	reason, _ = f.health.state(u.Network.CAIP2(), 2, 1)
-	if reason == "" {
-		reason = down[u.Network.CAIP2()]
-	}
-	return reason, nil
+	network := u.Network.CAIP2()
+	return cmp.Or(down[network], f.health.reason(network)), nil
 }

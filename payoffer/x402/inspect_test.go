@@ -19,6 +19,7 @@ func TestAFacilitatorIsLookedAtOnceWithoutAPayment(t *testing.T) {
 		"another network":       {supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:8453"}`), reasonUnsupported},
 		"a key that is unknown": {probeCall, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized}, "status_401"},
 		"one that takes all":    {probeCall, payoffertest.FacilitatorReply{}, "accepts_unfunded"},
+		"one that is busy":      {probeCall, payoffertest.FacilitatorReply{Status: http.StatusTooManyRequests}, ""},
 		"one that is down":      {supportedCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, "unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {

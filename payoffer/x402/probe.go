@@ -82,7 +82,7 @@ func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err er
 	for _, t := range f.health.targets() {
 		failed := unread
 		if failed == nil {
-			failed = f.refuses(ctx, t.paymentOfNobody(f.now()))
+			failed = f.verifies(ctx, t)
 		}
 		if failed != nil {
 			down[t.accepted.Network] = failed.Error()
@@ -95,12 +95,19 @@ func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err er
 	return down, err
 }
 
-// refuses returns nil where the facilitator says no to a payment.
-func (f *Facilitator) refuses(ctx context.Context, r facilitatorRequest) error {
+// verifies returns nil if the facilitator answers a payment without money behind it.
+// A yes is logged once: some facilitators check balances only when they settle.
+func (f *Facilitator) verifies(ctx context.Context, t target) error {
 	var reply verifyReply
-	_, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, r, &reply, &reply.IsValid)
-	if err == nil && *reply.IsValid {
-		return &callError{code: "accepts_unfunded"}
+	_, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, t.paymentOfNobody(f.now()), &reply, &reply.IsValid)
+	switch {
+	case err == nil:
+		if f.health.verified(t.accepted.Network, *reply.IsValid) {
+			f.log.Warn("facilitator accepts payers without money", "facilitator", f.Host(), "network", t.accepted.Network,
+				"hint", "it is used; its yes to a payment proves nothing, and payments without money fail only when they are settled")
+		}
+	case err.Error() == "status_429":
+		return nil // too many calls: it is alive
 	}
 	return err
 }

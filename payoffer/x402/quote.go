@@ -110,7 +110,7 @@ var paymentIDExtension = json.RawMessage(`{"info":{"required":false}}`)
 const (
 	maxHeaderError       = 160
 	maxHeaderDescription = 108
-	maxHeaderResource    = 600
+	maxHeaderResource    = 572
 )
 
 // Quote is the standing answer to a request without payment.

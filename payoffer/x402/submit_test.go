@@ -91,6 +91,10 @@ func TestPayLeavesNothingWhenVerificationDoesNotSayYes(t *testing.T) {
 		{"broken JSON", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Body: `{`}},
 		{"no answer in time", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}},
 		{"closed", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}},
+		{"yes, with status 202", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 202}},
+		{"no, with status 202", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 202, Reason: "insufficient_funds"}},
+		{"no, with status 429", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 429, Reason: "too_many_requests"}},
+		{"no, with status 401", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 401, Reason: "unauthorized"}},
 		{"a redirect", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 308, Location: "/verify", Body: `{"isValid":true}`}},
 	} {
 		bubble(t, c.name, func(t *testing.T) {

@@ -138,6 +138,8 @@ var uncertain = map[string]reply{
 	"401":                     {Status: http.StatusUnauthorized, Body: "{}"},
 	"403 with a success":      {Status: http.StatusForbidden},
 	"404":                     {Status: http.StatusNotFound, Body: "no such path"},
+	"202 with a success":      {Status: http.StatusAccepted},
+	"202 with a paymentId":    {Status: http.StatusAccepted, Body: `{"paymentId":"p-1"}`},
 	"429":                     {Status: http.StatusTooManyRequests, Body: "{}"},
 	"a redirect":              {Status: http.StatusTemporaryRedirect, Location: "http://127.0.0.1:9/", Body: "{}"},
 	"close after reading":     {Fault: payoffertest.FaultCloseRead},
