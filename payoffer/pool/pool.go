@@ -134,7 +134,9 @@ type entry[H any] struct {
 	key    Key
 	member any
 	hosts  Hosts[H]
-	users  int
+	// users are the uses that run the member, and holds what keeps it from being
+	// closed: each use, until all that was made of the member has ended, and each Holder.
+	users, holds int
 	// wanted says that it is to run; running is the work under way, if any.
 	wanted  bool
 	running *work
@@ -198,8 +200,32 @@ func Acquire[T, H any](u *Use[H], key Key, make func(*Hosts[H]) (T, error)) (mem
 		e.member, p.entries[key] = member, e
 	}
 	e.users++
+	e.holds++
 	u.held = append(u.held, e)
 	return e.member.(T), nil
+}
+
+// Holder returns what holds a member in use, also after Release: the member is not
+// closed before release is called, which returns the error if that closes it. held is
+// false for a member that is closed already.
+func (u *Use[H]) Holder(key Key) func() (release func() error, held bool) {
+	p := u.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[key]
+	return func() (release func() error, held bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if e.closing != nil {
+			return nil, false
+		}
+		e.holds++
+		p.ending.Add(1)
+		return func() error {
+			defer p.ending.Done()
+			return p.end(e)
+		}, true
+	}
 }
 
 // find waits for a member that is being closed to be gone: what follows it
@@ -269,8 +295,8 @@ func (u *Use[H]) Release(failed func(error)) {
 	})
 }
 
-// end waits for work that was ended, and closes the member unless somebody has
-// taken it up again meanwhile.
+// end waits for work that was ended, gives up one hold, and closes the member that
+// has no other.
 func (p *Pool[H]) end(e *entry[H]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -283,7 +309,7 @@ func (p *Pool[H]) end(e *entry[H]) error {
 			e.run()
 		}
 	}
-	if e.users > 0 || e.closing != nil {
+	if e.holds--; e.holds > 0 {
 		return nil
 	}
 	e.closing = make(chan struct{})

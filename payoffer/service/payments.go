@@ -30,7 +30,7 @@ func newPayments(s *Settings, p *parts, i *Instruments, logger *slog.Logger) (*p
 	}
 	service, err := x402.New(x402.Config{
 		Offer: s.Offer, Rails: rails, Ledger: p.ledger, Limiter: p.limiter, Owner: rand.Text(),
-		Former: former.find, Own: s.own, Signer: p.keys, ClockWrong: p.clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
+		Hold: p.hold, Former: former.find, Own: s.own, Signer: p.keys, ClockWrong: p.clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
 	})
 	return &payments{service, former}, err
 }

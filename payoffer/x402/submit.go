@@ -255,9 +255,9 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	s.underWay.begin()
+	end, _ := s.begin() // the settlement holds the ledger now
 	go func() {
-		defer s.underWay.end()
+		defer end()
 		defer s.recording.Delete(i.IntentKey)
 		for wait := recordLaterFirst; ; wait = min(2*wait, recordLaterMost) {
 			time.Sleep(wait) // ctx has no end
