@@ -105,7 +105,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		return p.outcome(Conflict, "authorization_in_use",
 			"This authorization was sent before with another content or signature, or to another offer. Send the first payload again to get its answer.")
 	}
-	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && s.leased(intent); {
+	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && intent.Leased(s.Now()); {
 		select {
 		case <-ctx.Done():
 			// It may have been anybody's: the answer to the first one counts.
@@ -126,9 +126,6 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 	}
 	return s.told(ctx, p, s.ensureAnswer(ctx, intent), false)
 }
-
-// leased reports whether somebody is at work on the intent.
-func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.Now().Unix() }
 
 // charge has a new payment verified by a facilitator, commits its intent and
 // submits it on a context of its own. committed is called when the ledger

@@ -67,7 +67,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 			stored := s.requireState(b, ledger.IntentSettling)
 			require.Equal(t, c.reason, stored.Reason)
 			require.Equal(t, c.transaction, stored.Transaction)
-			require.False(t, s.leased(stored), "it can be taken over at once")
+			require.False(t, stored.Leased(s.Now()), "it can be taken over at once")
 			require.Len(t, f.Calls(settleCall), 1)
 			synctest.Wait()
 			require.Equal(t, c.settled, f.Settled(b.auth.Nonce))
