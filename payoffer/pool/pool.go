@@ -58,7 +58,10 @@ type Patient interface{ Patience() time.Duration }
 type Pool[H any] struct {
 	mu      sync.Mutex
 	entries map[Key]*entry[H]
-	ending  sync.WaitGroup
+	// ending counts what Wait waits for, and idle is closed when it falls to 0. Unlike a
+	// sync.WaitGroup it may grow meanwhile.
+	ending int
+	idle   chan struct{}
 }
 
 // New makes an empty pool.
@@ -67,16 +70,32 @@ func New[H any]() *Pool[H] { return &Pool[H]{entries: make(map[Key]*entry[H])} }
 // Wait waits until everything that was released has ended, or ctx has. It is
 // for the end of the process.
 func (p *Pool[H]) Wait(ctx context.Context) error {
-	ended := make(chan struct{})
-	go func() {
-		p.ending.Wait()
-		close(ended)
-	}()
+	p.mu.Lock()
+	ending, idle := p.ending, p.idle
+	p.mu.Unlock()
+	if ending == 0 {
+		return nil
+	}
 	select {
-	case <-ended:
+	case <-idle:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("something still has work under way: %w", ctx.Err())
+	}
+}
+
+// begin has Wait wait for one more end. It needs the lock.
+func (p *Pool[H]) begin() {
+	if p.ending++; p.ending == 1 {
+		p.idle = make(chan struct{})
+	}
+}
+
+func (p *Pool[H]) ended() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending--; p.ending == 0 {
+		close(p.idle)
 	}
 }
 
@@ -220,9 +239,9 @@ func (u *Use[H]) Holder(key Key) func() (release func() error, held bool) {
 			return nil, false
 		}
 		e.holds++
-		p.ending.Add(1)
+		p.begin()
 		return func() error {
-			defer p.ending.Done()
+			defer p.ended()
 			return p.end(e)
 		}, true
 	}
@@ -283,8 +302,10 @@ func (u *Use[H]) Release(failed func(error)) {
 			e.running.cancel()
 		}
 	}
+	p.begin()
 	p.mu.Unlock()
-	p.ending.Go(func() {
+	go func() {
+		defer p.ended()
 		var errs []error
 		for _, e := range slices.Backward(held) {
 			errs = append(errs, p.end(e))
@@ -292,7 +313,7 @@ func (u *Use[H]) Release(failed func(error)) {
 		if err := errors.Join(errs...); err != nil {
 			failed(err)
 		}
-	})
+	}()
 }
 
 // end waits for work that was ended, gives up one hold, and closes the member that
