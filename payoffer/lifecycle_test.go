@@ -1,8 +1,10 @@
 package payoffer
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -231,7 +233,10 @@ func TestOfferIsServedBeforeTheLedgerIsOpen(t *testing.T) {
 	_, svc := i.provision()
 
 	require.Equal(t, http.StatusPaymentRequired, serve(t, svc, "/v1/quote").Code)
-	received := serve(t, svc, "/v1/received")
+	ctx, leave := context.WithCancel(t.Context())
+	leave() // a client that waits is answered later
+	received := httptest.NewRecorder()
+	require.True(t, svc.Server.Serve(received, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/received", nil)))
 	require.Equal(t, http.StatusServiceUnavailable, received.Code)
 	require.NotEmpty(t, received.Header().Get("Retry-After"))
 }

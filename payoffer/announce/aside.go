@@ -17,7 +17,8 @@ func (s *sink) refused(ctx context.Context, t ledger.Transition, f failure) (asi
 	}
 	if f.code != codeUnwritable {
 		since, err := s.config.Ledger.RefuseTransition(ctx, s.config.OfferID, s.name, t.Seq, now)
-		if err != nil || now-since < asideAfter {
+		waits := now-since < asideAfter && since-now <= asideAfter // later by more was noted while the clock was ahead
+		if err != nil || waits {
 			return false, err
 		}
 	}

@@ -106,6 +106,20 @@ func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
 	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))
 }
 
+// The clock jumps ahead, the receiver refuses an event, the clock is set back, and another process goes on.
+func TestARefusalThatWasNotedByAClockAheadHoldsUpNothing(t *testing.T) {
+	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	receiver.Script(reply{Status: 422}, reply{Status: 422})
+	a := d.announcer(receiver)
+	d.pay()
+	d.pay()
+	d.clock.pass(40 * 24 * time.Hour)
+	a.rounds(t.Context())
+	d.clock.pass(-40 * 24 * time.Hour)
+	d.announcer(receiver).rounds(t.Context())
+	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))
+}
+
 func TestARefusalThatEndsLeavesNothingBehind(t *testing.T) {
 	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)

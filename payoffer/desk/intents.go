@@ -204,7 +204,7 @@ func (d *Desk) decides(i ledger.Intent, paid bool, now time.Time) string {
 	health, configured := d.chainHealth(i.Network)
 	end := time.Unix(i.ValidBefore, 0).Add(expiryMargin)
 	switch {
-	case i.State == ledger.IntentSettling && i.LeaseUntil > now.Unix():
+	case i.State == ledger.IntentSettling && i.Leased(now):
 		return "for an attempt to settle it that is under way: about a minute"
 	case !configured:
 		return "for its chain, which is read at a public endpoint since its rail was removed; put a usdc rail on " + i.Network + " into the configuration"

@@ -115,7 +115,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 	o := newOffice(t)
 	valid := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix })
 	leased := o.pays("0x02", func(i *ledger.Intent) {
-		i.From, i.Owner, i.LeaseUntil = "0x22", "another", o.unix+3600
+		i.From, i.Owner, i.LeaseUntil = "0x22", "another", o.unix+60
 	})
 	require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: "another", ID: "elsewhere", Rail: "usdc"}))
 	elsewhere := o.pays("0x03", func(i *ledger.Intent) { i.From, i.Offer, i.Account = "0x33", "another", "elsewhere" })
@@ -149,6 +149,17 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 	for _, i := range []ledger.Intent{valid, leased, elsewhere} {
 		require.Equal(t, ledger.IntentSettling, o.stored(i.IntentKey).State)
 	}
+}
+
+// The clock was 40 days ahead while the payment was looked at.
+func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
+	o := newOffice(t)
+	i := o.pays("0x01", func(i *ledger.Intent) { i.Owner, i.LeaseUntil = "ahead", o.unix+40*24*60*60 })
+	_, err := o.Resolve(t.Context(), IntentOutcome{
+		Network: "base", From: testPayer, Nonce: i.Nonce, Outcome: "not_paid", Reason: "looked up at the explorer",
+	})
+	require.NoError(t, err)
+	require.Equal(t, ledger.IntentRefused, o.stored(i.IntentKey).State)
 }
 
 func TestAChainThatIsReadDecidesByItself(t *testing.T) {

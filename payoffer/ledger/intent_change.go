@@ -271,7 +271,7 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 		if i.State != IntentSettling {
 			return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
 		}
-		if i.Owner != owner && i.LeaseUntil > l.now().Unix() {
+		if i.Owner != owner && i.Leased(l.now()) {
 			return errLeaseHeld
 		}
 		i.Owner, i.LeaseUntil = owner, lease

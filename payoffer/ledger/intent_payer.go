@@ -43,9 +43,9 @@ func (l *Ledger) InTheWay(ctx context.Context, i Intent) (other Intent, found bo
 
 // aheadOf chooses the payments in the way of another one, and aheadFirst one of them:
 // an open one before others.
-const aheadOf = `offer = $1 AND payer = $2 AND id <> $3 AND (state = 'settling' OR (
+var aheadOf = `offer = $1 AND payer = $2 AND id <> $3 AND (state = 'settling' OR (
 		state = 'settled' AND ($4 = '' OR payment_id = $4) AND (
-			turned_until >= $5 OR valid_before > $5 AND created_at + $8 > $5 OR told_at = 0 OR (doubt AND told_at > $6) OR ($7 > 0 AND id >= $7))))`
+			turned_until >= $5 OR valid_before > $5 AND created_at + $8 > $5 OR told_at = 0 OR (doubt AND NOT ` + due("told_at", "$6", 2*protection) + `) OR ($7 > 0 AND id >= $7))))`
 
 const aheadFirst = `
 	ORDER BY CASE state WHEN 'settling' THEN 0 ELSE 1 END, id LIMIT 1`

@@ -206,7 +206,7 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 		var group sync.WaitGroup
 		for _, owner := range strings.Split("abcdefghijklmnop", "") {
 			group.Go(func() {
-				switch err := l.NoteIntent(t.Context(), key, owner, 2_000, "", ""); {
+				switch err := l.NoteIntent(t.Context(), key, owner, 1_600, "", ""); {
 				case err == nil:
 					won.Add(1)
 				case errors.Is(err, errLeaseHeld):

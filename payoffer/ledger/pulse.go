@@ -124,8 +124,8 @@ func scanHappening(row scanner) (h happening, err error) {
 }
 
 // dueOpen are the offers with open intents that nobody works on; they are few.
-const dueOpen = `SELECT DISTINCT offer, TRUE AS intents, CAST(0 AS BIGINT) AS seq FROM intents
-	WHERE state = 'settling' AND look_at <= $1 AND lease_until <= $1`
+var dueOpen = `SELECT DISTINCT offer, TRUE AS intents, CAST(0 AS BIGINT) AS seq FROM intents
+	WHERE ` + openDue("$1")
 
 // allDue are the offers for which anything is due at a time (Unix seconds), and
 // those with transitions that one of their sinks is not done with. The last row is
@@ -135,7 +135,7 @@ func (l *Ledger) allDue(ctx context.Context, now int64) ([]happening, error) {
 	return collect(ctx, l, scanHappening, dueOpen+`
 		UNION ALL SELECT DISTINCT offer, TRUE, CAST(0 AS BIGINT) FROM accounts WHERE EXISTS (SELECT 1 FROM intents
 			WHERE intents.offer = accounts.offer AND intents.account = accounts.account
-				AND state = 'settled' AND evidence = 'facilitator' AND look_at <= $1)
+				AND `+claimDue("$1")+`)
 		UNION ALL SELECT DISTINCT offer, FALSE, CAST(0 AS BIGINT) FROM sinks
 			WHERE EXISTS (SELECT 1 FROM transitions WHERE transitions.offer = sinks.offer AND transitions.seq > sinks.after_seq)
 		UNION ALL SELECT '', FALSE, coalesce((SELECT max(seq) FROM transitions WHERE seq > 0), 0)`, now)

@@ -51,7 +51,7 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 			SELECT value ->> 0, value ->> 1, coalesce((SELECT max(seq) FROM transitions WHERE offer = value ->> 0 AND seq > 0), 0), value ->> 2, CAST($2 AS bigint)
 			FROM `+tx.dialect.rows()+` WHERE true
 			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
-			WHERE sinks.owner = excluded.owner OR sinks.lease_until <= $3
+			WHERE sinks.owner = excluded.owner OR `+due("sinks.lease_until", "$3", LongestLease)+`
 			RETURNING offer, name, after_seq`, inRows(rows), until, now)
 		if err != nil {
 			return fmt.Errorf("leasing sinks: %w", err)

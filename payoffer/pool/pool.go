@@ -58,7 +58,10 @@ type Patient interface{ Patience() time.Duration }
 type Pool[H any] struct {
 	mu      sync.Mutex
 	entries map[Key]*entry[H]
-	ending  sync.WaitGroup
+	// ending counts what Wait waits for, and idle is closed when it falls to 0. Unlike a
+	// sync.WaitGroup it may grow meanwhile.
+	ending int
+	idle   chan struct{}
 }
 
 // New makes an empty pool.
@@ -67,16 +70,32 @@ func New[H any]() *Pool[H] { return &Pool[H]{entries: make(map[Key]*entry[H])} }
 // Wait waits until everything that was released has ended, or ctx has. It is
 // for the end of the process.
 func (p *Pool[H]) Wait(ctx context.Context) error {
-	ended := make(chan struct{})
-	go func() {
-		p.ending.Wait()
-		close(ended)
-	}()
+	p.mu.Lock()
+	ending, idle := p.ending, p.idle
+	p.mu.Unlock()
+	if ending == 0 {
+		return nil
+	}
 	select {
-	case <-ended:
+	case <-idle:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("something still has work under way: %w", ctx.Err())
+	}
+}
+
+// begin has Wait wait for one more end. It needs the lock.
+func (p *Pool[H]) begin() {
+	if p.ending++; p.ending == 1 {
+		p.idle = make(chan struct{})
+	}
+}
+
+func (p *Pool[H]) ended() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending--; p.ending == 0 {
+		close(p.idle)
 	}
 }
 
@@ -134,7 +153,9 @@ type entry[H any] struct {
 	key    Key
 	member any
 	hosts  Hosts[H]
-	users  int
+	// users are the uses that run the member, and holds what keeps it from being
+	// closed: each use, until all that was made of the member has ended, and each Holder.
+	users, holds int
 	// wanted says that it is to run; running is the work under way, if any.
 	wanted  bool
 	running *work
@@ -198,8 +219,32 @@ func Acquire[T, H any](u *Use[H], key Key, make func(*Hosts[H]) (T, error)) (mem
 		e.member, p.entries[key] = member, e
 	}
 	e.users++
+	e.holds++
 	u.held = append(u.held, e)
 	return e.member.(T), nil
+}
+
+// Holder returns what holds a member in use, also after Release: the member is not
+// closed before release is called, which returns the error if that closes it. held is
+// false for a member that is closed already.
+func (u *Use[H]) Holder(key Key) func() (release func() error, held bool) {
+	p := u.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[key]
+	return func() (release func() error, held bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if e.closing != nil {
+			return nil, false
+		}
+		e.holds++
+		p.begin()
+		return func() error {
+			defer p.ended()
+			return p.end(e)
+		}, true
+	}
 }
 
 // find waits for a member that is being closed to be gone: what follows it
@@ -257,8 +302,10 @@ func (u *Use[H]) Release(failed func(error)) {
 			e.running.cancel()
 		}
 	}
+	p.begin()
 	p.mu.Unlock()
-	p.ending.Go(func() {
+	go func() {
+		defer p.ended()
 		var errs []error
 		for _, e := range slices.Backward(held) {
 			errs = append(errs, p.end(e))
@@ -266,11 +313,11 @@ func (u *Use[H]) Release(failed func(error)) {
 		if err := errors.Join(errs...); err != nil {
 			failed(err)
 		}
-	})
+	}()
 }
 
-// end waits for work that was ended, and closes the member unless somebody has
-// taken it up again meanwhile.
+// end waits for work that was ended, gives up one hold, and closes the member that
+// has no other.
 func (p *Pool[H]) end(e *entry[H]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -283,7 +330,7 @@ func (p *Pool[H]) end(e *entry[H]) error {
 			e.run()
 		}
 	}
-	if e.users > 0 || e.closing != nil {
+	if e.holds--; e.holds > 0 {
 		return nil
 	}
 	e.closing = make(chan struct{})

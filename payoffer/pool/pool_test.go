@@ -168,6 +168,61 @@ func TestWorkGoesOnAcrossConfigurationsAndEndsWithTheLast(t *testing.T) {
 	require.Zero(t, b.Len())
 }
 
+// Two reloads: the first ends what uses a part, the second gives the part itself back.
+func TestAPartIsNotClosedBeforeWhatUsesIt(t *testing.T) {
+	b := newBench(t)
+	leave := make(chan struct{})
+	first := b.Use("first")
+	part := b.acquire(first, "part")
+	whole := b.acquire(first, "whole", func(m *member) { m.leave = leave })
+	first.Attach()
+	first.Run(func(m any) bool { return m == any(whole) })
+	b.expect("runs whole")
+	second := b.Use("second")
+	b.acquire(second, "last") // is closed after the part would be
+	b.acquire(second, "part")
+	b.release(first)
+	b.expect("ends whole") // and waits for what is under way
+	b.release(second)
+	b.expect("closed last")
+
+	third := b.Use("third")
+	require.Same(t, part, b.acquire(third, "part"))
+	require.Same(t, whole, b.acquire(third, "whole"))
+	b.release(third)
+	close(leave)
+	b.expect("closed whole", "closed part")
+	b.quiet()
+	require.Zero(t, b.Len())
+}
+
+// Work of a request goes on after all configurations have ended.
+func TestAMemberIsClosedWhenItsLastHolderReleasesIt(t *testing.T) {
+	b := newBench(t)
+	use := b.Use("host")
+	b.acquire(use, "last")
+	b.acquire(use, "a", func(m *member) { m.err = errors.New("the disk is full") })
+	hold := use.Holder(pool.KeyOf("member", "a"))
+	release, held := hold()
+	require.True(t, held)
+	b.release(use)
+	b.expect("closed last")
+	again, held := hold()
+	require.True(t, held, "it is still open")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.Wait(ctx), context.Canceled)
+
+	require.NoError(t, release())
+	require.Empty(t, b.events)
+	require.EqualError(t, again(), "the disk is full")
+	b.expect("closed a")
+	b.quiet()
+	_, held = hold()
+	require.False(t, held)
+	require.Zero(t, b.Len())
+}
+
 // A configuration that never starts, or whose start fails, leaves nothing.
 func TestMembersThatNeverRanAreClosed(t *testing.T) {
 	b := newBench(t)

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// startWait is how long a start waits for offers whose ledger or storage is slow.
+	// startWait is how long a start, and a request that needs the ledger, wait for offers
+	// whose ledger or storage is slow.
 	startWait = 5 * time.Second
 	// startLook is how often it looks whether the ledger waits for others.
 	startLook = 200 * time.Millisecond

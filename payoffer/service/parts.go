@@ -73,6 +73,7 @@ func (share *Share) transport(kind string) http.RoundTripper {
 // so that an offer whose description was changed goes on with all of them.
 type parts struct {
 	ledger       *ledger.Ledger
+	hold         func() (release func() error, held bool) // of the ledger
 	pulse        *ledger.Pulse
 	clock        *clock.Clock
 	keys         *signature.Keys
@@ -96,7 +97,7 @@ type standing struct{ opened atomic.Bool }
 func (share *Share) acquire(s *Settings) (p *parts, err error) {
 	a := acquisition{Share: share, settings: s}
 	p = &parts{
-		ledger: share.Ledger, pulse: share.Pulse, clock: share.Clock, facilitators: make(map[pool.Key]*x402.Facilitator),
+		ledger: share.Ledger, hold: share.Holder(share.LedgerKey), pulse: share.Pulse, clock: share.Clock, facilitators: make(map[pool.Key]*x402.Facilitator),
 		readers: make(map[int64]*evm.Chain), chains: make(map[string]*evm.Observer), storefronts: make(map[string]*storefront.Observer),
 	}
 	p.keys = part(&a, pool.KeyOf("signing keys", share.StorageKey, s.Offer.DID()), a.newKeys)

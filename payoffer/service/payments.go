@@ -30,7 +30,7 @@ func newPayments(s *Settings, p *parts, i *Instruments, logger *slog.Logger) (*p
 	}
 	service, err := x402.New(x402.Config{
 		Offer: s.Offer, Rails: rails, Ledger: p.ledger, Limiter: p.limiter, Owner: rand.Text(),
-		Former: former.find, Own: s.own, Signer: p.keys, ClockWrong: p.clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
+		Hold: p.hold, Former: former.find, Own: s.own, Signer: p.keys, ClockWrong: p.clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
 	})
 	return &payments{service, former}, err
 }
@@ -66,7 +66,7 @@ func (r receipts) Books(ctx context.Context, offerID string, before int64, limit
 	return r.Ledger.Books(ctx, offerID, before, limit)
 }
 
-// startRetry is how long a payment waits while the service is starting, and when to pay again.
+// startRetry is when to pay again while the service is starting.
 const startRetry = 2 * time.Second
 
 // countedPayments tells how attempts ended.
@@ -74,10 +74,8 @@ type countedPayments struct {
 	*payments
 	offer string
 	count func(offer string, status x402.Status)
-	// told is closed once the address of a receipt's page can be told, which lags where
-	// it is known not to be soon.
-	told <-chan struct{}
-	lags func() bool
+	// started waits for the start and reports whether it is over.
+	started func(ctx context.Context) bool
 }
 
 // Pay counts the outcome of an attempt. Nobody pays before the address of the
@@ -91,23 +89,4 @@ func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
 	}
 	p.count(p.offer, outcome.Status)
 	return outcome
-}
-
-// started waits for a start that may end soon.
-func (p countedPayments) started(ctx context.Context) bool {
-	select {
-	case <-p.told:
-		return true
-	default:
-	}
-	if p.lags() {
-		return false
-	}
-	select {
-	case <-p.told:
-		return true
-	case <-ctx.Done():
-	case <-time.After(startRetry):
-	}
-	return false
 }

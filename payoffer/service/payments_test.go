@@ -21,25 +21,24 @@ var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","
 func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		lagging := false
-		p := countedPayments{payments: new(payments), lags: func() bool { return lagging }, count: func(_ string, status x402.Status) { counted = append(counted, status) }, told: make(chan struct{})}
+		svc := &Service{told: make(chan struct{})}
+		p := countedPayments{payments: new(payments), started: svc.started, count: func(_ string, status x402.Status) { counted = append(counted, status) }}
 		began := time.Now()
 		outcome := p.Pay(t.Context(), aPayment)
 		require.Equal(t, x402.Open, outcome.Status)
 		require.Equal(t, startRetry, outcome.RetryAfter)
-		require.Equal(t, startRetry, time.Since(began), "a start is waited for")
-
-		lagging = true
-		began = time.Now()
-		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
-		require.Zero(t, time.Since(began), "nobody waits for what is not soon")
-		lagging = false
+		require.Equal(t, startWait, time.Since(began), "a start is waited for")
 
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		began = time.Now()
 		require.Equal(t, x402.Open, p.Pay(left, aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for who has left")
+
+		svc.lags("the ledger is away")
+		began = time.Now()
+		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
+		require.Zero(t, time.Since(began), "nobody waits for what is not soon")
 		require.Len(t, counted, 3)
 	})
 }

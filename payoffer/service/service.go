@@ -133,7 +133,7 @@ func (svc *Service) publish() {
 }
 
 func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
-	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.told, svc.lagging}, svc.clientIP(i.ClientIP)
+	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.started}, svc.clientIP(i.ClientIP)
 	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
 	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
 	endpoint, err := agent.New(agent.Config{
@@ -141,10 +141,13 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		Live:       svc.live,
 		Payments:   counted,
 		Challenges: challenges,
-		Summary:    func(ctx context.Context) (json.RawMessage, error) { return server.Summary(ctx) },
-		PaidURL:    func(o x402.Outcome) string { return server.PaidURL(o) },
-		ClientIP:   clientIP,
-		Logger:     svc.logger,
+		Summary: func(ctx context.Context) (json.RawMessage, error) {
+			svc.started(ctx)
+			return server.Summary(ctx)
+		},
+		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
+		ClientIP: clientIP,
+		Logger:   svc.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -156,6 +159,7 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		Agent:       endpoint,
 		Live:        svc.live,
 		Receipts:    receipts{svc.ledger, svc.standing},
+		Started:     func(ctx context.Context) { svc.started(ctx) },
 		Health:      svc.Health,
 		ClockOffset: svc.clock.Offset,
 		Hooks:       svc.hooks(),
@@ -239,8 +243,26 @@ func (svc *Service) IsOpen() bool { return svc.opened.Load() }
 // lags notes why the offer is not open yet.
 func (svc *Service) lags(trouble string) { svc.trouble.Store(&trouble) }
 
-// lagging reports whether it is known why the offer is not open.
-func (svc *Service) lagging() bool { return svc.trouble.Load() != nil }
+// started waits up to startWait for the ledger and the keys to be ready for the first
+// time, and reports whether they are. It does not wait if opening them has failed.
+func (svc *Service) started(ctx context.Context) bool {
+	wait := startWait
+	if svc.trouble.Load() != nil {
+		wait = 0
+	}
+	select {
+	case <-svc.told: // the usual case costs no timer
+		return true
+	default:
+	}
+	select {
+	case <-svc.told:
+		return true
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+	return false
+}
 
 // Trouble says why the offer takes no payments; empty for one that does.
 func (svc *Service) Trouble() string {

@@ -208,6 +208,25 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrNotOpen)
 }
 
+// A request of a configuration that has ended may still take a payment.
+func TestThePaymentsOfAnEndedConfigurationHoldTheLedger(t *testing.T) {
+	h := newHouse(t)
+	share := h.share(new(lockedBuffer))
+	svc := h.acquire(share, "one")
+	h.open(share, svc)
+	release, held := svc.payments.Hold()
+	require.True(t, held)
+	share.Release(func(err error) { t.Error(err) })
+	require.Eventually(t, func() bool { return h.pool.Len() == 1 }, time.Minute, time.Millisecond)
+	require.True(t, share.Ledger.IsOpen())
+
+	require.NoError(t, release())
+	require.False(t, share.Ledger.IsOpen())
+	require.Zero(t, h.pool.Len())
+	_, held = svc.payments.Hold()
+	require.False(t, held)
+}
+
 func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	h := newHouse(t)
 	share := h.share(new(lockedBuffer))

@@ -138,6 +138,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, rail, secret strin
 		return observe.Malformed, s.private.problem(problemBody,
 			"The body ended early or is not framed as HTTP wants it, and nothing was recorded. Send the delivery again.")
 	}
+	s.Started(ctx)
 	verdict, detail := hook.Receive(ctx, observe.Delivery{Header: r.Header, Secret: secret, Body: body})
 	return verdict, s.judged(verdict, detail)
 }

@@ -50,8 +50,8 @@ var routes = []route{
 	{http.MethodGet, offer.PathSponsor, (*Server).sponsorTerms},
 	{http.MethodPost, offer.PathSponsor, (*Server).postSponsor},
 	{http.MethodPost, offer.PathMCP, written((*Server).agent)},
-	{http.MethodGet, offer.PathReceived, answered((*Server).received)},
-	{http.MethodGet, offer.PathThanks, answered((*Server).thanks)},
+	{http.MethodGet, offer.PathReceived, reported((*Server).received)},
+	{http.MethodGet, offer.PathThanks, reported((*Server).thanks)},
 
 	{http.MethodGet, offer.PathMethods, (*Server).methods},
 	{http.MethodGet, offer.PathHostMeta, (*Server).hostMeta},
@@ -67,8 +67,8 @@ var routes = []route{
 	{http.MethodGet, offer.PathX402, only((*Server).quotes, rendered((*Server).x402))},
 	{http.MethodGet, offer.PathX402JSON, only((*Server).quotes, rendered((*Server).x402))},
 	{http.MethodGet, pathImage, answered((*Server).qrImage)},
-	{http.MethodGet, pathReceipt, answered((*Server).receipt)},
-	{http.MethodGet, pathSigned, answered((*Server).signedReceipt)},
+	{http.MethodGet, pathReceipt, reported((*Server).receipt)},
+	{http.MethodGet, pathSigned, reported((*Server).signedReceipt)},
 }
 
 // routesAt are the same rows by their paths.
@@ -98,6 +98,14 @@ func answered(choose func(*Server, *http.Request) *response) func(*Server) http.
 	return func(s *Server) http.Handler {
 		return answer(func(r *http.Request) *response { return choose(s, r) })
 	}
+}
+
+// reported is answered for a response that needs the ledger, which may still be opening.
+func reported(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
+	return answered(func(s *Server, r *http.Request) *response {
+		s.Started(r.Context())
+		return choose(s, r)
+	})
 }
 
 // rendered is a row's handler with a response that only a new configuration changes.

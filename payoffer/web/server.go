@@ -38,7 +38,7 @@ type Payments interface {
 }
 
 // Config is what a Server needs. Every field is required but BodyTimeout,
-// Challenges, ClockOffset, Hooks, HooksOff, Keys and OnDelivery.
+// Challenges, ClockOffset, Hooks, HooksOff, Keys, OnDelivery and Started.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
@@ -51,6 +51,9 @@ type Config struct {
 	Live func() offer.Live
 	// Receipts reads the ledger.
 	Receipts Receipts
+	// Started waits for a ledger that is not open yet, for a limited time or until ctx
+	// ends. nil means that the ledger is open.
+	Started func(ctx context.Context)
 	// Health says how well each rail is observed; it never blocks.
 	Health func() []observe.Health
 	// ClockOffset is by how much our clock is proven to be ahead, 0 while it is
@@ -108,6 +111,9 @@ func New(c Config) (*Server, error) {
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, bodyTimeout)
 	if c.ClockOffset == nil {
 		c.ClockOffset = func() time.Duration { return 0 }
+	}
+	if c.Started == nil {
+		c.Started = func(context.Context) {}
 	}
 	common := commonHeaders(c.Offer.Card.URL)
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}

@@ -209,7 +209,7 @@ func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 		b := newBuyer(1)
 		require.Equal(t, Open, s.pay(b.v2(t)).Status)
 		l.note.Store(false)
-		require.True(t, s.leased(s.requireState(b, ledger.IntentSettling)))
+		require.True(t, s.requireState(b, ledger.IntentSettling).Leased(s.Now()))
 		s.run(3 * time.Minute)
 		s.requireState(b, ledger.IntentSettled)
 	})

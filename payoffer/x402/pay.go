@@ -34,6 +34,11 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload is not usable: " + err.Error() + "."}
 	}
 	failpoint.Hit(failpoint.PayDecoded)
+	end, held := s.begin()
+	if !held {
+		return p.unreadable()
+	}
+	defer end()
 	leave, err := s.gate.enter(ctx, p.key())
 	if err != nil {
 		return p.unavailable("request_canceled", retryOpen)
@@ -100,7 +105,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		return p.outcome(Conflict, "authorization_in_use",
 			"This authorization was sent before with another content or signature, or to another offer. Send the first payload again to get its answer.")
 	}
-	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && s.leased(intent); {
+	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && intent.Leased(s.Now()); {
 		select {
 		case <-ctx.Done():
 			// It may have been anybody's: the answer to the first one counts.
@@ -121,9 +126,6 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 	}
 	return s.told(ctx, p, s.ensureAnswer(ctx, intent), false)
 }
-
-// leased reports whether somebody is at work on the intent.
-func (s *Service) leased(i ledger.Intent) bool { return i.LeaseUntil > s.Now().Unix() }
 
 // charge has a new payment verified by a facilitator, commits its intent and
 // submits it on a context of its own. committed is called when the ledger
@@ -147,7 +149,6 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 	}
 	failpoint.Hit(failpoint.PayVerified)
 	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
-	s.underWay.begin()
 	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
 		if !s.refusal(err) {
@@ -155,15 +156,15 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 			// has the same owner here, and an intent that is being settled must not be taken back.
 			s.withdraw(context.WithoutCancel(ctx), intent.IntentKey)
 		}
-		s.underWay.end()
 		committed()
 		return s.notCommitted(ctx, p, err)
 	}
 	failpoint.Hit(failpoint.PayAfterIntent)
 	committed()
 	done := make(chan Outcome, 1)
+	end, _ := s.begin() // Pay holds the ledger now
 	go func() {
-		defer s.underWay.end()
+		defer end()
 		settled, sent := s.submit(context.WithoutCancel(ctx), rail, intent, facilitators)
 		if !sent {
 			done <- p.unavailable("facilitator_unavailable", retryOpen)

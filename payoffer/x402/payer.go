@@ -116,9 +116,13 @@ func (s *Service) tell(ctx context.Context, i ledger.Intent, atOnce bool) {
 			done()
 			return
 		}
-		s.underWay.begin()
+		end, held := s.begin()
+		if !held {
+			done()
+			return
+		}
 		go func() {
-			defer s.underWay.end()
+			defer end()
 			defer done()
 			s.note(i, s.Ledger.TellIntent(context.WithoutCancel(ctx), i.IntentKey, atOnce))
 		}()

@@ -92,6 +92,9 @@ type Config struct {
 	Own func(address string) bool
 	// Signer signs offers and receipts.
 	Signer Signer
+	// Hold keeps the ledger open until release is called; held is false if it is closed.
+	// nil means that the ledger is never closed.
+	Hold func() (release func() error, held bool)
 	// ClockWrong reports whether the clock of this machine is proven to be off by
 	// more than a minute, so that no time says that a payment has expired. It
 	// never blocks; nil means that it is right.
@@ -111,7 +114,7 @@ type Service struct {
 	quote      renewed[Quote]
 	gate       gate
 	listings   listings
-	// underWay counts the payments that are submitted, resolved or recorded.
+	// underWay counts the payments that are taken, submitted, resolved or recorded.
 	underWay inFlight
 	// recording holds the keys of the payments that are recorded later, and
 	// telling, by key, what is closed when it was noted that they were told.
@@ -140,6 +143,9 @@ func New(c Config) (*Service, error) {
 	if c.ClockWrong == nil {
 		c.ClockWrong = func() bool { return false }
 	}
+	if c.Hold == nil {
+		c.Hold = func() (func() error, bool) { return func() error { return nil }, true }
+	}
 	c.Rails = slices.Clone(c.Rails)
 	c.ResolveEvery = cmp.Or(c.ResolveEvery, resolveEvery)
 	s := &Service{Config: c}
@@ -153,6 +159,22 @@ func New(c Config) (*Service, error) {
 	}
 	s.Refresh()
 	return s, nil
+}
+
+// begin holds the ledger for work that outlives its request, until end is called. held
+// is false if the ledger is closed.
+func (s *Service) begin() (end func(), held bool) {
+	release, held := s.Hold()
+	if !held {
+		return nil, false
+	}
+	s.underWay.begin()
+	return func() {
+		s.underWay.end()
+		if err := release(); err != nil {
+			s.Logger.Error("the ledger could not be closed", "error", err.Error())
+		}
+	}, true
 }
 
 // Wait waits until the payments under way have ended, or ctx has. What is left

@@ -28,7 +28,7 @@ const (
 
 // leaseFor is how long one attempt may work on an intent: every facilitator
 // once, after a wait for its turn, and one of them twice, the proof, and time to
-// record.
+// record; at most ledger.LongestLease.
 func leaseFor(rail *Rail) time.Duration {
 	lease := proofWait + 10*time.Second
 	var longest time.Duration
@@ -36,7 +36,7 @@ func leaseFor(rail *Rail) time.Duration {
 		lease += 2 * f.timeout
 		longest = max(longest, f.timeout)
 	}
-	return lease + longest
+	return min(lease+longest, ledger.LongestLease)
 }
 
 // submit has a committed intent settled. The next facilitator is asked only
@@ -255,9 +255,9 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	s.underWay.begin()
+	end, _ := s.begin() // the settlement holds the ledger now
 	go func() {
-		defer s.underWay.end()
+		defer end()
 		defer s.recording.Delete(i.IntentKey)
 		for wait := recordLaterFirst; ; wait = min(2*wait, recordLaterMost) {
 			time.Sleep(wait) // ctx has no end

@@ -3,6 +3,7 @@ package x402
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +67,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 			stored := s.requireState(b, ledger.IntentSettling)
 			require.Equal(t, c.reason, stored.Reason)
 			require.Equal(t, c.transaction, stored.Transaction)
-			require.False(t, s.leased(stored), "it can be taken over at once")
+			require.False(t, stored.Leased(s.Now()), "it can be taken over at once")
 			require.Len(t, f.Calls(settleCall), 1)
 			synctest.Wait()
 			require.Equal(t, c.settled, f.Settled(b.auth.Nonce))
@@ -275,5 +276,49 @@ func TestPatienceIsThatOfTheLongestLease(t *testing.T) {
 		defer cancel()
 		require.NoError(t, s.Wait(patience))
 		one.Release()
+	})
+}
+
+// The ledger is held from the first look at a payment until its settlement is recorded, also if the client leaves.
+func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
+	for _, call := range []string{verifyCall, settleCall} {
+		bubble(t, call, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(call, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+			s := newShop(t, setup{facilitators: one(f)})
+			var held atomic.Int64
+			s.Hold = func() (func() error, bool) {
+				held.Add(1)
+				return func() error { held.Add(-1); return nil }, true
+			}
+			b := newBuyer(1)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			outcome := make(chan Outcome, 1)
+			go func() { outcome <- s.Pay(ctx, Attempt{Payload: b.v2(t)}) }()
+			f.Await(call, 1)
+			if call == settleCall {
+				leave()
+				require.Equal(t, Open, (<-outcome).Status)
+			}
+			require.Positive(t, held.Load())
+			f.Release()
+			require.NoError(t, s.Wait(t.Context()))
+			synctest.Wait()
+			s.requireState(b, ledger.IntentSettled)
+			require.Zero(t, held.Load())
+		})
+	}
+}
+
+func TestNoPaymentIsTakenOnceTheLedgerIsClosed(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f)})
+		s.Hold = func() (func() error, bool) { return nil, false }
+		got := s.pay(newBuyer(1).v2(t))
+		require.Equal(t, Open, got.Status)
+		require.Equal(t, "ledger_unavailable", got.Reason)
+		require.Empty(t, f.Calls(verifyCall))
 	})
 }

@@ -118,7 +118,7 @@ func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.
 		settlesOn(f, chain, b)
 		l.meanwhile = func() {
 			Written(ctx, true)
-			require.NoError(t, s.Wait(t.Context()))
+			synctest.Wait()
 		}
 		requireChargedBy(t, b, s.pay(b.v2(t)))
 		require.Len(t, f.Calls(settleCall), 2)
@@ -138,7 +138,7 @@ func TestWhatCameWhileAnotherWasOpenIsNotChargedBesidesOnceThatIsTold(t *testing
 		l.meanwhile = func() {
 			f.Release()
 			requireChargedBy(t, a, <-first)
-			require.NoError(t, s.Wait(t.Context()))
+			synctest.Wait()
 		}
 		requireChargedBy(t, a, s.pay(b.v2(t)))
 		require.Len(t, f.Calls(settleCall), 1)

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// jump is by how much the clock of these tests runs ahead for a while.
+const jump = 40 * 24 * 60 * 60
+
+// A clock that jumps ahead and back locks no payer out: what was stored meanwhile is due now.
+func TestWhatAClockThatRanAheadHasStoredIsDue(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
+		// openDue is what the offer is told, and what is taken.
+		openDue := func() int {
+			found, err := l.allDue(ctx, clock.unix)
+			require.NoError(t, err)
+			keys, err := l.DueOpen(ctx, testOffer, testAccount, 0, 10)
+			require.NoError(t, err)
+			told := 0
+			for _, one := range found {
+				if one.intents {
+					told++
+				}
+			}
+			require.Equal(t, len(keys), told)
+			return len(keys)
+		}
+		require.Zero(t, openDue(), "an attempt works on it")
+
+		clock.unix += jump
+		require.NoError(t, l.NoteIntent(ctx, key, "ahead", clock.unix+110, "", ""))
+		clock.unix -= jump
+		require.False(t, mustIntent(t, l, key).Leased(clock.now()))
+		require.Equal(t, 1, openDue(), "its lease")
+		require.NoError(t, l.NoteIntent(ctx, key, "next", clock.unix+110, "", ""))
+		require.True(t, mustIntent(t, l, key).Leased(clock.now()))
+		require.Zero(t, openDue())
+		require.ErrorIs(t, l.NoteIntent(ctx, key, "other", clock.unix+110, "", ""), errLeaseHeld)
+
+		clock.unix += jump
+		require.NoError(t, l.NoteIntent(ctx, key, "next", clock.unix, "", "timeout"))
+		clock.unix -= jump
+		require.Equal(t, 1, openDue(), "its next look")
+		require.NoError(t, l.NoteIntent(ctx, key, "next", clock.unix, "", "timeout"))
+		require.Zero(t, openDue(), "an eighth of its age has not passed")
+	})
+}
+
+func TestAClaimThatAClockAheadHasPutOffIsDue(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceFacilitator))
+		take := func() int {
+			keys, err := l.TakeDueClaims(ctx, testOffer, testAccount, 10)
+			require.NoError(t, err)
+			return len(keys)
+		}
+		clock.unix += jump
+		require.Equal(t, 1, take())
+		clock.unix -= jump
+		found, err := l.allDue(ctx, clock.unix)
+		require.NoError(t, err)
+		require.True(t, found[0].intents)
+		require.Equal(t, 1, take())
+		require.Zero(t, take())
+	})
+}
+
+func TestASinkThatAClockAheadHasLeasedIsFree(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		lease := func(owner string, now int64) (held bool) {
+			_, held, err := l.LeaseSink(t.Context(), testOffer, "hook", owner, now, now+60)
+			require.NoError(t, err)
+			return held
+		}
+		require.True(t, lease("ahead", clock.unix+jump))
+		require.True(t, lease("next", clock.unix))
+		require.False(t, lease("other", clock.unix))
+	})
+}
+
+// A charge answers for its payer's next authorizations for two minutes, and not until the clock has come so far again.
+func TestAChargeThatWasToldByAClockAheadAnswersForNoOther(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
+		require.NoError(t, l.DoubtIntent(ctx, key))
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+		clock.unix += jump
+		require.NoError(t, l.TellIntent(ctx, key, false))
+		clock.unix -= jump
+		next := testIntent("0xa", "0x02")
+		next.ValidBefore = 9_000 // it was signed later
+		other, found, err := l.InTheWay(ctx, next)
+		require.NoError(t, err)
+		require.False(t, found, other.Nonce)
+		require.NoError(t, l.InsertIntent(ctx, next))
+	})
+}
