@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"

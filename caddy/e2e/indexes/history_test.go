@@ -1,7 +1,6 @@
 package indexes
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
