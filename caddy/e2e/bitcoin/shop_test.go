@@ -73,7 +73,7 @@ func (s *shop) restart() {
 	observer, err := bitcoin.New(bitcoin.Config{
 		OfferID: "shop", Rail: s.rail, Endpoints: s.endpoints, Confirmations: 2, Since: s.since, Ledger: s.book,
 		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: s.now}, true },
-		Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+		Now:  func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s, err)
 	cursors, err := s.book.Cursors(s.Context(), s.rail.Account())

@@ -140,7 +140,7 @@ func (h *history) restart() {
 		OfferID: "shop", Rail: h.rail, Endpoints: []string{"https://one.test", "https://two.test"},
 		Confirmations: h.confirmations, Ledger: h.book, Transport: transport(h.hosts),
 		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: h.now}, true },
-		Now: func() time.Time { return h.now }, Random: func() float64 { return 0.5 }, Logger: slog.New(slog.DiscardHandler),
+		Now:  func() time.Time { return h.now }, Random: func() float64 { return 0.5 }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(h, err)
 	cursors, err := h.book.Cursors(h.Context(), h.rail.Account())
