@@ -116,7 +116,7 @@ type BitcoinConfig struct {
 	Esplora []string `json:"esplora,omitempty"`
 
 	// The price sources whose median is the rate: mempool, coinbase, kraken,
-	// bitstamp. Of four three must agree, of two or three two. Default: all of
+	// bitstamp. Two must answer, or one if you name one. Default: all of
 	// them.
 	Rates []string `json:"rates,omitempty"`
 

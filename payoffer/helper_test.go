@@ -28,7 +28,7 @@ func standInRate(t *testing.T) (prices *payoffertest.Prices, watcher *rate.Watch
 	use := outliving.Use(service.Host{Logger: slog.DiscardHandler})
 	watcher, err := pool.Acquire(use, pool.KeyOf("rates", []string{source}), func(*pool.Hosts[service.Host]) (*rate.Watcher, error) {
 		return rate.New(rate.Config{
-			Sources: []string{source}, Endpoints: map[string]string{source: prices.Endpoints()[source]}, Transport: prices.Client().Transport,
+			Sources: []string{source}, Transport: prices,
 		})
 	})
 	require.NoError(t, err)

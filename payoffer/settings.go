@@ -16,7 +16,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
-	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -169,9 +168,6 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 			return nil, err
 		}
 		rail.Explorer = explorer(b.Explorer, rail.Explorer)
-		if _, err := rate.New(rate.Config{Sources: b.Rates}); err != nil {
-			return nil, err
-		}
 		s.Rates = b.Rates
 		s.Bitcoin = service.Bitcoin{
 			Esplora:       endpoints(b.Esplora, bitcoin.DefaultEndpoints(rail)),

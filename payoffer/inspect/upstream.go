@@ -72,13 +72,13 @@ func (i *inspection) prices(ctx context.Context) {
 	if rail == nil {
 		return
 	}
-	looks, err := rate.LookOnce(ctx, i.Rates, i.Transport)
+	answers, err := rate.Check(ctx, i.Rates, i.Transport)
 	if err != nil {
 		i.found(PriceSource, rail.Name(), err.Error())
 	}
-	for _, l := range looks {
-		if l.Reason != "" {
-			i.found(PriceSource, rail.Name(), fmt.Sprintf("%s (%s): %s", l.Source, l.Host, l.Reason))
+	for _, a := range answers {
+		if a.Reason != "" {
+			i.found(PriceSource, rail.Name(), fmt.Sprintf("%s (%s): %s", a.Source, offer.Host(a.URL), a.Reason))
 		}
 	}
 }

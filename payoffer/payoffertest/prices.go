@@ -14,9 +14,6 @@ import (
 // PriceReply scripts what one price source answers.
 type PriceReply struct {
 	Price string // US dollars for one bitcoin, a decimal number
-	// Past is the price at the beginning of an hour, empty where there is none; nil
-	// is Price at each.
-	Past        func(hour time.Time) string
 	Status      int           // HTTP status; 0 is 200
 	Age         time.Duration // how old the price claims to be, where the source says so
 	Hang        bool          // no answer until the client leaves or the server closes
@@ -25,8 +22,7 @@ type PriceReply struct {
 }
 
 // Prices stands in for all four providers of the BTC/USD price on one loopback
-// address: each answers at its real paths, for the price of now and for those of
-// past hours.
+// address: each answers at its real path.
 type Prices struct {
 	server *httptest.Server
 	now    func() time.Time
@@ -35,8 +31,7 @@ type Prices struct {
 	mu       sync.Mutex
 	arrival  *sync.Cond // signalled for each request
 	replies  map[string]PriceReply
-	requests map[string]int // of the price of now
-	past     map[string]int // of those of past hours
+	requests map[string]int
 }
 
 // priceSources are the names of the sources that Prices stands in for.
@@ -51,19 +46,14 @@ func NewPrices(tb testing.TB, now func() time.Time) *Prices {
 		closed:   make(chan struct{}),
 		replies:  map[string]PriceReply{},
 		requests: map[string]int{},
-		past:     map[string]int{},
 	}
 	p.arrival = sync.NewCond(&p.mu)
 	p.SetAll(PriceReply{Price: "90000"})
 	mux := http.NewServeMux()
-	mux.Handle("GET /api/v1/prices", p.source("mempool", p.requests, p.mempool))
-	mux.Handle("GET /v2/prices/BTC-USD/spot", p.source("coinbase", p.requests, p.coinbase))
-	mux.Handle("GET /0/public/Ticker", p.source("kraken", p.requests, p.kraken))
-	mux.Handle("GET /api/v2/ticker/btcusd/{$}", p.source("bitstamp", p.requests, p.bitstamp))
-	mux.Handle("GET /api/v1/historical-price", p.source("mempool", p.past, pastMempool))
-	mux.Handle("GET /api/v3/brokerage/market/products/BTC-USD/candles", p.source("coinbase", p.past, pastCoinbase))
-	mux.Handle("GET /0/public/Trades", p.source("kraken", p.past, pastKraken))
-	mux.Handle("GET /api/v2/ohlc/btcusd/{$}", p.source("bitstamp", p.past, pastBitstamp))
+	mux.Handle("GET /api/v1/prices", p.source("mempool", p.mempool))
+	mux.Handle("GET /v2/prices/BTC-USD/spot", p.source("coinbase", p.coinbase))
+	mux.Handle("GET /0/public/Ticker", p.source("kraken", p.kraken))
+	mux.Handle("GET /api/v2/ticker/btcusd/{$}", p.source("bitstamp", p.bitstamp))
 	p.server = httptest.NewServer(mux)
 	tb.Cleanup(func() {
 		close(p.closed)
@@ -72,17 +62,16 @@ func NewPrices(tb testing.TB, now func() time.Time) *Prices {
 	return p
 }
 
-// Endpoints are the base URLs by the name of the source.
-func (p *Prices) Endpoints() map[string]string {
-	endpoints := map[string]string{}
-	for _, name := range priceSources() {
-		endpoints[name] = p.server.URL
-	}
-	return endpoints
-}
+// URL is the base URL of all sources.
+func (p *Prices) URL() string { return p.server.URL }
 
-// Client returns a client of the stand-in, whose connections end with the test.
-func (p *Prices) Client() *http.Client { return p.server.Client() }
+// RoundTrip answers a request to any host from the stand-in. The connections end with
+// the test.
+func (p *Prices) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", p.server.Listener.Addr().String()
+	return p.server.Client().Transport.RoundTrip(r)
+}
 
 // Set scripts one source from its next request on.
 func (p *Prices) Set(source string, reply PriceReply) {
@@ -98,21 +87,14 @@ func (p *Prices) SetAll(reply PriceReply) {
 	}
 }
 
-// Requests is how many requests of the price of now a source has received.
+// Requests is how many requests a source has received.
 func (p *Prices) Requests(source string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests[source]
 }
 
-// PastRequests is how many requests of past prices a source has received.
-func (p *Prices) PastRequests(source string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.past[source]
-}
-
-// Await returns when a source has received that many requests of the price of now.
+// Await returns when a source has received that many requests.
 func (p *Prices) Await(source string, requests int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,9 +105,9 @@ func (p *Prices) Await(source string, requests int) {
 
 // source counts a request and answers as scripted, in the shape that body makes
 // of the reply.
-func (p *Prices) source(name string, requests map[string]int, body func(*http.Request, PriceReply) any) http.Handler {
+func (p *Prices) source(name string, body func(*http.Request, PriceReply) any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reply := p.arrived(name, requests)
+		reply := p.arrived(name)
 		if reply.Hang {
 			select {
 			case <-p.closed:
@@ -145,10 +127,10 @@ func (p *Prices) source(name string, requests map[string]int, body func(*http.Re
 	})
 }
 
-func (p *Prices) arrived(name string, requests map[string]int) PriceReply {
+func (p *Prices) arrived(name string) PriceReply {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	requests[name]++
+	p.requests[name]++
 	p.arrival.Broadcast()
 	return p.replies[name]
 }

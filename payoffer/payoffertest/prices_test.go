@@ -15,7 +15,7 @@ func fixedNow() time.Time { return time.Unix(1_795_250_000, 0) }
 // get returns the status and the body at a path of the stand-in.
 func get(t *testing.T, p *Prices, path string) (int, string) {
 	t.Helper()
-	resp, err := p.Client().Get(p.Endpoints()["kraken"] + path)
+	resp, err := p.server.Client().Get(p.URL() + path)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -39,30 +39,6 @@ func TestPricesSpeakTheRecordedShapes(t *testing.T) {
 	}
 }
 
-func TestPastPricesSpeakTheRecordedShapes(t *testing.T) {
-	p := NewPrices(t, fixedNow)
-	p.SetAll(PriceReply{Past: func(hour time.Time) string {
-		if hour.Equal(time.Unix(1_795_248_000, 0)) {
-			return "88000.5"
-		}
-		return ""
-	}})
-	for path, want := range map[string]string{
-		"/api/v1/historical-price?currency=USD&timestamp=1795248001":                                             `{"prices":[{"time":1795248000,"USD":88000}],"exchangeRates":{}}`,
-		"/api/v1/historical-price?currency=USD&timestamp=1795252000":                                             `{"prices":[],"exchangeRates":{}}`,
-		"/api/v3/brokerage/market/products/BTC-USD/candles?start=1795248000&end=1795251599&granularity=ONE_HOUR": `{"candles":[{"start":"1795248000","low":"1","high":"9999999","open":"88000.5","close":"2","volume":"3"}]}`,
-		"/0/public/Trades?pair=XBTUSD&since=1795248000&count=1":                                                  `{"error":[],"result":{"XXBTZUSD":[["88000.5","0.01686188",1795248001.5,"b","m","",61044952]],"last":"1688671969993150842"}}`,
-		"/api/v2/ohlc/btcusd/?step=3600&limit=1&start=1795248000":                                                `{"data":{"pair":"BTC/USD","ohlc":[{"timestamp":"1795248000","open":"88000.5","high":"9999999","low":"1","close":"2","volume":"3"}]}}`,
-		"/api/v2/ohlc/btcusd/?step=3600&limit=1&start=1795251600":                                                `{"data":{"pair":"BTC/USD","ohlc":[]}}`,
-	} {
-		status, body := get(t, p, path)
-		require.Equal(t, http.StatusOK, status, path)
-		require.JSONEq(t, want, body, path)
-	}
-	require.Equal(t, 2, p.PastRequests("mempool"))
-	require.Zero(t, p.Requests("mempool"))
-}
-
 func TestPricesFailAsScripted(t *testing.T) {
 	p := NewPrices(t, fixedNow)
 	p.Set("mempool", PriceReply{Status: http.StatusTooManyRequests, Body: "later"})
@@ -82,11 +58,11 @@ func TestAHangingPriceEndsWithItsClient(t *testing.T) {
 	p := NewPrices(t, fixedNow)
 	p.Set("coinbase", PriceReply{Hang: true})
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Endpoints()["coinbase"]+"/v2/prices/BTC-USD/spot", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL()+"/v2/prices/BTC-USD/spot", nil)
 	require.NoError(t, err)
 	failed := make(chan error)
 	go func() {
-		resp, err := p.Client().Do(req)
+		resp, err := p.server.Client().Do(req)
 		if err == nil {
 			resp.Body.Close()
 		}

@@ -1,53 +1,51 @@
 package rate
 
 import (
-	"cmp"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestAgree(t *testing.T) {
-	names := []string{"d", "c", "b", "a"}
+func TestThePriceIsTheMedianThatMostSourcesAreNear(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		prices   []int64 // of d, c, b, a
-		quorum   int     // 2 where it is left out
-		want     int64
-		sources  []string
-		outliers []string
+		name    string
+		prices  []int64 // of a, b, c, d; 0 did not answer
+		want    int64
+		problem string
+		wrong   string // the sources whose price is too far away
 	}{
-		{name: "nobody answered"},
-		{name: "one answer of many sources is not enough", prices: []int64{90_000}},
-		{name: "one answer of the only source is", prices: []int64{90_000}, quorum: 1, want: 90_000, sources: []string{"d"}},
-		{name: "an odd count has its middle", prices: []int64{90_200, 90_000, 90_100}, want: 90_100, sources: []string{"b", "c", "d"}},
-		{name: "an even count has the mean of its middle two, rounded down", prices: []int64{90_003, 90_000, 90_100, 89_900}, want: 90_001, sources: []string{"a", "b", "c", "d"}},
-		{name: "one that lies by ten is left out", prices: []int64{900_000, 90_000, 90_100, 89_900}, want: 90_000, sources: []string{"a", "b", "c"}, outliers: []string{"d"}},
-		{name: "one that lies by a tenth is left out", prices: []int64{9_000, 90_000, 90_100, 89_900}, want: 90_000, sources: []string{"a", "b", "c"}, outliers: []string{"d"}},
-		{name: "two within one percent agree", prices: []int64{100_000, 101_000}, want: 100_500, sources: []string{"c", "d"}},
-		{name: "two above one percent do not", prices: []int64{100_000, 101_001}},
-		{name: "two against two is nothing", prices: []int64{90_000, 90_000, 180_000, 180_000}},
-		{name: "all disagree", prices: []int64{90_000, 95_000, 100_000, 105_000}},
-		{name: "near the median but not near the others is left out and no outlier", prices: []int64{100_000, 101_900, 101_950}, want: 101_925, sources: []string{"b", "c"}},
-		{name: "of two equal groups the cheaper counts", prices: []int64{100_000, 100_100, 102_000, 102_100}, want: 100_050, sources: []string{"c", "d"}},
-		{name: "two of four that tell the same are no quorum of three", prices: []int64{3_000, 3_000, 90_000}, quorum: 3},
-		{name: "nor beside two that tell another", prices: []int64{90_000, 90_000, 91_500, 91_500}, quorum: 3},
-		{name: "three of four are", prices: []int64{90_000, 90_100, 90_200, 3_000}, quorum: 3, want: 90_100, sources: []string{"b", "c", "d"}, outliers: []string{"a"}},
-		{name: "exactly two percent from the median is no outlier", prices: []int64{98_000, 100_000, 100_000}, want: 100_000, sources: []string{"b", "c"}},
+		{"no answer", []int64{0, 0, 0, 0}, 0, "too few answers", ""},
+		{"one of four", []int64{0, 90_000, 0, 0}, 0, "too few answers", ""},
+		{"one of two", []int64{90_000, 0}, 0, "too few answers", ""},
+		{"the only one", []int64{90_000}, 90_000, "", ""},
+		{"two of four", []int64{0, 90_000, 0, 90_100}, 90_050, "", ""},
+		{"three", []int64{90_200, 90_000, 90_100}, 90_100, "", ""},
+		{"four, rounded down", []int64{90_003, 90_000, 90_100, 89_900}, 90_001, "", ""},
+		{"one of four too high", []int64{900_000, 90_000, 90_100, 89_900}, 90_050, "", "a"},
+		{"one of four too low", []int64{90_000, 90_100, 9_000, 89_900}, 89_950, "", "c"},
+		{"one of three too low", []int64{90_000, 100, 90_100}, 90_000, "", "b"},
+		{"two that differ by 5 %", []int64{97_500, 102_500}, 100_000, "", ""},
+		{"two that differ by more", []int64{97_499, 102_501}, 0, "prices disagree", "ab"},
+		{"two against two", []int64{90_000, 90_000, 180_000, 180_000}, 0, "prices disagree", "abcd"},
+		{"three apart", []int64{80_000, 90_000, 100_000}, 0, "prices disagree", "ac"},
+		{"half of four apart", []int64{90_000, 90_000, 100_000, 80_000}, 0, "prices disagree", "cd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var quotes []quote
+			var answers []Answer
 			for i, price := range c.prices {
-				quotes = append(quotes, quote{source: names[i], microUSD: price})
+				answers = append(answers, Answer{Source: fmt.Sprintf("%c", 'a'+i), MicroUSD: price})
 			}
-			require.Equal(t, agreement{c.want, c.sources, c.outliers}, agree(quotes, cmp.Or(c.quorum, 2)))
+			median, problem := agree(answers)
+			require.Equal(t, c.want, median)
+			require.Equal(t, c.problem, problem)
+			wrong := ""
+			for _, a := range answers {
+				if a.Reason == reasonDisagree {
+					wrong += a.Source
+				}
+			}
+			require.Equal(t, c.wrong, wrong)
 		})
 	}
-}
-
-func TestAllButOneMustAgree(t *testing.T) {
-	for set, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3} {
-		require.Equal(t, want, quorum(set), "%d sources", set)
-	}
-	require.Len(t, known, 4, "and more are not known")
 }

@@ -1,7 +1,10 @@
-// Package rate keeps the price of one bitcoin in US dollars: the median of
-// several public price sources, fetched in the background, so that whoever
-// needs an amount reads it without waiting and never reads an old one. The same
-// sources tell what it was in a past hour.
+// Package rate keeps the price of one bitcoin in US dollars: the median of what
+// public price sources answer, asked every minute in the background.
+//
+// A price needs the answers of two sources, or of one if one is configured. More
+// than half of the answers must lie within 2.5 % of their median, so two answers
+// may differ by 5 %. Otherwise the sources disagree and the price before stays. A
+// price may be used for 10 minutes; then there is none until the sources agree.
 package rate
 
 import (
@@ -10,14 +13,9 @@ import (
 )
 
 const (
-	// maxAge is how long a rate may be used after it was fetched.
+	// maxAge is how long a price may be used.
 	maxAge = 10 * time.Minute
-
-	// clockSkew is how far a rate may lie in the future before it counts as
-	// unusable: a clock that was set back must not keep an old rate alive.
-	clockSkew = time.Minute
-
-	// maxSatoshis is every satoshi that can exist: 21 million BTC.
+	// maxSatoshis is all bitcoin that can exist: 21 million BTC.
 	maxSatoshis = 21_000_000 * satoshisPerBTC
 
 	satoshisPerBTC  = 100_000_000
@@ -25,25 +23,15 @@ const (
 	microUSDPerCent = microUSDPerUSD / 100
 )
 
-// Rate is a price of one bitcoin, with its age and its origin.
+// Rate is a price of one bitcoin.
 type Rate struct {
-	MicroUSD int64     // the price of one bitcoin in millionths of a US dollar, more than 0
-	At       time.Time // when the sources were asked for it, without a monotonic reading
-	// Sources names, in alphabetical order, the sources that agreed and whose
-	// median the price is. A single name means that only one source is configured.
-	Sources []string
-}
-
-// fresh reports whether r may be used at now.
-func (r Rate) fresh(now time.Time) bool {
-	age := now.Sub(r.At)
-	return -clockSkew <= age && age <= maxAge
+	MicroUSD int64     // in millionths of a US dollar, more than 0
+	At       time.Time // when the sources were asked, without a monotonic reading
 }
 
 // Satoshis converts usdCents, in US cents, to the smallest whole number of
-// satoshis that is worth at least as much at r: the exact quotient, rounded up.
-// It returns 0, which is no amount and must not be published, if usdCents or
-// r.MicroUSD is not positive or the result exceeds the 21 million BTC that can exist.
+// satoshis that is worth at least as much at r. It returns 0, which must not be
+// published, if an argument is not positive or the result exceeds all bitcoin.
 func Satoshis(usdCents int64, r Rate) int64 {
 	if usdCents <= 0 || r.MicroUSD <= 0 {
 		return 0

@@ -2,6 +2,7 @@ package rate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,24 +16,17 @@ import (
 )
 
 const (
-	// roundInterval is the time between two rounds of asking the sources.
-	roundInterval = time.Minute
-	// tellEvery is how often listeners are told of a rate that stays the same.
-	tellEvery = 10 * time.Minute
+	// pollInterval is the time between two polls of the sources.
+	pollInterval = time.Minute
+	fetchTimeout = 3 * time.Second
+	maxBody      = 64 << 10 // bytes
 )
 
-// Config says which sources a Watcher asks and what it does so with. The zero
-// value of every field has a working default.
+// Config describes a Watcher. The zero value of every field has a default.
 type Config struct {
-	// Sources names the price sources: mempool, coinbase, kraken, bitstamp.
-	// Empty means all. Of four three must agree, of two or three two; the word of
-	// exactly one is taken. Of a jump it takes more: see memory.
+	// Sources names the price sources: mempool, coinbase, kraken, bitstamp. Empty
+	// means all.
 	Sources []string
-
-	// Endpoints overrides the base URL (scheme, host, optional path prefix) of
-	// a source, by its name: a self-hosted instance or a stand-in of a test.
-	Endpoints map[string]string
-
 	// The rest is as package source says of all configurations.
 	Transport http.RoundTripper
 	Now       func() time.Time
@@ -40,100 +34,185 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Watcher keeps the current rate. Its methods may be used concurrently. Who
-// listens is told after the price or its sources changed, after a rate expired,
-// and after one came back; after a round that only confirmed the rate not before
-// tellEvery. A listener may call Current but not Refresh.
+// Watcher keeps the current price. Its methods may be used concurrently. Listeners
+// are called after each new price and after the last price expired. A listener may
+// call Current but not Refresh. A nil Watcher has no price.
 type Watcher struct {
 	source.Listeners
-	client source.Client
-	now    func() time.Time
-	random func() float64
-	log    *slog.Logger
-	loop   source.Loop
+	providers []provider
+	client    source.Client
+	now       func() time.Time
+	log       *slog.Logger
+	loop      source.Loop
 
 	current atomic.Pointer[Rate] // nil for none
-	history history
 
-	round     sync.Mutex // held for a round; guards what follows
-	feeds     []*feed
-	announced Rate // what was told last; zero is no rate
-	refusing  bool // a disagreement or jump was logged and lasts
-	memory    memory
+	round  sync.Mutex           // held during Refresh; guards what follows
+	paused map[string]time.Time // until when a source asked not to be called
+	state  string               // logged last
 }
 
-// New checks the configuration and returns a Watcher that has no rate yet. It
-// does no I/O. A source that is unknown or named twice and an endpoint that is no
-// absolute http or https URL are errors that say what is allowed.
+// New checks the names of the sources and returns a Watcher without a price. It
+// does no I/O.
 func New(cfg Config) (*Watcher, error) {
-	feeds, err := configure(cfg.Sources, cfg.Endpoints)
-	if err != nil {
-		return nil, err
-	}
 	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
 	w := &Watcher{
 		client: source.Client{Transport: cfg.Transport, Timeout: fetchTimeout},
-		now:    cfg.Now, random: cfg.Random, log: cfg.Logger, feeds: feeds,
-		history: history{rates: make(map[int64]Rate), due: make(map[int64]time.Time)},
+		now:    cfg.Now, log: cfg.Logger, paused: make(map[string]time.Time), state: "not asked yet",
 	}
-	w.loop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+	var names []string
+	for _, p := range known {
+		if names = append(names, p.name); len(cfg.Sources) == 0 || slices.Contains(cfg.Sources, p.name) {
+			w.providers = append(w.providers, p)
+		}
+	}
+	for _, name := range cfg.Sources {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("unknown bitcoin price source %q; known are: %s", name, strings.Join(names, ", "))
+		}
+	}
+	w.loop.Round = func(ctx context.Context) (time.Duration, error) {
 		w.Refresh(ctx)
-		pause := roundInterval
-		if rate, ok := w.Current(); ok {
-			pause = min(pause, maxAge-w.now().Sub(rate.At)+time.Nanosecond)
+		pause := source.Spread(pollInterval, cfg.Random())
+		if current, ok := w.Current(); ok {
+			pause = min(pause, maxAge-w.now().Sub(current.At)+time.Nanosecond)
 		}
 		return pause, nil
-	}}
+	}
 	return w, nil
 }
 
-// configure resolves names to feeds, in the order given; no name means all.
-func configure(selected []string, endpoints map[string]string) ([]*feed, error) {
-	all := map[string]provider{}
-	var names []string
-	for _, s := range known {
-		all[s.name], names = s, append(names, s.name)
-	}
-	list := strings.Join(names, ", ")
-	for name := range endpoints {
-		if _, ok := all[name]; !ok {
-			return nil, fmt.Errorf("there is an endpoint for the unknown bitcoin price source %q; known are: %s", name, list)
-		}
-	}
-	if len(selected) == 0 {
-		selected = names
-	}
-	var feeds []*feed
-	for i, name := range selected {
-		s, ok := all[name]
-		if !ok {
-			return nil, fmt.Errorf("unknown bitcoin price source %q; known are: %s", name, list)
-		}
-		if slices.Contains(selected[:i], name) {
-			return nil, fmt.Errorf("bitcoin price source %q is named twice; name each of %s at most once", name, list)
-		}
-		f, err := newFeed(s, endpoints[name])
-		if err != nil {
-			return nil, err
-		}
-		feeds = append(feeds, f)
-	}
-	return feeds, nil
-}
-
-// Current returns the rate that amounts may be computed from, and whether there
-// is one: false if none was fetched yet, or the last is older than 10 minutes.
-// It never blocks and does no I/O.
+// Current returns the price to compute amounts from, and false if there is none. It
+// never blocks and does no I/O.
 func (w *Watcher) Current() (Rate, bool) {
-	rate := w.current.Load()
-	if rate == nil || !rate.fresh(w.now()) {
+	if w == nil {
 		return Rate{}, false
 	}
-	copied := *rate
-	copied.Sources = slices.Clone(rate.Sources)
-	return copied, true
+	current := w.current.Load()
+	if current == nil || w.now().Sub(current.At).Abs() > maxAge {
+		return Rate{}, false
+	}
+	return *current, true
 }
 
-// Run refreshes the rate at once and then every minute until ctx ends, and when
-// it expires. It may be called again afterwards.
+// Run refreshes the price at once and then every minute until ctx ends. It may be
+// called again afterwards.
 func (w *Watcher) Run(ctx context.Context) { w.loop.Run(ctx) }
+
+// Refresh asks all sources in parallel and stores the price that they agree on. It
+// returns after at most 3 seconds and stores nothing if ctx ends before.
+func (w *Watcher) Refresh(ctx context.Context) {
+	w.round.Lock()
+	defer w.round.Unlock()
+	// The monotonic clock stands still while a computer sleeps. With it an old
+	// price would look fresh afterwards.
+	start := w.now().Round(0)
+	answers := w.ask(ctx, start)
+	if ctx.Err() != nil {
+		return
+	}
+	price, problem := agree(answers)
+	if price > 0 {
+		w.current.Store(&Rate{MicroUSD: price, At: start})
+	} else if _, fresh := w.Current(); fresh || problem == w.state {
+		return
+	}
+	switch {
+	case problem != "":
+		w.log.Warn("no bitcoin price", "reason", problem, "answers", fmt.Sprint(answers),
+			"hint", "bitcoin is not quoted until price sources agree; leave one that is gone out of rates")
+	case w.state != "":
+		w.log.Info("bitcoin price is available")
+	}
+	w.state = problem
+	w.Tell()
+}
+
+// Reasons why an answer has no use, in addition to the codes of package source.
+const (
+	reasonStale    = "stale"    // the source states an old time for its price
+	reasonDisagree = "disagree" // the price is too far from the median
+)
+
+// Answer is what a price source answered.
+type Answer struct {
+	Source, URL string
+	MicroUSD    int64  // 0 for none
+	Reason      string // a code of why the answer has no use; empty for a good answer
+}
+
+// String shows no text that the source wrote.
+func (a Answer) String() string {
+	if a.MicroUSD == 0 {
+		return a.Source + ": " + a.Reason
+	}
+	return fmt.Sprintf("%s: %.2f USD", a.Source, float64(a.MicroUSD)/microUSDPerUSD)
+}
+
+// Check asks each of the sources once. It returns after at most 3 seconds.
+func Check(ctx context.Context, sources []string, transport http.RoundTripper) ([]Answer, error) {
+	w, err := New(Config{Sources: sources, Transport: transport})
+	if err != nil {
+		return nil, err
+	}
+	answers := w.ask(ctx, w.now())
+	agree(answers)
+	return answers, nil
+}
+
+// ask returns one answer of each source.
+func (w *Watcher) ask(ctx context.Context, now time.Time) []Answer {
+	answers, waits := make([]Answer, len(w.providers)), make([]time.Duration, len(w.providers))
+	var calls sync.WaitGroup
+	for i, p := range w.providers {
+		answers[i] = Answer{Source: p.name, URL: p.url, Reason: source.Limited}
+		if now.Before(w.paused[p.name]) {
+			continue
+		}
+		calls.Go(func() {
+			body, _, err := w.client.Do(ctx, source.Request{
+				URL: p.url, Header: http.Header{"Accept": {"application/json"}}, Limit: maxBody,
+			})
+			if failed := (*source.Error)(nil); errors.As(err, &failed) {
+				answers[i].Reason, waits[i] = failed.Code, failed.Wait
+				return
+			}
+			answers[i].MicroUSD, answers[i].Reason = p.read(body, now)
+		})
+	}
+	calls.Wait()
+	for i, p := range w.providers {
+		if waits[i] > 0 {
+			w.paused[p.name] = now.Add(waits[i])
+		}
+	}
+	return answers
+}
+
+// agree returns the median of the prices in micro USD, or 0 and the reason if the
+// answers agree on no price. It sets the reason of each price far from the median.
+func agree(answers []Answer) (median int64, problem string) {
+	var prices []int64
+	for _, a := range answers {
+		if a.MicroUSD > 0 {
+			prices = append(prices, a.MicroUSD)
+		}
+	}
+	n := len(prices)
+	if n < min(2, len(answers)) {
+		return 0, "too few answers"
+	}
+	slices.Sort(prices)
+	median = (prices[(n-1)/2] + prices[n/2]) / 2
+	near := n
+	for i, a := range answers {
+		if a.MicroUSD > 0 && max(a.MicroUSD-median, median-a.MicroUSD)*1000 > median*25 {
+			answers[i].Reason = reasonDisagree
+			near--
+		}
+	}
+	if 2*near <= n {
+		return 0, "prices disagree"
+	}
+	return median, ""
+}

@@ -3,12 +3,14 @@ package rate
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -34,35 +36,30 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// bench is a watcher of stand-in sources, and what it said.
+// bench is a Watcher of fake sources, its log, and how often its listener was called.
 type bench struct {
 	*Watcher
 	clock   *clock
 	prices  *payoffertest.Prices
-	log     *bytes.Buffer
+	log     bytes.Buffer
 	changes int
 }
 
 func newBench(t *testing.T, sources ...string) *bench {
 	t.Helper()
-	b := &bench{clock: &clock{now: sampleTime}, log: &bytes.Buffer{}}
+	b := &bench{clock: &clock{now: sampleTime}}
 	b.prices = payoffertest.NewPrices(t, b.clock.Now)
-	b.configure(t, Config{Sources: sources, Endpoints: b.prices.Endpoints(), Transport: b.prices.Client().Transport})
+	w, err := New(Config{
+		Sources: sources, Transport: b.prices, Now: b.clock.Now, Random: func() float64 { return 0 },
+		Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
+	})
+	require.NoError(t, err)
+	b.Watcher = w
+	b.Listen(func() { b.changes++ })
 	return b
 }
 
-func (b *bench) configure(t *testing.T, cfg Config) {
-	t.Helper()
-	cfg.Now = b.clock.Now
-	cfg.Random = func() float64 { return 0 }
-	cfg.Logger = slog.New(slog.NewTextHandler(b.log, nil))
-	var err error
-	b.Watcher, err = New(cfg)
-	require.NoError(t, err)
-	b.Listen(func() { b.changes++ })
-}
-
-// refresh runs a round and returns the price in whole USD, 0 for none.
+// refresh polls once and returns the price in whole USD, 0 for none.
 func (b *bench) refresh(t *testing.T) int64 {
 	t.Helper()
 	b.Refresh(t.Context())
@@ -70,163 +67,98 @@ func (b *bench) refresh(t *testing.T) int64 {
 }
 
 func (b *bench) price() int64 {
-	rate, _ := b.Current()
-	return rate.MicroUSD / microUSDPerUSD
+	current, _ := b.Current()
+	return current.MicroUSD / microUSDPerUSD
 }
 
 func (b *bench) logged(part string) int { return strings.Count(b.log.String(), part) }
 
-func TestRateIsTheMedianOfAllSources(t *testing.T) {
+var down = payoffertest.PriceReply{Status: http.StatusInternalServerError, Body: "injected text"}
+
+func TestThePriceComesFromAllSources(t *testing.T) {
 	b := newBench(t)
 	b.prices.Set("coinbase", payoffertest.PriceReply{Price: "90100.12"})
 	b.prices.Set("kraken", payoffertest.PriceReply{Price: "90050.07"})
 	b.Refresh(t.Context())
-	rate, ok := b.Current()
+	current, ok := b.Current()
 	require.True(t, ok)
-	require.Equal(t, Rate{
-		MicroUSD: 90_025_035_000,
-		At:       sampleTime,
-		Sources:  []string{"bitstamp", "coinbase", "kraken", "mempool"},
-	}, rate)
+	require.Equal(t, Rate{MicroUSD: 90_025_035_000, At: sampleTime}, current)
 	require.Zero(t, b.logged("level=WARN"))
-}
-
-func TestOneLiarOfFourChangesNothing(t *testing.T) {
-	for _, lie := range []string{"900000", "9000"} {
-		b := newBench(t)
-		b.prices.Set("bitstamp", payoffertest.PriceReply{Price: lie})
-		require.EqualValues(t, 90_000, b.refresh(t))
-		require.Equal(t, 1, b.logged("source=bitstamp"))
-		require.Equal(t, 1, b.logged("reason=outlier"))
-	}
-}
-
-func TestOneDeadSourceOfFourLeavesARate(t *testing.T) {
-	b := newBench(t)
-	b.prices.Set("mempool", payoffertest.PriceReply{Price: "90000", Status: http.StatusServiceUnavailable})
-	require.EqualValues(t, 90_000, b.refresh(t))
-	rate, _ := b.Current()
-	require.Equal(t, []string{"bitstamp", "coinbase", "kraken"}, rate.Sources)
-	require.Equal(t, 1, b.logged("reason=status_503"))
-
-	b.prices.Set("kraken", payoffertest.PriceReply{KrakenError: "EGeneral:Temporary lockout"})
-	b.clock.pass(maxAge + time.Second)
-	require.Zero(t, b.refresh(t), "two of four are not believed")
-	require.Equal(t, 1, b.logged("reason=refused"))
-	require.Zero(t, b.logged("disagree"), "those that answer do not")
-}
-
-func TestNoRateWithoutAgreement(t *testing.T) {
-	for name, script := range map[string]func(*payoffertest.Prices){
-		"all dead":    func(p *payoffertest.Prices) { p.SetAll(payoffertest.PriceReply{Status: 500, Body: "x"}) },
-		"all broken":  func(p *payoffertest.Prices) { p.SetAll(payoffertest.PriceReply{Body: `{"time":`}) },
-		"all without": func(p *payoffertest.Prices) { p.SetAll(payoffertest.PriceReply{Price: "-1"}) },
-		"only one alive": func(p *payoffertest.Prices) {
-			p.SetAll(payoffertest.PriceReply{Status: 500, Body: "x"})
-			p.Set("kraken", payoffertest.PriceReply{Price: "90000"})
-		},
-		"all disagree": func(p *payoffertest.Prices) {
-			p.Set("mempool", payoffertest.PriceReply{Price: "80000"})
-			p.Set("kraken", payoffertest.PriceReply{Price: "85000"})
-			p.Set("bitstamp", payoffertest.PriceReply{Price: "95000"})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			script(b.prices)
-			b.Refresh(t.Context())
-			rate, ok := b.Current()
-			require.False(t, ok)
-			require.Zero(t, rate)
-			require.Zero(t, b.changes)
-		})
-	}
 }
 
 func TestASingleConfiguredSourceIsEnough(t *testing.T) {
 	b := newBench(t, "kraken")
 	require.EqualValues(t, 90_000, b.refresh(t))
-	rate, _ := b.Current()
-	require.Equal(t, []string{"kraken"}, rate.Sources)
 	require.Zero(t, b.prices.Requests("mempool"))
 }
 
-func TestTheLastGoodRateLivesTenMinutes(t *testing.T) {
+func TestAnUnknownSourceIsRefused(t *testing.T) {
+	_, err := New(Config{Sources: []string{"kraken", "gdax"}})
+	require.ErrorContains(t, err, `"gdax"`)
+	require.ErrorContains(t, err, "mempool, coinbase, kraken, bitstamp")
+	_, err = Check(t.Context(), []string{"gdax"}, nil)
+	require.ErrorContains(t, err, `"gdax"`)
+}
+
+func TestWithoutAPriceTheLogSaysWhatEachSourceAnswered(t *testing.T) {
+	b := newBench(t)
+	b.prices.SetAll(down)
+	b.prices.Set("kraken", payoffertest.PriceReply{KrakenError: "EGeneral:injected text"})
+	b.prices.Set("mempool", payoffertest.PriceReply{Price: "90000"})
+	for range 3 {
+		require.Zero(t, b.refresh(t))
+	}
+	require.Equal(t, 1, b.logged("level=WARN"))
+	require.Equal(t, 1, b.logged(`reason="too few answers" answers="[mempool: 90000.00 USD coinbase: unreachable kraken: bad_answer bitstamp: unreachable]"`))
+	require.NotContains(t, b.log.String(), "injected")
+
+	b.prices.Set("coinbase", payoffertest.PriceReply{Price: "50000.5"})
+	require.Zero(t, b.refresh(t))
+	require.Equal(t, 1, b.logged(`reason="prices disagree" answers="[mempool: 90000.00 USD coinbase: 50000.50 USD`))
+
+	b.prices.SetAll(payoffertest.PriceReply{Price: "90000"})
+	require.EqualValues(t, 90_000, b.refresh(t))
+	require.Equal(t, 1, b.logged(`level=INFO msg="bitcoin price is available"`))
+}
+
+func TestAPriceLivesTenMinutes(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
-	b.prices.SetAll(payoffertest.PriceReply{Status: 500, Body: "x"})
-
+	b.prices.SetAll(down)
 	b.clock.pass(10 * time.Minute)
 	require.EqualValues(t, 90_000, b.refresh(t))
 	require.Equal(t, 1, b.changes)
+	require.Zero(t, b.logged("level=WARN"))
 
 	b.clock.pass(time.Second)
-	require.Zero(t, b.price(), "Current expires without a round")
+	require.Zero(t, b.price(), "Current expires without a poll")
 	b.refresh(t)
-	require.Equal(t, 2, b.changes, "the expiry is announced")
-	require.Equal(t, 1, b.logged("bitcoin price expired"))
+	b.refresh(t)
+	require.Equal(t, 2, b.changes, "the expiry, once")
+	require.Equal(t, 1, b.logged("level=WARN"))
 
 	b.prices.SetAll(payoffertest.PriceReply{Price: "90000"})
-	b.clock.pass(5 * time.Minute)
 	require.EqualValues(t, 90_000, b.refresh(t))
-	require.Equal(t, 3, b.changes, "so is the same price when it comes back")
+	require.Equal(t, 3, b.changes)
 }
 
-func TestAClockSetBackDoesNotKeepARateAlive(t *testing.T) {
+func TestAClockSetBackDoesNotKeepAPriceUsable(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
-	b.clock.pass(-30 * time.Second)
-	require.EqualValues(t, 90_000, b.price())
 	b.clock.pass(-time.Hour)
 	require.Zero(t, b.price())
 }
 
-func TestTheAgeOfARateIsByTheWallClock(t *testing.T) {
+func TestTheAgeOfAPriceIsByTheWallClock(t *testing.T) {
 	b := newBench(t)
 	b.clock.now = time.Now()
 	b.refresh(t)
-	rate, ok := b.Current()
+	current, ok := b.Current()
 	require.True(t, ok)
-	require.Equal(t, rate.At.Round(0), rate.At, "a monotonic clock stands still while a computer sleeps")
+	require.Equal(t, current.At.Round(0), current.At, "a monotonic clock stands still while a computer sleeps")
 }
 
-func TestACallerCannotChangeTheRate(t *testing.T) {
-	b := newBench(t)
-	b.refresh(t)
-	rate, _ := b.Current()
-	rate.Sources[0] = "changed"
-	rate, _ = b.Current()
-	require.Equal(t, "bitstamp", rate.Sources[0])
-}
-
-func TestASmallMoveNeedsTwoSources(t *testing.T) {
-	b := newBench(t, "kraken", "coinbase")
-	b.refresh(t)
-	b.prices.SetAll(payoffertest.PriceReply{Price: "108000"})
-	require.EqualValues(t, 108_000, b.refresh(t))
-}
-
-func TestListenersAreToldOfChangesOnly(t *testing.T) {
-	b := newBench(t)
-	b.refresh(t)
-	require.Equal(t, 1, b.changes)
-
-	b.clock.pass(time.Minute)
-	b.refresh(t)
-	require.Equal(t, 1, b.changes, "confirmed, not changed")
-	rate, _ := b.Current()
-	require.Equal(t, sampleTime.Add(time.Minute), rate.At, "but younger")
-
-	b.prices.SetAll(payoffertest.PriceReply{Price: "90001"})
-	b.refresh(t)
-	require.Equal(t, 2, b.changes)
-
-	b.prices.Set("kraken", payoffertest.PriceReply{Status: 500, Body: "x"})
-	b.refresh(t)
-	require.Equal(t, 3, b.changes, "the same price on the word of fewer sources")
-}
-
-func TestASlowSourceDelaysNobody(t *testing.T) {
+func TestASlowSourceDelaysNoReader(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
 	b.prices.Set("kraken", payoffertest.PriceReply{Hang: true})
@@ -237,49 +169,106 @@ func TestASlowSourceDelaysNobody(t *testing.T) {
 		close(done)
 	}()
 	b.prices.Await("kraken", 2)
-	require.EqualValues(t, 90_000, b.price(), "answered while the round is under way")
+	require.EqualValues(t, 90_000, b.price(), "read while the poll is under way")
 	cancel()
 	<-done
-	require.Zero(t, b.logged("source=kraken"), "a round that was given up blames nobody")
+	require.Equal(t, 1, b.changes, "a poll that was cancelled stores nothing")
 }
 
-func TestRedirectsAreNotFollowed(t *testing.T) {
-	reached := false
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
-	defer target.Close()
-	door := httptest.NewServer(http.RedirectHandler(target.URL, http.StatusFound))
-	defer door.Close()
+func TestASourceThatAsksForAPauseGetsIt(t *testing.T) {
 	b := newBench(t)
-	b.configure(t, Config{Sources: []string{"kraken"}, Endpoints: map[string]string{"kraken": door.URL}})
-	require.Zero(t, b.refresh(t))
-	require.False(t, reached)
-	require.Equal(t, 1, b.logged("reason=status_302"))
+	refuses := true
+	b.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
+		answer, err := b.prices.RoundTrip(r)
+		if refuses && r.URL.Host == "api.kraken.com" {
+			answer.StatusCode, answer.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {"150"}}
+		}
+		return answer, err
+	})
+	require.EqualValues(t, 90_000, b.refresh(t))
+	refuses = false
+	for range 5 {
+		b.clock.pass(time.Minute)
+		require.EqualValues(t, 90_000, b.refresh(t))
+	}
+	require.Equal(t, 4, b.prices.Requests("kraken"), "not after 1 and 2 minutes")
+	require.Equal(t, 6, b.prices.Requests("mempool"))
 }
 
-func TestHugeAnswersAreCutOff(t *testing.T) {
+func TestHugeAnswersAreRefused(t *testing.T) {
 	b := newBench(t, "coinbase")
 	body := `{"data":{"amount":"90000","base":"BTC","currency":"USD"}}`
+	b.prices.Set("coinbase", payoffertest.PriceReply{Body: body + strings.Repeat(" ", maxBody-len(body)+1)})
+	require.Zero(t, b.refresh(t))
 	b.prices.Set("coinbase", payoffertest.PriceReply{Body: body + strings.Repeat(" ", maxBody-len(body))})
 	require.EqualValues(t, 90_000, b.refresh(t))
-	b.prices.Set("coinbase", payoffertest.PriceReply{Body: body + strings.Repeat(" ", maxBody-len(body)+1)})
-	b.refresh(t)
-	require.Equal(t, 1, b.logged("reason=too_large"))
 }
 
-func TestConcurrentUse(t *testing.T) {
-	b := newBench(t)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() { b.Refresh(t.Context()) })
-		wg.Go(func() {
-			if rate, ok := b.Current(); ok {
-				rate.Sources[0] = "a copy"
-			}
-		})
+func TestCheckSaysWhichSourceIsOfNoUse(t *testing.T) {
+	prices := payoffertest.NewPrices(t, time.Now)
+	prices.Set("mempool", payoffertest.PriceReply{Price: "90000", Age: time.Hour})
+	prices.Set("kraken", payoffertest.PriceReply{Price: "90000", Status: http.StatusForbidden})
+	answers, err := Check(t.Context(), nil, prices)
+	require.NoError(t, err)
+	reasons := map[string]string{}
+	for _, a := range answers {
+		reasons[a.Source] = a.Reason
 	}
-	wg.Wait()
-	rate, ok := b.Current()
-	require.True(t, ok)
-	require.Equal(t, []string{"bitstamp", "coinbase", "kraken", "mempool"}, rate.Sources)
-	require.Equal(t, 1, b.changes)
+	require.Equal(t, map[string]string{"mempool": "stale", "coinbase": "", "kraken": "unauthorized", "bitstamp": ""}, reasons)
+
+	prices.SetAll(payoffertest.PriceReply{Price: "90000"})
+	prices.Set("bitstamp", payoffertest.PriceReply{Price: "45000"})
+	answers, err = Check(t.Context(), nil, prices)
+	require.NoError(t, err)
+	require.Equal(t, "disagree", answers[3].Reason)
+	require.Empty(t, answers[0].Reason)
+}
+
+// transport answers requests without a network, so that time can be simulated.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestRunPollsEachMinuteAndReportsTheExpiryWhenItHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dead atomic.Bool
+		begin, changes := time.Now(), []time.Duration(nil)
+		w, err := New(Config{
+			Sources: []string{"coinbase"}, Random: func() float64 { return 0 },
+			Transport: transport(func(*http.Request) (*http.Response, error) {
+				if dead.Load() {
+					return nil, io.ErrUnexpectedEOF
+				}
+				body := `{"data":{"amount":"90000","base":"BTC","currency":"USD"}}`
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+			}),
+		})
+		require.NoError(t, err)
+		w.Listen(func() { changes = append(changes, time.Since(begin)) })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			w.Run(ctx)
+			close(ended)
+		}()
+		time.Sleep(90 * time.Second)
+		dead.Store(true)
+		time.Sleep(20 * time.Minute)
+		cancel()
+		<-ended
+		require.Equal(t, []time.Duration{0, time.Minute, 11*time.Minute + time.Nanosecond}, changes)
+	})
+}
+
+func TestAHangingSourceIsGivenUpAfterThreeSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := New(Config{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})})
+		require.NoError(t, err)
+		begin := time.Now()
+		w.Refresh(t.Context())
+		require.Equal(t, fetchTimeout, time.Since(begin), "all sources at the same time")
+	})
 }

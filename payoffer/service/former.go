@@ -12,7 +12,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -27,10 +26,8 @@ type formerRails struct {
 	instruments *Instruments
 	logger      *slog.Logger
 	loop        source.Loop
-	// running are the accounts that are followed, and priced says that rates are, too;
-	// under way is all of that.
+	// running are the accounts that are followed, and underWay counts them.
 	running  map[string]bool
-	priced   bool
 	underWay sync.WaitGroup
 	// remembered are the accounts that the ledger knew when the offer was opened; nil once
 	// they were looked at.
@@ -38,7 +35,6 @@ type formerRails struct {
 
 	mu    sync.Mutex
 	known map[string]formerRail
-	rates *rate.Watcher // of Bitcoin, where no rail of today has one
 }
 
 // observer reads a chain for one account until its context ends.
@@ -114,8 +110,8 @@ func (f *formerRails) make(account string) formerRail {
 }
 
 // bitcoin is a former Bitcoin account, which is read in full: wallets keep
-// addresses, and who pays to one that was published has paid. What it would publish
-// nobody asks for.
+// addresses, and who pays to one that was published has paid. Without a Bitcoin rail
+// there is no price: the operator states the value of what still comes.
 func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
 	var indexes *bitcoin.Indexes
 	today := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}
@@ -126,17 +122,8 @@ func (f *formerRails) bitcoin(rail *offer.Bitcoin) formerRail {
 	if len(today.Esplora) == 0 {
 		return formerRail{}
 	}
-	rates := f.parts.rates
-	if rates == nil {
-		if f.rates == nil {
-			f.rates, _ = rate.New(rate.Config{ // all sources are known
-				Transport: f.parts.clock.Transport(f.instruments.Transport("rates")), Now: time.Now, Logger: f.logger,
-			})
-		}
-		rates = f.rates
-	}
 	logger := f.logger.With("rail", rail.Name(), "account", "a former one")
-	reader, err := bitcoin.New(coins(f.settings, today, rail, rates, indexes, f.parts.ledger, f.parts.clock, f.instruments, logger))
+	reader, err := bitcoin.New(coins(f.settings, today, rail, f.parts.rates, indexes, f.parts.ledger, f.parts.clock, f.instruments, logger))
 	if err != nil {
 		return formerRail{}
 	}
@@ -171,7 +158,7 @@ func (f *formerRails) observers(ctx context.Context) (map[string]observer, error
 // begin follows all of them, and those that are added, until ctx ends, and calls ended
 // when all have come to their end.
 func (f *formerRails) begin(ctx context.Context, ended func()) {
-	f.running, f.priced = make(map[string]bool), false
+	f.running = make(map[string]bool)
 	f.loop.Begin(ctx, func() {
 		f.underWay.Wait()
 		ended()
@@ -193,13 +180,6 @@ func (f *formerRails) follow(ctx context.Context) (time.Duration, error) {
 			f.underWay.Add(1)
 			o.Begin(ctx, f.underWay.Done)
 		}
-	}
-	f.mu.Lock()
-	rates := f.rates
-	f.mu.Unlock()
-	if rates != nil && !f.priced {
-		f.priced = true
-		f.underWay.Go(func() { rates.Run(ctx) })
 	}
 	return seldom, nil
 }

@@ -123,7 +123,7 @@ func (share *Share) acquire(s *Settings) (p *parts, err error) {
 		p.rates = part(&a, rates, a.newRates)
 		if len(s.Bitcoin.Esplora) > 0 {
 			p.indexes = part(&a, pool.KeyOf("indexes", s.Bitcoin.Esplora), newIndexes)
-			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, s.Offer.Amount, rates), a.newBitcoin(rail, p.rates, p.indexes))
+			p.bitcoin = part(&a, a.railKey(rail, s.Bitcoin, rates), a.newBitcoin(rail, p.rates, p.indexes))
 		}
 	}
 	if s.Card.observed() {
@@ -237,7 +237,7 @@ func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher, index
 func coins(s *Settings, b Bitcoin, rail *offer.Bitcoin, rates *rate.Watcher, indexes *bitcoin.Indexes, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
 		OfferID: s.Offer.ID, Rail: rail, Endpoints: b.Esplora, Indexes: indexes, Confirmations: b.Confirmations, Since: b.Since, ClockOffset: c.Offset,
-		Price: int64(s.Offer.Amount), Rate: rates.Current, PastRate: rates.At,
+		Rate: rates.Current,
 		Ledger: book, Transport: c.Transport(i.Transport("esplora")), Now: time.Now, Logger: logger,
 	}
 }

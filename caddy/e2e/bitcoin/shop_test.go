@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -72,12 +71,9 @@ func (s *shop) newBook() {
 func (s *shop) restart() {
 	s.Helper()
 	observer, err := bitcoin.New(bitcoin.Config{
-		OfferID: "shop", Rail: s.rail, Endpoints: s.endpoints, Confirmations: 2, Since: s.since, Ledger: s.book, Price: 4200,
+		OfferID: "shop", Rail: s.rail, Endpoints: s.endpoints, Confirmations: 2, Since: s.since, Ledger: s.book,
 		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: s.now}, true },
-		PastRate: func(_ context.Context, at time.Time) (rate.Rate, bool) {
-			return rate.Rate{MicroUSD: 90_000_000_000, At: at}, true
-		},
-		Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+		Now:  func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s, err)
 	cursors, err := s.book.Cursors(s.Context(), s.rail.Account())

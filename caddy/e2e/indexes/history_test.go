@@ -1,7 +1,6 @@
 package indexes
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
@@ -139,12 +138,9 @@ func (h *history) restart() {
 	h.Helper()
 	observer, err := bitcoin.New(bitcoin.Config{
 		OfferID: "shop", Rail: h.rail, Endpoints: []string{"https://one.test", "https://two.test"},
-		Confirmations: h.confirmations, Ledger: h.book, Price: 4200, Transport: transport(h.hosts),
+		Confirmations: h.confirmations, Ledger: h.book, Transport: transport(h.hosts),
 		Rate: func() (rate.Rate, bool) { return rate.Rate{MicroUSD: 90_000_000_000, At: h.now}, true },
-		PastRate: func(_ context.Context, at time.Time) (rate.Rate, bool) {
-			return rate.Rate{MicroUSD: 90_000_000_000, At: at}, true
-		},
-		Now: func() time.Time { return h.now }, Random: func() float64 { return 0.5 }, Logger: slog.New(slog.DiscardHandler),
+		Now:  func() time.Time { return h.now }, Random: func() float64 { return 0.5 }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(h, err)
 	cursors, err := h.book.Cursors(h.Context(), h.rail.Account())

@@ -100,7 +100,7 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"price-source": func(w *world) {
 			prices := payoffertest.NewPrices(t, time.Now)
 			prices.Set("kraken", payoffertest.PriceReply{Status: http.StatusForbidden})
-			w.hosts["api.kraken.com"] = toOrigin(t, prices.Endpoints()["kraken"])
+			w.hosts["api.kraken.com"] = toOrigin(t, prices.URL())
 		},
 		"webhook-unverified": func(w *world) { w.caddyfile = global + hookedSite },
 		"webhook-off":        func(w *world) { w.caddyfile = global + offSite },

@@ -139,7 +139,7 @@ func newHouse(t *testing.T) *house {
 	c := chain.Start(t)
 	h := &house{
 		T: t, authority: newAuthority(t), admin: payoffertest.FreePort(t), trusting: payoffertest.FreePort(t), plain: payoffertest.FreePort(t),
-		chain: toOrigin(t, c.URL), prices: toOrigin(t, payoffertest.NewPrices(t, time.Now).Endpoints()["mempool"]),
+		chain: toOrigin(t, c.URL), prices: toOrigin(t, payoffertest.NewPrices(t, time.Now).URL()),
 		facilitator: payoffertest.NewFacilitator(t),
 	}
 	secrets["CDP_KEY_SECRET"] = newKey(t)

@@ -37,7 +37,7 @@ func Start(t testing.TB) (env []string) {
 // StartOf is Start with a stand-in that the test scripts, as source "mempool".
 func StartOf(t testing.TB, scripted *payoffertest.Prices) (env []string) {
 	t.Helper()
-	prices, err := url.Parse(scripted.Endpoints()["mempool"])
+	prices, err := url.Parse(scripted.URL())
 	require.NoError(t, err)
 	certificate, authority := newCertificate(t, priceHost)
 	site := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(prices))

@@ -189,9 +189,6 @@ func TestAMassOfReceiptsHidesNoDoubleSpend(t *testing.T) {
 					EvidenceLevel: ledger.LevelChain, Evidence: evidence, OccurredAt: b.clock.Now().Unix(), Cause: "mempool",
 				})
 			}
-			if !dropped {
-				b.past = func(time.Time) int64 { return 0 }
-			}
 			_, err := b.book.Record(t.Context(), nil, many...)
 			require.NoError(t, err)
 			n.mine(1, pay("p", single, 1000))

@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -70,9 +69,7 @@ type bench struct {
 	file  string // the book is kept there
 	rail  *offer.Bitcoin
 	rate  rate.Rate
-	// past is the price of bitcoin in past hours, in millionths of a dollar; 0 for
-	// none. since and ahead are the Since and the ClockOffset of observers.
-	past    func(at time.Time) int64
+	// since and ahead are the Since and the ClockOffset of observers.
 	since   int64
 	ahead   time.Duration
 	log     bytes.Buffer
@@ -83,7 +80,6 @@ type bench struct {
 func newBench(t testing.TB, account string) *bench {
 	t.Helper()
 	b := &bench{TB: t, clock: &clock{now: start}, rate: rate.Rate{MicroUSD: 90_000_000_000, At: start}}
-	b.past = func(time.Time) int64 { return b.rate.MicroUSD }
 	rail, err := offer.NewBitcoin(account, "Shop", 4200)
 	require.NoError(t, err)
 	b.rail = rail
@@ -136,11 +132,7 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	b.Helper()
 	c := Config{
 		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.book, Now: b.clock.Now,
-		Price: 4200, Rate: func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 },
-		PastRate: func(_ context.Context, at time.Time) (rate.Rate, bool) {
-			price := b.past(at)
-			return rate.Rate{MicroUSD: price, At: at}, price > 0
-		},
+		Rate:  func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 },
 		Since: b.since, ClockOffset: func() time.Duration { return b.ahead }, Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
 		Endpoints: addresses, Transport: t,
 	}

@@ -66,10 +66,9 @@ func (c *crowd) observer(i int, indexes *Indexes) *Observer {
 	id := fmt.Sprint("offer-", i)
 	require.NoError(c, c.book.Register(c.Context(), ledger.Account{Offer: id, ID: rail.Account(), Rail: rail.Name(), Since: start.Unix()}))
 	o, err := New(Config{
-		OfferID: id, Rail: rail, Endpoints: []string{"https://a.example", "https://b.example"}, Indexes: indexes, Confirmations: 2, Price: 4200,
-		Rate:     func() (rate.Rate, bool) { return rate.Rate{}, false },
-		PastRate: func(context.Context, time.Time) (rate.Rate, bool) { return rate.Rate{}, false },
-		Ledger:   c.book, Now: c.now,
+		OfferID: id, Rail: rail, Endpoints: []string{"https://a.example", "https://b.example"}, Indexes: indexes, Confirmations: 2,
+		Rate:   func() (rate.Rate, bool) { return rate.Rate{}, false },
+		Ledger: c.book, Now: c.now,
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			answer := httptest.NewRecorder()
 			c.network[r.URL.Host[0]-'a'].ServeHTTP(answer, r)

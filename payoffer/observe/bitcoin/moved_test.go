@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,8 +32,6 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 			b.round(o)
 			require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
 
-			asked := false
-			b.past = func(time.Time) int64 { asked = true; return 1 }
 			moved := standInTx{name: "moved", spends: hashOf("paid") + ":1", from: scriptOf(b.at(0)), pays: []output{{strangers, 9}, {scriptOf(b.at(0)), 49_000}}}
 			check := func(status ledger.Status) {
 				t.Helper()
@@ -74,7 +71,6 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 			b.round(o)
 			check(ledger.StatusMoved)
 			require.True(t, b.rows("paid", "moved")["moved"].Final)
-			require.False(t, asked, "nobody asks for its value")
 			chain.called()
 			b.round(o)
 			require.Zero(t, count(chain.called(), "/tx/"), "nobody asks for it any more")

@@ -71,12 +71,8 @@ type Config struct {
 	// Confirmations is the number of blocks, the payment's own included, at
 	// which a payment counts; at least 1.
 	Confirmations int
-	// Price is what the offer asks for, in US cents.
-	Price int64
-	// Rate is the current price of a bitcoin, if there is one, and PastRate that of
-	// a past time, the same whenever it is asked for. Required.
-	Rate     func() (rate.Rate, bool)
-	PastRate func(ctx context.Context, at time.Time) (rate.Rate, bool)
+	// Rate is the current price of a bitcoin, if there is one. Required.
+	Rate func() (rate.Rate, bool)
 	// Since is from when on money counts, in Unix seconds; 0 is from the first
 	// start on. It lowers the origin, also later.
 	Since int64

@@ -46,7 +46,7 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	require.Equal(t, int64(4200), *b.row("p").USDCents, "46,667 satoshis at 90,000 USD are 42.0003 USD")
 	var proof evidence
 	require.NoError(t, json.Unmarshal(b.row("p").Evidence, &proof))
-	require.Equal(t, evidence{Address: single, Block: 100, BlockHash: chain.blocks[100].hash, Inputs: []string{tx.spends}, First: seen}, proof)
+	require.Equal(t, evidence{Address: single, Block: 100, BlockHash: chain.blocks[100].hash, Inputs: []string{tx.spends}, First: seen, MicroUSD: 90_000_000_000}, proof)
 	chain.mineEmpty(9)
 	b.round(o)
 	require.False(t, b.row("p").Final, "11 blocks deep")

@@ -51,7 +51,6 @@ func TestAQuoteIsNoOption(t *testing.T) {
 			t.Parallel()
 			b, n := newBench(t, single), newNetwork(t, 2, 100)
 			b.rate.MicroUSD = 0 // nothing else is published
-			b.past = func(time.Time) int64 { return 40_000_000_000 }
 			o := b.hosts(n...)
 			b.round(o)
 			o.Quoted(quoted, 4200)
@@ -71,7 +70,10 @@ func TestAQuoteIsNoOption(t *testing.T) {
 			}
 			n.setPool(real)
 			b.round(o)
-			n.mine(20, real)
+			b.rate.MicroUSD = 40_000_000_000
+			n.mine(0, real)
+			b.round(o)
+			n.mine(20)
 			b.clock.advance(200 * time.Minute)
 			b.round(o)
 			row, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("real")+":1")

@@ -83,8 +83,6 @@ func (o *Observer) lookUps(ctx context.Context, v *view, p *plan) {
 			if fresh {
 				turns = append(turns, row)
 			}
-		case p.deep(proof) && !row.Own && !o.valued(ctx, row):
-			// The chain is done with it, and nobody knows its value yet.
 		case proof.Block > 0:
 			p.due = append(p.due, row)
 		default:

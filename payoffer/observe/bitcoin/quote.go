@@ -19,10 +19,9 @@ const (
 	// who offers too low a fee could choose for weeks, as the price moves, whether to
 	// have it mined.
 	quoteLasts = 24 * time.Hour
-	// nearPercent is how far the worth of a quoted amount may be from its price,
-	// half an hour or two after the quote and by another source: on most days the
-	// price of bitcoin moves less within such a time.
-	nearPercent = 2
+	// priceWindow is how long after the block of a payment the price of the moment is
+	// its price.
+	priceWindow = time.Hour
 	// renewEvery is how often the quote in force is noted again.
 	renewEvery = 10 * time.Minute
 	// maxQuotes bounds the quotes that wait for the ledger.
@@ -119,14 +118,11 @@ func (p part) of(cents int64) *int64 {
 	return &share
 }
 
-// value is what an output is worth in US cents, and how that was fixed: its share
-// of what its payment was quoted for, else of its worth at the price of the hour it
-// was mined in; nil while there is none. proof is where it stands now, and occurredAt
-// the time of its block, if it is in one. The ledger keeps the first value that a payment
-// which counts has, so that none is guessed from the price of the moment, and the price
-// of the hour is asked for once the payment counts: before, it may move to another
-// block. A quote is for what enough hosts have shown within its time, and was mined
-// not much later. A replacement was seen when what it replaces was seen first.
+// value returns the value of an output in US cents, and how it was fixed: the
+// output's share of the quote that its payment covers, else of its worth at the price
+// in its evidence once the payment counts. It is nil without both; then the operator can
+// state it. proof is where the payment stands now, and occurredAt is the time of its
+// block, if it is in one. The ledger keeps the first value of a confirmed receipt.
 func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, proof evidence, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
 	if row.State == ledger.StatusConfirmed && row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == paid.satoshis {
 		return row.USDCents, row.ValueBasis, nil
@@ -138,25 +134,28 @@ func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, pro
 	if worth != nil {
 		return paid.of(*worth), ledger.BasisQuote, nil
 	}
-	if !counts {
+	if !counts || proof.MicroUSD == 0 {
 		return nil, "", nil
 	}
-	past, known := o.config.PastRate(ctx, time.Unix(occurredAt, 0))
-	if !known {
+	if worth = scale(paid.total, proof.MicroUSD, satoshisPerBTC*microUSDPerCent); worth == nil {
 		return nil, "", nil
-	}
-	worth = scale(paid.total, past.MicroUSD, satoshisPerBTC*microUSDPerCent)
-	switch {
-	case worth == nil:
-		return nil, "", nil
-	case near(*worth, o.config.Price):
-		return paid.of(o.config.Price), ledger.BasisQuote, nil
 	}
 	return paid.of(*worth), ledger.BasisRate, nil
 }
 
-// quoted is what a payment of so many satoshis was quoted for, in US cents; nil for no
-// quote.
+// priceOf returns the current price in micro USD if a block is at most priceWindow old,
+// else 0: the price of the moment is not that of an older block.
+func (o *Observer) priceOf(block status) int64 {
+	price, known := o.config.Rate()
+	if !known || o.config.Now().Unix()-block.Time > seconds(priceWindow) {
+		return 0
+	}
+	return price.MicroUSD
+}
+
+// quoted returns what a payment of so many satoshis was quoted for, in US cents, or nil.
+// Enough hosts must show the payment within the quote's time, and it must be mined not
+// much later. A replacement counts as seen when the payment that it replaces was seen.
 func (o *Observer) quoted(ctx context.Context, satoshis int64, proof evidence, occurredAt int64) (*int64, error) {
 	at := proof.First
 	if proof.Block == 0 {
@@ -167,9 +166,9 @@ func (o *Observer) quoted(ctx context.Context, satoshis int64, proof evidence, o
 	if at == 0 || occurredAt-at > seconds(quoteLasts) {
 		return nil, nil
 	}
-	// What was paid while nobody looked is held against the quotes of its day. By a
-	// miner's clock that is an hour early some of them seem to be too late: better
-	// none than a wrong one, for the price of the hour is near.
+	// A payment that was made while the server was down is compared with the quotes of
+	// that time. A miner's clock may be an hour early; then a quote seems too late, and
+	// no quote is better than a wrong one.
 	at = min(at, occurredAt)
 	quote, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, at-seconds(quoteWindow), at)
 	if err != nil {
@@ -179,20 +178,6 @@ func (o *Observer) quoted(ctx context.Context, satoshis int64, proof evidence, o
 		return nil, nil
 	}
 	return scale(satoshis, quote.USDCents, quote.Satoshis), nil
-}
-
-// valued reports whether the value of a payment that counts is known, or can be.
-func (o *Observer) valued(ctx context.Context, row ledger.Receipt) bool {
-	alone := part{satoshis: row.Amount, total: row.Amount}
-	value, _, err := o.value(ctx, row, alone, evidenceOf(row), row.OccurredAt, true)
-	return err != nil || value != nil
-}
-
-// near reports whether the worth of an amount is that of the offer's price, in US
-// cents: who pays that pays a quote, also one that a ledger which was lost does not
-// remember any more. It then comes out the same as when it was quoted.
-func near(cents, price int64) bool {
-	return (cents-price)*100 <= price*nearPercent && (price-cents)*100 <= price*nearPercent
 }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -105,135 +105,69 @@ func TestAQuoteHoldsForWhoPaidWhileNobodyLooked(t *testing.T) {
 	require.Equal(t, int64(4200), *b.row("p").USDCents)
 }
 
-func TestAnUnknownValueIsNilUntilThePriceOfTheHourIsKnown(t *testing.T) {
+// A payment without a quote is worth the price at the time of its block, however late it
+// counts.
+func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
-	b.past = func(time.Time) int64 { return 0 }
 	o := b.observer(chain)
 	b.round(o)
-	chain.mine(pay("p", single, 100_000))
-	chain.mineEmpty(30)
+	tx := pay("p", single, 100_000)
+	chain.setPool(tx)
 	b.round(o)
-	require.Nil(t, b.row("p").USDCents, "it is not guessed from the price of now")
-	b.requireState("p", ledger.StatusConfirmed)
-	chain.mineEmpty(30)
+	require.Nil(t, b.row("p").USDCents, "the payer can still withdraw it")
+	b.clock.advance(3 * time.Hour)
+	chain.mineEmpty(18)
+	b.rate.MicroUSD = 80_000_000_000
+	chain.mine(tx)
 	b.round(o)
-	chain.called()
-	b.round(o)
-	require.Zero(t, count(chain.called(), "/tx"), "the chain is done with it")
-
-	mined := chain.start + 100*600
-	b.past = func(at time.Time) int64 {
-		require.Equal(t, mined, at.Unix(), "when it was mined, and not when it is looked at")
-		return 100_000_000_000
+	require.Nil(t, b.row("p").USDCents, "it does not count yet")
+	b.rate.MicroUSD = 120_000_000_000
+	for range 20 {
+		chain.mine()
+		b.round(b.observer(chain))
 	}
-	b.round(o)
-	require.Equal(t, int64(10_000), *b.row("p").USDCents)
+	require.Equal(t, int64(8_000), *b.row("p").USDCents)
 	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
 	require.True(t, b.row("p").Final)
-	b.past = func(time.Time) int64 { return 200_000_000_000 }
-	b.round(b.observer(chain))
-	require.Equal(t, int64(10_000), *b.row("p").USDCents, "fixed once")
 }
 
-// The value is that of the hour, whenever the payment is looked at for the first
-// time.
-func TestTheValueDoesNotDependOnWhenItWasLookedAt(t *testing.T) {
+// A payment from a time without a price, and one that is read much later, have no
+// value: the price of another time is not theirs.
+func TestAnOldPaymentHasNoValue(t *testing.T) {
 	t.Parallel()
-	hourly := func(at time.Time) int64 { return 80_000_000_000 + at.Unix()/3600%1000*7_000_000 }
-	values := make(map[int64]bool)
-	for _, late := range []time.Duration{0, 20 * time.Minute, 5 * time.Hour, 40 * 24 * time.Hour} {
-		b, chain := newBench(t, single), newStandIn(t, 100)
-		b.past = hourly
-		o := b.observer(chain)
-		b.round(o)
-		tx := pay("p", single, 100_000)
-		if late == 0 {
-			chain.setPool(tx)
+	for name, late := range map[string]time.Duration{"an hour": time.Hour, "a second more": time.Hour + time.Second, "days": 100 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, chain := newBench(t, single), newStandIn(t, 100)
+			b.rate = rate.Rate{}
+			o := b.observer(chain)
 			b.round(o)
-		}
-		chain.mine(tx)
-		if late == 0 {
+			chain.mine(pay("p", single, 100_000)) // ten minutes after the start
+			chain.mineEmpty(20)
 			b.round(o)
-		}
-		chain.mine()
-		b.clock.advance(late)
-		chain.mineEmpty(int(late / (10 * time.Minute)))
-		b.rate.MicroUSD = 50_000_000_000 + int64(late)
-		b.round(o)
-		values[*b.row("p").USDCents] = true
-		require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
-	}
-	require.Len(t, values, 1)
-}
-
-// A ledger that was lost does not remember the quotes. Who paid one is known by
-// the price that it comes to at the price of the hour.
-func TestWhatComesNearThePriceIsThePrice(t *testing.T) {
-	t.Parallel()
-	for satoshis, want := range map[int64]struct {
-		cents int64
-		basis ledger.ValueBasis
-	}{
-		46_667: {4200, ledger.BasisQuote}, 45_733: {4115, ledger.BasisRate}, 45_734: {4200, ledger.BasisQuote}, // 4116 cents are 2 % less
-		47_600: {4200, ledger.BasisQuote}, 47_601: {4200, ledger.BasisQuote}, 47_612: {4285, ledger.BasisRate}, // 4284 are 2 % more
-		93_334: {8400, ledger.BasisRate}, 100: {9, ledger.BasisRate},
-	} {
-		b, chain := newBench(t, single), newStandIn(t, 100)
-		o := b.observer(chain)
-		b.round(o)
-		chain.mine(pay("p", single, satoshis))
-		chain.mine()
-		b.round(o)
-		require.Equal(t, want.cents, *b.row("p").USDCents, satoshis)
-		require.Equal(t, want.basis, b.row("p").ValueBasis)
-	}
-}
-
-// A quote that holds an hour is paid while the price moves: a ledger that knows
-// the quote and one that does not come to the same.
-func TestALostLedgerComesToTheSameValues(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	b.past = func(at time.Time) int64 { return 90_000_000_000 + (at.Unix()/3600%5-2)*700_000_000 } // up to 1.6 % from the quotes
-	o := b.observer(chain)
-	b.round(o)
-	var names []string
-	for i := range int64(40) {
-		names = append(names, fmt.Sprint("p", i))
-		satoshis := 46_667 + i
-		if i%4 == 3 {
-			satoshis /= 3 // nobody asked for that
-		} else {
-			o.Quoted(satoshis, 4200)
-		}
-		b.clock.advance(10*time.Minute - 2*pollEvery)
-		b.round(o)
-		chain.mine(pay(names[i], single, satoshis))
-		b.round(o)
-	}
-	chain.mineEmpty(30)
-	b.round(o)
-	before := b.rows(names...)
-	require.Len(t, before, 40)
-
-	b.newBook(start.Unix())
-	b.rate = rate.Rate{MicroUSD: 123_000_000_000}
-	b.clock.advance(100 * 24 * time.Hour)
-	b.round(b.observer(chain))
-	after := b.rows(names...)
-	for _, name := range names {
-		require.Equal(t, before[name].USDCents, after[name].USDCents, name)
-		require.Equal(t, before[name].ValueBasis, after[name].ValueBasis, name)
-		require.True(t, after[name].Final)
+			require.Nil(t, b.row("p").USDCents)
+			b.requireState("p", ledger.StatusConfirmed)
+			require.True(t, b.row("p").Final)
+			b.newBook(start.Unix())
+			b.rate = rate.Rate{MicroUSD: 90_000_000_000}
+			b.clock.advance(start.Add(10*time.Minute + late - pollEvery).Sub(b.clock.Now()))
+			b.round(b.observer(chain))
+			if late <= time.Hour {
+				require.Equal(t, int64(9_000), *b.row("p").USDCents)
+				return
+			}
+			require.Nil(t, b.row("p").USDCents)
+			b.requireState("p", ledger.StatusConfirmed)
+		})
 	}
 }
 
 // What the operator states of a payment is not taken for what a source knows.
-func TestAStatedValueGivesWayToThePriceOfTheHour(t *testing.T) {
+func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
-	b.past = func(time.Time) int64 { return 0 }
+	b.rate = rate.Rate{}
 	o := b.observer(chain)
 	b.round(o)
 	chain.mine(pay("p", single, 100_000))
@@ -255,44 +189,10 @@ func TestAStatedValueGivesWayToThePriceOfTheHour(t *testing.T) {
 	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
 	chain.mine(pay("p", single, 100_000))
 	chain.mineEmpty(20)
-	b.past = func(time.Time) int64 { return 100_000_000_000 }
+	b.rate = rate.Rate{MicroUSD: 100_000_000_000}
 	b.round(o)
 	require.Equal(t, int64(10_000), *b.row("p").USDCents)
 	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
-}
-
-// A round recalls so many receipts. A thousand that wait for their value are no
-// reason to take another one for new each time.
-func TestManyPaymentsWithoutAValueHideNoOther(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	b.past = func(time.Time) int64 { return 0 }
-	o := b.observer(chain)
-	b.round(o)
-	many := standInTx{name: "many", spends: hashOf("coin") + ":0"}
-	for range rowsAtOnce {
-		many.pays = append(many.pays, output{scriptOf(single), 1000})
-	}
-	chain.mine(many)
-	chain.mineEmpty(20)
-	b.round(o)
-	tx := pay("p", single, 100_000)
-	chain.setPool(tx)
-	b.round(o)
-	seen := b.clock.Now().Unix()
-	b.round(o)
-	row, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
-	require.NoError(t, err)
-	require.True(t, found)
-	require.Equal(t, seen, row.OccurredAt)
-	b.past = func(time.Time) int64 { return 100_000_000_000 }
-	chain.mine(tx)
-	chain.mineEmpty(20)
-	b.round(o)
-	b.round(o)
-	rows, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10)
-	require.NoError(t, err)
-	require.Empty(t, rows)
 }
 
 func TestWorthIsRoundedDown(t *testing.T) {

@@ -26,6 +26,10 @@ type evidence struct {
 	// First is when enough hosts showed the payment in the mempool first, or the one that
 	// it takes the place of, in Unix seconds; 0 where they never did.
 	First int64 `json:"first,omitempty"`
+	// MicroUSD is the price of one bitcoin, in millionths of a US dollar, when the payment
+	// was found in a block that was not older than priceWindow; 0 if there was none. Before
+	// the block the payer can withdraw the payment as the price moves.
+	MicroUSD int64 `json:"microUSD,omitempty"`
 }
 
 // evidenceOf reads the evidence of a receipt; other evidence than ours says
@@ -91,7 +95,8 @@ func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status)
 // sighting is what a transaction says of one of its outputs.
 func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, paid part, row ledger.Receipt) (ledger.Sighting, error) {
 	depth := r.depths[tx.ID]
-	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs), First: evidenceOf(row).First}
+	before := evidenceOf(row)
+	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs), First: before.First, MicroUSD: before.MicroUSD}
 	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
 		proof.Inputs = append(proof.Inputs, in.String())
 	}
@@ -105,6 +110,9 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 	case depth > 0:
 		proof.Block, proof.BlockHash = tx.Status.Height, tx.Status.Block
 		s.OccurredAt, s.Cause = tx.Status.Time, "chain"
+		if proof.MicroUSD == 0 {
+			proof.MicroUSD = o.priceOf(tx.Status)
+		}
 		if row.ID == 0 && tx.Status.Height <= r.back {
 			s.Cause = ledger.CauseBackfilled
 		}
@@ -133,9 +141,7 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		return ledger.Sighting{}, err
 	}
 	if counts {
-		s.State = ledger.StatusConfirmed
-		// A payment without a value is followed until it has one.
-		s.Final = depth >= o.final() && s.USDCents != nil
+		s.State, s.Final = ledger.StatusConfirmed, depth >= o.final()
 	}
 	return s, nil
 }

@@ -54,8 +54,8 @@ func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
 		"one of nothing":              {single, []int64{0, 50_000}, true, []int64{0, 4200}, ledger.BasisQuote},
 		"two quotes":                  {single, []int64{50_000, 50_000}, true, []int64{4200, 4200}, ledger.BasisQuote},
 		"less than the quote":         {single, []int64{15_000, 15_000}, true, []int64{1500, 1500}, ledger.BasisRate},
-		"the price of the hour":       {single, []int64{20_000, 22_100}, false, []int64{1995, 2205}, ledger.BasisQuote},
-		"far from the price, rounded": {single, []int64{5, 5, 5}, false, []int64{0, 0, 1}, ledger.BasisRate},
+		"at the price, without quote": {single, []int64{20_000, 22_100}, false, []int64{2000, 2210}, ledger.BasisRate},
+		"at the price, rounded":       {single, []int64{5, 5, 5}, false, []int64{0, 0, 1}, ledger.BasisRate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,6 +75,7 @@ func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
 				tx.pays = append(tx.pays, output{scriptOf(address), satoshis}, output{strangers, 70_000})
 			}
 			chain.mine(tx)
+			b.round(o)
 			chain.mineEmpty(20)
 			b.clock.advance(200 * time.Minute)
 			b.round(o)
@@ -210,7 +211,6 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 		t.Parallel()
 		b, chain := newBench(t, single), newStandIn(t, 100)
 		b.rate = rate.Rate{}
-		b.past = func(time.Time) int64 { return 60_000_000_000 }
 		o := b.observer(chain)
 		b.round(o)
 		tx := pay("p", single, 50_000)
@@ -224,6 +224,7 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 		chain.mine(tx) // when the quote is in force
 		chain.mine()
 		b.clock.advance(time.Hour)
+		b.rate = rate.Rate{MicroUSD: 60_000_000_000}
 		b.round(o)
 		require.Equal(t, int64(3000), *b.row("p").USDCents)
 		require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
@@ -232,7 +233,7 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 		t.Parallel()
 		for minutes, want := range map[int]int64{9: 4200, 10: 4200, 11: 3000, 40: 3000} {
 			b, chain := newBench(t, single), newStandIn(t, 100)
-			b.past = func(time.Time) int64 { return 60_000_000_000 }
+			b.rate = rate.Rate{MicroUSD: 60_000_000_000}
 			o := b.observer(chain)
 			b.round(o)
 			chain.mine(pay("p", single, 50_000)) // ten minutes after the start
@@ -250,7 +251,6 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 func TestAQuoteIsInForceFromItsFirstNotingToItsLast(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
-	b.past = func(time.Time) int64 { return 60_000_000_000 }
 	o := b.observer(chain)
 	b.round(o)
 	b.rate = rate.Rate{} // nothing is published
@@ -262,19 +262,20 @@ func TestAQuoteIsInForceFromItsFirstNotingToItsLast(t *testing.T) {
 	}
 	o.Quoted(45_000, 4200)
 	b.round(o)
-	want, names := make(map[string]int64), []string{}
+	want, names := make(map[string]*int64), []string{}
+	asked := int64(4200)
 	for minutes := 1; minutes < 290; minutes += 5 {
 		names = append(names, fmt.Sprint("p", minutes))
-		want[names[len(names)-1]] = map[bool]int64{true: 4200, false: 3000}[minutes >= 30 && minutes <= 127+60]
+		want[names[len(names)-1]] = map[bool]*int64{true: &asked}[minutes >= 30 && minutes <= 127+60]
 		chain.mine(pay(names[len(names)-1], single, 50_000))
 		block := &chain.blocks[len(chain.blocks)-1]
 		block.late = int64(minutes)*60 - int64(len(names))*600
 	}
 	chain.mineEmpty(20)
-	b.clock.advance(3 * time.Hour)
+	b.clock.advance(5 * time.Hour)
 	b.round(b.observer(chain))
 	for name, row := range b.rows(names...) {
-		require.Equal(t, want[name], *row.USDCents, name)
+		require.Equal(t, want[name], row.USDCents, name)
 	}
 	require.Len(t, b.rows(names...), len(names))
 }
