@@ -164,13 +164,7 @@ func starting() error {
 		}
 		why = first.Trouble()
 	}
-	opening := pool.InUse[*ledger.Ledger](outliving)
-	for _, book := range opening {
-		if holders := book.Waits(); holders != "" {
-			why = "the ledger opens when others let go of it, now held by " + holders
-		}
-	}
-	if len(opening) == 0 {
+	if len(pool.InUse[*ledger.Ledger](outliving)) == 0 {
 		return nil
 	}
 	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)

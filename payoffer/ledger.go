@@ -73,11 +73,7 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	handle, err := database.handle()
-	if err == nil {
-		handle.Logger = app.ctx.Slogger()
-	}
-	return handle, err
+	return database.handle()
 }
 
 // check finds what is wrong whatever the placeholders hold.

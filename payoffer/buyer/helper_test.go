@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -13,15 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/caddyserver/certmagic"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/document"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -38,7 +32,6 @@ type object = map[string]any
 type seller struct {
 	t    *testing.T
 	base string
-	keys *signature.Keys
 	// quote is the version 2 quote, and paid the answers to payments, one after the
 	// other; the last one stays.
 	quote object
@@ -57,18 +50,13 @@ func openSeller(t *testing.T) *seller {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.base = server.URL
-	storage := &certmagic.FileStorage{Path: t.TempDir()}
-	s.keys = signature.NewKeys(signature.KeysConfig{
-		DID: offer.DIDWeb(s.base), Path: "keys.json", Storage: func() signature.Storage { return storage }, Now: time.Now, Logger: slog.Default(),
-	})
-	require.NoError(t, s.keys.Load(t.Context()))
 	s.quote = object{
 		"x402Version": 2, "error": "payment required",
 		"resource":   object{"url": s.base + "/buy", "description": "A thing", "mimeType": "text/plain"},
 		"accepts":    []any{s.accept(nil)},
 		"extensions": object{"payment-identifier": object{"info": object{"required": false}}},
 	}
-	s.paid = []http.HandlerFunc{s.settles(nil)}
+	s.paid = []http.HandlerFunc{s.settles()}
 	return s
 }
 
@@ -82,37 +70,11 @@ func (s *seller) accept(changes object) object {
 	return accept
 }
 
-// offered signs an offer of the first terms, with changes.
-func (s *seller) offered(change func(*x402.OfferPayload)) object {
-	o := x402.OfferPayload{
-		Version: 1, ResourceURL: s.base + "/buy", Scheme: "exact", Network: baseSepolia, Asset: usdc, PayTo: payee, Amount: "42000000",
-		ValidUntil: time.Now().Add(time.Hour).Unix(),
-	}
-	if change != nil {
-		change(&o)
-	}
-	return signedBy(s.keys.Sign(o))
-}
-
-// signedBy is the offer-receipt extension with an offer.
-func signedBy(jws string) object {
-	return object{"info": object{"offers": []any{object{"format": "jws", "signature": jws}}}}
-}
-
-// settles answers 200 to a payment, with a signed receipt that was changed.
-func (s *seller) settles(change func(*x402.SettleResponse, *x402.ReceiptPayload)) http.HandlerFunc {
+// settles answers 200 to a payment.
+func (s *seller) settles() http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		payer := s.payer(r.Header.Get(x402.HeaderSignature))
 		settled := x402.SettleResponse{Success: true, Transaction: transaction, Network: baseSepolia, Payer: payer, Amount: "42000000"}
-		receipt := x402.ReceiptPayload{Version: 1, Network: baseSepolia, ResourceURL: s.base + "/buy", Payer: payer, IssuedAt: time.Now().Unix()}
-		if change != nil {
-			change(&settled, &receipt)
-		}
-		if settled.Extensions == nil {
-			settled.Extensions = map[string]json.RawMessage{
-				"offer-receipt": encoded(s.t, object{"info": object{"receipt": object{"format": "jws", "signature": s.keys.Sign(receipt)}}}),
-			}
-		}
 		w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(settled))
 		_, _ = w.Write([]byte(`{"receiptUrl":"` + s.base + `/receipt"}`))
 	}
@@ -150,11 +112,7 @@ func (s *seller) payer(header string) string {
 
 func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	payment := r.Header.Get(x402.HeaderSignature)
-	switch {
-	case r.URL.Path == offer.PathDID:
-		_, _ = w.Write(s.did())
-		return
-	case payment == "":
+	if payment == "" {
 		s.mu.Lock()
 		s.quotes++
 		s.mu.Unlock()
@@ -182,16 +140,6 @@ func (s *seller) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	recorder := httptest.NewRecorder()
 	s.ServeHTTP(recorder, r)
 	return recorder.Result(), nil
-}
-
-// did is the DID document with the key of the seller.
-func (s *seller) did() []byte {
-	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
-	require.NoError(s.t, err)
-	o, err := offer.New(offer.Terms{ID: "pay", BaseURL: s.base, Amount: 4200}, card)
-	require.NoError(s.t, err)
-	key := s.keys.Published()[0]
-	return document.DID(o, document.VerificationKey{ID: key.ID, Public: key.Public}).Body
 }
 
 // sent are the payments that came, and how many of them differ.

@@ -21,8 +21,8 @@ type Key struct {
 // maxKeyFile bounds a file with a key in bytes.
 const maxKeyFile = 1 << 10
 
-// ParseKey reads 64 hexadecimal digits, with or without 0x. The error repeats
-// nothing of them.
+// ParseKey reads 64 hexadecimal digits, with or without 0x. The error repeats none
+// of them.
 func ParseKey(text string) (Key, error) {
 	text = strings.TrimSpace(text)
 	digits, _ := strings.CutPrefix(text, "0x")
@@ -33,34 +33,33 @@ func ParseKey(text string) (Key, error) {
 	return Key{private}, nil
 }
 
-// NewKey makes a key that nobody has used.
+// NewKey makes a new random key.
 func NewKey() Key {
 	private, _ := crypto.GenerateKey() // never fails
 	return Key{private}
 }
 
-// ReadKey reads a key from a file, which nobody else may read. The error does not
-// repeat its name, for a key may have been given in its place.
+// ReadKey reads a key from a file that only its owner can read. The error does not
+// repeat the name, because it may be the key itself.
 func ReadKey(name string) (Key, error) {
 	file, err := os.Open(name)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		err = failed.Err
 	}
 	if err != nil {
-		return Key{}, fmt.Errorf("the file of the private key cannot be opened: %w", err)
+		return Key{}, fmt.Errorf("the key file cannot be opened: %w", err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return Key{}, errors.New("the file of the private key cannot be read")
+		return Key{}, errors.New("the key file cannot be read")
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return Key{}, fmt.Errorf("others on this machine may read the file of the private key (mode %04o); make it yours alone with chmod 600, "+
-			"and if others had access, move the money to a new key", mode.Perm())
+		return Key{}, fmt.Errorf("other users can read the key file (mode %04o); run chmod 600 on it, and move the money to a new key if others had access", mode.Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
 	if err != nil {
-		return Key{}, errors.New("the file of the private key cannot be read")
+		return Key{}, errors.New("the key file cannot be read")
 	}
 	return ParseKey(string(text))
 }

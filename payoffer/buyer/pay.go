@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,15 +16,24 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// ErrOpen is of a payment without a final answer: it may be charged, and is sent
+// ErrOpen means that a payment has no final answer: it may be charged, and is sent
 // again the next time.
 var ErrOpen = errors.New("the payment has no final answer")
 
-// Sign signs a payment of the quote and keeps it. It sends nothing, and refuses
-// while the last payment is not decided and may be spent.
+var transactionHash = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
+
+const (
+	// retryEvery is the pause between attempts if the seller asks for none.
+	retryEvery = 5 * time.Second
+	// maxRetryAfter bounds the pause that a seller can ask for.
+	maxRetryAfter = time.Hour
+)
+
+// Sign signs a payment of the quote and stores it. It sends nothing, and refuses
+// while the last payment is undecided and can be spent.
 func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
 	if p.Payment != nil && !p.State.Decided() && p.Spendable() {
-		return errors.New("not paid: the last payment of this purchase is not decided")
+		return errors.New("not paid: the last payment of this purchase is undecided")
 	}
 	if strings.EqualFold(q.PayTo, key.Address()) {
 		return errors.New("not paid: the payee is the account of the key itself")
@@ -32,26 +42,21 @@ func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
 	until := now.Add(q.Validity).Truncate(time.Second)
 	authorized := x402.Authorize(key.private, q.Network, q.PayTo, q.Atomic, until)
 	failpoint.Hit(failpoint.BuySigned)
-	err := p.begin(&Payment{
+	p.number++
+	p.Payment = &Payment{
 		State: Open, Method: t.Method, URL: t.URL(), Payer: key.Address(), PayTo: q.PayTo, Network: q.Network.CAIP2(), Asset: q.Network.USDC,
 		Atomic: q.Atomic, Nonce: authorized.Authorization.Nonce, ValidBefore: until, SignedAt: now, Header: q.payload(authorized),
-	})
+	}
+	err := p.store()
 	failpoint.Hit(failpoint.BuyKept)
 	return err
 }
 
 // payload is the value of PAYMENT-SIGNATURE. Everything but the signature is the
-// seller's own, and the extensions are echoed, as the specification asks: but for
-// the signed offers, which are long and of no use to the one who made them.
+// seller's own: the specification has clients echo the extensions.
 func (q *Quote) payload(authorized x402.Authorized) string {
-	extensions := make(map[string]json.RawMessage)
-	for name, extension := range q.extensions {
-		if name != extensionSigned {
-			extensions[name] = extension
-		}
-	}
-	if named := withPaymentID(extensions[extensionPaymentID]); named != nil {
-		extensions[extensionPaymentID] = named
+	if named := withPaymentID(q.extensions[extensionPaymentID]); named != nil {
+		q.extensions[extensionPaymentID] = named
 	}
 	return x402.EncodeHeader(struct {
 		X402Version int                        `json:"x402Version"`
@@ -59,28 +64,24 @@ func (q *Quote) payload(authorized x402.Authorized) string {
 		Accepted    json.RawMessage            `json:"accepted"`
 		Payload     x402.Authorized            `json:"payload"`
 		Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
-	}{2, q.resource, q.accepted, authorized, extensions})
+	}{2, q.resource, q.accepted, authorized, q.extensions})
 }
 
-// withPaymentID adds the name of the purchase to the extension by which a seller
-// asks for one; nil where none does.
+// withPaymentID adds a random id of the purchase to the extension
+// payment-identifier; nil if the seller does not offer it.
 func withPaymentID(extension json.RawMessage) json.RawMessage {
-	var members struct {
-		Info map[string]json.RawMessage `json:"info"`
-	}
-	var whole map[string]json.RawMessage
-	if json.Unmarshal(extension, &members) != nil || members.Info == nil || json.Unmarshal(extension, &whole) != nil {
+	var whole, info map[string]json.RawMessage
+	if json.Unmarshal(extension, &whole) != nil || json.Unmarshal(whole["info"], &info) != nil || info == nil {
 		return nil
 	}
-	members.Info["id"] = json.RawMessage(strconv.Quote(rand.Text()))
-	whole["info"], _ = json.Marshal(members.Info) // it came from JSON
+	info["id"] = json.RawMessage(strconv.Quote(rand.Text()))
+	whole["info"], _ = json.Marshal(info) // it came from JSON
 	named, _ := json.Marshal(whole)
 	return named
 }
 
-// Settle sends a payment that is not decided, the same bytes each time, until it
-// is, the seller refuses it, or the time to wait is over. It fails where it is not
-// paid. Error: ErrOpen.
+// Settle sends an undecided payment, the same bytes each time, until it is paid,
+// the seller refuses it, or Wait is over. A nil error means paid. Error: ErrOpen.
 func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 	for began := time.Now(); ; {
 		a, err := b.send(ctx, t, p.Header, payTimeout, maxAnswer)
@@ -96,8 +97,8 @@ func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 			return p.refused(reason)
 		case time.Since(began)+wait > b.Wait:
 			return p.open(reason)
-		default:
-			b.tell("no final answer yet (%s); the same payment is sent again in %v", reason, wait)
+		case b.Progress != nil:
+			b.Progress(fmt.Sprintf("no final answer yet (%s); the same payment is sent again in %v", reason, wait))
 		}
 		select {
 		case <-ctx.Done():
@@ -107,49 +108,48 @@ func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 	}
 }
 
-// judge says what an answer makes of a payment that can still be spent, or not,
-// and why.
+// judge decides what an answer means for a payment, and says why.
 func judge(a *answer, err error, spendable bool) (State, string) {
 	if err != nil {
 		return Open, Plain(err.Error())
 	}
-	switch settlement := a.settlement(); {
+	switch settlement := parseSettlement(a.header); {
 	case a.status >= 200 && a.status < 300 && (settlement == nil || settlement.Success):
 		return Paid, ""
 	case a.status >= 500, a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly:
 		return Open, a.reason()
 	case spendable && settlement != nil && settlement.Transaction != "":
-		// Something was sent to the chain, and may still be mined.
+		// A transaction was sent to the chain, and may still be mined.
 		return Open, a.reason()
 	default:
 		return Refused, a.reason()
 	}
 }
 
-// settlement is what PAYMENT-RESPONSE says, nil without a readable one.
-func (a *answer) settlement() *x402.SettleResponse {
-	settlement, err := parseSettlement(a.response())
+// retryAfter is the pause that the seller asks for, in seconds.
+func (a *answer) retryAfter() time.Duration {
+	seconds, err := strconv.ParseUint(a.header.Get("Retry-After"), 10, 31)
 	if err != nil {
+		return retryEvery
+	}
+	return min(max(time.Duration(seconds)*time.Second, time.Second), maxRetryAfter)
+}
+
+// parseSettlement reads PAYMENT-RESPONSE; nil if there is not exactly one that can
+// be read.
+func parseSettlement(header http.Header) *x402.SettleResponse {
+	values := header.Values(x402.HeaderResponse)
+	if len(values) != 1 {
+		return nil
+	}
+	settlement := new(x402.SettleResponse)
+	if text, err := x402.DecodeHeader(values[0]); err != nil || decode(text, settlement) != nil {
 		return nil
 	}
 	return settlement
 }
 
-// response is PAYMENT-RESPONSE. Two of them are one that nobody can read.
-func (a *answer) response() string { return strings.Join(a.header.Values(x402.HeaderResponse), ", ") }
-
-// parseSettlement reads the value of PAYMENT-RESPONSE.
-func parseSettlement(value string) (*x402.SettleResponse, error) {
-	text, err := x402.DecodeHeader(value)
-	settlement := new(x402.SettleResponse)
-	if err == nil {
-		err = decode(text, settlement)
-	}
-	return settlement, err
-}
-
-// reason is why the seller does not say yes: the status, and its own words where
-// it has some.
+// reason says why the payment is not taken: the status, and the seller's words.
 func (a *answer) reason() string {
 	status := fmt.Sprintf("status %d", a.status)
 	if a.status >= 300 && a.status < 400 {
@@ -160,13 +160,13 @@ func (a *answer) reason() string {
 		Detail string `json:"detail"`
 		Error  string `json:"error"`
 	}
-	_ = decode(a.body, &problem) // most have none
+	_ = decode(a.body, &problem) // most bodies have none
 	words := []string{problem.Reason, problem.Detail, problem.Error}
-	if s := a.settlement(); s != nil {
+	if s := parseSettlement(a.header); s != nil {
 		words = append(words, s.ErrorReason, s.ErrorMessage)
 	}
-	if q, err := findQuote(a.header, a.body); err == nil {
-		words = append(words, q.Error)
+	if in, err := parseRequired(a.header, a.body); err == nil {
+		words = append(words, in.Error)
 	}
 	said := ""
 	for _, word := range words {
@@ -180,37 +180,44 @@ func (a *answer) reason() string {
 	return status + ": " + quoted(said)
 }
 
-// paid keeps the answer to a payment that was taken, and what was bought first.
+// paid stores the answer to a payment that was taken, and what was bought first.
 func (p *Purchase) paid(a *answer) error {
-	cut := a.cut
 	if len(a.body) > 0 {
-		cut = errors.Join(cut, p.keepAnswer(a.body))
+		a.cut = errors.Join(a.cut, p.storeAnswer(a.body))
 	}
-	if cut != nil {
-		p.Cut = cut.Error()
+	p.State, p.Reason, p.Header, p.Status = Paid, "", "", a.status
+	if a.cut != nil {
+		p.Reason = "the answer is not complete: " + a.cut.Error()
 	}
-	p.State, p.Reason, p.Header, p.Status, p.Response = Paid, "", "", a.status, a.response()
+	if settlement := parseSettlement(a.header); settlement != nil && transactionHash.MatchString(settlement.Transaction) {
+		p.Transaction = settlement.Transaction
+	}
+	var body struct {
+		ReceiptURL string `json:"receiptUrl"`
+	}
+	_ = json.Unmarshal(a.body, &body) // other sellers have none
+	p.ReceiptURL = Plain(body.ReceiptURL)
 	failpoint.Hit(failpoint.BuyAnswered)
-	err := p.keep()
+	err := p.store()
 	failpoint.Hit(failpoint.BuyNoted)
 	return err
 }
 
-// open keeps that there is no answer, though there may have been a no before.
+// open stores that there is no final answer.
 func (p *Purchase) open(reason string) error {
 	p.State, p.Reason = Open, reason
-	return errors.Join(fmt.Errorf("%w: %s", ErrOpen, reason), p.keep())
+	return errors.Join(fmt.Errorf("%w: %s", ErrOpen, reason), p.store())
 }
 
-// refused keeps a no. It is the word of the seller, who can still spend the
-// authorization until it ends.
+// refused stores a refusal. The seller can still spend the authorization until it
+// expires.
 func (p *Purchase) refused(reason string) error {
 	p.State, p.Reason = Refused, reason
 	if !p.Spendable() {
 		p.State, p.Header = Void, ""
 	}
-	if err := p.keep(); err != nil {
+	if err := p.store(); err != nil {
 		return err
 	}
-	return fmt.Errorf("the seller refuses the payment: %s", reason)
+	return fmt.Errorf("the seller refused the payment: %s", reason)
 }

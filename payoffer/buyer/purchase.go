@@ -22,23 +22,23 @@ type State string
 const (
 	// Open: signed, and perhaps sent and charged. The same bytes are sent again.
 	Open State = "open"
-	// Refused: the seller says no, and whoever has the bytes may still spend them.
-	// They are sent again as Open ones are.
+	// Refused: the seller refused it, and can still spend it. The same bytes are sent
+	// again.
 	Refused State = "refused"
-	// Void: refused, and too late to be spent. Whether it was spent before, the chain
-	// alone tells.
+	// Void: refused, and expired. Only the chain shows whether it was spent before.
 	Void State = "void"
-	// Paid: the seller has taken it.
+	// Paid: the seller took it.
 	Paid State = "paid"
 )
 
-// Decided reports whether the same bytes need not be sent any more.
+// Decided reports whether the payment is not sent again.
 func (s State) Decided() bool { return s == Paid || s == Void }
 
 // Payment is one signed authorization and what became of it.
 type Payment struct {
 	State State `json:"state"`
-	// Reason is why it is not paid, in a stranger's words.
+	// Reason is why it is not paid, or why the answer is not complete. It may quote
+	// the seller.
 	Reason string `json:"reason,omitempty"`
 	Method string `json:"method"`
 	URL    string `json:"url"`
@@ -50,48 +50,42 @@ type Payment struct {
 	Asset   string `json:"asset"`
 	Atomic  int64  `json:"amountAtomic"`
 	Nonce   string `json:"nonce"`
-	// ValidBefore is when the authorization ends.
+	// ValidBefore is when the authorization expires.
 	ValidBefore time.Time `json:"validBefore"`
 	SignedAt    time.Time `json:"signedAt"`
-	// Header is the value of PAYMENT-SIGNATURE, until it is decided: whoever reads it
-	// can spend it.
+	// Header is the value of PAYMENT-SIGNATURE until the payment is decided. Whoever
+	// reads it can spend it.
 	Header string `json:"paymentSignature,omitempty"`
 
-	// What the seller said when it was paid: the value of PAYMENT-RESPONSE, the
-	// status, and the name of the file with what was bought.
-	Response string `json:"paymentResponse,omitempty"`
-	Status   int    `json:"status,omitempty"`
-	Answer   string `json:"answer,omitempty"`
-	// Cut says why Answer is not whole.
-	Cut string `json:"answerCut,omitempty"`
+	// What the seller answered when it was paid: the transaction and the receipt page
+	// that it names, the status, and the file with the body.
+	Transaction string `json:"transaction,omitempty"`
+	ReceiptURL  string `json:"receiptUrl,omitempty"`
+	Status      int    `json:"status,omitempty"`
+	Answer      string `json:"answer,omitempty"`
 }
 
-// voidAfter is how long after its end an authorization may still be in time by
-// the clock of the chain, for ours may be ahead.
+// voidAfter is how long an expired authorization counts as spendable, because this
+// machine's clock may be ahead of the chain's.
 const voidAfter = 10 * time.Minute
 
-// VoidAt is when nobody can spend the authorization any more, whosever clock is
-// right.
-func (p *Payment) VoidAt() time.Time { return p.ValidBefore.Add(voidAfter) }
+// Spendable reports whether the authorization can perhaps still be spent.
+func (p *Payment) Spendable() bool { return time.Now().Before(p.ValidBefore.Add(voidAfter)) }
 
-// Spendable reports whether the authorization may still be in time.
-func (p *Payment) Spendable() bool { return time.Now().Before(p.VoidAt()) }
-
-// Purchase is a folder with what one payer has paid for one target: a file for
-// each payment, of which the last one counts. While it is open no other process
-// has it.
+// Purchase is a folder with the payments of one payer for one target, a file each.
+// The last one counts. No other process opens the folder at the same time.
 type Purchase struct {
-	// Payment is the last one, nil for none.
+	// Payment is the last one; nil if there is none.
 	*Payment
 	folder string
 	number int // of the last payment
 	lock   *os.File
 }
 
-// ErrBusy is of a purchase that another process works on.
-var ErrBusy = errors.New("another run of this command is at work on the same purchase; wait until it has ended")
+// ErrBusy means that another process has opened the purchase.
+var ErrBusy = errors.New("another run of this command pays for the same purchase; wait until it has ended")
 
-// OpenPurchase opens that of a payer and a target below a folder. Error: ErrBusy.
+// OpenPurchase opens the purchase of a payer and a target below a folder. Error: ErrBusy.
 func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 	state, err := filepath.Abs(state)
 	if err != nil {
@@ -120,8 +114,8 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 // Close lets others open the purchase.
 func (p *Purchase) Close() error { return filelock.Close(p.lock) }
 
-// load finds the last payment. One that cannot be read is not passed over: it may
-// be money.
+// load finds the last payment. It fails if that cannot be read, because it may have
+// been charged.
 func (p *Purchase) load() error {
 	entries, err := os.ReadDir(p.folder)
 	if err != nil {
@@ -138,60 +132,53 @@ func (p *Purchase) load() error {
 	}
 	p.Payment = new(Payment)
 	if err := p.read(); err != nil {
-		return fmt.Errorf("%s cannot be read (%w): it holds a signed payment that may have been charged; put it right or away by hand", p.file(), err)
+		return fmt.Errorf("%s cannot be read (%w): it contains a signed payment that may have been charged; repair the file or move it away", p.file(), err)
 	}
 	return nil
 }
 
-// read reads the last payment, which must have all that it was kept with.
+// read reads the last payment, which must be complete.
 func (p *Purchase) read() error {
 	if info, err := os.Lstat(p.file()); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(err, errors.New("it is no file of its own"))
+		return errors.Join(err, errors.New("it is not a regular file"))
 	}
 	text, err := os.ReadFile(p.file())
 	if err == nil {
 		err = json.Unmarshal(text, p.Payment)
 	}
 	if err == nil && (p.State == "" || p.Nonce == "" || p.ValidBefore.IsZero() || p.Header == "" && !p.State.Decided()) {
-		err = errors.New("something of it is missing")
+		err = errors.New("a member is missing")
 	}
 	return err
 }
 
-// file is that of the last payment.
+// file is the file of the last payment.
 func (p *Purchase) file() string {
 	return filepath.Join(p.folder, strconv.Itoa(p.number)+".json")
 }
 
-// begin keeps a payment that was just signed, before it is sent.
-func (p *Purchase) begin(payment *Payment) error {
-	p.number++
-	p.Payment = payment
-	return p.keep()
-}
-
-// keep writes the last payment, durably.
-func (p *Purchase) keep() error {
+// store writes the last payment durably.
+func (p *Purchase) store() error {
 	text, err := json.MarshalIndent(p.Payment, "", "  ")
 	if err == nil {
 		err = writeDurably(p.file(), append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("the payment cannot be kept: %w", err)
+		return fmt.Errorf("storing the payment: %w", err)
 	}
 	return nil
 }
 
-// keepAnswer writes what was bought beside its payment.
-func (p *Purchase) keepAnswer(body []byte) error {
+// storeAnswer writes what was bought into a file next to its payment.
+func (p *Purchase) storeAnswer(body []byte) error {
 	p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
 	if err := writeDurably(p.Answer, body); err != nil {
-		return fmt.Errorf("what was bought cannot be kept: %w", err)
+		return fmt.Errorf("storing the answer: %w", err)
 	}
 	return nil
 }
 
-// makeFolder makes a folder for its owner alone, so that it outlasts a power
+// makeFolder makes a folder that only its owner can read. It survives a power
 // failure.
 func makeFolder(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -206,7 +193,7 @@ func makeFolder(name string) error {
 	return syncFolder(filepath.Dir(name))
 }
 
-// writeDurably replaces a file as a whole. When it returns, its content outlasts a
+// writeDurably replaces a file as a whole. When it returns, its content survives a
 // power failure.
 func writeDurably(name string, content []byte) error {
 	next := name + ".next"

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxWords bounds a stranger's text that is shown, in characters.
+// maxWords bounds a stranger's text, in characters.
 const maxWords = 300
 
-// Plain makes one line of a stranger's text: what would steer a terminal or turn
-// the direction of what follows is left out.
+// Plain makes one line of a stranger's text, without control characters and
+// characters that change the writing direction.
 func Plain(text string) string {
 	text = strings.ToValidUTF8(text, "")
 	if len(text) > maxWords*utf8.UTFMax {
@@ -34,6 +34,5 @@ func Plain(text string) string {
 	return text
 }
 
-// quoted is a stranger's text within a sentence of ours, so that nobody takes it
-// for one of ours.
+// quoted is a stranger's text in quotation marks.
 func quoted(text string) string { return strconv.Quote(Plain(text)) }

@@ -3,12 +3,14 @@ package command
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -22,13 +24,8 @@ import (
 // keyVariable is the environment variable with the private key of the payer.
 const keyVariable = "PAY_OFFER_KEY"
 
-// Exit statuses of pay beside success and failure, in the words of sysexits(3).
-const (
-	// exitOpen is EX_TEMPFAIL: the same command is to be run again.
-	exitOpen = 75
-	// exitReceipt is EX_PROTOCOL: it is paid, and the receipt does not hold.
-	exitReceipt = 76
-)
+// exitOpen is EX_TEMPFAIL of sysexits(3): run the same command again.
+const exitOpen = 75
 
 func payCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -36,28 +33,26 @@ func payCommand() *cobra.Command {
 		Short: "Pays what a URL asks for by x402",
 		Long: `
 Pays what a URL asks for by x402 version 2, with USDC: an offer of this plugin,
-or what anyone else sells. It shows the price and asks before it signs.
+or of any other seller. It shows the price and asks before it signs.
 
-The private key of the payer stands in the environment variable PAY_OFFER_KEY,
-or in a file of --key-file that nobody else may read: 64 hexadecimal digits. It
-needs USDC on the network and no coin for gas. --dry-run needs no key.
+The private key of the payer is in the environment variable PAY_OFFER_KEY, or in
+a file (--key-file) that only its owner can read: 64 hexadecimal digits. The
+account needs USDC on the network and no coin for gas. --dry-run needs no key.
 
---demo pays the demo that a server from a clone of this repository plays on this
-machine: with a key that is made for it and thrown away, with worthless test
-money alone, and without asking.
+--demo pays the demo that a server from a clone of this repository runs on this
+machine: with a new key that is thrown away, with worthless test money only, and
+without asking.
 
-A signed payment is kept on disk before it is sent, until its answer is final.
-Run the same command again after a crash or a status of 75: it sends the same
-payment again and signs no other. What was paid is not paid twice: run again, it
-shows the receipt. --new buys once more.
+A signed payment is stored on disk before it is sent, until its answer is final.
+After a crash or exit status 75, run the same command again: it sends the same
+payment and signs no other. What is paid is not paid twice: run again, it shows
+the receipt. --new buys again.
 
-A refusal is the word of the seller, who can still charge what was signed until
-it ends, in at most ten minutes. Until then the same payment is sent again. Then
-another one is signed with --new alone, for only the chain tells whether the
-first was charged.
+A seller that refuses a payment can still charge it until it expires, in at most
+ten minutes. Until then the same payment is sent again. After that, --new signs
+another one.
 
-Exit status: 0 paid; 1 not paid; 75 not known yet; 76 paid, but the receipt that
-came does not hold.`,
+Exit status: 0 paid; 1 not paid; 75 not known yet.`,
 		Example: "  caddy pay-offer pay http://localhost:8402/v1/sponsor --demo\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --key-file payer.key\n" +
@@ -65,16 +60,16 @@ came does not hold.`,
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.Bool("dry-run", false, "Show what would be paid, and pay nothing")
+	flags.Bool("dry-run", false, "Show the price, and pay nothing")
 	flags.BoolP("yes", "y", false, "Do not ask")
 	flags.String("max", "50", "The most to pay, in US dollars")
 	flags.String("method", "POST", "The method of the payable URL: GET or POST")
-	flags.String("network", "", "The network to pay on, if not the first that is asked for")
-	flags.String("key-file", "", "The file of the private key, in place of "+keyVariable)
-	flags.Bool("demo", false, "Pay a demo on this machine, with a key that is made for it")
-	flags.Duration("wait", 2*time.Minute, "How long to send a payment again that has no final answer")
-	flags.Bool("new", false, "Buy once more what was paid before")
-	flags.String("state", "", "The folder of the payments, if not below Caddy's data folder")
+	flags.String("network", "", "The network to pay on (default: the first one of the quote)")
+	flags.String("key-file", "", "The file of the private key, instead of "+keyVariable)
+	flags.Bool("demo", false, "Pay a demo on this machine, with a new key")
+	flags.Duration("wait", 2*time.Minute, "How long to send a payment without a final answer again")
+	flags.Bool("new", false, "Buy again what was paid before")
+	flags.String("state", "", "The folder of the payments (default: below Caddy's data folder)")
 	flags.Bool("json", false, "Print one JSON object, and everything else to the standard error")
 	return exits(cmd, func(fl caddycmd.Flags) (int, error) {
 		p := payer{fl: fl, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
@@ -89,23 +84,18 @@ came does not hold.`,
 	})
 }
 
-// errReceipt is of a payment whose receipt does not hold.
-var errReceipt = errors.New("you have paid, but the receipt does not hold")
-
 func exitStatus(err error) int {
 	switch {
 	case err == nil:
 		return caddy.ExitCodeSuccess
 	case errors.Is(err, buyer.ErrOpen), errors.Is(err, buyer.ErrBusy):
 		return exitOpen
-	case errors.Is(err, errReceipt):
-		return exitReceipt
 	default:
 		return caddy.ExitCodeFailedStartup
 	}
 }
 
-// payer is one run of the command, and what came of it.
+// payer is one run of the command.
 type payer struct {
 	fl  caddycmd.Flags
 	in  io.Reader
@@ -114,11 +104,10 @@ type payer struct {
 	target   buyer.Target
 	quote    *buyer.Quote
 	purchase *buyer.Purchase
-	receipt  *buyer.Receipt
 }
 
 func (p *payer) run(ctx context.Context) (err error) {
-	b := &buyer.Buyer{Network: p.fl.String("network"), Wait: p.fl.Duration("wait"), Told: p.print}
+	b := &buyer.Buyer{Network: p.fl.String("network"), Wait: p.fl.Duration("wait"), Progress: p.print}
 	var ok bool
 	if b.Max, _, ok = offer.ParseDecimal(p.fl.String("max"), 6); !ok || b.Max == 0 {
 		return errors.New("--max is not an amount of US dollars; write for example 42 or 0.10")
@@ -152,10 +141,9 @@ func (p *payer) run(ctx context.Context) (err error) {
 		state = filepath.Join(caddy.AppDataDir(), "pay_offer", "payments")
 	}
 	if !filepath.IsAbs(state) {
-		// Without a home Caddy's data folder is below the working directory, and what one
-		// run has signed another would not find.
-		return errors.New("not paid: the folder of the payments depends on where the command is run, and what was signed would not be found " +
-			"from elsewhere; set HOME, or give --state an absolute path")
+		// Without a home, Caddy's data folder is relative to the working directory, and
+		// another run would not find what this one signed.
+		return errors.New("not paid: the folder of the payments depends on the working directory; set HOME, or give --state an absolute path")
 	}
 	if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); err != nil {
 		return err
@@ -164,21 +152,21 @@ func (p *payer) run(ctx context.Context) (err error) {
 	return p.pay(ctx, b, key)
 }
 
-// demoState checks that a demo may be paid as it was asked for, and is a folder for
-// a payment that nobody needs afterwards.
+// demoState checks the flags of --demo, and makes a folder for a payment that is
+// thrown away.
 func (p *payer) demoState() (string, error) {
 	if !offer.IsLoopback(offer.Hostname(p.target.Origin())) {
-		return "", errors.New("not paid: --demo pays on this machine alone, as in http://localhost:8402/v1/sponsor; leave it out to pay others")
+		return "", errors.New("not paid: --demo pays servers on this machine only, such as http://localhost:8402/v1/sponsor; leave it out to pay others")
 	}
 	for _, flag := range []string{"key-file", "state"} {
 		if p.fl.String(flag) != "" {
-			return "", errors.New("not paid: --demo makes a key of its own and keeps nothing; leave out --" + flag)
+			return "", errors.New("not paid: --demo makes its own key and stores nothing; leave out --" + flag)
 		}
 	}
 	return os.MkdirTemp("", "pay_offer_payment_")
 }
 
-// key reads the private key, or makes one that pays a demo.
+// key reads the private key, or makes one for the demo.
 func (p *payer) key() (buyer.Key, error) {
 	if p.fl.Bool("demo") {
 		return buyer.NewKey(), nil
@@ -188,17 +176,17 @@ func (p *payer) key() (buyer.Key, error) {
 	}
 	text, found := os.LookupEnv(keyVariable)
 	if !found {
-		return buyer.Key{}, errors.New("there is no key to pay with: set " + keyVariable + " or name a --key-file; --dry-run needs none")
+		return buyer.Key{}, errors.New("there is no key to pay with: set " + keyVariable + " or give a --key-file; --dry-run needs none")
 	}
 	return buyer.ParseKey(text)
 }
 
-// pay goes on with what was begun, and begins what was not.
+// pay finishes an undecided payment, or quotes, asks and signs a new one.
 func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	again := p.fl.Bool("new")
 	if last := p.purchase.Payment; last != nil && !last.State.Decided() {
-		p.print("A payment of " + offer.FormatDecimal(last.Atomic, 6) + " USDC to " + last.PayTo + " was signed for this purchase " + date(last.SignedAt) +
-			" and has no final answer. It is sent again as it is, whatever --max and --network say; no other is signed.")
+		p.print("A payment of " + amount(last) + " to " + last.PayTo + ", signed " + date(last.SignedAt) +
+			", has no final answer. The same payment is sent again; no other is signed.")
 		err := p.settle(ctx, b)
 		if last.State == buyer.Paid || last.Spendable() || !again {
 			return err
@@ -208,25 +196,18 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	switch last := p.purchase.Payment; {
 	case last == nil || again:
 	case last.State == buyer.Paid:
-		p.print("This was paid before; nothing is sent now. To buy it once more: --new")
-		return p.showReceipt(ctx, b)
+		p.print("This was paid before. Nothing is sent now; --new buys again.")
+		p.showReceipt()
+		return nil
 	default:
-		return p.unproven(errors.New("not paid: the last payment of this purchase was refused: " + last.Reason))
+		return p.notPaid(errors.New("not paid: the seller refused the last payment: " + last.Reason))
 	}
 	var err error
 	if p.quote, err = b.Quote(ctx, p.target); err != nil {
 		return err
 	}
 	p.showQuote(key.Address())
-	if p.fl.Bool("demo") {
-		switch {
-		case !p.quote.Network.Test:
-			return errors.New("not paid: this is no demo, for it asks for real money; leave out --demo to pay it")
-		case !p.quote.Demo:
-			return errors.New("not paid: this server is no demo; a server from a clone plays one as long as no address of yours is set " +
-				"(demo.md says what ends it), and to pay this one leave out --demo")
-		}
-	} else if err := p.agree(); err != nil {
+	if err := p.agree(); err != nil {
 		return err
 	}
 	if err := p.purchase.Sign(p.target, p.quote, key); err != nil {
@@ -237,58 +218,151 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 
 // agree asks whether to pay what was shown.
 func (p *payer) agree() error {
-	if p.fl.Bool("yes") {
-		if p.quote.Wrong {
-			return errors.New("not paid: the offer is signed wrongly, and --yes pays none such; run it without --yes to decide yourself")
-		}
+	switch {
+	case p.fl.Bool("demo") && !p.quote.Network.Test:
+		return errors.New("not paid: the seller asks for real money, and --demo pays test money only; leave out --demo to pay")
+	case p.fl.Bool("demo") && !p.quote.Demo:
+		return errors.New("not paid: this server is not a demo; a server from a clone is one until an address of yours is set (see demo.md). Leave out --demo to pay")
+	case p.fl.Bool("demo") || p.fl.Bool("yes"):
 		return nil
-	}
-	if !onTerminal(p.in) {
-		return errNobody
+	case !onTerminal(p.in):
+		return errNoTerminal
 	}
 	fmt.Fprint(p.out, "Pay? [y/N] ")
 	answer, err := bufio.NewReader(p.in).ReadString('\n')
 	if answer == "" && err != nil {
-		return errNobody // who was there has left
+		return errNoTerminal
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	default:
-		return errors.New("not paid: you did not say yes")
+		return errors.New("not paid: you did not answer yes")
 	}
 }
 
-var errNobody = errors.New("not paid: there is no terminal to ask on; --yes pays without asking")
+var errNoTerminal = errors.New("not paid: there is no terminal to ask on; --yes pays without asking")
 
-// settle sends what is signed, and says how it ended.
+// settle sends what is signed, and says how that ended.
 func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	err := b.Settle(ctx, p.target, p.purchase)
 	switch {
 	case p.purchase.State == buyer.Paid:
-		return errors.Join(err, p.showReceipt(ctx, b))
+		p.showReceipt()
+		return err
 	case p.fl.Bool("demo"):
 		return fmt.Errorf("not paid: the demo did not take the payment, which was worth nothing: %v", err)
 	case errors.Is(err, buyer.ErrOpen):
-		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment again and signs no other", err)
+		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment and signs no other", err)
 	default:
-		return p.unproven(err)
+		return p.notPaid(err)
 	}
 }
 
-// unproven says what is known after a no, and how to go on.
-func (p *payer) unproven(err error) error {
-	last, where := p.purchase.Payment, ""
+// notPaid says how to go on after a refusal.
+func (p *payer) notPaid(err error) error {
+	last, explorer := p.purchase.Payment, "the chain"
 	if network, unknown := offer.LookupNetwork(last.Network); unknown == nil {
-		where = ": see " + strings.TrimSuffix(network.Explorer, "tx/") + "address/" + last.Payer
+		explorer = strings.TrimSuffix(network.Explorer, "tx/") + "address/" + last.Payer
 	}
-	next := "The signed payment ends " + date(last.ValidBefore) + ". Run the same command again to send it again; no other is signed before " +
-		date(last.VoidAt()) + ", for clocks differ."
 	if last.State == buyer.Void {
-		next = "The signed payment ended " + date(last.ValidBefore) + ". To sign another one: --new."
+		return fmt.Errorf("%w. The signed payment expired %s. Check %s before you pay again with --new", err, date(last.ValidBefore), explorer)
 	}
-	return fmt.Errorf("%w. Whether it was charged all the same, as by a seller who does not know a payment again, the chain alone tells%s. %s", err, where, next)
+	return fmt.Errorf("%w. The seller can still charge the signed payment until it expires at %s. Check %s before paying again. "+
+		"Running the same command again sends the same payment and cannot charge you twice", err, date(last.ValidBefore), explorer)
 }
 
-// print writes a line, which may hold a stranger's words.
+// amount is the amount of a payment, such as "42 USDC".
+func amount(p *buyer.Payment) string { return offer.FormatDecimal(p.Atomic, 6) + " USDC" }
+
+// showQuote prints what would be paid; payer is empty for a dry run.
+func (p *payer) showQuote(payer string) {
+	q := p.quote
+	money := ", real money"
+	if q.Network.Test {
+		money = ", a TEST network: its money is worth nothing"
+	}
+	p.table([][2]string{
+		{"resource", quotedText(q.Resource)}, {"description", quotedText(q.Description)}, {"amount", q.Amount() + " USDC (" + q.Amount() + " USD)"},
+		{"payee", q.PayTo}, {"network", q.Network.Name + " (" + q.Network.CAIP2() + ")" + money}, {"payer", payer},
+	})
+}
+
+// quotedText is a stranger's text in quotation marks; empty for none.
+func quotedText(text string) string {
+	if text = buyer.Plain(text); text == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// showReceipt prints the answer to a paid purchase.
+func (p *payer) showReceipt() {
+	paid := p.purchase.Payment
+	if p.fl.Bool("demo") {
+		p.print("Paid " + offer.FormatDecimal(paid.Atomic, 6) + " pretend USDC to " + paid.PayTo + ": a demo has no chain, and there is no transaction.")
+		p.table([][2]string{{"receipt page", paid.ReceiptURL}})
+		return
+	}
+	var explorer string
+	if known, err := offer.LookupNetwork(paid.Network); err == nil && paid.Transaction != "" {
+		explorer = known.Explorer + paid.Transaction
+	}
+	if paid.Transaction != "" {
+		p.print("Paid " + amount(paid) + " to " + paid.PayTo + ", as the seller says. The transaction is the proof.")
+	} else {
+		p.print(fmt.Sprintf("The seller answered (status %d) and names no transaction. Only the chain shows whether it charged %s to %s.",
+			paid.Status, amount(paid), paid.PayTo))
+	}
+	p.table([][2]string{
+		{"transaction", paid.Transaction}, {"explorer", explorer}, {"network", network(paid.Network)}, {"payer", paid.Payer},
+		{"receipt page", paid.ReceiptURL}, {"answer", paid.Answer}, {"note", paid.Reason},
+	})
+}
+
+// table prints names and values, without the empty ones.
+func (p *payer) table(rows [][2]string) {
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(w, "  %s\t%s\n", row[0], printable(row[1]))
+		}
+	}
+	_ = w.Flush() // output to a closed terminal is lost
+}
+
+// print writes a line, which may quote a stranger.
 func (p *payer) print(line string) { fmt.Fprintln(p.out, printable(line)) }
+
+// printJSON prints the result of the run. What is not known is left out.
+func (p *payer) printJSON(out io.Writer, err error) {
+	result := struct {
+		// Status is quoted, paid, refused, void, open or not_paid.
+		Status      string `json:"status"`
+		Reason      string `json:"reason,omitempty"`
+		PayTo       string `json:"payTo,omitempty"`
+		Network     string `json:"network,omitempty"`
+		AmountUSD   string `json:"amountUsd,omitempty"`
+		Payer       string `json:"payer,omitempty"`
+		Transaction string `json:"transaction,omitempty"`
+		ReceiptURL  string `json:"receiptUrl,omitempty"`
+		Answer      string `json:"answer,omitempty"` // a file
+	}{Status: "not_paid"}
+	if err != nil {
+		result.Reason = err.Error()
+	}
+	if q := p.quote; q != nil {
+		result.PayTo, result.Network, result.AmountUSD = q.PayTo, q.Network.CAIP2(), q.Amount()
+		if p.fl.Bool("dry-run") {
+			result.Status = "quoted"
+		}
+	}
+	if p.purchase != nil && p.purchase.Payment != nil {
+		last := p.purchase.Payment
+		result.Status, result.PayTo, result.Network, result.AmountUSD = string(last.State), last.PayTo, last.Network, offer.FormatDecimal(last.Atomic, 6)
+		result.Payer, result.Transaction, result.ReceiptURL, result.Answer = last.Payer, last.Transaction, last.ReceiptURL, last.Answer
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(result) // output to a closed pipe is lost
+}

@@ -178,7 +178,7 @@ func again(stored ledger.Receipt, e manual.Entry) error {
 
 // sameTime reports whether an entry, with a time or without, is of the time that
 // stands. A day is the same wherever it began: at midnight in the zone of another
-// machine, or in UTC, where an earlier version of this program had it begin. Two
+// machine, or in UTC. Two
 // days that begin in one zone are two.
 func sameTime(stored int64, at time.Time) bool {
 	if at.IsZero() || at.Unix() == stored {

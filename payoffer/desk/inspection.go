@@ -48,7 +48,6 @@ type LedgerState struct {
 	Shared   bool   `json:"shared"` // other instances may use it
 	Writable bool   `json:"writable"`
 	Trouble  string `json:"trouble,omitempty"`    // why the offer takes no payments
-	Schema   int    `json:"schema"`               // the number of its last migration
 	Changed  string `json:"changed_at,omitempty"` // when a receipt was changed last (RFC 3339)
 	Free     int64  `json:"free_bytes"`           // on its disk; -1 where that is not known
 }
@@ -92,7 +91,7 @@ func (d *Desk) Inspect(ctx context.Context, s Sounding) Inspection {
 		d.Logger.Warn("the ledger would not take a change", "error", err.Error())
 	}
 	trouble := d.Trouble()
-	i.Ledger = LedgerState{Shared: state.Shared, Writable: err == nil && trouble == "", Trouble: trouble, Schema: state.Schema, Free: state.Free}
+	i.Ledger = LedgerState{Shared: state.Shared, Writable: err == nil && trouble == "", Trouble: trouble, Free: state.Free}
 	if state.Changed > 0 {
 		i.Ledger.Changed = moment(state.Changed)
 	}

@@ -18,7 +18,7 @@ import (
 func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err error) {
 	from.order(ctx)
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
-		if _, err := requireCurrent(ctx, from.dialect, source); err != nil {
+		if err := requireCurrent(ctx, from.dialect, source); err != nil {
 			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
 		}
 		rows, err = to.fill(ctx, source)
@@ -27,9 +27,9 @@ func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err err
 	return rows, err
 }
 
-// movedVersion is the version of the schema of a ledger that was moved. No program
-// knows it, so that none writes there any more, also none that was cut off from the
-// database for a while.
+// movedVersion is the version of the schema of a ledger that was moved, which no
+// program opens. An instance that was cut off from the database meanwhile is refused
+// when it connects again.
 const movedVersion = math.MaxInt32
 
 // Retire ends the ledger, which was copied into another one: no program opens it,
@@ -40,7 +40,7 @@ func (l *Ledger) Retire(ctx context.Context) error {
 	if l.db == nil {
 		return ErrNotOpen
 	}
-	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
+	tx, err := l.db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return l.dialect.conceal(err)
 	}
@@ -50,7 +50,7 @@ func (l *Ledger) Retire(ctx context.Context) error {
 			return l.dialect.conceal(err)
 		}
 	}
-	if err := l.dialect.retire(ctx, tx); err != nil {
+	if err := l.dialect.setVersion(ctx, tx, movedVersion); err != nil {
 		return l.dialect.conceal(err)
 	}
 	return l.dialect.conceal(tx.Commit())
@@ -91,7 +91,7 @@ func (l *Ledger) fill(ctx context.Context, source *sql.Tx) (rows map[string]int6
 	if err != nil {
 		return nil, err
 	}
-	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
+	tx, err := l.db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func schemaTables(ctx context.Context) (tables []table, err error) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1) // each has a memory of its own
-	if _, err := migrate(ctx, new(sqliteDialect), db, nil); err != nil {
+	if err := migrate(ctx, new(sqliteDialect), db); err != nil {
 		return nil, err
 	}
 	all, err := query(ctx, db, scanTable, `

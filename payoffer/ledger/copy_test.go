@@ -407,24 +407,6 @@ func TestRestoredLedgerTellsReadersThatWereAhead(t *testing.T) {
 	})
 }
 
-func TestBackupOfAnEarlierVersionIsRestored(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		path := sqliteTests.earlier(t, 1, firstVersion)
-		before, err := os.ReadFile(path)
-		require.NoError(t, err)
-		l := d.empty(t)
-		rows, err := l.Restore(t.Context(), path)
-		require.NoError(t, err)
-		require.EqualValues(t, 4, rows["receipts"])
-		require.NoError(t, l.Check(t.Context()))
-		after, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, before, after, "the backup stays as it is")
-		_, err = NewSQLite(path, time.Now).Backup(t.Context(), path+".copy")
-		require.ErrorContains(t, err, "its schema is version 1")
-	})
-}
-
 func TestRestoreOfWhatIsNoIntactBackupIsRefused(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, target := filled(t, sqliteTests, 5), d.empty(t)

@@ -35,29 +35,18 @@ type dialect interface {
 	// check refuses a database whose commits would not be durable.
 	check(ctx context.Context, write, read *sql.DB) error
 
-	// begin begins a transaction of a program that knows the schema of a version.
-	// Error: errNewerSchema where such a program may not write any more, which
-	// stays so until the transaction ends.
-	begin(ctx context.Context, write *sql.DB, known int) (*sql.Tx, error)
-	// session takes a connection for such a transaction, with the same error, perhaps
-	// when its first statements are sent.
+	// session takes a connection for a transaction that may write.
 	session(ctx context.Context, db *database) (session, error)
 	// oneWriter says that transactions wait for each other anyway.
 	oneWriter() bool
 
 	// migrations holds the numbered schema files.
 	migrations() fs.FS
-	// alter runs apply in a transaction that keeps other processes from migrating,
-	// and again for as long as somebody else holds what it needs, whom it tells of:
-	// nobody when it waits no more.
-	alter(ctx context.Context, write *sql.DB, apply func(*sql.Tx) error, tell func(holders string)) error
-	// version reads the number of the last migration, and the oldest that a
-	// program must know to write. setVersion stores the former in the transaction
-	// of that migration.
-	version(ctx context.Context, tx *sql.Tx) (version, oldest int, err error)
+	// version reads the number of the last schema file that was applied; 0 for an
+	// empty database. Other processes do not migrate until tx ends.
+	version(ctx context.Context, tx *sql.Tx) (version int, err error)
+	// setVersion stores it.
 	setVersion(ctx context.Context, tx *sql.Tx, version int) error
-	// retire stores movedVersion as both.
-	retire(ctx context.Context, tx *sql.Tx) error
 	// voidLeases ends the leases of processes that are certainly gone.
 	voidLeases(ctx context.Context, write *sql.DB) error
 

@@ -5,13 +5,11 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +22,11 @@ var (
 	// errInUse is returned by Open when another process or handle has the
 	// ledger open.
 	errInUse = errors.New("the ledger is in use by another process")
-	// errNewerSchema is returned by Open, and by every change, for a ledger that a
-	// later version of this program has changed so that this one may not write it.
+	// errNewerSchema is returned by Open for a ledger that a later version of this
+	// program has migrated.
 	errNewerSchema = errors.New("the ledger was written by a newer version")
-	// errMoved is returned by both for a ledger that Retire ended.
+	// errMoved is returned by Open, and on PostgreSQL by every new connection, for a
+	// ledger that Retire ended.
 	errMoved = errors.New("the ledger was moved to another database: name that one in the configuration, or move it back into an empty one")
 )
 
@@ -37,13 +36,8 @@ var (
 // connection to PostgreSQL broke or the context ended during the commit, the
 // outcome is unknown. Every change may be repeated.
 type Ledger struct {
-	// Logger is told what a change of the schema waits for; nil for nobody.
-	Logger *slog.Logger
-
 	dialect dialect
 	now     func() time.Time
-	// waits is what Open waits for.
-	waits atomic.Value
 	// changes counts what Changes tells of.
 	changes atomic.Uint64
 
@@ -64,8 +58,6 @@ type database struct {
 	parts       []io.Closer // both, and before them what acquire gave
 	// writes and reads are the prepared statements of both.
 	writes, reads *prepared
-	// known is the number of the last migration that this program has.
-	known int
 	// writer makes the changes where there is no other; nil where there are.
 	writer *writer
 	// gatherer makes those that ask for nothing.
@@ -76,17 +68,16 @@ type database struct {
 
 // Open creates or migrates the database and checks that its commits are
 // durable. It is idempotent: an open ledger stays as it is. Leases of an
-// earlier process end where no other process can be at work, on SQLite. A
-// change of the schema waits for as long as others hold what it needs, until ctx
-// ends: Waits says for whom. Errors: errInUse, errNewerSchema, or what the database says.
+// earlier process end where no other process can be at work, on SQLite.
+// Errors: errInUse, errNewerSchema, errMoved, or what the database says.
 func (l *Ledger) Open(ctx context.Context) error {
-	return l.open(ctx, func(ctx context.Context, write *sql.DB) (known int, err error) {
-		return migrate(ctx, l.dialect, write, l.notice)
+	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
+		return migrate(ctx, l.dialect, write)
 	})
 }
 
 // open opens the database; schema makes its schema fit, or refuses it.
-func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, write *sql.DB) (known int, err error)) error {
+func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, write *sql.DB) error) error {
 	select {
 	case l.opening <- struct{}{}:
 		defer func() { <-l.opening }()
@@ -122,25 +113,6 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 // holds all of them. Changes by other processes do not show here.
 func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
-// Waits says who holds what a change of the schema waits for; empty while none waits.
-func (l *Ledger) Waits() string {
-	holders, _ := l.waits.Load().(string)
-	return holders
-}
-
-// notice keeps and logs who holds what a change of the schema waits for: nobody
-// when it waits no more.
-func (l *Ledger) notice(holders string) {
-	before, logger := l.waits.Swap(holders), cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
-	switch {
-	case holders != "":
-		logger.Warn("the ledger opens when others let go of it: a change of its schema is tried again until then, while instances of the version before go on",
-			"holders", holders)
-	case before != nil && before != "":
-		logger.Info("the change of the ledger's schema waits no more")
-	}
-}
-
 // OpenAlone is Open, which also fails where another process has a ledger on
 // PostgreSQL open, and keeps others from opening it until Close.
 func (l *Ledger) OpenAlone(ctx context.Context) error {
@@ -157,12 +129,8 @@ func (l *Ledger) OpenAsItIs(ctx context.Context) error {
 	}
 	_ = read.Close() // it did not connect
 	l.dialect = l.dialect.alone()
-	return l.open(ctx, func(ctx context.Context, write *sql.DB) (known int, err error) {
-		err = inTransaction(ctx, write, func(tx *sql.Tx) error {
-			known, err = requireCurrent(ctx, l.dialect, tx)
-			return err
-		})
-		return known, err
+	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
+		return inTransaction(ctx, write, func(tx *sql.Tx) error { return requireCurrent(ctx, l.dialect, tx) })
 	})
 }
 
@@ -194,7 +162,7 @@ func (l *Ledger) Close() error {
 	return l.dialect.conceal(db.close())
 }
 
-func (db *database) open(ctx context.Context, d dialect, schema func(ctx context.Context, write *sql.DB) (known int, err error)) error {
+func (db *database) open(ctx context.Context, d dialect, schema func(ctx context.Context, write *sql.DB) error) error {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	lock, err := d.acquire(soon)
@@ -209,7 +177,7 @@ func (db *database) open(ctx context.Context, d dialect, schema func(ctx context
 	if err = d.check(soon, db.write, db.read); err != nil {
 		return err
 	}
-	if db.known, err = schema(ctx, db.write); err != nil {
+	if err = schema(ctx, db.write); err != nil {
 		return err
 	}
 	return d.voidLeases(ctx, db.write)

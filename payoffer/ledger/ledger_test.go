@@ -181,14 +181,14 @@ func TestMigrationsRunOnceInOrderAndAllOrNothing(t *testing.T) {
 		next[second] = &fstest.MapFile{Data: []byte("CREATE TABLE second (x INTEGER); INSERT INTO second VALUES (1);")}
 		next[third] = &fstest.MapFile{Data: []byte("CREATE TABLE third (x INTEGER); INSERT INTO nowhere VALUES (1);")}
 		changed := withMigrations{l.dialect, next}
-		require.ErrorContains(t, migrateAll(t, changed, l.db.write), third)
+		require.ErrorContains(t, migrate(t.Context(), changed, l.db.write), third)
 		require.Equal(t, latest+1, d.schemaVersion(t, l))
 		_, err := l.db.write.Exec("SELECT x FROM third")
 		require.Error(t, err)
 
 		next[third].Data = []byte("DROP TABLE second")
-		require.NoError(t, migrateAll(t, changed, l.db.write))
-		require.NoError(t, migrateAll(t, changed, l.db.write))
+		require.NoError(t, migrate(t.Context(), changed, l.db.write))
+		require.NoError(t, migrate(t.Context(), changed, l.db.write))
 	})
 }
 
@@ -198,3 +198,19 @@ type withMigrations struct {
 }
 
 func (d withMigrations) migrations() fs.FS { return d.files }
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		d.makeNewer(t, l)
+		require.NoError(t, l.Close())
+
+		l = d.handle(t, where, time.Now)
+		err := l.Open(t.Context())
+		require.ErrorIs(t, err, errNewerSchema)
+		require.ErrorContains(t, err, "99")
+		// The refusal leaves nothing locked behind.
+		require.ErrorIs(t, l.Open(t.Context()), errNewerSchema)
+	})
+}

@@ -34,7 +34,6 @@ const (
 	deadlockDetected     = "40P01"
 	duplicateTable       = "42P07"
 	divisionByZero       = "22012"
-	lockNotAvailable     = "55P03"
 )
 
 // NewPostgres returns an unopened ledger in a PostgreSQL database that several
@@ -55,18 +54,17 @@ func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 	if err != nil {
 		return nil, errors.New("the PostgreSQL DSN cannot be read; write it as postgres://user:password@host:5432/database?sslmode=verify-full")
 	}
-	return newLedger(&postgresDialect{config: config, locking: usualLocking}, now), nil
+	return newLedger(&postgresDialect{config: config}, now), nil
 }
 
 type postgresDialect struct {
 	config *pgx.ConnConfig
 	// single says that no other process may have the ledger open.
-	single  bool
-	locking locking
+	single bool
 }
 
 func (d *postgresDialect) alone() dialect {
-	return &postgresDialect{config: d.config, single: true, locking: d.locking}
+	return &postgresDialect{config: d.config, single: true}
 }
 
 func (d *postgresDialect) name() string { return "on PostgreSQL" }
@@ -119,8 +117,7 @@ func (d *postgresDialect) rows() string { return "json_array_elements($1)" }
 
 func (d *postgresDialect) unnumbered() string { return "-nextval('transitions_waiting')" }
 
-// ordering: the lock is also that under which instances of earlier versions take their
-// numbers. Each statement sees what was committed before it. Of one receipt a later
+// ordering: each statement sees what was committed before it. Of one receipt a later
 // transition is committed after the one before it.
 func (d *postgresDialect) ordering() []string {
 	return []string{

@@ -32,7 +32,9 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var unfit *sessionError
 	switch {
 	case err == nil:
-		return guarded{conn.(*stdlib.Conn)}, nil
+		return conn, nil
+	case errors.Is(err, errMoved):
+		return nil, errMoved
 	case errors.As(err, &unfit):
 		return nil, unfit
 	case ctx.Err() != nil:
@@ -123,8 +125,10 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 		var free bool
 		err = conn.QueryRow(ctx, `SELECT `+lock+`(`+lockSpace+`, hashtext('in use: ' || $1))`, schema).Scan(&free)
 		switch {
-		case err != nil || free:
+		case err != nil:
 			return err
+		case free:
+			return requireNotMoved(ctx, conn)
 		case time.Since(began) > sessionEnd:
 			return busy
 		}
@@ -133,6 +137,19 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
+	}
+	return err
+}
+
+// requireNotMoved refuses a ledger that was moved. The lock is held, so that nobody moves it now.
+func requireNotMoved(ctx context.Context, conn *pgx.Conn) error {
+	var moved bool
+	err := conn.QueryRow(ctx, `SELECT to_regclass('pay_offer_schema') IS NOT NULL`).Scan(&moved)
+	if err == nil && moved {
+		err = conn.QueryRow(ctx, `SELECT version = $1 FROM pay_offer_schema`, movedVersion).Scan(&moved)
+	}
+	if err == nil && moved {
+		err = errMoved
 	}
 	return err
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // postgresSession sends the statements of a transaction in batches: BEGIN goes with
@@ -18,13 +17,12 @@ import (
 // is one batch in all is a transaction without either (PostgreSQL, "Pipelining").
 type postgresSession struct {
 	conn  *sql.Conn
-	known int
 	begun bool
 }
 
 func (d *postgresDialect) session(ctx context.Context, db *database) (session, error) {
 	conn, err := db.write.Conn(ctx)
-	return &postgresSession{conn: conn, known: db.known}, err
+	return &postgresSession{conn: conn}, err
 }
 
 func (d *postgresDialect) oneWriter() bool { return false }
@@ -32,12 +30,6 @@ func (d *postgresDialect) oneWriter() bool { return false }
 // endTimeout bounds how long it may take to undo a transaction. A connection that
 // does not answer by then is closed, by which the server undoes it.
 const endTimeout = 5 * time.Second
-
-// guardWrites fails, with a division by zero, for a program that may not write any more: see
-// guarded.BeginTx.
-func guardWrites(known int) string {
-	return fmt.Sprintf(`SELECT 1 / (oldest <= %d)::int FROM pay_offer_schema`, known)
-}
 
 func (s *postgresSession) send(ctx context.Context, statements []*statement) error {
 	return s.batch(ctx, statements, false)
@@ -63,9 +55,6 @@ func (s *postgresSession) batch(ctx context.Context, statements []*statement, la
 		if first && !last {
 			batch.Queue(`BEGIN`)
 		}
-		if first {
-			batch.Queue(guardWrites(s.known))
-		}
 		for _, one := range statements {
 			batch.Queue(one.text, one.args...)
 		}
@@ -73,7 +62,7 @@ func (s *postgresSession) batch(ctx context.Context, statements []*statement, la
 			batch.Queue(`COMMIT`)
 		}
 		results := conn.SendBatch(ctx, &batch)
-		err := s.read(ctx, conn, results, first, statements, last)
+		err := s.read(results, first, statements, last)
 		return errors.Join(err, closing(err, results.Close()))
 	})
 }
@@ -87,16 +76,10 @@ func closing(read, closed error) error {
 	return closed
 }
 
-func (s *postgresSession) read(ctx context.Context, conn *pgx.Conn, results pgx.BatchResults, first bool, statements []*statement, last bool) error {
+func (s *postgresSession) read(results pgx.BatchResults, first bool, statements []*statement, last bool) error {
 	if first && !last {
 		if _, err := results.Exec(); err != nil {
 			return err
-		}
-	}
-	if first {
-		if _, err := results.Exec(); err != nil {
-			_ = results.Close()
-			return writesRefused(ctx, conn, s.known, err)
 		}
 	}
 	for _, one := range statements {
@@ -152,7 +135,7 @@ func (s *postgresSession) end() {
 }
 
 func (s *postgresSession) raw(use func(*pgx.Conn) error) error {
-	return s.conn.Raw(func(driver any) error { return use(driver.(guarded).Conn.Conn()) })
+	return s.conn.Raw(func(driver any) error { return use(driver.(*stdlib.Conn).Conn()) })
 }
 
 // lockBuckets bounds the locks that one transaction holds by name. Two names share
@@ -184,21 +167,4 @@ func (d *postgresDialect) hurry(tx *transaction) {
 // require: see transient.
 func (d *postgresDialect) require(tx *transaction, condition string, args ...any) {
 	tx.put("looking again", `SELECT 1 / (`+condition+`)::int`, args...)
-}
-
-// writesRefused is the error of a transaction that could not begin with guardWrites,
-// and ends it.
-func writesRefused(ctx context.Context, conn *pgx.Conn, known int, err error) error {
-	if conn.IsClosed() {
-		return err
-	}
-	_, rollback := conn.Exec(ctx, `ROLLBACK`)
-	if refused := new(pgconn.PgError); !errors.As(err, &refused) || refused.Code != divisionByZero {
-		return errors.Join(err, rollback)
-	}
-	var version int
-	if row := conn.QueryRow(ctx, `SELECT version FROM pay_offer_schema`); row.Scan(&version) == nil && version == movedVersion {
-		return errMoved
-	}
-	return fmt.Errorf("%w, and takes nothing from this one, which knows schema %d; replace this instance by one of the newer version", errNewerSchema, known)
 }

@@ -62,39 +62,6 @@ func TestPostgresPaymentsDoNotWaitForEachOther(t *testing.T) {
 	requireConsistent(t, all[0])
 }
 
-// TestTheVersionBeforeWritesBehindWhatWaitsForANumber: it takes a number as it inserts, and the transitions that it follows
-// may have none yet.
-func TestTheVersionBeforeWritesBehindWhatWaitsForANumber(t *testing.T) {
-	t.Parallel()
-	l := instances(t, 1)[0]
-	require.NoError(t, l.db.sequencer.Close()) // nobody numbers meanwhile
-	l.db.parts = l.db.parts[:len(l.db.parts)-1]
-	for _, status := range []Status{StatusSeen, StatusConfirmed} {
-		for _, tx := range []string{"0xaa", "0xbb"} {
-			_, err := l.Record(t.Context(), nil, chainSighting(tx, status))
-			require.NoError(t, err)
-		}
-	}
-	_, err := l.db.write.ExecContext(t.Context(), `
-		INSERT INTO transitions (receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag)
-		SELECT receipt_id, offer, version + 1, to_status, 'reversed', amount, 0, usd_cents, cause, note, at, tag
-		FROM transitions WHERE version = 2 ORDER BY receipt_id LIMIT 1;
-		UPDATE receipts SET status = 'reversed', version = 3
-		WHERE id = (SELECT receipt_id FROM transitions WHERE version = 3)`)
-	require.NoError(t, err)
-	inOrder, err := query(t.Context(), l.db.write, scanValue[bool], `
-		SELECT seq > 0 AND seq > coalesce(lag(seq) OVER (ORDER BY version), 0) FROM transitions
-		WHERE receipt_id = (SELECT receipt_id FROM transitions WHERE version = 3)`)
-	require.NoError(t, err)
-	require.Equal(t, []bool{true, true, true}, inOrder)
-	waiting, _, err := first(query(t.Context(), l.db.write, scanValue[int64], `SELECT count(*) FROM transitions WHERE seq < 0`))
-	require.NoError(t, err)
-	require.EqualValues(t, 2, waiting, "what follows nothing waits on")
-	broken, err := query(t.Context(), l.db.write, scanValue[string], brokenRows, faults)
-	require.NoError(t, err)
-	require.Empty(t, broken)
-}
-
 // ways is a connection that counts how often something is sent after an answer.
 type ways struct {
 	net.Conn

@@ -136,41 +136,27 @@ func (d *sqliteDialect) blame(err error) error {
 	return err
 }
 
-// begin checks nothing: no other process migrates a file that this one has open.
-func (d *sqliteDialect) begin(ctx context.Context, write *sql.DB, _ int) (*sql.Tx, error) {
-	return write.BeginTx(ctx, nil)
-}
-
 func (d *sqliteDialect) session(ctx context.Context, db *database) (session, error) {
-	tx, err := d.begin(ctx, db.write, db.known)
+	tx, err := db.write.BeginTx(ctx, nil)
 	return sqlSession{tx, db.writes}, err
 }
 
 func (d *sqliteDialect) oneWriter() bool { return true }
 
-// alter waits for nobody: others do not have the file open.
-func (d *sqliteDialect) alter(ctx context.Context, write *sql.DB, apply func(*sql.Tx) error, _ func(string)) error {
-	return inTransaction(ctx, write, apply)
-}
-
-// version: the newest program alone may write, since one process at a time does.
-func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version, oldest int, err error) {
+// version takes no lock: one process at a time has the file open.
+func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
 	var tables int
 	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
 		Scan(&version, &tables)
 	if err == nil && version == 0 && tables > 0 {
 		err = errors.New("the file is a database of another program; name another path")
 	}
-	return version, version, err
+	return version, err
 }
 
 func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	return err
-}
-
-func (d *sqliteDialect) retire(ctx context.Context, tx *sql.Tx) error {
-	return d.setVersion(ctx, tx, movedVersion)
 }
 
 // voidLeases ends all leases: whoever holds the lock is the only process, and

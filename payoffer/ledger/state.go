@@ -9,8 +9,6 @@ import (
 type State struct {
 	// Shared says that several processes may have it open.
 	Shared bool
-	// Schema is the number of the last migration that this program has.
-	Schema int
 	// Changed is when a receipt was changed last, in Unix seconds; 0 for never.
 	Changed int64
 	// Free is the room on the disk of its folder for this process, in bytes; -1
@@ -31,8 +29,7 @@ func (l *Ledger) State(ctx context.Context) (State, error) {
 	if l.db == nil {
 		return s, ErrNotOpen
 	}
-	s.Schema = l.db.known
-	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
+	tx, err := l.db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return s, fmt.Errorf("beginning a ledger transaction: %w", l.dialect.conceal(err))
 	}

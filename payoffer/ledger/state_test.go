@@ -15,7 +15,6 @@ func TestTheStateOfALedgerIsToldAndNothingIsStored(t *testing.T) {
 		s, err := l.State(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, d.name != sqliteTests.name, s.Shared)
-		require.Equal(t, d.schemaVersion(t, l), s.Schema)
 		require.Zero(t, s.Changed)
 		if s.Shared {
 			require.EqualValues(t, -1, s.Free)

@@ -100,7 +100,7 @@ func (o *opening) wait(ctx context.Context) error {
 			return ctx.Err()
 		case <-look.C:
 		}
-		if !o.whole && (o.share.Ledger.Waits() != "" || time.Since(began) > startWait) && o.decide(nil) {
+		if !o.whole && time.Since(began) > startWait && o.decide(nil) {
 			o.logger.Warn("the ledger or the storage is slow: offers come later, and their payments are answered with 503 until then")
 		}
 	}

@@ -40,12 +40,8 @@ type Share struct {
 // NewShare begins the share of a configuration. The ledger, which may be
 // unopened, is made only where none is in use with the key.
 func NewShare(use *pool.Use[Host], ledgerKey, storageKey pool.Key, newLedger func() (*ledger.Ledger, error), i *Instruments) (*Share, error) {
-	book, err := pool.Acquire(use, ledgerKey, func(hosts *pool.Hosts[Host]) (*ledger.Ledger, error) {
-		book, err := newLedger()
-		if err == nil {
-			book.Logger = logger(hosts)
-		}
-		return book, err
+	book, err := pool.Acquire(use, ledgerKey, func(*pool.Hosts[Host]) (*ledger.Ledger, error) {
+		return newLedger()
 	})
 	if err != nil {
 		return nil, err

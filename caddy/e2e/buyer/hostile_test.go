@@ -78,10 +78,10 @@ func TestAHostileQuoteIsNotSigned(t *testing.T) {
 		quote func(http.ResponseWriter, int64)
 		want  string
 	}{
-		"another token":   {asks(t, quoted(object{"asset": stranger})), "which is not USDC"},
+		"another token":   {asks(t, quoted(object{"asset": stranger})), "is not USDC"},
 		"above --max":     {asks(t, quoted(object{"amount": "50000001"})), "more than --max 50"},
-		"another network": {asks(t, quoted(object{"network": "eip155:1"})), "which is not USDC (0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48)"},
-		"another name":    {asks(t, quoted(object{"extra": object{"name": "USD Coin", "version": "2"}})), "a signature for another name moves nothing"},
+		"another network": {asks(t, quoted(object{"network": "eip155:1"})), "is not USDC (0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48)"},
+		"another name":    {asks(t, quoted(object{"extra": object{"name": "USD Coin", "version": "2"}})), "a signature for another name moves no money"},
 		"a huge body": {func(w http.ResponseWriter, _ int64) {
 			w.WriteHeader(http.StatusPaymentRequired)
 			_, _ = w.Write(make([]byte, 1<<20))
@@ -89,16 +89,16 @@ func TestAHostileQuoteIsNotSigned(t *testing.T) {
 		"a huge header": {func(w http.ResponseWriter, _ int64) {
 			w.Header().Set("PAYMENT-REQUIRED", strings.Repeat("A", 1<<20))
 			w.WriteHeader(http.StatusPaymentRequired)
-		}, "cannot be asked for its price"},
+		}, "does not answer with a price"},
 		"a redirect": {func(w http.ResponseWriter, _ int64) {
 			w.Header().Set("Location", elsewhere.URL)
 			w.WriteHeader(http.StatusTemporaryRedirect)
-		}, "it redirects (status 307)"},
+		}, "redirects (status 307)"},
 		"version 1 alone": {func(w http.ResponseWriter, _ int64) {
 			w.WriteHeader(http.StatusPaymentRequired)
 			_, _ = w.Write([]byte(`{"x402Version":1,"error":"","accepts":[]}`))
-		}, "this command speaks version 2 alone"},
-		"steering characters": {asks(t, quoted(object{"scheme": "\x1b[2J\u202e\u2066exact"})), `the scheme "[2Jexact" is not known`},
+		}, "this command pays version 2"},
+		"steering characters": {asks(t, quoted(object{"scheme": "\x1b[2J\u202e\u2066exact"})), `the scheme "[2Jexact" is unknown`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLiar(t, c.quote, func(http.ResponseWriter, *http.Request) {})
@@ -140,8 +140,6 @@ func TestADescriptionIsShownAsTheSellersWords(t *testing.T) {
 	got := newPerson(t, key).pay(l.URL, "--dry-run")
 	require.Zero(t, got.code, got.err)
 	require.Contains(t, got.out, `"x offer signed by bank.example [1ADSU 1\""`)
-	require.Contains(t, got.out, "WARNING: the seller calls what is paid for by another URL than the one that you gave")
-	require.Contains(t, got.out, "\n  offer        not signed\n")
 }
 
 // Whatever a seller answers, and however often it is asked, it gets one authorization.
@@ -153,8 +151,8 @@ func TestASellerThatNeverSaysYesGetsOneAuthorization(t *testing.T) {
 	}{
 		"402 for ever": {func(w http.ResponseWriter, _ *http.Request) {
 			asks(t, quoted(object{"payTo": chain.Wallet.Hex()}))(w, 0)
-		}, 1, "the chain alone tells"},
-		"409": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }, 1, "no other is signed before"},
+		}, 1, "Check https://sepolia.basescan.org/address/"},
+		"409": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }, 1, "can still charge the signed payment until it expires"},
 		"a redirect": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://evil.example/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
@@ -179,47 +177,6 @@ func TestASellerThatNeverSaysYesGetsOneAuthorization(t *testing.T) {
 			require.EqualValues(t, 4, l.payments.Load())
 			require.EqualValues(t, 1, l.quotes.Load())
 			require.Len(t, p.kept(), 1)
-		})
-	}
-}
-
-// The money is gone, and whoever paid is told what is wrong with what came for it.
-func TestAReceiptThatDoesNotHoldIsAStatusOfItsOwn(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	payer := chain.Address(key).Hex()
-	settled := func(changes object) object {
-		settlement := object{"success": true, "transaction": "0x" + strings.Repeat("1", 64), "network": "eip155:84532", "payer": payer}
-		maps.Copy(settlement, changes)
-		return settlement
-	}
-	for name, c := range map[string]struct {
-		settlement object
-		status     int
-		want       string
-	}{
-		"unsigned":          {settled(nil), 0, ""},
-		"of another payer":  {settled(object{"payer": stranger}), 76, "the receipt names another payer"},
-		"of no transaction": {settled(object{"transaction": "\x1b]0;x\a"}), 76, "the receipt names no transaction"},
-		"wrongly signed": {settled(object{"extensions": object{"offer-receipt": object{"info": object{"receipt": object{"format": "jws", "signature": "eyJ.e30.AA"}}}}}),
-			76, "the signature cannot be read"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := openLiar(t, asks(t, quoted(nil)), func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("PAYMENT-RESPONSE", header(t, c.settlement))
-			})
-			p := newPerson(t, key)
-			for range 2 {
-				got := p.pay(l.URL, "--yes")
-				require.Equal(t, c.status, got.code, got)
-				require.Contains(t, got.out, "Paid 42 USDC to "+stranger)
-				require.NotContains(t, got.out+got.err, "\x1b")
-				if c.status != 0 {
-					require.Contains(t, got.err, "you have paid, but the receipt does not hold")
-					require.Contains(t, got.err, c.want)
-				}
-			}
-			require.EqualValues(t, 1, l.payments.Load())
 		})
 	}
 }

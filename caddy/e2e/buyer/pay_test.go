@@ -4,7 +4,6 @@ package buyer
 import (
 	"encoding/json"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -36,16 +35,15 @@ func TestTheBinaryPaysTheBinary(t *testing.T) {
 	t.Log("\n" + got.out)
 	transfer := m.requireOneTransfer(p, payee)
 	for _, want := range []string{
-		"42 USDC (42 USD)", payee.Hex(), "base-sepolia (eip155:84532), a TEST network", "signed by localhost:", chain.Address(p.key).Hex(),
+		"42 USDC (42 USD)", payee.Hex(), "base-sepolia (eip155:84532), a TEST network", chain.Address(p.key).Hex(),
 		"Paid 42 USDC to " + payee.Hex(), transfer.Tx.Hex(), "/v1/receipt/",
 	} {
 		require.Contains(t, got.out, want)
 	}
-	require.Equal(t, 2, strings.Count(got.out, "signed by localhost:"), "the offer and the receipt are verified")
 
 	again := p.pay(url, "--yes")
 	require.Zero(t, again.code, again.err)
-	require.Contains(t, again.out, "This was paid before; nothing is sent now")
+	require.Contains(t, again.out, "This was paid before. Nothing is sent now")
 	require.Contains(t, again.out, transfer.Tx.Hex())
 	m.requireOneTransfer(p, payee)
 
@@ -53,19 +51,12 @@ func TestTheBinaryPaysTheBinary(t *testing.T) {
 	require.Zero(t, anew.code, anew.err)
 	require.Len(t, m.TransfersTo(t, payee), 2)
 	require.Len(t, p.kept(), 2)
-	var printed struct {
-		Status  string
-		Receipt struct {
-			Transaction string
-			Signed      bool
-		}
-		Payment struct{ AmountUsd, Payer string }
-	}
+	var printed struct{ Status, Transaction, AmountUSD, Payer, ReceiptURL string }
 	require.NoError(t, json.Unmarshal([]byte(anew.out), &printed), anew.out)
 	require.Equal(t, "paid", printed.Status)
-	require.Equal(t, m.TransfersTo(t, payee)[1].Tx.Hex(), printed.Receipt.Transaction)
-	require.True(t, printed.Receipt.Signed)
-	require.Equal(t, []string{"42", chain.Address(p.key).Hex()}, []string{printed.Payment.AmountUsd, printed.Payment.Payer})
+	require.Equal(t, m.TransfersTo(t, payee)[1].Tx.Hex(), printed.Transaction)
+	require.Contains(t, printed.ReceiptURL, "/v1/receipt/")
+	require.Equal(t, []string{"42", chain.Address(p.key).Hex()}, []string{printed.AmountUSD, printed.Payer})
 }
 
 func TestTheBinaryPaysTheReferenceSeller(t *testing.T) {
@@ -78,7 +69,6 @@ func TestTheBinaryPaysTheReferenceSeller(t *testing.T) {
 		require.Zero(t, got.code, got.err)
 		t.Log("\n" + got.out)
 		require.Contains(t, got.out, m.requireOneTransfer(p, payee).Tx.Hex())
-		require.Equal(t, method == "POST", strings.Contains(got.out, "paymentFlow upfront"))
 		bought, err := os.ReadFile(p.kept()[0].Answer)
 		require.NoError(t, err)
 		require.Equal(t, "what was bought", string(bought))
@@ -102,7 +92,7 @@ func TestTwoRunsAtOnceSignOnce(t *testing.T) {
 		case 0:
 			paid++
 		case 75:
-			require.Contains(t, got.err, "another run of this command is at work on the same purchase")
+			require.Contains(t, got.err, "another run of this command pays for the same purchase")
 		default:
 			t.Errorf("%+v", got)
 		}

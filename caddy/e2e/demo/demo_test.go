@@ -56,7 +56,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	}
 	paid, err := demo.run("pay-offer", "pay", demo.service+"/v1/sponsor", "--demo").Output()
 	require.NoError(t, err, "%s", paid)
-	require.Contains(t, string(paid), "signed by "+strings.TrimPrefix(demo.service, "http://"))
+	require.Contains(t, string(paid), "Paid 42 pretend USDC")
 	require.Contains(t, string(paid), demo.service+"/v1/receipt/")
 
 	require.Equal(t, map[string][2]int{"card": {2, 0}, "usdc": {0, 3}}, demo.report())
