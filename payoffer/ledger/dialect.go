@@ -21,6 +21,9 @@ type dialect interface {
 	folder() string
 	// acquire claims the database for this process until Close.
 	acquire(ctx context.Context) (io.Closer, error)
+	// moved returns an error that wraps ErrLost if the file that acquire claimed is not
+	// at its path any more. It returns nil for a database on another machine.
+	moved() error
 	// alone is the dialect whose acquire and connections keep all others away.
 	alone() dialect
 	// peek returns a pool that only reads a database which others may have open,

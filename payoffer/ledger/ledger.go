@@ -37,7 +37,8 @@ var (
 // connection to PostgreSQL broke or the context ended during the commit, the
 // outcome is unknown. Every change may be repeated.
 type Ledger struct {
-	// Logger is told what a change of the schema waits for; nil for nobody.
+	// Logger logs what a change of the schema waits for and that the file was lost; nil
+	// logs nothing.
 	Logger *slog.Logger
 
 	dialect dialect
@@ -65,7 +66,8 @@ type database struct {
 	// writes and reads are the prepared statements of both.
 	writes, reads *prepared
 	// known is the number of the last migration that this program has.
-	known int
+	known   int
+	present presence
 	// writer makes the changes where there is no other; nil where there are.
 	writer *writer
 	// gatherer makes those that ask for nothing.
@@ -131,7 +133,7 @@ func (l *Ledger) Waits() string {
 // notice keeps and logs who holds what a change of the schema waits for: nobody
 // when it waits no more.
 func (l *Ledger) notice(holders string) {
-	before, logger := l.waits.Swap(holders), cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
+	before, logger := l.waits.Swap(holders), l.logger()
 	switch {
 	case holders != "":
 		logger.Warn("the ledger opens when others let go of it: a change of its schema is tried again until then, while instances of the version before go on",
@@ -139,6 +141,10 @@ func (l *Ledger) notice(holders string) {
 	case before != nil && before != "":
 		logger.Info("the change of the ledger's schema waits no more")
 	}
+}
+
+func (l *Ledger) logger() *slog.Logger {
+	return cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
 }
 
 // OpenAlone is Open, which also fails where another process has a ledger on
@@ -191,7 +197,8 @@ func (l *Ledger) Close() error {
 	if db == nil {
 		return nil
 	}
-	return l.dialect.conceal(db.close())
+	// A server is often restarted right after its file was deleted.
+	return errors.Join(l.requirePresent(db, 0), l.dialect.conceal(db.close()))
 }
 
 func (db *database) open(ctx context.Context, d dialect, schema func(ctx context.Context, write *sql.DB) (known int, err error)) error {

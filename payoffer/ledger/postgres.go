@@ -73,6 +73,8 @@ func (d *postgresDialect) name() string { return "on PostgreSQL" }
 
 func (d *postgresDialect) folder() string { return "" }
 
+func (d *postgresDialect) moved() error { return nil }
+
 // acquire claims nothing: the connections do.
 func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }
 

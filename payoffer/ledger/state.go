@@ -32,6 +32,9 @@ func (l *Ledger) State(ctx context.Context) (State, error) {
 		return s, ErrNotOpen
 	}
 	s.Schema = l.db.known
+	if err := l.requirePresent(l.db, compareEvery); err != nil {
+		return s, err
+	}
 	tx, err := l.dialect.begin(ctx, l.db.write, l.db.known)
 	if err != nil {
 		return s, fmt.Errorf("beginning a ledger transaction: %w", l.dialect.conceal(err))
