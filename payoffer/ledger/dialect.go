@@ -17,6 +17,8 @@ var schemas embed.FS
 type dialect interface {
 	// name says in a message which database is meant, without secrets.
 	name() string
+	// where is the path, or the database and its host, for the operator alone.
+	where() string
 	// folder has the database's file; empty for one on another machine.
 	folder() string
 	// acquire claims the database for this process until Close.

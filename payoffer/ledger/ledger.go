@@ -21,6 +21,9 @@ import (
 var (
 	// ErrNotOpen is returned by every method before Open and after Close.
 	ErrNotOpen = errors.New("the ledger is not open")
+	// ErrNone is returned by OpenAsItIs, and by Backup and Copy of an unopened ledger,
+	// for a database that is not there or has no ledger.
+	ErrNone = errors.New("there is no ledger; run this as the server's user and in its environment, or write the path of the server's ledger into the configuration, as in 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	// errInUse is returned by Open when another process or handle has the
 	// ledger open.
 	errInUse = errors.New("the ledger is in use by another process")
@@ -181,6 +184,10 @@ func (l *Ledger) IsOpen() bool {
 
 // Name says which database it is, without secrets, as in "the ledger on PostgreSQL".
 func (l *Ledger) Name() string { return "the ledger " + l.dialect.name() }
+
+// Where returns the path of the file, or the database and the host of PostgreSQL. It
+// contains no secret, and is for the operator alone.
+func (l *Ledger) Where() string { return l.dialect.where() }
 
 // Close waits for running operations and releases the database. It is
 // idempotent and does nothing for a nil or unopened ledger.

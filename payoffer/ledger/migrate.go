@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io/fs"
 )
@@ -65,7 +64,7 @@ func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) (known int, err 
 	case err != nil:
 		return 0, err
 	case version == 0:
-		return 0, errors.New("there is no ledger yet; name the one that the server has opened")
+		return 0, ErrNone
 	case version == movedVersion:
 		return 0, errMoved
 	case version != len(files):

@@ -53,6 +53,8 @@ type sqliteDialect struct {
 
 func (d *sqliteDialect) name() string { return d.path }
 
+func (d *sqliteDialect) where() string { return d.path }
+
 func (d *sqliteDialect) folder() string { return filepath.Dir(d.path) }
 
 func (d *sqliteDialect) prepares() bool { return true }
@@ -85,6 +87,9 @@ func (d *sqliteDialect) connect() (write, read *sql.DB) {
 // peek takes no lock: SQLite keeps a reader and the writer apart itself.
 func (d *sqliteDialect) peek() (*sql.DB, error) {
 	path, err := filepath.EvalSymlinks(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w (%w)", ErrNone, err)
+	}
 	if err != nil {
 		return nil, err
 	}
