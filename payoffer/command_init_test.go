@@ -12,13 +12,15 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 const (
 	initKey     = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 	initUSDC    = "0x52908400098527886E0F7030069857D2E4169EE7"
-	initBitcoin = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
-	initZpub    = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+	initBitcoin = payoffertest.BitcoinFirstAddress
+	initZpub    = payoffertest.BitcoinZpub
 	initXpub    = "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"
 	initPhrase  = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 )

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
@@ -34,7 +35,7 @@ func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
 	backup := filepath.Join(i.folder, "backup.db")
 	out, err := i.ledgerCommand("", "backup", backup)
 	require.NoError(t, err)
-	require.Equal(t, backup+" "+copied, out)
+	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+backup+" "+copied, out)
 	_, err = i.ledgerCommand("", "backup", backup)
 	require.ErrorContains(t, err, "is there already")
 	_, err = i.ledgerCommand("", "restore", backup)
@@ -48,9 +49,13 @@ func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
 	_, err = i.ledgerCommand("", "restore", backup)
 	require.ErrorContains(t, err, "holds accounts already")
 	require.NoError(t, os.Remove(i.ledgerPath()))
-	out, err = i.ledgerCommand("", "restore", backup)
+	_, err = i.ledgerCommand("", "restore", backup)
+	require.ErrorContains(t, err, "there is no ledger")
+	require.ErrorContains(t, err, "add --create to make a new ledger: "+i.ledgerPath())
+	require.NoFileExists(t, i.ledgerPath())
+	out, err = i.ledgerCommand("", "restore", "--create", backup)
 	require.NoError(t, err)
-	require.Equal(t, "the ledger "+i.ledgerPath()+" "+copied, out)
+	require.Equal(t, "ledger: "+i.ledgerPath()+"\nthe ledger "+i.ledgerPath()+" "+copied, out)
 	require.NoError(t, i.load(smallest))
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 }
@@ -64,9 +69,14 @@ func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
 	require.NoError(t, caddy.Stop())
 	require.NoError(t, outliving.Wait(t.Context()))
 
-	out, err := i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
+	config, err := pgx.ParseConfig(dsn)
 	require.NoError(t, err)
-	require.Equal(t, "the ledger on PostgreSQL "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
+	database := "ledger: the database " + config.Database + " on " + config.Host + "\n"
+	_, err = i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
+	require.ErrorContains(t, err, "add --create")
+	out, err := i.ledgerCommand("", "move", "--create", "--to", "postgres {env.OFFER_TEST_DSN}")
+	require.NoError(t, err)
+	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+database+"the ledger on PostgreSQL "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
 	ledger postgres {env.OFFER_TEST_DSN}
 The ledger of before keeps what it holds, and takes nothing any more.
 `, out)
@@ -76,7 +86,7 @@ The ledger of before keeps what it holds, and takes nothing any more.
 	backup, other := filepath.Join(i.folder, "backup.db"), "sqlite "+filepath.Join(i.folder, "other.db")
 	out, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "backup", backup)
 	require.NoError(t, err)
-	require.Equal(t, backup+" "+copied, out)
+	require.Equal(t, database+backup+" "+copied, out)
 	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
 	require.ErrorContains(t, err, "stop all instances first")
 	require.NotContains(t, err.Error(), dsn)
@@ -84,6 +94,9 @@ The ledger of before keeps what it holds, and takes nothing any more.
 	require.NoError(t, caddy.Stop())
 	require.NoError(t, outliving.Wait(t.Context()))
 	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
+	require.ErrorContains(t, err, "add --create")
+	require.NoFileExists(t, filepath.Join(i.folder, "other.db"))
+	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--create", "--to", other)
 	require.NoError(t, err)
 	out, err = i.ledgerCommand(other, "backup", filepath.Join(i.folder, "second.db"))
 	require.NoError(t, err)

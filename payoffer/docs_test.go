@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
 )
 
@@ -118,7 +120,12 @@ func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 			if block.Language != "caddyfile" {
 				continue
 			}
-			config, warnings, err := adaptAny(block.Text)
+			for _, placeholder := range regexp.MustCompile(`YOUR_\w+`).FindAllString(block.Text, -1) {
+				_, notUSDC := offer.ParseEVMAddress(placeholder)
+				require.Error(t, notUSDC, placeholder)
+				require.Error(t, offer.CheckBitcoinAccount(placeholder), placeholder)
+			}
+			config, warnings, err := adaptAny(payoffertest.FillIn(block.Text))
 			require.NoError(t, err, "%s:%d", p.Name, block.Line)
 			require.Empty(t, warnings, "%s:%d: write it as 'caddy fmt' does", p.Name, block.Line)
 			require.NoError(t, caddy.Validate(decode(t, config)), "%s:%d", p.Name, block.Line)
@@ -172,7 +179,7 @@ func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
 func TestTheWholeExampleHasEveryOption(t *testing.T) {
 	blocks := page(t, "example").Blocks
 	require.Len(t, blocks, 1)
-	config, _, err := adaptAny(blocks[0].Text)
+	config, _, err := adaptAny(payoffertest.FillIn(blocks[0].Text))
 	require.NoError(t, err)
 	handlers := handlersOf(t, config)
 	require.Len(t, handlers, 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -83,6 +84,42 @@ func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, checkDemo(s.Offer, false, true), "test network base-sepolia")
 	require.NoError(t, checkDemo(s.Offer, true, false))
+}
+
+func TestPublishedTestKeysAreRefusedOnAPublicHost(t *testing.T) {
+	withBitcoin := func(account, first string) *Handler {
+		return &Handler{Bitcoin: &BitcoinConfig{Account: account, FirstAddress: first}}
+	}
+	withUSDC := func(address string) *Handler {
+		return &Handler{USDC: []*USDCConfig{{Network: "base", Address: address, Facilitators: []*FacilitatorConfig{{URL: "https://facilitator.example.org"}}}}}
+	}
+	const abandon = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
+	check := func(h *Handler, base string) error {
+		h.BaseURL, h.SiteURL, h.Card = base, "https://example.org", &CardConfig{URL: "https://checkout.example.org/42"}
+		s, err := h.settings(newResolver(), today)
+		require.NoError(t, err)
+		return checkDemo(s.Offer, false, false)
+	}
+	for name, make := range map[string]func() *Handler{
+		"BIP-84 address": func() *Handler { return withBitcoin(abandon, "") },
+		"BIP-84 zpub": func() *Handler {
+			return withBitcoin("zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs", "")
+		},
+		"BIP-84 xpub": func() *Handler {
+			return withBitcoin("xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V", abandon)
+		},
+		"BIP-86 address": func() *Handler {
+			return withBitcoin("bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr", "")
+		},
+		"BIP-44 address":  func() *Handler { return withBitcoin("1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "") },
+		"Hardhat account": func() *Handler { return withUSDC("0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266") },
+		"EIP-55 example":  func() *Handler { return withUSDC("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed") },
+	} {
+		require.ErrorContains(t, check(make(), "https://pay.example.org"), "published test key", name)
+		require.NoError(t, check(make(), "http://localhost:8402"), name)
+	}
+	require.NoError(t, check(withBitcoin(payoffertest.BitcoinKey, payoffertest.BitcoinFirstAddress), "https://pay.example.org"))
+	require.NoError(t, check(withUSDC(payoffertest.EVMAddress), "https://pay.example.org"))
 }
 
 // A test checkout shows its payers a success, and nobody has paid.

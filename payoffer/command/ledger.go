@@ -23,7 +23,8 @@ func ledgerCommand() *cobra.Command {
 backup, restore and move copy a whole ledger as it is at one moment, on SQLite
 or PostgreSQL, and compare its sums and its history with its rows before
 anything is kept. Run each as the user of the server: a ledger's files are
-private.`,
+private. Each prints the ledger that it uses. None makes a new ledger, except
+restore and move with --create.`,
 	}, backupCommand(), restoreCommand(), moveCommand(), forgetKeysCommand())
 }
 
@@ -42,18 +43,19 @@ func backupCommand() *cobra.Command {
 }
 
 func restoreCommand() *cobra.Command {
-	return configured(&cobra.Command{
-		Use:   "restore <file> [--config <path>] [--adapter <name>]",
+	return creating(configured(&cobra.Command{
+		Use:   "restore <file> [--create] [--config <path>] [--adapter <name>]",
 		Short: "Copies a backup into an empty ledger while no server runs",
 		Long: `
 Copies a backup into the ledger of the configuration, which must be empty and
-which no server may have open. A file of before is put away together with its
+which no server may have open. With --create it makes that ledger if there is
+none: look at the path that it prints. A file of before is put away together with its
 -wal, where the newest payments of a server that was killed are. What is newer
 than the backup is read back from the sources that still tell it; readers of
 /v1/received that were ahead are told.`,
 		Args: cobra.ExactArgs(1),
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
-		if err := configured.OpenAlone(ctx); err != nil {
+		if err := openTarget(ctx, configured, fl); err != nil {
 			return err
 		}
 		rows, err := configured.Restore(ctx, fl.Arg(0))
@@ -61,23 +63,41 @@ than the backup is read back from the sources that still tell it; readers of
 			return err
 		}
 		return printCopy(out, configured.Name(), rows)
-	}))
+	})))
+}
+
+// creating adds the option without which a command makes no ledger.
+func creating(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().Bool("create", false, "Make the ledger that is copied into, if there is none")
+	return cmd
+}
+
+// openTarget opens the ledger that is copied into.
+func openTarget(ctx context.Context, target *ledger.Ledger, fl caddycmd.Flags) error {
+	if fl.Bool("create") {
+		return target.OpenAlone(ctx)
+	}
+	err := target.OpenAsItIs(ctx)
+	if errors.Is(err, ledger.ErrNone) {
+		err = fmt.Errorf("%w; or add --create to make a new ledger: %s", err, target.Where())
+	}
+	return err
 }
 
 func moveCommand() *cobra.Command {
-	cmd := configured(&cobra.Command{
-		Use:   "move --to <ledger> [--config <path>] [--adapter <name>]",
+	cmd := creating(configured(&cobra.Command{
+		Use:   "move --to <ledger> [--create] [--config <path>] [--adapter <name>]",
 		Short: "Copies the ledger to another database while no server runs",
 		Long: `
 Copies the ledger of the configuration into an empty one, which is named as in
-the configuration. A DSN is a secret and no argument: name its variable, or its
+the configuration, and which --create makes if there is none. A DSN is a secret and no argument: name its variable, or its
 file, as in {file./dev/stdin} for one that is piped in. No server may have
 either of the two open. The ledger of before takes nothing any more; the way
 back is to move the other one into an empty one.`,
-		Example: `  caddy pay-offer ledger move --to 'postgres {env.LEDGER_DSN}'
-  caddy pay-offer ledger move --to 'sqlite /var/lib/caddy/pay_offer.db'`,
+		Example: `  caddy pay-offer ledger move --create --to 'postgres {env.LEDGER_DSN}'
+  caddy pay-offer ledger move --create --to 'sqlite /var/lib/caddy/pay_offer.db'`,
 		Args: cobra.NoArgs,
-	}, withLedger(move))
+	}, withLedger(move)))
 	cmd.Flags().String("to", "", "The other ledger, as in the configuration: sqlite <path> or postgres {env.NAME}")
 	_ = cmd.MarkFlagRequired("to")
 	return cmd
@@ -91,7 +111,10 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	if err := configured.OpenAsItIs(ctx); err != nil {
 		return err
 	}
-	rows, err := map[string]int64(nil), other.OpenAlone(ctx)
+	rows, err := map[string]int64(nil), printWhere(out, other)
+	if err == nil {
+		err = openTarget(ctx, other, fl)
+	}
 	if err == nil {
 		rows, err = ledger.Copy(ctx, other, configured)
 	}
@@ -160,10 +183,18 @@ func withLedger(run func(ctx context.Context, configured *ledger.Ledger, app plu
 		if err != nil {
 			return err
 		}
+		if err := printWhere(out, configured); err != nil {
+			return err
+		}
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		return run(ctx, configured, app, fl, out)
 	}
+}
+
+func printWhere(out io.Writer, l *ledger.Ledger) error {
+	_, err := fmt.Fprintf(out, "ledger: %s\n", printable(l.Where()))
+	return err
 }
 
 func printCopy(out io.Writer, name string, rows map[string]int64) error {

@@ -19,7 +19,7 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	run := func(args ...string) (string, error) {
 		return execute(t, ledgerCommand(), append(args, "--config", config)...)
 	}
-	for _, args := range [][]string{{"backup", filepath.Join(folder, "none.db")}, {"move", "--to", filepath.Join(folder, "other.db")}, {"forget-keys"}} {
+	for _, args := range [][]string{{"backup", filepath.Join(folder, "none.db")}, {"move", "--to", filepath.Join(folder, "other.db")}, {"forget-keys"}, {"restore", filepath.Join(folder, "none.db")}} {
 		_, err := run(args...)
 		require.ErrorIs(t, err, os.ErrNotExist, args)
 		require.ErrorContains(t, err, path, args)
@@ -38,10 +38,16 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	const holds = " holds 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
-	out, err := run("restore", backup)
+	_, err = run("restore", backup)
+	require.ErrorContains(t, err, "add --create to make a new ledger: "+path)
+	require.NoFileExists(t, path)
+	out, err := run("restore", "--create", backup)
 	require.NoError(t, err)
-	require.Equal(t, "the ledger "+path+holds, out)
-	out, err = run("move", "--to", moved)
+	require.Equal(t, "ledger: "+path+"\nthe ledger "+path+holds, out)
+	_, err = run("move", "--to", moved)
+	require.ErrorContains(t, err, "add --create to make a new ledger: "+moved)
+	require.NoFileExists(t, moved)
+	out, err = run("move", "--create", "--to", moved)
 	require.NoError(t, err)
 	require.Contains(t, out, "the ledger "+moved+holds)
 	require.Contains(t, out, "\n\tledger "+moved+"\n")
@@ -50,14 +56,14 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 		require.ErrorContains(t, err, path+": the ledger was moved to another database", args)
 	}
 	require.NoError(t, os.Remove(path))
-	_, err = run("restore", backup)
+	_, err = run("restore", "--create", backup)
 	require.NoError(t, err)
 	_, err = run("move", "--to", moved)
 	require.ErrorContains(t, err, "holds accounts already")
 	t.Chdir(folder)
 	out, err = run("backup", "again.db")
 	require.NoError(t, err)
-	require.Equal(t, "again.db"+holds, out)
+	require.Equal(t, "ledger: "+path+"\nagain.db"+holds, out)
 	require.FileExists(t, filepath.Join(folder, "again.db"))
 	_, err = run("move")
 	require.ErrorContains(t, err, `"to" not set`)

@@ -2,8 +2,11 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 // stateTimeout bounds how long Inspect waits for the ledger.
@@ -47,6 +50,7 @@ type Inspection struct {
 type LedgerState struct {
 	Shared   bool   `json:"shared"` // other instances may use it
 	Writable bool   `json:"writable"`
+	Lost     string `json:"lost,omitempty"`       // that its file was deleted or replaced, and where its payments were saved
 	Trouble  string `json:"trouble,omitempty"`    // why the offer takes no payments
 	Changed  string `json:"changed_at,omitempty"` // when a receipt was changed last (RFC 3339)
 	Free     int64  `json:"free_bytes"`           // on its disk; -1 where that is not known
@@ -90,8 +94,11 @@ func (d *Desk) Inspect(ctx context.Context, s Sounding) Inspection {
 	if err != nil {
 		d.Logger.Warn("the ledger would not take a change", "error", err.Error())
 	}
-	trouble := d.Trouble()
-	i.Ledger = LedgerState{Shared: state.Shared, Writable: err == nil && trouble == "", Trouble: trouble, Free: state.Free}
+	trouble, lost := d.Trouble(), ""
+	if errors.Is(err, ledger.ErrLost) {
+		lost = err.Error()
+	}
+	i.Ledger = LedgerState{Shared: state.Shared, Writable: err == nil && trouble == "", Lost: lost, Trouble: trouble, Free: state.Free}
 	if state.Changed > 0 {
 		i.Ledger.Changed = moment(state.Changed)
 	}

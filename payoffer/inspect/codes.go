@@ -33,6 +33,7 @@ const (
 	HookUnverified  = "webhook-unverified"
 	HookMalformed   = "webhook-malformed"
 	RailUnobserved  = "rail-unobserved"
+	LedgerLost      = "ledger-lost"
 	LedgerRefuses   = "ledger-unwritable"
 	DiskLow         = "disk-low"
 	ClockWrong      = "clock-wrong"
@@ -167,6 +168,10 @@ var Codes = []Code{
 	{
 		RailUnobserved, "The running server cannot read what was paid on a rail.",
 		"Look for the rail in the server's log, and at the endpoints and keys of its options rpc, esplora, api_key and token; what was paid meanwhile is read later.",
+	},
+	{
+		LedgerLost, "The file of the ledger was deleted, moved or replaced while the server runs. The server takes no payments, and has saved all that it had in a file of its own.",
+		"Stop the server, put away what is at the ledger's path, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server.",
 	},
 	{
 		LedgerRefuses, "The ledger takes no change, so that payments are refused.",

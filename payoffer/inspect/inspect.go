@@ -177,7 +177,10 @@ func (l *look) machine(ctx context.Context, running []desk.Inspection) {
 		l.find(Finding{Code: ClockWrong, Subject: "clock", What: clockWords(ahead)})
 	}
 	for _, i := range running {
-		if !i.Ledger.Writable {
+		switch {
+		case i.Ledger.Lost != "":
+			l.find(Finding{Code: LedgerLost, Subject: "ledger", What: i.Ledger.Lost})
+		case !i.Ledger.Writable:
 			l.find(Finding{Code: LedgerRefuses, Subject: "ledger", What: strings.TrimSuffix("the running server cannot begin a change of its ledger: "+i.Ledger.Trouble, ": ")})
 		}
 		if free := i.Ledger.Free; free >= 0 && free < leastFree {

@@ -253,6 +253,10 @@ func TestEachCauseIsOneFinding(t *testing.T) {
 			s.server.Ledger.Writable = false
 			s.rail(observe.ErrLedger)
 		}, LedgerRefuses + " ledger"},
+		"a ledger whose file was deleted": {func(s *surroundings) {
+			s.server.Ledger.Writable, s.server.Ledger.Lost = false, "/x/ledger.db was deleted"
+			s.rail(observe.ErrLedger)
+		}, LedgerLost + " ledger"},
 		"little room":                   {func(s *surroundings) { s.server.Ledger.Free = leastFree - 1 }, DiskLow + " ledger"},
 		"a clock ahead":                 {func(s *surroundings) { s.ClockAhead = func(context.Context) time.Duration { return time.Hour } }, ClockWrong + " clock"},
 		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong + " clock"},

@@ -59,6 +59,6 @@ func (i *inspection) explained(rail string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.ContainsFunc(i.findings, func(f Finding) bool {
-		return f.Offer == i.Offer.Offer.ID && f.Subject == rail || f.Code == LedgerRefuses
+		return f.Offer == i.Offer.Offer.ID && f.Subject == rail || f.Code == LedgerRefuses || f.Code == LedgerLost
 	})
 }

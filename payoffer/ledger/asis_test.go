@@ -24,7 +24,7 @@ func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, left)
 			} else {
-				require.ErrorContains(t, err, "there is no ledger yet")
+				require.ErrorContains(t, err, "there is no ledger")
 			}
 		}
 	})

@@ -17,10 +17,15 @@ var schemas embed.FS
 type dialect interface {
 	// name says in a message which database is meant, without secrets.
 	name() string
+	// where is the path, or the database and its host, for the operator alone.
+	where() string
 	// folder has the database's file; empty for one on another machine.
 	folder() string
 	// acquire claims the database for this process until Close.
 	acquire(ctx context.Context) (io.Closer, error)
+	// moved returns an error that wraps ErrLost if the file that acquire claimed is not
+	// at its path any more. It returns nil for a database on another machine.
+	moved() error
 	// alone is the dialect whose acquire and connections keep all others away.
 	alone() dialect
 	// peek returns a pool that only reads a database which others may have open,

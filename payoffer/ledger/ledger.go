@@ -5,11 +5,13 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,6 +21,9 @@ import (
 var (
 	// ErrNotOpen is returned by every method before Open and after Close.
 	ErrNotOpen = errors.New("the ledger is not open")
+	// ErrNone is returned by OpenAsItIs, and by Backup and Copy of an unopened ledger,
+	// for a database that is not there or has no ledger.
+	ErrNone = errors.New("there is no ledger; run this as the server's user and in its environment, or write the path of the server's ledger into the configuration, as in 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	// errInUse is returned by Open when another process or handle has the
 	// ledger open.
 	errInUse = errors.New("the ledger is in use by another process")
@@ -36,6 +41,9 @@ var (
 // connection to PostgreSQL broke or the context ended during the commit, the
 // outcome is unknown. Every change may be repeated.
 type Ledger struct {
+	// Logger logs that the file was lost; nil logs nothing.
+	Logger *slog.Logger
+
 	dialect dialect
 	now     func() time.Time
 	// changes counts what Changes tells of.
@@ -58,6 +66,7 @@ type database struct {
 	parts       []io.Closer // both, and before them what acquire gave
 	// writes and reads are the prepared statements of both.
 	writes, reads *prepared
+	present       presence
 	// writer makes the changes where there is no other; nil where there are.
 	writer *writer
 	// gatherer makes those that ask for nothing.
@@ -113,6 +122,10 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 // holds all of them. Changes by other processes do not show here.
 func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
+func (l *Ledger) logger() *slog.Logger {
+	return cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
+}
+
 // OpenAlone is Open, which also fails where another process has a ledger on
 // PostgreSQL open, and keeps others from opening it until Close.
 func (l *Ledger) OpenAlone(ctx context.Context) error {
@@ -144,6 +157,10 @@ func (l *Ledger) IsOpen() bool {
 // Name says which database it is, without secrets, as in "the ledger on PostgreSQL".
 func (l *Ledger) Name() string { return "the ledger " + l.dialect.name() }
 
+// Where returns the path of the file, or the database and the host of PostgreSQL. It
+// contains no secret, and is for the operator alone.
+func (l *Ledger) Where() string { return l.dialect.where() }
+
 // Close waits for running operations and releases the database. It is
 // idempotent and does nothing for a nil or unopened ledger.
 func (l *Ledger) Close() error {
@@ -159,7 +176,8 @@ func (l *Ledger) Close() error {
 	if db == nil {
 		return nil
 	}
-	return l.dialect.conceal(db.close())
+	// A server is often restarted right after its file was deleted.
+	return errors.Join(l.requirePresent(db, 0), l.dialect.conceal(db.close()))
 }
 
 func (db *database) open(ctx context.Context, d dialect, schema func(ctx context.Context, write *sql.DB) error) error {

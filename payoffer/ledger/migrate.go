@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io/fs"
 )
@@ -63,7 +62,7 @@ func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
 	case err != nil:
 		return err
 	case version == 0:
-		return errors.New("there is no ledger yet; name the one that the server has opened")
+		return ErrNone
 	case version == movedVersion:
 		return errMoved
 	case version != len(files):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -69,7 +70,13 @@ func (d *postgresDialect) alone() dialect {
 
 func (d *postgresDialect) name() string { return "on PostgreSQL" }
 
+func (d *postgresDialect) where() string {
+	return fmt.Sprintf("the database %s on %s", d.config.Database, d.config.Host)
+}
+
 func (d *postgresDialect) folder() string { return "" }
+
+func (d *postgresDialect) moved() error { return nil }
 
 // acquire claims nothing: the connections do.
 func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,10 +45,15 @@ func NewSQLite(path string, now func() time.Time) *Ledger {
 
 type sqliteDialect struct {
 	path string
-	real string // absolute and free of symbolic links, known after acquire
+	// real is absolute and free of symbolic links, and known is the file that is
+	// locked. acquire sets both.
+	real  string
+	known fs.FileInfo
 }
 
 func (d *sqliteDialect) name() string { return d.path }
+
+func (d *sqliteDialect) where() string { return d.path }
 
 func (d *sqliteDialect) folder() string { return filepath.Dir(d.path) }
 
@@ -65,9 +71,14 @@ var sqliteParams = []string{
 
 func (d *sqliteDialect) connect() (write, read *sql.DB) {
 	// One writer: several would starve each other in SQLite's busy handler.
-	write = openSQLite(d.real, slices.Concat(sqliteParams, []string{"_txlock=immediate", "_pragma=journal_mode(WAL)"})...)
+	open := func(params ...string) *sql.DB {
+		// mode=rw: the file is there, and a connection that finds none must not make one.
+		connector := sqliteConnector(d.real, slices.Concat(sqliteParams, []string{"mode=rw"}, params)...)
+		return sql.OpenDB(presentConnector{connector, d})
+	}
+	write = open("_txlock=immediate", "_pragma=journal_mode(WAL)")
 	write.SetMaxOpenConns(1)
-	read = openSQLite(d.real, slices.Concat(sqliteParams, []string{"_query_only=1"})...)
+	read = open("_query_only=1")
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 	return write, read
@@ -76,6 +87,9 @@ func (d *sqliteDialect) connect() (write, read *sql.DB) {
 // peek takes no lock: SQLite keeps a reader and the writer apart itself.
 func (d *sqliteDialect) peek() (*sql.DB, error) {
 	path, err := filepath.EvalSymlinks(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w (%w)", ErrNone, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,19 +99,23 @@ func (d *sqliteDialect) peek() (*sql.DB, error) {
 	return openSQLite(path, slices.Concat(sqliteParams, []string{"mode=ro", "_query_only=1"})...), nil
 }
 
-// openSQLite makes a pool and does no I/O. It writes path as a URI,
-// https://www.sqlite.org/uri.html, so that no character of it is taken for a
-// parameter.
+// openSQLite makes a pool and does no I/O.
 func openSQLite(path string, params ...string) *sql.DB {
+	return sql.OpenDB(sqliteConnector(path, params...))
+}
+
+// sqliteConnector writes path as a URI, https://www.sqlite.org/uri.html, so that no
+// character of it is taken for a parameter.
+func sqliteConnector(path string, params ...string) driver.Connector {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/…
 	}
-	db, err := sql.Open("sqlite", "file://"+(&url.URL{Path: path}).EscapedPath()+"?"+strings.Join(params, "&"))
+	connector, err := sqlite.NewConnector("file://" + (&url.URL{Path: path}).EscapedPath() + "?" + strings.Join(params, "&"))
 	if err != nil {
 		panic(err) // the driver is linked, and reads the text only when it connects
 	}
-	return db
+	return connector
 }
 
 func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {

@@ -69,6 +69,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 		return nil, err
 	}
 	inUse.locks = append(inUse.locks, k)
+	d.known = k.known
 	return k, nil
 }
 
@@ -129,7 +130,34 @@ func checkAside(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(singleName(path, file, info), file.Close())
+	return errors.Join(singleName(path, file, info), file.Close(), requireServersFile(path))
+}
+
+// requireServersFile refuses a file that took the place of a server's: the server has
+// claimed the name, and the lock that it has is on another file.
+func requireServersFile(path string) error {
+	if _, err := os.Stat(path + ".lock"); err != nil {
+		return nil
+	}
+	name := openSQLite(path+".lock", "mode=ro")
+	_, err := name.Exec("SELECT 1 FROM sqlite_schema")
+	if _ = name.Close(); resultCode(err) != sqliteBusy {
+		return nil
+	}
+	// The second lock fails, unless the system has no such locks.
+	var locked [2]error
+	for i := range locked {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		locked[i] = filelock.Try(file)
+		defer filelock.Close(file)
+	}
+	if locked[0] == nil && errors.Is(locked[1], filelock.ErrLocked) {
+		return fmt.Errorf("%s %w: the server has another file open, and saves its payments in a file %s.rescued-… beside it", path, ErrLost, path)
+	}
+	return nil
 }
 
 // openOnce opens a file that this process has not open as a ledger.

@@ -15,6 +15,10 @@ import (
 // roles are what a child of this test binary does with the file where.
 var roles = map[string]func(where string) error{
 	"open": openAndClose,
+	"back up": func(where string) error {
+		_, err := NewSQLite(where, time.Now).Backup(context.Background(), where+".copy")
+		return errors.Join(err, os.RemoveAll(where+".copy"))
+	},
 	// So does every version before the lock of the file itself.
 	"claim": func(where string) error {
 		db := openSQLite(where+".lock", "_txlock=exclusive")

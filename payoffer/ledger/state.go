@@ -29,6 +29,9 @@ func (l *Ledger) State(ctx context.Context) (State, error) {
 	if l.db == nil {
 		return s, ErrNotOpen
 	}
+	if err := l.requirePresent(l.db, compareEvery); err != nil {
+		return s, err
+	}
 	tx, err := l.db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return s, fmt.Errorf("beginning a ledger transaction: %w", l.dialect.conceal(err))

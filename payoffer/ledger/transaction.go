@@ -38,7 +38,8 @@ func (l *Ledger) gather(ctx context.Context, do change) error {
 	return l.opened(ctx, func(db *database) error { return db.gatherer.commit(ctx, do) })
 }
 
-// opened runs use while the ledger is open.
+// opened runs use while the ledger is open. It returns nil only for a database whose file
+// is still in its place.
 func (l *Ledger) opened(ctx context.Context, use func(*database) error) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -48,7 +49,13 @@ func (l *Ledger) opened(ctx context.Context, use func(*database) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return use(l.db)
+	if err := l.requirePresent(l.db, compareEvery); err != nil {
+		return err
+	}
+	if err := use(l.db); err != nil {
+		return err
+	}
+	return l.requirePresent(l.db, compareEvery)
 }
 
 // alone runs change in a transaction of its own, again while other writers are in

@@ -40,8 +40,12 @@ type Share struct {
 // NewShare begins the share of a configuration. The ledger, which may be
 // unopened, is made only where none is in use with the key.
 func NewShare(use *pool.Use[Host], ledgerKey, storageKey pool.Key, newLedger func() (*ledger.Ledger, error), i *Instruments) (*Share, error) {
-	book, err := pool.Acquire(use, ledgerKey, func(*pool.Hosts[Host]) (*ledger.Ledger, error) {
-		return newLedger()
+	book, err := pool.Acquire(use, ledgerKey, func(hosts *pool.Hosts[Host]) (*ledger.Ledger, error) {
+		book, err := newLedger()
+		if err == nil {
+			book.Logger = logger(hosts)
+		}
+		return book, err
 	})
 	if err != nil {
 		return nil, err
@@ -233,7 +237,7 @@ func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher, index
 func coins(s *Settings, b Bitcoin, rail *offer.Bitcoin, rates *rate.Watcher, indexes *bitcoin.Indexes, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
 		OfferID: s.Offer.ID, Rail: rail, Endpoints: b.Esplora, Indexes: indexes, Confirmations: b.Confirmations, Since: b.Since, ClockOffset: c.Offset,
-		Rate: rates.Current,
+		Rate:   rates.Current,
 		Ledger: book, Transport: c.Transport(i.Transport("esplora")), Now: time.Now, Logger: logger,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
 )
 
@@ -46,7 +48,11 @@ func newDesk(t *testing.T, root string, shipped server.Shipped, env []string) *d
 		require.NoError(t, os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	ports := shippedPorts(t, config)
-	var there, back []string
+	var back []string
+	there := slices.Clone(payoffertest.Placeholders)
+	for i := 0; i < len(there); i += 2 {
+		back = append(back, there[i+1], there[i])
+	}
 	for page, port := range ports {
 		there, back = append(there, "localhost:"+page, "localhost:"+port),
 			append(back, "localhost:"+port, "localhost:"+page, "localhost%3A"+port, "localhost%3A"+page)

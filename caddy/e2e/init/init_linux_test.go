@@ -28,10 +28,10 @@ const (
 	phrase     = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 	address    = "0x52908400098527886E0F7030069857D2E4169EE7"
 	// The account of that phrase, and its first address (BIP-84, test vectors).
-	zpub    = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
+	zpub    = payoffertest.BitcoinZpub
 	xpub    = "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"
 	zprv    = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE"
-	bitcoin = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
+	bitcoin = payoffertest.BitcoinFirstAddress
 )
 
 // An operator is who runs the command, and what comes of it.

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// compareEvery bounds how often the file at a ledger's path is compared with the open one.
+const compareEvery = time.Second
+
+// ErrLost is returned by every change after the file of an open ledger was deleted,
+// moved or replaced. It stays until the ledger is opened again, because the -wal file
+// with the newest payments may be gone even if the file is put back.
+var ErrLost = errors.New("was deleted or replaced while the ledger was open")
+
+// presence remembers whether the file of an open ledger is still at its path.
+type presence struct {
+	mu       sync.Mutex
+	compared time.Time
+	lost     error
+}
+
+// requirePresent returns an error that wraps ErrLost if the file at the ledger's path is
+// not the open one. It compares them unless that was done less than within ago. The
+// first caller that finds a difference saves the open database in a new file.
+func (l *Ledger) requirePresent(db *database, within time.Duration) error {
+	p := &db.present
+	p.mu.Lock()
+	if p.lost != nil || time.Since(p.compared) < within {
+		defer p.mu.Unlock()
+		return p.lost
+	}
+	p.compared, p.lost = time.Now(), l.dialect.moved()
+	lost := p.lost
+	p.mu.Unlock()
+	if lost == nil {
+		return nil
+	}
+	// Other callers are refused meanwhile; they do not wait for the copy.
+	rescued := l.dialect.name() + ".rescued-" + time.Now().UTC().Format("20060102T150405Z")
+	if err := rescue(db, rescued); err != nil {
+		lost = fmt.Errorf("%w; its payments could not be saved: %w", lost, err)
+	} else {
+		lost = fmt.Errorf("%w; its payments were saved in %s", lost, rescued)
+	}
+	l.logger().Error("the ledger file was deleted or replaced", "error", lost.Error(),
+		"hint", "stop the server, restore the saved file as backup.md describes, and start the server again")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = lost
+	return lost
+}
+
+// rescue writes all that is committed into a new file, which appears whole or not at all.
+// It makes the folder again if that was moved or deleted, too.
+func rescue(db *database, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	unfinished := path + ".part"
+	if err := createFile(unfinished); err != nil { // SQLite would give it another mode
+		return err
+	}
+	// The writer's connection has the file and its -wal open. A copy is not broken off.
+	_, err := db.write.ExecContext(context.Background(), "VACUUM INTO $1", unfinished)
+	if err == nil {
+		err = publish(unfinished, path)
+	}
+	if err != nil {
+		_ = os.Remove(unfinished)
+	}
+	return err
+}
+
+// moved compares the file at the path with the one that is locked. Only a file that is
+// certainly another one counts: a folder that cannot be read says nothing.
+func (d *sqliteDialect) moved() error {
+	if d.known == nil { // a file that was not locked
+		return nil
+	}
+	info, err := os.Stat(d.path)
+	if err == nil && !os.SameFile(d.known, info) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s %w", d.path, ErrLost)
+	}
+	return nil
+}
+
+// presentConnector opens connections to the file that is locked. It refuses another
+// file at the same path.
+type presentConnector struct {
+	driver.Connector
+	dialect *sqliteDialect
+}
+
+// Connect implements driver.Connector.
+func (c presentConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.dialect.moved(); err != nil {
+		return nil, err
+	}
+	return c.Connector.Connect(ctx)
+}
