@@ -13,7 +13,7 @@ import (
 
 // PriceReply scripts what one price source answers.
 type PriceReply struct {
-	Price string // US dollars for one bitcoin, a decimal number
+	Price       string        // US dollars for one bitcoin, a decimal number
 	Status      int           // HTTP status; 0 is 200
 	Age         time.Duration // how old the price claims to be, where the source says so
 	Hang        bool          // no answer until the client leaves or the server closes

@@ -236,7 +236,7 @@ func (a *acquisition) newBitcoin(rail *offer.Bitcoin, rates *rate.Watcher, index
 func coins(s *Settings, b Bitcoin, rail *offer.Bitcoin, rates *rate.Watcher, indexes *bitcoin.Indexes, book *ledger.Ledger, c *clock.Clock, i *Instruments, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
 		OfferID: s.Offer.ID, Rail: rail, Endpoints: b.Esplora, Indexes: indexes, Confirmations: b.Confirmations, Since: b.Since, ClockOffset: c.Offset,
-		Rate: rates.Current,
+		Rate:   rates.Current,
 		Ledger: book, Transport: c.Transport(i.Transport("esplora")), Now: time.Now, Logger: logger,
 	}
 }
