@@ -46,7 +46,7 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	if err != nil {
 		return ledger.Reading{}, err
 	}
-	checked := slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() })
+	checked := e.checked()
 	found, errs := each(checked, func(n *endpoint) (statement, error) { return e.state(ctx, n, key) })
 	var said, used []statement
 	for i, s := range found {
@@ -73,6 +73,11 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 		r.Block = e.usedBy(ctx, checked, need, key, used)
 	}
 	return r, nil
+}
+
+// checked are the endpoints that answered for the chain and did not fail last.
+func (e *Observer) checked() []*endpoint {
+	return slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() })
 }
 
 // usedBy is the block up to which the rows answer for an authorization that is
