@@ -82,7 +82,7 @@ func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
 	for _, length := range lengths {
 		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
 			f, a, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length), walletOf(newBuyer(2), length)
-			f.Script(settleCall, payoffertest.FacilitatorReply{Reason: "settlement_pending"}, payoffertest.FacilitatorReply{})
+			f.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, payoffertest.FacilitatorReply{})
 			s := newShop(t, setup{facilitators: one(f)})
 			require.Equal(t, Open, s.pay(a.v2(t)).Status)
 			before := s.requireState(a, ledger.IntentSettling)
@@ -95,7 +95,8 @@ func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
 			require.Equal(t, before.Doubt, open.Doubt)
 
 			s.run(20 * time.Second)
-			require.Equal(t, Settled, s.pay(a.v2(t)).Status)
+			got = s.pay(a.v2(t))
+			require.Equal(t, Settled, got.Status, "%+v %s", got, s.logs)
 			time.Sleep(3 * time.Minute)
 			for range 2 {
 				got = s.pay(b.v2(t))
