@@ -96,11 +96,11 @@ func TestASecondAuthorizationIsNotChargedForAnyKindOfAccount(t *testing.T) {
 		for _, after := range []time.Duration{0, late} {
 			s.clock.pass(after)
 			outcome := s.pay(second)
+			s.requireCharges(1)
 			require.Equal(s, x402.Settled, outcome.Status, "%+v", outcome)
 			require.Equal(s, transaction.Hex(), outcome.Response.Transaction)
 			require.Equal(s, first.Nonce.Hex(), outcome.Intent)
 		}
-		s.requireCharges(1)
 	})
 }
 
@@ -130,6 +130,7 @@ func TestASecondAuthorizationIsNotChargedWithoutAChain(t *testing.T) {
 		for _, after := range []time.Duration{0, late} {
 			s.clock.pass(after)
 			outcome := s.pay(second)
+			s.requireCharges(1)
 			if kind == aKey {
 				require.Equal(s, first.Nonce.Hex(), outcome.Intent, "%+v", outcome)
 				continue
@@ -137,7 +138,6 @@ func TestASecondAuthorizationIsNotChargedWithoutAChain(t *testing.T) {
 			require.Equal(s, x402.Conflict, outcome.Status, "%+v", outcome)
 			require.Nil(s, outcome.Response, "an unproven signature gets no other payment's 200")
 		}
-		s.requireCharges(1)
 	})
 }
 
