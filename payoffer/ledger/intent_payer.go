@@ -118,6 +118,28 @@ func (l *Ledger) TurnAway(ctx context.Context, key IntentKey, until int64) (now 
 	return now, err
 }
 
+// RejectIntent stores a new intent as refused: its authorization is never sent, whatever
+// becomes of the payer's others. Errors: *IntentExistsError, errNotRegistered.
+func (l *Ledger) RejectIntent(ctx context.Context, i Intent) error {
+	i.State, i.Evidence = IntentRefused, ""
+	if err := l.complete(&i); err != nil {
+		return err
+	}
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		if err := known(ctx, tx, i.IntentKey); err != nil {
+			return err
+		}
+		inserted := insertIntent(tx, i)
+		if err := tx.flush(ctx); err != nil {
+			return err
+		}
+		if inserted.changed == 0 {
+			return notRegistered(i)
+		}
+		return nil
+	})
+}
+
 // DoubtIntent notes that an answer left the payer in doubt about the intent:
 // what was told before counts no more. Errors: ErrNoIntent.
 func (l *Ledger) DoubtIntent(ctx context.Context, key IntentKey) error {

@@ -304,3 +304,32 @@ func TestAnAdoptedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		requireConsistent(t, l)
 	})
 }
+
+// What was rejected is known, and is in the way of nothing.
+func TestARejectedAuthorizationIsKnown(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		first, rejected := next("0x01", 1_300, "pid"), next("0x02", 1_300, "pid")
+		require.NoError(t, l.InsertIntent(t.Context(), first))
+		before, _, err := l.Intent(t.Context(), first.IntentKey)
+		require.NoError(t, err)
+		rejected.Reason = "payer_has_open_payment"
+		require.NoError(t, l.RejectIntent(t.Context(), rejected))
+		stored, known, err := l.Intent(t.Context(), rejected.IntentKey)
+		require.NoError(t, err)
+		require.True(t, known)
+		require.Equal(t, IntentRefused, stored.State)
+		require.Equal(t, rejected.Fingerprint, stored.Fingerprint)
+		require.Equal(t, rejected.Reason, stored.Reason)
+		after, _, err := l.Intent(t.Context(), first.IntentKey)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+
+		var exists *IntentExistsError
+		require.ErrorAs(t, l.RejectIntent(t.Context(), rejected), &exists)
+		require.ErrorAs(t, l.InsertIntent(t.Context(), rejected), &exists)
+		require.ErrorAs(t, l.RejectIntent(t.Context(), first), &exists)
+		require.NoError(t, l.RefuseIntent(t.Context(), first.IntentKey, "authorization_expired"))
+		requireInTheWay(t, l, "", next("0x03", 1_300, "pid"))
+	})
+}

@@ -2,6 +2,7 @@ package payoffertest
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -24,6 +25,7 @@ type Chain struct {
 	hang      bool
 	transfers map[ledger.IntentKey]ledger.Sighting
 	dead      map[ledger.IntentKey]string
+	signed    map[string]bool
 	calls     map[string]int
 	// funds are those of payers who are not rich; block and time are those of
 	// every reading.
@@ -38,7 +40,7 @@ type Chain struct {
 func NewChain(account ledger.Account) *Chain {
 	return &Chain{
 		account: account, transfers: map[ledger.IntentKey]ledger.Sighting{},
-		dead: map[ledger.IntentKey]string{}, calls: map[string]int{}, funds: map[string]int64{}, through: math.MaxUint64,
+		dead: map[ledger.IntentKey]string{}, signed: map[string]bool{}, calls: map[string]int{}, funds: map[string]int64{}, through: math.MaxUint64,
 	}
 }
 
@@ -99,7 +101,7 @@ func (c *Chain) Hang() {
 	c.hang = true
 }
 
-// Calls is how often "prove", "find", "dead" or "read" was asked.
+// Calls is how often "prove", "find", "dead", "read" or "signed" was asked.
 func (c *Chain) Calls(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,6 +144,23 @@ func (c *Chain) Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading,
 		funds = math.MaxInt64
 	}
 	return ledger.Reading{Used: paid || spent, Funds: funds, Block: c.block, Time: c.time}, nil
+}
+
+// Signed says what Sign set: without it no signature is valid.
+func (c *Chain) Signed(ctx context.Context, account string, _, signature []byte) (bool, error) {
+	if err := c.call(ctx, "signed"); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.signed[strings.ToLower(account)+hex.EncodeToString(signature)], nil
+}
+
+// Sign makes a signature valid for an account.
+func (c *Chain) Sign(account string, signature []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.signed[strings.ToLower(account)+hex.EncodeToString(signature)] = true
 }
 
 // Covered says what Cover set.

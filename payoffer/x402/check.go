@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"bytes"
 	"fmt"
 	"math/big"
 	"strings"
@@ -39,19 +40,23 @@ type refusal struct {
 }
 
 // check begins to look at a payment, before anyone is called: at all but its times. To
-// find out who signed takes as long as to ask the ledger, and is done beside that.
-// checked waits for it, and returns the rail that the payment is for; what the ledger
-// knows needs no answer.
+// recover a key takes as long as to ask the ledger, and is done beside that. checked waits
+// for it, and returns the rail that the payment is for; what the ledger knows needs no
+// answer.
 func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
 	rail, refused := s.compare(p)
 	if refused != nil {
 		return func() (*Rail, *refusal) { return nil, refused }
 	}
-	signed := make(chan bool, 1)
-	go func() { signed <- p.authorization.isSigned(p.signature, rail.terms.domain) }()
+	recovered := make(chan recovery, 1)
+	go func() { recovered <- p.authorization.recover(p.signature, rail.terms.domain) }()
 	return func() (*Rail, *refusal) {
-		if p.proven = <-signed; !p.proven && len(p.signature) == minSignature {
-			return nil, &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
+		switch r := <-recovered; {
+		case r.signer != common.HexToAddress(p.authorization.From):
+		case !r.taken:
+			return nil, refusedSignature
+		default:
+			p.proven, p.signature = true, keyForm(p.signature)
 		}
 		return rail, nil
 	}
@@ -114,24 +119,49 @@ func (s *Service) match(p *payment) *Rail {
 	return nil
 }
 
-// isSigned recovers the signer of a 65-byte signature and compares it with
-// the payer. Longer signatures belong to contract wallets (ERC-1271,
-// ERC-6492), which only the chain can check. A signature whose s is in the
-// upper half is the token contract's to refuse, so it is refused here.
-func (a *authorization) isSigned(signature, domain []byte) bool {
+// recovery is what a signature says if it is one of a key: its signer, and whether
+// token contracts take it. They refuse an s in the upper half. The signer is the zero
+// address, which has no key, if there is none.
+type recovery struct {
+	signer common.Address
+	taken  bool
+}
+
+// recover recovers the signer of a 65-byte signature.
+func (a *authorization) recover(signature, domain []byte) recovery {
 	if len(signature) != minSignature {
-		return false
+		return recovery{}
 	}
 	signature = append([]byte(nil), signature...)
 	if signature[64] >= 27 {
 		signature[64] -= 27
 	}
 	r, sValue := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:64])
-	if !crypto.ValidateSignatureValues(signature[64], r, sValue, true) {
-		return false
+	if !crypto.ValidateSignatureValues(signature[64], r, sValue, false) {
+		return recovery{}
 	}
 	public, err := crypto.SigToPub(digest(*a, domain), signature)
-	return err == nil && crypto.PubkeyToAddress(*public) == common.HexToAddress(a.From)
+	if err != nil {
+		return recovery{}
+	}
+	return recovery{crypto.PubkeyToAddress(*public), crypto.ValidateSignatureValues(signature[64], r, sValue, true)}
+}
+
+// isSigned reports whether a signature is one of the payer's key that tokens take.
+func (a *authorization) isSigned(signature, domain []byte) bool {
+	r := a.recover(signature, domain)
+	return r.taken && r.signer == common.HexToAddress(a.From)
+}
+
+// keyForm is a key's signature as the token takes it, whose last byte is 27 or 28. Some
+// wallets write 0 and 1.
+func keyForm(signature []byte) []byte {
+	if len(signature) != minSignature || signature[64] > 1 {
+		return signature
+	}
+	signature = bytes.Clone(signature)
+	signature[64] += 27
+	return signature
 }
 
 // The types of the one structure that is signed (EIP-712 encodeType; the

@@ -134,11 +134,15 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, limiter: limited(1, time.Hour)})
+			chain, attempts := newChain(t), 1 // what is compared here spends nobody's attempts
+			if c.reason == reasonSignature {
+				attempts = 3
+			}
+			s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, chain: chain, limiter: limited(attempts, time.Hour)})
 			b := newBuyer(1)
 
 			payload := c.payload(t, b)
-			for range 3 { // garbage spends nobody's attempts either
+			for range 3 {
 				got := s.pay(payload)
 				require.Equal(t, Refused, got.Status, got.Detail)
 				require.Equal(t, c.reason, got.Reason)

@@ -123,6 +123,9 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		}
 		return o
 	case ledger.IntentRefused:
+		if i.Reason == reasonRejected {
+			return p.rejected()
+		}
 		o := p.outcome(Refused, i.Reason, "This payment did not happen and cannot happen any more."+nothingCharged+" Sign a new one.")
 		switch i.Reason {
 		case ReasonOperator:

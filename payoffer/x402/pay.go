@@ -63,6 +63,9 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		limited.RetryAfter = delay
 		return limited
 	}
+	if refused := s.prove(ctx, p, rail); refused != nil {
+		return p.outcome(Refused, refused.reason, refused.detail)
+	}
 	other, found, err := s.before(ctx, p, rail, looked.Ahead)
 	switch {
 	case err != nil:
@@ -157,7 +160,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 			s.withdraw(context.WithoutCancel(ctx), intent.IntentKey)
 		}
 		committed()
-		return s.notCommitted(ctx, p, err)
+		return s.notCommitted(ctx, p, intent, err)
 	}
 	failpoint.Hit(failpoint.PayAfterIntent)
 	committed()
@@ -245,12 +248,14 @@ func (s *Service) newIntent(p *payment, rail *Rail, facilitator string) ledger.I
 
 // notCommitted answers a payment whose intent the ledger did not take; nothing
 // was sent for it.
-func (s *Service) notCommitted(ctx context.Context, p *payment, err error) Outcome {
+func (s *Service) notCommitted(ctx context.Context, p *payment, i ledger.Intent, err error) Outcome {
 	var exists *ledger.IntentExistsError
 	var conflict *ledger.ConflictError
 	switch {
 	case errors.As(err, &exists):
 		return s.replay(ctx, p, exists.Existing)
+	case errors.As(err, &conflict) && !p.proven:
+		return s.reject(ctx, p, i, conflict.Other)
 	case errors.As(err, &conflict):
 		return s.behind(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):

@@ -64,11 +64,16 @@ func (s *Service) toldElsewhere(ctx context.Context, key ledger.IntentKey) {
 	}
 }
 
-// behind answers a payment that another one is in the way of. The other one
+// isAnother reports whether a payment says that it is another purchase than an intent.
+func (p *payment) isAnother(other ledger.Intent) bool {
+	return p.paymentID != "" && p.paymentID != other.PaymentID
+}
+
+// behind answers a proven payment that another one is in the way of. The other one
 // remembers it, so that it is never charged besides, unless it says that it is
 // a purchase of its own.
 func (s *Service) behind(ctx context.Context, p *payment, other ledger.Intent) Outcome {
-	if p.proven && (p.paymentID == "" || p.paymentID == other.PaymentID) {
+	if !p.isAnother(other) {
 		now, err := s.Ledger.TurnAway(ctx, other.IntentKey, p.validBefore())
 		if err != nil {
 			return p.unreadable()
@@ -81,7 +86,7 @@ func (s *Service) behind(ctx context.Context, p *payment, other ledger.Intent) O
 	case ledger.IntentRefused: // at this moment
 		return p.unavailable("payer_had_open_payment", retrySoon)
 	default:
-		o := p.outcome(Conflict, "payer_has_open_payment",
+		o := p.outcome(Conflict, reasonRejected,
 			"Another payment of this payer is not decided yet; this one was not sent. Send the first one again, whose nonce is in 'intent', to learn its outcome, and sign no new one.")
 		o.Intent = other.Nonce
 		return o

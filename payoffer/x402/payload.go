@@ -30,7 +30,7 @@ type payment struct {
 	accepted      Requirements
 	authorization authorization
 	signature     []byte
-	// proven says that the signature was found to be the payer's, by check.
+	// proven says that the signature is the payer's, by its key (check) or by the chain (prove).
 	proven bool
 	// since is of the ledger's Look at the payer when the request came.
 	since int64
@@ -106,10 +106,6 @@ func decodePayment(raw []byte) (*payment, error) {
 	if err := checkSignature(p.signature); err != nil {
 		return nil, err
 	}
-	if len(p.signature) == minSignature && p.signature[64] < 27 {
-		// The token takes 27 and 28 alone; some wallets write 0 and 1.
-		p.signature[64] += 27
-	}
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
 
@@ -172,7 +168,7 @@ func (p *payment) key() ledger.IntentKey {
 func (p *payment) fingerprint() string {
 	a := p.authorization
 	sum := sha256.Sum256([]byte(strings.Join([]string{strings.ToLower(a.From), strings.ToLower(a.To), a.Value, a.ValidAfter, a.ValidBefore,
-		strings.ToLower(a.Nonce), hex.EncodeToString(p.signature)}, "\n")))
+		strings.ToLower(a.Nonce), hex.EncodeToString(keyForm(p.signature))}, "\n")))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -96,7 +96,7 @@ func FuzzRebuilt(f *testing.F) {
 	f.Add(named)
 	f.Add(bytes.Replace(named, []byte(`"extensions":{`), []byte(`"extensions":{"zz-foreign":{"zz-foreign":"zz-foreign"},`), 1))
 	f.Add(bytes.Replace(named, []byte(`"payload":{`), []byte(`"payload":{"permit2Authorization":{},`), 1))
-	f.Add(walletSignature(f, b, wrapping(make([]byte, 20), []byte("deploy"), []byte("signature"))))
+	f.Add(walletOf(newBuyer(3), 700).v2(f))
 	s := newShop(f, setup{facilitators: one(payoffertest.NewFacilitator(f))})
 	rail := &s.Rails[0]
 	quoted := *s.extensions.Load()

@@ -45,6 +45,9 @@ type Chain interface {
 	// Read asks what the chain says of an authorization now. It lasts 2 s at
 	// most, and what fails in it speaks against nobody.
 	Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error)
+	// Signed reports whether a signature of a hash is valid for an account of any
+	// kind. It lasts 2 s at most, and what fails in it speaks against nobody.
+	Signed(ctx context.Context, account string, hash, signature []byte) (bool, error)
 	// Covered says which Transfers the ledger holds: all since a time (Unix
 	// seconds) up to the block through, which is 0 while that is unknown. It is
 	// asked before the rows, which grow meanwhile.
@@ -55,6 +58,7 @@ type Chain interface {
 type Ledger interface {
 	Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error)
 	InsertIntent(ctx context.Context, i ledger.Intent) error
+	RejectIntent(ctx context.Context, i ledger.Intent) error
 	SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error
 	RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error

@@ -96,8 +96,8 @@ func (s *Service) spent(ctx context.Context, p *payment, rail *Rail, reading led
 		return p.outcome(Refused, reasonElsewhere, usedElsewhere)
 	case !p.proven:
 		// The ledger's rows are public, and whoever sends this may be anybody.
-		return p.outcome(Conflict, reasonUsed, "The chain shows that this authorization has paid this offer, in transaction "+row.Transaction+
-			". Its signature cannot be checked here, so that no receipt is given for it. Do not sign another one.")
+		return p.outcome(Open, reasonChain, "The chain shows that this authorization has paid this offer, in transaction "+row.Transaction+
+			". Its signature could not be checked now: send the same payment again, and do not sign another one.")
 	default:
 		return s.adopt(ctx, p, rail, row)
 	}
@@ -181,7 +181,7 @@ func (s *Service) suspend(ctx context.Context, p *payment, rail *Rail, reason st
 		open.Intent = intent.Nonce
 		return open
 	default:
-		return s.notCommitted(ctx, p, err)
+		return s.notCommitted(ctx, p, intent, err)
 	}
 }
 
@@ -211,6 +211,9 @@ func (s *Service) declined(ctx context.Context, p *payment, rail *Rail, said ref
 	case said.mentions(wordsUsed):
 		// The facilitator may have seen a block that our endpoints have not.
 		return s.suspend(ctx, p, rail, reasonUsed)
+	case !p.proven:
+		// It may be on its way to a block, which was not waited for.
+		return p.outcome(Refused, said.reason, said.detail)
 	default:
 		return p.outcome(Refused, said.reason, said.detail+nothingCharged)
 	}

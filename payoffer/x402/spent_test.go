@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"context"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -280,24 +281,47 @@ func TestAFacilitatorsWordAloneNeverSaysThatNothingWasCharged(t *testing.T) {
 	}
 }
 
-// A contract wallet's signature cannot be checked here: whoever sends one for
-// an authorization that is public on the chain gets no receipt.
-func TestAUsedAuthorizationOfAContractWalletGetsNoReceipt(t *testing.T) {
+// Whoever sends a signature that cannot be checked now, for an authorization that is public on the
+// chain, gets no receipt. The wallet gets it once the signature can be checked.
+func TestAUsedAuthorizationOfAContractWalletGetsItsReceiptByASignature(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), 99)
+		unread := unsigned{chain, new(bool)}
+		*unread.fails = true
 		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		s.Rails[0].Chain = unread
 		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
 		sighting, _, err := chain.Find(t.Context(), b.key(), 0)
 		require.NoError(t, err)
 		_, err = s.book.Record(t.Context(), nil, sighting)
 		require.NoError(t, err)
-		b.signature = "0x" + strings.Repeat("ab", 99)
 		got := s.pay(b.v2(t))
-		require.Equal(t, Conflict, got.Status)
+		require.Equal(t, Open, got.Status, "it may come again")
 		require.Contains(t, got.Detail, someTransaction)
 		require.Nil(t, got.Response)
 		s.requireState(b, "")
+
+		*unread.fails = false
+		require.Equal(t, Refused, s.pay(b.v2(t)).Status, "nobody signed it")
+		chain.Sign(b.auth.From, b.signatureBytes())
+		got = s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status, "%+v", got)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+		require.Empty(t, f.Calls(verifyCall))
 	})
+}
+
+// unsigned is a chain that can be asked about everything but signatures.
+type unsigned struct {
+	*payoffertest.Chain
+	fails *bool
+}
+
+func (u unsigned) Signed(ctx context.Context, account string, hash, signature []byte) (bool, error) {
+	if *u.fails {
+		return false, payoffertest.ErrChain
+	}
+	return u.Chain.Signed(ctx, account, hash, signature)
 }
 
 // hooked is a facilitator that does something besides while it verifies.

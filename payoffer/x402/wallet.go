@@ -1,10 +1,11 @@
 package x402
 
 import (
-	"bytes"
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 const (
@@ -17,62 +18,59 @@ const (
 	maxSignature = 8 << 10
 )
 
-// wrappedSuffix ends the signature of a wallet that is not deployed yet
-// (ERC-6492).
-var wrappedSuffix = bytes.Repeat([]byte{0x64, 0x92}, 16)
-
-// checkSignature checks the shape of a signature; whose it is remains to be
-// seen. 65 bytes are ECDSA's. Longer ones are a contract's to read (ERC-1271)
-// and may be any bytes, but for those that carry the mark of ERC-6492: a
-// facilitator unwraps them before it knows whose they are.
+// checkSignature checks the length of a signature. What it must look like is for the
+// payer's account to say: a contract may take any bytes.
 func checkSignature(signature []byte) error {
 	if len(signature) < minSignature || len(signature) > maxSignature {
 		return fmt.Errorf("'payload.signature' must be 0x and %d to %d bytes of hexadecimal", minSignature, maxSignature)
 	}
-	body, wrapped := bytes.CutSuffix(signature, wrappedSuffix)
-	if wrapped && !isWrapping(body) {
-		return errors.New("'payload.signature' ends as an ERC-6492 signature does and is none")
-	}
 	return nil
 }
 
-// wordSize is the size of everything in the ABI.
-const wordSize = 32
-
-// isWrapping reports whether data is the ABI encoding of an address, bytes and
-// bytes, as every encoder writes it: the factory, what to call it with, and the
-// signature itself, which is not empty and not wrapped again.
-func isWrapping(data []byte) bool {
-	const head = 3 * wordSize
-	if len(data) < head || !zeros(data[:wordSize-20]) {
-		return false
+// prove asks the chain about a signature that is not that of the payer's key: the payer
+// may be a contract (ERC-1271, EIP-7702) or become one (ERC-6492). If the chain cannot be
+// asked, the signature stays unproven and the facilitator decides.
+func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
+	if p.proven || rail.Chain == nil {
+		return nil
 	}
-	_, second, ok := cutBytes(data[head:])
-	if !ok || offset(data[wordSize:]) != head || offset(data[2*wordSize:]) != len(data)-len(second) {
-		return false
+	valid, err := rail.Chain.Signed(ctx, p.authorization.From, digest(p.authorization, rail.terms.domain), p.signature)
+	switch {
+	case err != nil:
+		s.Logger.Warn("signature could not be checked", "network", p.network, "error", err.Error())
+		return nil
+	case !valid:
+		return refusedSignature
 	}
-	signature, rest, ok := cutBytes(second)
-	return ok && len(rest) == 0 && len(signature) > 0 && !bytes.HasSuffix(signature, wrappedSuffix)
+	p.proven = true
+	return nil
 }
 
-// cutBytes takes a value of the ABI's type bytes off the front: a length, and as
-// many bytes with zeros after them to the end of a word.
-func cutBytes(data []byte) (value, rest []byte, ok bool) {
-	length := offset(data)
-	end := wordSize + (length+wordSize-1)/wordSize*wordSize
-	if length < 0 || end > len(data) || !zeros(data[wordSize+length:end]) {
-		return nil, nil, false
+// refusedSignature refuses what neither a key nor the chain takes for the payer's.
+var refusedSignature = &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
+
+// reasonRejected says that another payment of the payer is or was in the way.
+const reasonRejected = "payer_has_open_payment"
+
+// reject answers a payment whose signature is not proven if another payment of the payer is
+// in the way. The ledger remembers it, so that it is never sent. It does not get the other
+// payment's answer, and it changes nothing about the other payment.
+func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent) Outcome {
+	if !p.isAnother(other) {
+		i.Reason = reasonRejected
+		if err := s.Ledger.RejectIntent(ctx, i); err != nil {
+			if exists, ok := errors.AsType[*ledger.IntentExistsError](err); ok {
+				return s.replay(ctx, p, exists.Existing)
+			}
+			return p.unreadable()
+		}
 	}
-	return data[wordSize : wordSize+length], data[end:], true
+	o := p.rejected()
+	o.Intent = other.Nonce
+	return o
 }
 
-// offset reads the word at the front as a length or a place in a signature, -1
-// where there is none or it is far outside of every signature.
-func offset(data []byte) int {
-	if len(data) < wordSize || !zeros(data[:wordSize-2]) {
-		return -1
-	}
-	return int(binary.BigEndian.Uint16(data[wordSize-2:]))
+func (p *payment) rejected() Outcome {
+	return p.outcome(Conflict, reasonRejected, "This payment was not sent, because another payment of its payer came first. "+
+		"Send that one again to learn its outcome. Sign a new one only if it was not charged.")
 }
-
-func zeros(data []byte) bool { return len(bytes.TrimLeft(data, "\x00")) == 0 }

@@ -1,159 +1,145 @@
 package x402
 
 import (
-	"bytes"
-	"encoding/hex"
-	"math/big"
-	"slices"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// wrappingABI is what an ERC-6492 signature encodes before its suffix.
-var wrappingABI = func() abi.Arguments {
-	var arguments abi.Arguments
-	for _, name := range []string{"address", "bytes", "bytes"} {
-		kind, err := abi.NewType(name, "", nil)
-		if err != nil {
-			panic(err)
-		}
-		arguments = append(arguments, abi.Argument{Type: kind})
-	}
-	return arguments
-}()
-
-// wrapping is an ERC-6492 signature as go-ethereum encodes it.
-func wrapping(factory, calldata, signature []byte) []byte {
-	body, err := wrappingABI.Pack(common.BytesToAddress(factory), calldata, signature)
-	if err != nil {
-		panic(err)
-	}
-	return append(body, wrappedSuffix...)
+// walletOf makes a buyer a contract wallet whose signature has so many bytes; 65 of them recover to no
+// key or to another one.
+func walletOf(b *buyer, length int) *buyer {
+	b.auth.From = "0xC0FFEE0000000000000000000000000000C0FFEE"
+	b.signature = "0x" + strings.Repeat(b.auth.Nonce[len(b.auth.Nonce)-2:], length-1) + "01"
+	return b
 }
 
-// walletSignature is a payment with the signature of a contract wallet.
-func walletSignature(t testing.TB, b *buyer, signature []byte) []byte {
-	signed := *b
-	signed.signature = "0x" + hex.EncodeToString(signature)
-	return signed.v2(t)
-}
+func (b *buyer) signatureBytes() []byte { return common.FromHex(b.signature) }
 
-var factory = bytes.Repeat([]byte{0xfa}, 20)
+// lengths are those of a wallet's signature: of one owner, and of a passkey.
+var lengths = []int{65, 700}
 
-func TestSignaturesOfWallets(t *testing.T) {
-	inner := bytes.Repeat([]byte{7}, 65)
-	for name, signature := range map[string][]byte{
-		"ERC-1271, 66 bytes":                     make([]byte, 66),
-		"ERC-1271, several owners":               bytes.Repeat([]byte{0xab}, 5*65),
-		"ERC-1271, the longest":                  bytes.Repeat([]byte{0xab}, maxSignature),
-		"ERC-1271 with the suffix in the middle": slices.Concat(make([]byte, 64), wrappedSuffix, []byte{0}),
-		"ERC-6492":                               wrapping(factory, []byte("deploy it"), inner),
-		"ERC-6492 around one byte":               wrapping(factory, make([]byte, 32), []byte{1}),
-		"ERC-6492 without calldata":              wrapping(factory, nil, inner),
-		"ERC-6492 without a factory":             wrapping(make([]byte, 20), nil, inner),
-		"ERC-6492, whole words":                  wrapping(factory, make([]byte, 64), make([]byte, 96)),
-	} {
-		require.NoError(t, checkSignature(signature), name)
-		_, err := decodePayment(walletSignature(t, newBuyer(1), signature))
-		require.NoError(t, err, name)
+func TestTheLengthOfASignature(t *testing.T) {
+	for length, ok := range map[int]bool{64: false, 65: true, 66: true, maxSignature: true, maxSignature + 1: false} {
+		b := newBuyer(1)
+		b.signature = "0x" + strings.Repeat("ab", length)
+		_, err := decodePayment(b.v2(t))
+		require.Equal(t, ok, err == nil, "%d bytes: %v", length, err)
 	}
 }
 
-func TestSignaturesOfNoWallet(t *testing.T) {
-	valid := wrapping(factory, []byte("deploy it"), bytes.Repeat([]byte{7}, 65))
-	// changed is valid with another byte, or with another word where the last
-	// byte of one is named.
-	changed := func(at int, value byte) []byte {
-		other := bytes.Clone(valid)
-		other[at] = value
-		return other
-	}
-	spliced := func(at int, more ...byte) []byte { return slices.Insert(bytes.Clone(valid), at, more...) }
-	end := len(valid) - len(wrappedSuffix)
-	huge := wrapping(factory, make([]byte, 256), []byte{1})
-	huge[96] = 1
-	for name, signature := range map[string][]byte{
-		"64 bytes":                             make([]byte, 64),
-		"too long":                             make([]byte, maxSignature+1),
-		"too long and wrapped":                 wrapping(factory, make([]byte, maxSignature), []byte{1}),
-		"the attack":                           append(bytes.Repeat([]byte{0xff}, 96), wrappedSuffix...),
-		"the suffix behind zeros":              append(make([]byte, 96), wrappedSuffix...),
-		"the suffix behind 33 bytes":           append(make([]byte, 33), wrappedSuffix...),
-		"the suffix behind half a head":        append(make([]byte, 64), wrappedSuffix...),
-		"the suffix twice":                     append(bytes.Clone(valid), wrappedSuffix...),
-		"wrapped twice":                        wrapping(factory, nil, valid),
-		"an empty signature inside":            wrapping(factory, []byte("deploy it"), nil),
-		"an address of more than 20 bytes":     changed(0, 1),
-		"an offset that is short":              changed(63, 0x40),
-		"an offset that is long":               changed(63, 0x80),
-		"an offset without end":                changed(32, 0x80),
-		"the second offset at the first":       changed(95, 0x60),
-		"the second offset behind the end":     changed(94, 0x7f),
-		"a length behind the end":              changed(126, 0x7f),
-		"a length without end":                 changed(96, 0xff),
-		"a length of 2^248 and 256":            huge,
-		"bytes after the calldata":             changed(159, 1),
-		"the second length behind the end":     changed(190, 0x7f),
-		"the second length short":              changed(191, 0),
-		"bytes after the signature":            changed(end-1, 1),
-		"a word more":                          spliced(end, make([]byte, 32)...),
-		"a byte more":                          spliced(end, 0),
-		"a word less":                          slices.Delete(bytes.Clone(valid), end-32, end),
-		"the values in the other order":        swapped(valid),
-		"both offsets at one value that is it": aliased(),
-	} {
-		require.Error(t, checkSignature(signature), name)
-		_, err := decodePayment(walletSignature(t, newBuyer(1), signature))
-		require.ErrorContains(t, err, "'payload.signature'", name)
+func TestTheChainProvesTheSignatureOfAWallet(t *testing.T) {
+	for _, length := range lengths {
+		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
+			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), length)
+			chain.Sign(b.auth.From, b.signatureBytes())
+			settlesOn(f, chain, b)
+			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			requireChargedBy(t, b, s.pay(b.v2(t)))
+			require.Contains(t, string(f.Calls(settleCall)[0].Body), b.signature, "the facilitator gets every byte as it was signed")
+			requireChargedBy(t, b, s.pay(b.v1(t)))
+			require.Len(t, f.Calls(settleCall), 1)
+			require.Equal(t, 1, chain.Calls("signed"), "a known payment is not proven again")
+		})
 	}
 }
 
-// swapped has the signature first and the calldata behind it: every reader takes
-// it, and no encoder writes it.
-func swapped(valid []byte) []byte {
-	body := bytes.TrimSuffix(valid, wrappedSuffix)
-	first, second := body[96:160], body[160:]
-	head := slices.Concat(body[:32], word(big.NewInt(int64(96+len(second)))), word(big.NewInt(96)))
-	return slices.Concat(head, second, first, wrappedSuffix)
+func TestASignatureThatTheChainRefusesReachesNoFacilitator(t *testing.T) {
+	for _, length := range lengths {
+		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
+			f, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length)
+			s := newShop(t, setup{facilitators: one(f), chain: newChain(t)})
+			got := s.pay(b.v2(t))
+			require.Equal(t, Refused, got.Status)
+			require.Equal(t, "invalid_exact_evm_signature", got.Reason)
+			require.Empty(t, f.Calls(verifyCall))
+			s.requireState(b, "")
+		})
+	}
 }
 
-func aliased() []byte {
-	value := slices.Concat(word(big.NewInt(32)), bytes.Repeat([]byte{9}, 32))
-	return slices.Concat(make([]byte, 12), factory, word(big.NewInt(96)), word(big.NewInt(96)), value, wrappedSuffix)
-}
-
-func TestAMalformedSignatureReachesNoFacilitator(t *testing.T) {
+func TestTheRateLimitComesBeforeTheChain(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
-		attack := append(bytes.Repeat([]byte{0xff}, 96), wrappedSuffix...)
-		require.Equal(t, Malformed, s.pay(walletSignature(t, newBuyer(1), attack)).Status)
-		require.Empty(t, f.Calls(verifyCall))
+		chain := newChain(t)
+		s := newShop(t, setup{facilitators: one(payoffertest.NewPipedFacilitator(t, "one")), chain: chain, limiter: limited(2, time.Minute)})
+		for n := range 5 {
+			s.pay(walletOf(newBuyer(n), 700).v2(t))
+		}
+		require.Equal(t, 2, chain.Calls("signed"))
 	})
 }
 
-// FuzzSignatureShape compares with go-ethereum: what is taken for ERC-6492 is
-// what its encoder writes.
-func FuzzSignatureShape(f *testing.F) {
-	f.Add(bytes.TrimSuffix(wrapping(factory, []byte("deploy it"), bytes.Repeat([]byte{7}, 65)), wrappedSuffix))
-	f.Add(bytes.TrimSuffix(swapped(wrapping(factory, []byte("deploy it"), []byte("signature"))), wrappedSuffix))
-	f.Add(bytes.TrimSuffix(aliased(), wrappedSuffix))
-	f.Add(bytes.Repeat([]byte{0xff}, 96))
-	f.Add(make([]byte, 160))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		signature := append(bytes.Clone(body), wrappedSuffix...)
-		want := false
-		if values, err := wrappingABI.Unpack(body); err == nil && len(signature) <= maxSignature {
-			inner := values[2].([]byte)
-			again, err := wrappingABI.Pack(values...)
-			require.NoError(t, err)
-			want = bytes.Equal(again, body) && len(inner) > 0 && !bytes.HasSuffix(inner, wrappedSuffix)
-		}
-		require.Equal(t, want, checkSignature(signature) == nil, "%x", body)
+// Where the chain says nothing of signatures the facilitator decides, and the exact authorization that
+// was answered 409 is never sent, whatever happens to the other.
+func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
+	for _, length := range lengths {
+		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
+			f, a, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length), walletOf(newBuyer(2), length)
+			f.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, payoffertest.FacilitatorReply{})
+			s := newShop(t, setup{facilitators: one(f)})
+			require.Equal(t, Open, s.pay(a.v2(t)).Status)
+			before := s.requireState(a, ledger.IntentSettling)
+			got := s.pay(b.v2(t))
+			require.Equal(t, Conflict, got.Status)
+			require.Equal(t, a.auth.Nonce, got.Intent)
+			require.False(t, saysNothingCharged(got))
+			open := s.requireState(a, ledger.IntentSettling)
+			require.Equal(t, before.TurnedUntil, open.TurnedUntil, "what is not proven says nothing of the payer")
+			require.Equal(t, before.Doubt, open.Doubt)
+
+			s.run(20 * time.Second)
+			got = s.pay(a.v2(t))
+			require.Equal(t, Settled, got.Status, "%+v %s", got, s.logs)
+			time.Sleep(3 * time.Minute)
+			for range 2 {
+				got = s.pay(b.v2(t))
+				require.Equal(t, Conflict, got.Status, "%+v", got)
+				require.Nil(t, got.Response, "another payment's 200")
+			}
+			settled := 0
+			for _, call := range f.Calls(settleCall) {
+				require.Contains(t, string(call.Body), strings.ToLower(a.auth.Nonce))
+				settled++
+			}
+			require.Equal(t, 2, settled, "the first one, twice")
+
+			// Another instance, and this one after a restart, know it too.
+			other := newShop(t, setup{facilitators: one(f), ledger: s.book, owner: "instance-2"})
+			require.Equal(t, Conflict, other.pay(b.v1(t)).Status)
+			require.Len(t, f.Calls(settleCall), 2)
+			c := walletOf(newBuyer(3), length)
+			require.Equal(t, Settled, s.pay(c.v2(t)).Status, "a purchase of its own")
+		})
+	}
+}
+
+func TestAChainThatCannotBeReadLeavesASignatureToTheFacilitator(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), 65)
+		chain.Down(true)
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		f.OnBroadcast(func(payoffertest.Settlement) (string, error) { return someTransaction, nil })
+		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
+		require.Len(t, f.Calls(verifyCall), 1)
+	})
+}
+
+// A key's signature with the other s and v recovers to the same key. Tokens refuse it, and it would be
+// another payment of the same authorization.
+func TestTheOtherFormOfAKeysSignatureIsNotAskedOfTheChain(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		chain, b := newChain(t), newBuyer(1)
+		b.signature = mirrored(t, b)
+		chain.Sign(b.auth.From, b.signatureBytes())
+		s := newShop(t, setup{facilitators: one(payoffertest.NewPipedFacilitator(t, "one")), chain: chain})
+		require.Equal(t, "invalid_exact_evm_signature", s.pay(b.v2(t)).Reason)
+		require.Zero(t, chain.Calls("signed"))
 	})
 }

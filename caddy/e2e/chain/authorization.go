@@ -45,7 +45,13 @@ func NewAuthorization(t testing.TB, from, to common.Address, value int64) Author
 // Sign returns the signature that lets anybody spend the authorization: the 65 bytes r, s and v (27 or 28).
 func (a Authorization) Sign(t testing.TB, key *ecdsa.PrivateKey) hexutil.Bytes {
 	t.Helper()
-	return a.Network.sign(t, key, "TransferWithAuthorization", []apitypes.Type{
+	return sign(t, key, a.digest(t))
+}
+
+// digest is what the payer signs (EIP-712).
+func (a Authorization) digest(t testing.TB) []byte {
+	t.Helper()
+	return a.Network.digest(t, "TransferWithAuthorization", []apitypes.Type{
 		{Name: "from", Type: "address"},
 		{Name: "to", Type: "address"},
 		{Name: "value", Type: "uint256"},
@@ -72,10 +78,10 @@ func (a Authorization) Call(t testing.TB, signature []byte) []byte {
 // Cancel encodes the transaction that makes the authorization worthless, signed by the key of From.
 func (a Authorization) Cancel(t testing.TB, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	signature := a.Network.sign(t, key, "CancelAuthorization", []apitypes.Type{
+	signature := sign(t, key, a.Network.digest(t, "CancelAuthorization", []apitypes.Type{
 		{Name: "authorizer", Type: "address"},
 		{Name: "nonce", Type: "bytes32"},
-	}, apitypes.TypedDataMessage{"authorizer": a.From.Hex(), "nonce": a.Nonce.Hex()})
+	}, apitypes.TypedDataMessage{"authorizer": a.From.Hex(), "nonce": a.Nonce.Hex()}))
 	return Pack(t, "cancelAuthorization(address,bytes32,bytes)", a.From, a.Nonce, []byte(signature))
 }
 
@@ -91,8 +97,8 @@ func (a Authorization) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// sign makes an EIP-712 signature for the network's USDC by go-ethereum's code, so that it can prove ours.
-func (n Network) sign(t testing.TB, key *ecdsa.PrivateKey, name string, fields []apitypes.Type, message apitypes.TypedDataMessage) hexutil.Bytes {
+// digest is the EIP-712 hash for the network's USDC by go-ethereum's code, so that it can prove ours.
+func (n Network) digest(t testing.TB, name string, fields []apitypes.Type, message apitypes.TypedDataMessage) []byte {
 	t.Helper()
 	digest, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
 		Types: apitypes.Types{
@@ -114,6 +120,11 @@ func (n Network) sign(t testing.TB, key *ecdsa.PrivateKey, name string, fields [
 		Message: message,
 	})
 	require.NoError(t, err)
+	return digest
+}
+
+func sign(t testing.TB, key *ecdsa.PrivateKey, digest []byte) hexutil.Bytes {
+	t.Helper()
 	signature, err := crypto.Sign(digest, key)
 	require.NoError(t, err)
 	signature[crypto.RecoveryIDOffset] += 27

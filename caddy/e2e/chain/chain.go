@@ -72,6 +72,8 @@ type Chain struct {
 	Buyers [2]*ecdsa.PrivateKey
 	// Facilitator holds ether and no USDC.
 	Facilitator *ecdsa.PrivateKey
+	// Owner owns the wallets of OpenWallet. Its own account holds USDC and delegates to one (EIP-7702).
+	Owner *ecdsa.PrivateKey
 	// Payer holds both, and pays without a facilitator.
 	Payer *ecdsa.PrivateKey
 
@@ -94,7 +96,7 @@ func Start(t testing.TB) *Chain {
 // StartNetwork is Start for another network.
 func StartNetwork(t testing.TB, network Network) *Chain {
 	t.Helper()
-	c := &Chain{Network: network, Buyers: [2]*ecdsa.PrivateKey{newKey(t), newKey(t)}, Facilitator: newKey(t), Payer: newKey(t)}
+	c := &Chain{Network: network, Buyers: [2]*ecdsa.PrivateKey{newKey(t), newKey(t)}, Facilitator: newKey(t), Owner: newKey(t), Payer: newKey(t)}
 	c.open(t)
 	t.Cleanup(func() { c.close(t) })
 
@@ -164,6 +166,9 @@ func (c *Chain) genesis() *core.Genesis {
 	for _, key := range append(c.Buyers[:], c.Payer) {
 		balances[balanceSlot(Address(key))] = common.BigToHash(big.NewInt(Funds))
 	}
+	for _, wallet := range []common.Address{oneOwner, passkey, Address(c.Owner)} {
+		balances[balanceSlot(wallet)] = common.BigToHash(big.NewInt(Funds))
+	}
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
 		c.USDC:                 {Code: contracts.USDC(), Storage: balances},
@@ -172,6 +177,7 @@ func (c *Chain) genesis() *core.Genesis {
 		Address(c.Facilitator): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1000))}, // for thousands of buyers
 		Address(c.Payer):       {Balance: big.NewInt(params.Ether)},
 	})
+	maps.Copy(alloc, c.walletsAlloc())
 	return &core.Genesis{Config: &config, GasLimit: ethconfig.Defaults.Miner.GasCeil, Alloc: alloc}
 }
 

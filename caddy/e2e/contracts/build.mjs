@@ -9,14 +9,15 @@ const solc = createRequire(new URL("../node/package.json", import.meta.url))("so
 
 const folder = fileURLToPath(new URL(".", import.meta.url));
 const target = process.argv[2] ?? folder;
-const contracts = ["Multicall3", "USDC"];
+// Each contract by the file that it is in.
+const contracts = { Multicall3: "Multicall3.sol", USDC: "USDC.sol", Wallet: "Wallet.sol", WalletFactory: "Wallet.sol" };
 
 const output = JSON.parse(
   solc.compile(
     JSON.stringify({
       language: "Solidity",
       sources: Object.fromEntries(
-        contracts.map((name) => [`${name}.sol`, { content: readFileSync(join(folder, `${name}.sol`), "utf8") }]),
+        Object.values(contracts).map((file) => [file, { content: readFileSync(join(folder, file), "utf8") }]),
       ),
       settings: {
         evmVersion: "cancun",
@@ -34,6 +35,6 @@ if (output.errors) {
   console.error(output.errors.map((error) => error.formattedMessage).join("\n"));
   process.exit(1);
 }
-for (const name of contracts) {
-  writeFileSync(join(target, `${name}.hex`), output.contracts[`${name}.sol`][name].evm.deployedBytecode.object + "\n");
+for (const [name, file] of Object.entries(contracts)) {
+  writeFileSync(join(target, `${name}.hex`), output.contracts[file][name].evm.deployedBytecode.object + "\n");
 }

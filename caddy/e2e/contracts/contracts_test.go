@@ -17,7 +17,7 @@ func TestCommittedBytecodeIsWhatTheSourcesCompileTo(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "node", "build.mjs", folder).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	for _, name := range []string{"USDC.hex", "Multicall3.hex"} {
+	for _, name := range []string{"USDC.hex", "Multicall3.hex", "Wallet.hex", "WalletFactory.hex"} {
 		committed, err := os.ReadFile(name)
 		require.NoError(t, err)
 		built, err := os.ReadFile(filepath.Join(folder, name))

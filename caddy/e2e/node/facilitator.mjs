@@ -39,8 +39,11 @@ const signer = toFacilitatorEvmSigner({
   writeContract: inTurn(client.writeContract),
 });
 
+// The chain's factory of wallets that are not deployed yet (ERC-6492).
+const eip6492AllowedFactories = ["0x00000000000000000000000000000000000FAc70"];
+
 const facilitator = new x402Facilitator()
-  .register("eip155:84532", new ExactEvmScheme(signer))
+  .register("eip155:84532", new ExactEvmScheme(signer, { eip6492AllowedFactories }))
   .registerV1("base-sepolia", new ExactEvmSchemeV1(signer));
 
 const routes = {

@@ -40,6 +40,16 @@ func (p payment) key() ledger.IntentKey {
 // call encodes the transaction that makes the payment.
 func (p payment) call(t *testing.T) []byte { return p.Call(t, p.signature) }
 
+// front makes the payment on the chain, as anybody can who has seen it.
+func (s *shop) front(p payment) common.Hash {
+	s.Helper()
+	transaction, err := s.chain.Send(s.chain.USDC, p.Call(s, s.chain.Deploy(s, p.signature)))
+	require.NoError(s, err)
+	s.chain.Mine(s, 1)
+	require.True(s, s.chain.Succeeded(s, transaction))
+	return transaction
+}
+
 // payment signs a new payment by a buyer.
 func (s *shop) payment(buyer *ecdsa.PrivateKey) payment {
 	s.Helper()
@@ -52,6 +62,16 @@ func (s *shop) sign(nonce common.Hash, buyer *ecdsa.PrivateKey) payment {
 	p := payment{buyer: buyer, Authorization: chain.NewAuthorization(s, chain.Address(buyer), s.payee, price)}
 	p.Network, p.Nonce = s.chain.Network, nonce
 	p.signature = p.Sign(s, buyer)
+	p.encode(s.T)
+	return p
+}
+
+// paymentOf signs a new payment by an account of any kind.
+func (s *shop) paymentOf(account chain.Account) payment {
+	s.Helper()
+	p := payment{Authorization: chain.NewAuthorization(s, account.Address, s.payee, price)}
+	p.Network = s.chain.Network
+	p.signature = account.Sign(s, p.Authorization)
 	p.encode(s.T)
 	return p
 }

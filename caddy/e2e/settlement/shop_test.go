@@ -155,7 +155,7 @@ func (keyless) Sign(any) string { return "" }
 // broadcast is what the facilitator does: as the reference one, it tries a call before it pays for it, and answers when
 // the transaction is in a block.
 func (s *shop) broadcast(settlement payoffertest.Settlement) (string, error) {
-	call, err := transferCall(s.T, settlement)
+	call, err := transferCall(s.T, s.chain, settlement)
 	if err != nil {
 		return "", err
 	}
@@ -267,7 +267,12 @@ func (s *shop) requireAgreement(paid, open int) {
 }
 
 // transferCall encodes what the facilitator was asked to broadcast.
-func transferCall(t *testing.T, settlement payoffertest.Settlement) ([]byte, error) {
+func transferCall(t *testing.T, c *chain.Chain, settlement payoffertest.Settlement) ([]byte, error) {
+	signature, err := hexutil.Decode(settlement.Signature)
+	if err != nil {
+		return nil, err
+	}
+	signature = c.Deploy(t, signature)
 	numbers := make([]*big.Int, 3)
 	for i, text := range []string{settlement.Value, settlement.ValidAfter, settlement.ValidBefore} {
 		number, ok := new(big.Int).SetString(text, 10)
@@ -275,10 +280,6 @@ func transferCall(t *testing.T, settlement payoffertest.Settlement) ([]byte, err
 			return nil, errors.New("no number: " + text)
 		}
 		numbers[i] = number
-	}
-	signature, err := hexutil.Decode(settlement.Signature)
-	if err != nil {
-		return nil, err
 	}
 	return chain.Pack(t, "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
 		common.HexToAddress(settlement.From), common.HexToAddress(settlement.To), numbers[0], numbers[1], numbers[2],

@@ -46,7 +46,7 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	if err != nil {
 		return ledger.Reading{}, err
 	}
-	checked := slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() || !n.isAwaited() })
+	checked := e.checked()
 	found, errs := each(checked, func(n *endpoint) (statement, error) { return e.state(ctx, n, key) })
 	var said, used []statement
 	for i, s := range found {
@@ -73,6 +73,12 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 		r.Block = e.usedBy(ctx, checked, need, key, used)
 	}
 	return r, nil
+}
+
+// checked returns the endpoints that answered for the chain, did not fail last and are
+// waited for.
+func (e *Observer) checked() []*endpoint {
+	return slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() || !n.isAwaited() })
 }
 
 // usedBy is the block up to which the rows answer for an authorization that is

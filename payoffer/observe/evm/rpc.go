@@ -47,17 +47,25 @@ const (
 	fewerCalls
 	smallerRange
 	fewerOrSmaller // one of both
+	reverted       // nothing: the contract failed, in words of its own
 )
+
+// codeReverted is the JSON-RPC error of most nodes for a contract that reverts;
+// others say so in words.
+const codeReverted = 3
 
 // Words by which endpoints ask for something. Their codes do not tell, for every
 // provider has its own.
 var (
-	wordsRange = regexp.MustCompile(`(?i)range|results|response size|\bblocks?\b|\blogs\b`)
-	wordsCalls = regexp.MustCompile(`(?i)\brate\b|second|too many request|request limit|capacity|throughput|throttl|quota|credits`)
+	wordsRange  = regexp.MustCompile(`(?i)range|results|response size|\bblocks?\b|\blogs\b`)
+	wordsRevert = regexp.MustCompile(`(?i)\brevert`)
+	wordsCalls  = regexp.MustCompile(`(?i)\brate\b|second|too many request|request limit|capacity|throughput|throttl|quota|credits`)
 )
 
 func demandOf(code int, message string) demand {
 	switch {
+	case code == codeReverted, wordsRevert.MatchString(message):
+		return reverted
 	case wordsRange.MatchString(message):
 		return smallerRange
 	case code == http.StatusTooManyRequests, wordsCalls.MatchString(message):

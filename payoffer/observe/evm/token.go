@@ -56,7 +56,7 @@ func CheckEndpoint(ctx context.Context, address string, transport http.RoundTrip
 		{"token name", "name()", network.TokenName}, {"token version", "version()", network.TokenVersion},
 	} {
 		have, err := e.text(ctx, token, selector(text.function))
-		if refused := (rpcError{}); errors.As(err, &refused) && refused.asks == nothing {
+		if refused := (rpcError{}); errors.As(err, &refused) && (refused.asks == nothing || refused.asks == reverted) {
 			return &Mismatch{text.what, fmt.Sprintf("%q", text.want), "refused by the contract"}
 		}
 		if err != nil {
