@@ -232,7 +232,7 @@ func TestWhatHasToBeMendedIsRefusedAndFoundLateKeepsItsOwnOfferAlone(t *testing.
 				require.Eventually(t, func() bool { return strings.Contains(all[1].Trouble(), c.want) }, time.Minute, time.Millisecond)
 				require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "offers take no payments until this is mended") }, time.Minute, time.Millisecond)
 				if c.all {
-					require.Contains(t, all[0].Trouble(), c.want)
+					require.Eventually(t, func() bool { return strings.Contains(all[0].Trouble(), c.want) }, time.Minute, time.Millisecond)
 					return
 				}
 				h.untilOpen(all[0], all[2])
