@@ -29,7 +29,7 @@ func TestTheProblemsOfALiveCheckAreJSONForMonitoring(t *testing.T) {
 	var report diagnose.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
 	require.Equal(t, "one", report.Offers[0].ID)
-	require.Equal(t, diagnose.SettingsDiffer, report.Issues[0].Code)
+	require.Equal(t, diagnose.SettingsDiffer.Name, report.Issues[0].Code)
 	require.Equal(t, "GET /pay_offer/diagnostics", api.asked[0])
 }
 

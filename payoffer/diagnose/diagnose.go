@@ -72,7 +72,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 	d := &diagnosis{World: w, client: http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}}
 	running, err := w.Ask(ctx)
 	if err != nil {
-		d.add(Issue{Code: NotRunning, Subject: "admin API", What: err.Error()})
+		d.add(NotRunning, "", "admin API", err.Error())
 	}
 	report := Report{CheckedAt: w.Now().UTC().Format(time.RFC3339), Offers: []Checked{}}
 	var work sync.WaitGroup
@@ -102,22 +102,21 @@ type diagnosis struct {
 	issues []Issue
 }
 
-// add adds an issue with its fix, unless it was added before.
-func (d *diagnosis) add(i Issue) {
+// add adds an issue of an offer, or of all offers, unless it was added before.
+func (d *diagnosis) add(code Code, id, subject, what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i.Fix = Codes[position(i.Code)].Fix
+	i := Issue{code.Name, id, subject, what, code.Fix}
 	if !slices.Contains(d.issues, i) {
 		d.issues = append(d.issues, i)
 	}
 }
 
-func position(code string) int {
-	return slices.IndexFunc(Codes, func(c Code) bool { return c.Name == code })
-}
-
 // sorted returns the issues in the order of the codes.
 func (d *diagnosis) sorted() []Issue {
+	position := func(name string) int {
+		return slices.IndexFunc(Codes, func(c Code) bool { return c.Name == name })
+	}
 	slices.SortFunc(d.issues, func(a, b Issue) int {
 		return cmp.Or(position(a.Code)-position(b.Code), strings.Compare(a.Offer+" "+a.Subject+" "+a.What, b.Offer+" "+b.Subject+" "+b.What))
 	})
@@ -131,17 +130,17 @@ func (d *diagnosis) machine(ctx context.Context, running []desk.Diagnostics) {
 		ahead = cmp.Or(ahead, r.Clock)
 		switch {
 		case r.Ledger.Lost != "":
-			d.add(Issue{Code: LedgerLost, Subject: "ledger", What: r.Ledger.Lost})
+			d.add(LedgerLost, "", "ledger", r.Ledger.Lost)
 		case !r.Ledger.Writable:
 			what := "the running server cannot write to its ledger"
 			if r.Ledger.Trouble != "" {
 				what += ": " + r.Ledger.Trouble
 			}
-			d.add(Issue{Code: LedgerUnwritable, Subject: "ledger", What: what})
+			d.add(LedgerUnwritable, "", "ledger", what)
 		}
 	}
 	if ahead != 0 {
-		d.add(Issue{Code: ClockWrong, Subject: "clock", What: fmt.Sprintf("the clock of this machine differs by %+d s from that of others", ahead)})
+		d.add(ClockWrong, "", "clock", fmt.Sprintf("the clock of this machine differs by %+d s from that of others", ahead))
 	}
 }
 
@@ -156,8 +155,8 @@ type check struct {
 }
 
 // found adds an issue of this offer.
-func (c *check) found(code, subject, what string) {
-	c.add(Issue{Code: code, Offer: c.Offer.Offer.ID, Subject: subject, What: what})
+func (c *check) found(code Code, subject, what string) {
+	c.add(code, c.Offer.Offer.ID, subject, what)
 }
 
 func (c *check) run(ctx context.Context) {
@@ -210,6 +209,6 @@ func (c *check) explained(rail string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.issues, func(i Issue) bool {
-		return i.Offer == c.Offer.Offer.ID && i.Subject == rail || i.Code == LedgerUnwritable || i.Code == LedgerLost
+		return i.Offer == c.Offer.Offer.ID && i.Subject == rail || i.Code == LedgerUnwritable.Name || i.Code == LedgerLost.Name
 	})
 }

@@ -144,51 +144,51 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 		breaks func(s *surroundings)
 		want   string
 	}{
-		"no server at the address": {func(s *surroundings) { delete(s.hosts, "pay.example.org") }, Unreachable + " pay.example.org"},
+		"no server at the address": {func(s *surroundings) { delete(s.hosts, "pay.example.org") }, Unreachable.Name + " pay.example.org"},
 		"a proxy that does not reach the server": {func(s *surroundings) {
 			s.hosts["pay.example.org"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
-		}, Unreachable + " pay.example.org"},
-		"other keys": {func(s *surroundings) { s.server.Keys = []string{"did:web:pay.example.org#other"} }, OtherServer + " pay.example.org"},
+		}, Unreachable.Name + " pay.example.org"},
+		"other keys": {func(s *surroundings) { s.server.Keys = []string{"did:web:pay.example.org#other"} }, OtherServer.Name + " pay.example.org"},
 		"another site": {func(s *surroundings) {
 			s.hosts["pay.example.org"] = func(http.ResponseWriter, *http.Request) {}
-		}, OtherServer + " pay.example.org"},
-		"POST is refused": {func(s *surroundings) { s.refuse(offer.PathSponsor, http.StatusForbidden) }, HeadersCut + " https://pay.example.org/v1/sponsor"},
+		}, OtherServer.Name + " pay.example.org"},
+		"POST is refused": {func(s *surroundings) { s.refuse(offer.PathSponsor, http.StatusForbidden) }, HeadersCut.Name + " https://pay.example.org/v1/sponsor"},
 		"a path that a proxy answers": {func(s *surroundings) {
 			s.refuse(offer.PathHumans, http.StatusForbidden)
-		}, LinkBroken + " https://pay.example.org/humans.txt"},
+		}, LinkBroken.Name + " https://pay.example.org/humans.txt"},
 		"a webhook that a proxy answers": {func(s *surroundings) {
 			s.offer.Card.WebhookSecret = "whsec_1"
 			s.refuse(offer.PathHookCard, http.StatusOK)
-		}, LinkBroken + " https://pay.example.org/v1/hook/card"},
+		}, LinkBroken.Name + " https://pay.example.org/v1/hook/card"},
 		"a checkout that is gone": {func(s *surroundings) {
 			s.hosts["checkout.example.com"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }
-		}, LinkBroken + " https://checkout.example.com/pay"},
+		}, LinkBroken.Name + " https://checkout.example.com/pay"},
 		"a page that is not served": {func(s *surroundings) {
 			s.hosts["example.org"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
-		}, LinkBroken + " https://example.org/offer/"},
-		"no running server": {func(s *surroundings) { s.Ask = away }, NotRunning + " admin API"},
+		}, LinkBroken.Name + " https://example.org/offer/"},
+		"no running server": {func(s *surroundings) { s.Ask = away }, NotRunning.Name + " admin API"},
 		"no running server, and none at the address": {func(s *surroundings) {
 			delete(s.hosts, "pay.example.org")
 			s.Ask = away
-		}, NotRunning + " admin API"},
-		"a server without the offer": {func(s *surroundings) { s.server.ID = "another" }, SettingsDiffer + " pay.example.org"},
-		"other settings":             {func(s *surroundings) { s.server.Settings = "other" }, SettingsDiffer + " pay.example.org"},
+		}, NotRunning.Name + " admin API"},
+		"a server without the offer": {func(s *surroundings) { s.server.ID = "another" }, SettingsDiffer.Name + " pay.example.org"},
+		"other settings":             {func(s *surroundings) { s.server.Settings = "other" }, SettingsDiffer.Name + " pay.example.org"},
 		"a demo": {func(s *surroundings) {
 			s.server.Demo, s.server.Settings, s.hosts = true, "other", nil
-		}, Demo + " pay.example.org"},
-		"a webhook without its secret": {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff + " card"},
-		"forged deliveries":            {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified + " card"},
-		"a rail that is not read":      {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved + " card"},
+		}, Demo.Name + " pay.example.org"},
+		"a webhook without its secret": {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff.Name + " card"},
+		"forged deliveries":            {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified.Name + " card"},
+		"a rail that is not read":      {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved.Name + " card"},
 		"a ledger that is read-only": {func(s *surroundings) {
 			s.server.Ledger.Writable = false
 			s.rail(observe.ErrLedger)
-		}, LedgerUnwritable + " ledger"},
+		}, LedgerUnwritable.Name + " ledger"},
 		"a ledger whose file was deleted": {func(s *surroundings) {
 			s.server.Ledger.Writable, s.server.Ledger.Lost = false, "/x/ledger.db was deleted"
 			s.rail(observe.ErrLedger)
-		}, LedgerLost + " ledger"},
-		"a clock ahead":                 {func(s *surroundings) { s.ClockAhead = func(context.Context) time.Duration { return time.Hour } }, ClockWrong + " clock"},
-		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong + " clock"},
+		}, LedgerLost.Name + " ledger"},
+		"a clock ahead":                 {func(s *surroundings) { s.ClockAhead = func(context.Context) time.Duration { return time.Hour } }, ClockWrong.Name + " clock"},
+		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong.Name + " clock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := around(t)
@@ -213,7 +213,7 @@ func TestACertificateThatClientsDoNotTrustIsReported(t *testing.T) {
 	s.Transport = failing(func(context.Context) error {
 		return &tls.CertificateVerificationError{Err: errors.New("it has expired")}
 	})
-	require.Contains(t, s.found(), CertificateInvalid+" pay.example.org")
+	require.Contains(t, s.found(), CertificateInvalid.Name+" pay.example.org")
 }
 
 func TestUpstreamsAreAskedForNothingThatMovesMoneyAndTheirKeysAreNotTold(t *testing.T) {
@@ -240,7 +240,7 @@ func TestUpstreamsAreAskedForNothingThatMovesMoneyAndTheirKeysAreNotTold(t *test
 	for _, f := range report.Issues {
 		codes = append(codes, f.Code)
 	}
-	require.Equal(t, []string{RPCFailing, FacilitatorFailing}, codes, "and not that the rail is not read")
+	require.Equal(t, []string{RPCFailing.Name, FacilitatorFailing.Name}, codes, "and not that the rail is not read")
 	require.Len(t, facilitator.Calls(payoffertest.CallProbe), 1)
 	require.Empty(t, facilitator.Calls(payoffertest.CallSettle))
 	require.Empty(t, facilitator.Calls(payoffertest.CallVerify))
