@@ -49,7 +49,7 @@ type USDCConfig struct {
 	Address string `json:"address,omitempty"`
 
 	// Who verifies and settles x402 payments, tried in order. Default: on a
-	// test network https://x402.org/facilitator; on others one is required.
+	// test network https://www.x402.org/facilitator; on others one is required.
 	Facilitators []*FacilitatorConfig `json:"facilitators,omitempty"`
 
 	// JSON-RPC endpoints from which payments are read. "off" alone means

@@ -205,7 +205,7 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	require.Len(t, s.USDC, 2, "a rail without an address is left out")
 	test, main := s.USDC[0], s.USDC[1]
 	require.Equal(t, "usdc", test.Rail.Name())
-	require.Equal(t, "https://x402.org/facilitator", test.Facilitators[0].URL)
+	require.Equal(t, "https://www.x402.org/facilitator", test.Facilitators[0].URL)
 	require.Equal(t, []string{"https://sepolia.base.org"}, test.RPC)
 	require.EqualValues(t, "safe", test.Confirm)
 	require.Equal(t, "usdc-8453", main.Rail.Name())

@@ -49,10 +49,10 @@ func restoreCommand() *cobra.Command {
 		Long: `
 Copies a backup into the ledger of the configuration, which must be empty and
 which no server may have open. With --create it makes that ledger if there is
-none: look at the path that it prints. A file of before is put away together with its
--wal, where the newest payments of a server that was killed are. What is newer
-than the backup is read back from the sources that still tell it; readers of
-/v1/received that were ahead are told.`,
+none: look at the path that it prints. A file of before is put away together
+with its -wal, where the newest payments of a server that was killed are. What
+is newer than the backup is read back from the sources that still tell it;
+readers of /v1/received that were ahead are told.`,
 		Args: cobra.ExactArgs(1),
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		if err := openTarget(ctx, configured, fl); err != nil {
@@ -90,10 +90,11 @@ func moveCommand() *cobra.Command {
 		Short: "Copies the ledger to another database while no server runs",
 		Long: `
 Copies the ledger of the configuration into an empty one, which is named as in
-the configuration, and which --create makes if there is none. A DSN is a secret and no argument: name its variable, or its
-file, as in {file./dev/stdin} for one that is piped in. No server may have
-either of the two open. The ledger of before takes nothing any more; the way
-back is to move the other one into an empty one.`,
+the configuration, and which --create makes if there is none. A DSN is a secret
+and no argument: name its variable, or its file, as in {file./dev/stdin} for one
+that is piped in. No server may have either of the two open. The ledger of
+before takes nothing any more; the way back is to move the other one into an
+empty one.`,
 		Example: `  caddy pay-offer ledger move --create --to 'postgres {env.LEDGER_DSN}'
   caddy pay-offer ledger move --create --to 'sqlite /var/lib/caddy/pay_offer.db'`,
 		Args: cobra.NoArgs,

@@ -20,8 +20,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// DefaultTestFacilitator settles on test networks without an account.
-const DefaultTestFacilitator = "https://x402.org/facilitator"
+// DefaultTestFacilitator settles on test networks without an account. x402.org redirects
+// there, and a facilitator must not redirect.
+const DefaultTestFacilitator = "https://www.x402.org/facilitator"
 
 const (
 	// defaultTimeout is how long a facilitator may take for one call.

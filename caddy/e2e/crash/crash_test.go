@@ -33,8 +33,8 @@ func moment() time.Duration {
 
 func TestKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
-	count := cases.Of(15, 60, 1000)    // for the last of which go test needs -timeout 2h
-	m := openMarket(t, count*fresh, 1) // each buys once
+	count := cases.EndToEnd(15, 60, 1000) // for the last of which go test needs -timeout 2h
+	m := openMarket(t, count*fresh, 1)    // each buys once
 	s := openShop(t, m)
 	s.start(t)
 	slots := make(chan struct{}, waiting)

@@ -49,7 +49,7 @@ func TestKilledAtEachNamedPoint(t *testing.T) {
 // many hits; only the first hits where not everything is run.
 func (s *shop) dieAtEachHit(t *testing.T, point failpoint.Point, buyer *ecdsa.PrivateKey) {
 	t.Helper()
-	most := cases.Of(2, purse, purse)
+	most := cases.EndToEnd(2, purse, purse)
 	for hit := 1; hit <= most; hit++ {
 		p := s.payment(t, buyer)
 		if strings.HasPrefix(string(point), "resolve.") {

@@ -49,7 +49,7 @@ func seeds(t *testing.T) (seeds []uint64) {
 		require.NoError(t, err)
 		return []uint64{seed}
 	}
-	count := cases.Of(8, 25, 500)
+	count := cases.EndToEnd(8, 25, 500)
 	t.Logf("%d random histories", count)
 	for range count {
 		seeds = append(seeds, random.Uint64())

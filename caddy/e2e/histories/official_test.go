@@ -73,7 +73,7 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 	c := chain.Start(t)
 	c.Pause() // while the buyers get their money
 	var stalls []*stall
-	one, nth := cases.Of(4, 1, 1), 0 // of so many faults one is tried
+	one, nth := cases.EndToEnd(4, 1, 1), 0 // of so many faults one is tried
 	for call, faults := range map[string][]payoffertest.FacilitatorReply{
 		payoffertest.CallVerify: script{}.verifyFaults(), payoffertest.CallSettle: script{}.settleFaults(),
 	} {

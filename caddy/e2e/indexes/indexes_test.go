@@ -16,7 +16,7 @@ import (
 // the first. At no time does anything count that the chain never confirmed, or another amount, and no address is passed
 // that nobody has paid to. FULL=1 needs -timeout 3h.
 func TestNothingIsBelievedOnOneIndexsWord(t *testing.T) {
-	count := cases.Of(20, 30, 10_000)
+	count := cases.EndToEnd(20, 30, 10_000)
 	var equal, partial, honest int
 	for first := 0; first < count; first += atOnce {
 		t.Run(fmt.Sprint("from ", first), func(t *testing.T) {

@@ -27,11 +27,10 @@ const (
 	apiKey     = "sk_live_51AbCdEfGhIjKlMn"
 	phrase     = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 	address    = "0x52908400098527886E0F7030069857D2E4169EE7"
-	// The account of that phrase, and its first address (BIP-84, test vectors).
-	zpub    = payoffertest.BitcoinZpub
-	xpub    = "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"
-	zprv    = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE"
-	bitcoin = payoffertest.BitcoinFirstAddress
+	zpub       = payoffertest.BitcoinZpub
+	xpub       = payoffertest.BitcoinKey
+	zprv       = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE"
+	bitcoin    = payoffertest.BitcoinFirstAddress
 )
 
 // An operator is who runs the command, and what comes of it.

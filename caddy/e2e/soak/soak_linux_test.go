@@ -15,7 +15,7 @@ import (
 // Every payment is accounted for against the chain, nothing fails that nothing caused, and nothing grows between two quiet
 // moments. Time decides only how many rounds there are: 10 minutes with FULL=1, one in the full check, else seconds.
 func TestEndurance(t *testing.T) {
-	budget := time.Duration(cases.Of(2, 60, 600)) * time.Second
+	budget := time.Duration(cases.EndToEnd(2, 60, 600)) * time.Second
 	for _, c := range []struct {
 		name string
 		open func(*testing.T) *shop
