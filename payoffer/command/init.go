@@ -2,203 +2,182 @@ package command
 
 import (
 	"bufio"
+	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
+	"text/template"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "init [--domain <host>] [--card <url>] [--<question> <answer>…] [--output <file>] [--yes]",
+		Use:   "init [--output <file>]",
 		Short: "Asks ten questions and writes a Caddyfile with an offer",
 		Long: `
-Asks at most ten questions, writes a Caddyfile of its own with one offer of
-42 USD, and prints what is left to do elsewhere.
+Asks ten questions, writes a Caddyfile with one offer of 42 USD, and prints what
+is left to do. Enter skips a question; only the domain and the card checkout are
+needed. init does not ask for secrets: the file names their environment
+variables. It starts nothing, sends no request and does not overwrite a file.
+'caddy pay-offer check' checks the result.
 
-Each answer is checked as the Caddyfile will be, and asked for again where it is
-refused. Enter takes what stands in brackets, or leaves a way to pay out; the
-domain and the card checkout alone are needed. No secret is asked for: the file
-names the environment variable of each. Nothing is started, nobody is called,
-and a file that is there is never written over.
-
-A flag answers its question in the same words, which then is not asked. --yes
-asks nothing, as where there is no terminal.`,
-		Example: "  caddy pay-offer init\n" +
-			"  caddy pay-offer init --yes --domain pay.example.org --card https://buy.stripe.com/your-link\n" +
-			"  caddy pay-offer init --usdc '0x52908400098527886E0F7030069857D2E4169EE7 base-sepolia' --output rehearsal.caddyfile",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return errors.New("a word belongs to no flag; quote an answer of several words, as in --usdc '0x… base'")
-			}
-			return nil
-		},
-	}
-	for _, q := range questions {
-		cmd.Flags().Var(new(answer), q.flag, q.help)
+A script sends the ten answers to its standard input, one a line. Then the first
+rejected answer ends the command.`,
+		Example: "  caddy pay-offer init\n  caddy pay-offer init --output pay-offer.caddyfile",
+		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().String("output", "Caddyfile", "The file to write")
-	cmd.Flags().BoolP("yes", "y", false, "Ask nothing, and leave out what no flag gives")
 	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
-		i := interview{in: bufio.NewReader(cmd.InOrStdin()), out: out, given: make(map[string]string)}
-		for _, q := range questions {
-			given := fl.Lookup(q.flag).Value.(*answer)
-			if given.times > 1 {
-				return fmt.Errorf("--%s is given twice, and init takes one answer; write the other into the file that it makes, in a line of its own", q.flag)
-			}
-			if given.times == 1 {
-				i.given[q.flag] = given.words
-			}
-		}
-		i.asks = !fl.Bool("yes") && onTerminal(cmd.InOrStdin())
+		in := cmd.InOrStdin()
+		i := &interview{in: bufio.NewReader(in), out: out, retry: onTerminal(in)}
 		return i.run(fl.String("output"))
 	})
 }
 
-// answer is the value of a flag, and how often that was given.
-type answer struct {
-	words string
-	times int
-}
-
-// Set implements pflag.Value. It refuses nothing, for that would be repeated.
-func (a *answer) Set(words string) error {
-	a.words = words
-	a.times++
-	return nil
-}
-
-func (a *answer) String() string { return a.words }
-
-// Type implements pflag.Value.
-func (a *answer) Type() string { return "string" }
-
 // interview is one run of the command.
 type interview struct {
-	in    *bufio.Reader
-	out   io.Writer
-	given map[string]string // answers by the flags of their questions
-	asks  bool
+	in     *bufio.Reader
+	out    io.Writer
+	retry  bool // a rejected answer is asked for again
+	number int  // of the last question
+	err    error
 }
 
-// run writes the file that is named, or none.
+// run asks the questions and writes the file.
 func (i *interview) run(name string) error {
-	// Before the questions; in the end it is created only where it is not.
 	if _, err := os.Lstat(name); err == nil {
-		return isThere(name)
+		return errExists(name)
 	}
-	if missing := i.missing(); len(missing) > 0 {
-		return fmt.Errorf("without %s there is no offer; without a terminal and with --yes nothing is asked", strings.Join(missing, " and "))
+	a := i.answers()
+	if i.err != nil {
+		return i.err
 	}
-	a, err := i.answers()
+	text, err := fill(caddyfileText, a, template.FuncMap{"quote": quote})
 	if err != nil {
 		return err
 	}
-	text, err := a.caddyfile()
-	if err != nil {
-		return err
-	}
-	if err := tryCaddyfile(text); err != nil {
-		return err
-	}
+	text = caddyfile.Format(text)
 	if err := create(name, text); err != nil {
 		return err
 	}
-	steps, err := a.steps(name)
+	number := 0
+	steps, err := fill(stepsText, map[string]any{
+		"Answers": a, "File": name, "Variables": variables(text), "CardEvents": card.Events,
+		"Thanks": offer.PathThanks, "HookCard": offer.PathHookCard, "Hook": offer.PathHook,
+	}, template.FuncMap{"step": func() int { number++; return number }})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(i.out, steps)
+	_, err = i.out.Write(steps)
 	return err
 }
 
-// missing are the flags without which there is no offer, where nothing is asked.
-func (i *interview) missing() (flags []string) {
-	for _, q := range questions {
-		if q.needed && !i.asks && i.given[q.flag] == "" {
-			flags = append(flags, "--"+q.flag)
-		}
+// answer asks a question and returns the answer, the zero value if it is skipped. After an
+// error of the interview it asks nothing.
+func answer[T any](i *interview, question, example string, needed bool, parse func(text string) (T, error)) (value T) {
+	if i.err != nil {
+		return value
 	}
-	return flags
-}
-
-// answers takes the answers of the flags, and asks for the others.
-func (i *interview) answers() (a answers, err error) {
-	for _, q := range questions {
-		if words, given := i.given[q.flag]; given {
-			if a, err = a.with(q, words); err != nil {
-				return a, fmt.Errorf("--%s: %s", q.flag, printableLines(err.Error()))
-			}
-		}
-	}
-	if !i.asks {
-		return a, nil
-	}
-	i.print("These questions make a Caddyfile with one offer of 42 USD. Enter takes what stands in\n" +
-		"brackets, or leaves out what is asked for. Secrets are not asked for.")
-	number := 0
-	for _, q := range questions {
-		if _, given := i.given[q.flag]; given || q.ask == "" {
-			continue
-		}
-		number++
-		i.print(fmt.Sprintf("\n%d. %s\n   as in: %s", number, q.ask, q.form))
-		if a, err = i.ask(a, q); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
-}
-
-// ask reads answers to a question until one is taken.
-func (i *interview) ask(a answers, q question) (answers, error) {
+	i.number++
+	fmt.Fprintf(i.out, "\n%d. %s\n   Example: %s\n", i.number, question, example)
 	for {
 		fmt.Fprint(i.out, "> ")
-		words, err := i.in.ReadString('\n')
-		if err != nil {
-			return a, errors.New("nothing was written: the answers ended before the questions")
+		line, err := i.in.ReadString('\n')
+		text := strings.TrimSpace(line)
+		switch {
+		case err != nil && text == "":
+			i.err = errors.New("nothing was written, because the answers ended before the questions")
+			return value
+		case text == "" && !needed:
+			return value
 		}
-		taken, err := a.with(q, words)
-		if err == nil {
-			return taken, nil
+		if err = checkAnswer(text); err == nil {
+			if value, err = parse(text); err == nil {
+				return value
+			}
 		}
-		i.print("Not taken: " + printableLines(err.Error()))
+		if !i.retry {
+			i.err = fmt.Errorf("question %d: %w", i.number, err)
+			return value
+		}
+		fmt.Fprintf(i.out, "Rejected: %v\n", harmless(err))
 	}
 }
 
-func (i *interview) print(line string) { fmt.Fprintln(i.out, line) }
-
-// printableLines is printable of a text of several lines.
-func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		lines[i] = printable(line)
+// checkAnswer returns an error for an answer that the file must not contain, or that means
+// something else in a Caddyfile. It does not repeat the answer.
+func checkAnswer(text string) error {
+	if text == "" {
+		return errors.New("an answer is needed")
 	}
-	return strings.Join(lines, "\n")
+	if printable(text) != text || strings.ContainsAny(text, "{}\"`\\") {
+		return errors.New("an answer cannot contain {, }, \", `, \\ or control characters; write such a text into the file later")
+	}
+	return offer.CheckNoWalletSecret(text)
 }
 
-// create writes a file that is not there yet, whole or not at all. The owner alone may
-// read it, for the address of an announcement may be a secret.
+//go:embed init_caddyfile.tmpl
+var caddyfileText string
+
+//go:embed init_steps.tmpl
+var stepsText string
+
+func fill(text string, data any, functions template.FuncMap) ([]byte, error) {
+	var out bytes.Buffer
+	err := template.Must(template.New("").Funcs(functions).Parse(text)).Execute(&out, data)
+	return out.Bytes(), err
+}
+
+var bare = regexp.MustCompile(`^[A-Za-z0-9_.:/@%?=&+~-]+$`)
+
+// quote writes an answer that checkAnswer accepted as one word of a Caddyfile.
+func quote(text string) string {
+	if bare.MatchString(text) {
+		return text
+	}
+	return `"` + text + `"`
+}
+
+var variable = regexp.MustCompile(`\{env\.(\w+)\}`)
+
+// variables returns the names of the environment variables in a Caddyfile, sorted.
+func variables(text []byte) (names []string) {
+	for _, match := range variable.FindAllSubmatch(text, -1) {
+		names = append(names, string(match[1]))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// create writes a new file. Only its owner can read it, because the address of a webhook
+// may be a secret.
 func create(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return isThere(name)
-	case err != nil:
+	if errors.Is(err, fs.ErrExist) {
+		return errExists(name)
+	}
+	if err != nil {
 		return err
 	}
 	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))
 	}
 	return nil
 }
 
-func isThere(name string) error {
-	return fmt.Errorf("%s is there already and is not written over; write another one, as with --output pay-offer.caddyfile", printable(name))
+func errExists(name string) error {
+	return fmt.Errorf("%s exists and is not overwritten; name another file, for example --output pay-offer.caddyfile", name)
 }

@@ -37,9 +37,8 @@ var elsewhere = map[string]string{
 	"caddy pay-offer ledger restore --create monday.db":                     "the server runs; the page restores under another name, too",
 	"caddy pay-offer ledger move --create --to 'postgres {env.LEDGER_DSN}'": "payoffer/command_ledger_test.go moves a ledger to PostgreSQL",
 	"caddy pay-offer init":                                                  "caddy/e2e/init answers the questions",
-	`caddy pay-offer init --yes --domain pay.example.org --card 'https://buy.stripe.com/your-link plink_1Abc' \
-    --usdc 'YOUR_USDC_ADDRESS base' --storefront 'tip-jar https://shop.example/l/tip ab12C' --output pay-offer.caddyfile`: "caddy/e2e/init answers the questions",
-	"caddy pay-offer init --usdc 'YOUR_USDC_ADDRESS base-sepolia' --output rehearsal.caddyfile":                                              "caddy/e2e/init answers the questions",
+	"caddy pay-offer init < answers":                                        "caddy/e2e/init answers the questions",
+
 	"caddy pay-offer check --live --config /etc/caddy/Caddyfile":                                                                             "caddy/e2e/live looks at servers behind proxies",
 	"go run ./caddy pay-offer pay http://localhost:8402/v1/sponsor --demo":                                                                   "caddy/e2e/demo plays it; what is released has none",
 	"go run ./caddy pay-offer received":                                                                                                      "caddy/e2e/demo plays it; what is released has none",

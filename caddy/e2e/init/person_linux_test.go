@@ -28,11 +28,11 @@ type person struct {
 }
 
 // sitDown starts 'caddy pay-offer init' on a terminal. Its process has that terminal as its own, so that Ctrl-C reaches it.
-func sitDown(t *testing.T, flags ...string) *person {
+func sitDown(t *testing.T) *person {
 	t.Helper()
 	keyboard, screen := lab.OpenTerminal(t)
 	p := &person{T: t, folder: t.TempDir(), keyboard: keyboard}
-	p.command = exec.Command(server.Released(t), append([]string{"pay-offer", "init"}, flags...)...)
+	p.command = exec.Command(server.Released(t), "pay-offer", "init")
 	p.command.Dir = p.folder
 	p.command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.folder, "TMPDIR=" + t.TempDir()}
 	p.command.Stdin, p.command.Stdout, p.command.Stderr = screen, screen, screen
@@ -77,7 +77,7 @@ func (p *person) answers(answers ...string) {
 		left := p.awaitPrompt()
 		require.Equal(p, i == len(answers)-1, left, "after %q: %s", answer, p.last)
 		_, said, _ := strings.Cut(p.last, "\n") // behind its echo
-		require.Equal(p, refused, strings.HasPrefix(said, "Not taken: "), "%q: %s", answer, said)
+		require.Equal(p, refused, strings.HasPrefix(said, "Rejected: "), "%q: %s", answer, said)
 		if refused {
 			require.Contains(p, said, refusal)
 		}
