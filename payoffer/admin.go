@@ -42,7 +42,7 @@ const (
 //   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
 //   - `POST /pay_offer/rewind`: has a rail read again from the origin of its account on.
-//   - `POST /pay_offer/inspection`: tells a check of the offers how they are, and what of its requests arrived.
+//   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: how the receivers of announcements fare, and what is set aside for them.
 //   - `POST /pay_offer/announcements`: sends again what is set aside, or forgets it.
@@ -76,7 +76,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		}},
 		{Pattern: desk.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: desk.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
-		{Pattern: desk.PathInspection, Handler: byMethod{http.MethodPost: a.inspect}},
+		{Pattern: desk.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
 		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
 }
@@ -295,18 +295,10 @@ func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, done, err)
 }
 
-// inspect begins to note what arrives of a check, or tells what has arrived.
-func (*AdminAPI) inspect(w http.ResponseWriter, r *http.Request) error {
-	var body desk.Sounding
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
-	}
-	if err := body.Check(); err != nil {
-		return answerJSON(w, nil, err)
-	}
-	return every(func(d *desk.Desk, ctx context.Context) (desk.Inspection, error) {
-		return d.Inspect(ctx, body), nil
-	}, func(i desk.Inspection) string { return i.ID })(w, r)
+func (*AdminAPI) diagnose() caddy.AdminHandlerFunc {
+	return every(func(d *desk.Desk, ctx context.Context) (desk.Diagnostics, error) {
+		return d.Diagnose(ctx), nil
+	}, func(d desk.Diagnostics) string { return d.ID })
 }
 
 func (*AdminAPI) rotateKey(w http.ResponseWriter, r *http.Request) error {

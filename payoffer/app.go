@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	_ "github.com/payoffer/caddy-pay-offer/payoffer/command" // registers the commands
-	"github.com/payoffer/caddy-pay-offer/payoffer/inspect"
+	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -187,12 +187,11 @@ func (app *App) Offers() []*offer.Offer {
 	return offers
 }
 
-// Inspected are the offers for an inspection, also before they are started. The command
-// check asks for them.
-func (app *App) Inspected() []inspect.Offer {
-	var offers []inspect.Offer
+// Checked are the offers for 'check --live', also before they are started.
+func (app *App) Checked() []diagnose.Offer {
+	var offers []diagnose.Offer
 	for _, svc := range app.running() {
-		offers = append(offers, inspect.Offer{Settings: svc.Settings, Links: svc.Server.Links()})
+		offers = append(offers, diagnose.Offer{Settings: svc.Settings, Links: svc.Server.Links()})
 	}
 	return offers
 }

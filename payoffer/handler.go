@@ -163,7 +163,7 @@ func (h *Handler) Validate() error {
 
 // ServeHTTP answers the offer's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if h.service.Serve(w, r) {
+	if h.service.Server.Serve(w, r) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)

@@ -26,7 +26,7 @@ const module = "github.com/payoffer/caddy-pay-offer/"
 var layers = [][]string{
 	{"payoffer"},
 	{"payoffer/command"},
-	{"payoffer/inspect"},
+	{"payoffer/diagnose"},
 	{"payoffer/service"},
 	{"payoffer/buyer", "payoffer/desk", "payoffer/pool", "payoffer/web"},
 	{"payoffer/agent", "payoffer/page"},

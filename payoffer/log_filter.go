@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
-	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -48,10 +47,10 @@ func (*LogFilter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// secretHeaders hold a signed payment, which is a secret until it is spent, what its buyer
-// alone is answered, or the token of an inspection under way.
+// secretHeaders contain a signed payment, which is a secret until it is spent, or what
+// only its payer is answered.
 var secretHeaders = []string{
-	x402.HeaderSignature, x402.HeaderSignatureV1, x402.HeaderResponse, x402.HeaderResponseV1, mpp.HeaderReceipt, service.HeaderSounding, "Authorization", "Payment-Authorization",
+	x402.HeaderSignature, x402.HeaderSignatureV1, x402.HeaderResponse, x402.HeaderResponseV1, mpp.HeaderReceipt, "Authorization", "Payment-Authorization",
 }
 
 // Filter filters the field: a text, the values of a header, or all headers.

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
-	"github.com/payoffer/caddy-pay-offer/payoffer/inspect"
+	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
@@ -23,29 +23,23 @@ import (
 
 func checkCommand() *cobra.Command {
 	cmd := configured(&cobra.Command{
-		Use:   "check [--live [--json] [--dns <address>] [--address <interface>]] [--config <path>] [--adapter <name>]",
-		Short: "Checks a configuration, and with --live the world around it",
+		Use:   "check [--live [--json] [--address <interface>]] [--config <path>] [--adapter <name>]",
+		Short: "Checks a configuration, and with --live its surroundings",
 		Long: `
 Checks a configuration and prints what its offers publish.
 
-With --live it looks at the world: names, certificates, what the public
-addresses lead to and whether answers arrive whole, chains, facilitators, price
-sources, and what the running server says of its webhooks, ledger, disk and
-clock. It moves no money. The exit status is 0 where nothing is found, 1 where
-something is to be mended, and 2 where nothing could be looked at. Proxies of
-the environment (HTTPS_PROXY) are used: by one elsewhere it looks from there.`,
-		Example: "  caddy pay-offer check --live --config /etc/caddy/Caddyfile\n  caddy pay-offer check --live --json --dns 1.1.1.1",
+With --live it also checks the public addresses, proxies in front, chains,
+facilitators, price sources, and what the running server reports of its
+webhooks, ledger and clock. It moves no money. The exit status is 0 without
+problems, 1 with problems, and 2 if nothing could be checked. Proxies of the
+environment (HTTPS_PROXY) are used: through one elsewhere it checks from there.`,
+		Example: "  caddy pay-offer check --live --config /etc/caddy/Caddyfile\n  caddy pay-offer check --live --json",
 		Args:    cobra.NoArgs,
 	}, func(fl caddycmd.Flags, out io.Writer) error {
-		for _, flag := range []string{"dns", "address"} {
-			if fl.String(flag) != "" {
-				return fmt.Errorf("--%s belongs to --live", flag)
-			}
+		if fl.Bool("json") || fl.String("address") != "" {
+			return errors.New("--json and --address belong to --live")
 		}
-		if fl.Bool("json") {
-			return errors.New("--json belongs to --live")
-		}
-		app, _, err := provisioned(fl, warnings)
+		app, err := provisioned(fl, warnings)
 		if err != nil {
 			return err
 		}
@@ -63,9 +57,8 @@ the environment (HTTPS_PROXY) are used: by one elsewhere it looks from there.`,
 		}
 		return plain(cmd, args)
 	}
-	cmd.Flags().Bool("live", false, "Look at the world, too")
-	cmd.Flags().Bool("json", false, "With --live: print the findings as JSON")
-	cmd.Flags().String("dns", "", "With --live: the address of a name server to ask, if not that of this machine")
+	cmd.Flags().Bool("live", false, "Check what surrounds the server, too")
+	cmd.Flags().Bool("json", false, "With --live: print the problems as JSON")
 	cmd.Flags().String("address", "", "With --live: the address of the admin API, if not that of the configuration")
 	return cmd
 }
@@ -76,8 +69,8 @@ type plugin interface {
 	Offers() []*offer.Offer
 	// ClockOffset asks upstreams for the time.
 	ClockOffset(ctx context.Context) time.Duration
-	// Inspected are the offers for an inspection, without their sites.
-	Inspected() []inspect.Offer
+	// Checked are the offers for 'check --live'.
+	Checked() []diagnose.Offer
 	// NewLedger makes a handle, which is not open, to the ledger of words as in the
 	// configuration; to the configured one where there are none.
 	NewLedger(words string) (*ledger.Ledger, error)
@@ -92,38 +85,38 @@ const (
 )
 
 // configuredApp provisions a configuration, as 'caddy validate' does, and
-// returns the app with its offers, and the configuration as JSON.
-func configuredApp(fl caddycmd.Flags) (plugin, []byte, error) { return provisioned(fl, silence) }
+// returns the app with its offers.
+func configuredApp(fl caddycmd.Flags) (plugin, error) { return provisioned(fl, silence) }
 
-func provisioned(fl caddycmd.Flags, logs string) (plugin, []byte, error) {
+func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if file == "" {
-		return nil, nil, errors.New("there is no Caddyfile here; name the configuration with --config")
+		return nil, errors.New("there is no Caddyfile here; name the configuration with --config")
 	}
 	var config caddy.Config
 	if err := json.Unmarshal(caddy.RemoveMetaFields(raw), &config); err != nil {
-		return nil, nil, fmt.Errorf("decoding the configuration: %w", err)
+		return nil, fmt.Errorf("decoding the configuration: %w", err)
 	}
 	config.Logging = new(caddy.Logging)
 	if err := json.Unmarshal([]byte(logs), &config.Logging.Logs); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, err := caddy.ProvisionContext(&config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	value, err := ctx.App("pay_offer")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	app := value.(plugin)
 	if len(app.Offers()) == 0 {
-		return nil, nil, fmt.Errorf("%s has no pay_offer directive", file)
+		return nil, fmt.Errorf("%s has no pay_offer directive", file)
 	}
-	return app, raw, nil
+	return app, nil
 }
 
 // printClock says that the clock is wrong by so many seconds, and what to do;
@@ -184,7 +177,7 @@ func qrCommand() *cobra.Command {
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
 		Args:    cobra.ExactArgs(1),
 	}, func(fl caddycmd.Flags, out io.Writer) error {
-		app, _, err := configuredApp(fl)
+		app, err := configuredApp(fl)
 		if err != nil {
 			return err
 		}

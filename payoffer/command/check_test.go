@@ -12,7 +12,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/inspect"
+	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -65,8 +65,8 @@ func (a *app) Offers() []*offer.Offer {
 	return []*offer.Offer{o}
 }
 
-// Inspected is an offer of which no part is on another machine.
-func (a *app) Inspected() []inspect.Offer {
+// Checked is an offer of which no part is on another machine.
+func (a *app) Checked() []diagnose.Offer {
 	card, err := offer.NewCard("http://localhost:9/pay", nil, 4200)
 	if err != nil {
 		panic(err)
@@ -76,7 +76,7 @@ func (a *app) Inspected() []inspect.Offer {
 	if err != nil {
 		panic(err)
 	}
-	return []inspect.Offer{{Settings: &service.Settings{Offer: o}}}
+	return []diagnose.Offer{{Settings: &service.Settings{Offer: o}}}
 }
 
 func (a *app) ClockOffset(context.Context) time.Duration { return time.Duration(a.Ahead) * time.Second }

@@ -175,7 +175,7 @@ is. No server may have the ledger open: one that still runs has the keys.`,
 // An interrupt ends its context, so that nothing unfinished stays behind.
 func withLedger(run func(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycmd.Flags, out io.Writer) error) func(caddycmd.Flags, io.Writer) error {
 	return func(fl caddycmd.Flags, out io.Writer) (err error) {
-		app, _, err := configuredApp(fl)
+		app, err := configuredApp(fl)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ const (
 	PathMovements     = "/pay_offer/movements"
 	PathFeed          = "/pay_offer/feed"
 	PathRewind        = "/pay_offer/rewind"
-	PathInspection    = "/pay_offer/inspection"
+	PathDiagnostics   = "/pay_offer/diagnostics"
 )
 
 // MaxPage is how many rows a page lists at most.
@@ -63,8 +63,8 @@ type Desk struct {
 	Follow  func()
 	// Announcer tells others of receipts.
 	Announcer *announce.Announcer
-	// Look is what a check asks of the offer, but for its ledger and its rails.
-	Look   func(Sounding) Inspection
+	// Report returns the diagnostics of the offer, without its ledger and its rails.
+	Report func() Diagnostics
 	Now    func() time.Time
 	Logger *slog.Logger
 

@@ -19,8 +19,6 @@ type dialect interface {
 	name() string
 	// where is the path, or the database and its host, for the operator alone.
 	where() string
-	// folder has the database's file; empty for one on another machine.
-	folder() string
 	// acquire claims the database for this process until Close.
 	acquire(ctx context.Context) (io.Closer, error)
 	// moved returns an error that wraps ErrLost if the file that acquire claimed is not

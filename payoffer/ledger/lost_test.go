@@ -67,7 +67,7 @@ func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
 			saved, err := filepath.Glob(path + ".rescued-*")
 			require.NoError(t, err)
 			require.Len(t, saved, 1)
-			_, err = l.State(t.Context())
+			err = l.CheckWritable(t.Context())
 			require.ErrorIs(t, err, ErrLost)
 			require.ErrorContains(t, err, saved[0])
 			require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
@@ -123,7 +123,7 @@ func TestALostLedgerThatCannotBeSavedSaysSo(t *testing.T) {
 	require.NoError(t, os.RemoveAll(folder))
 	require.NoError(t, os.Symlink(folder+".gone", folder)) // no folder can be made here
 	l.db.present.expire()
-	_, err := l.State(t.Context())
+	err := l.CheckWritable(t.Context())
 	require.ErrorIs(t, err, ErrLost)
 	require.ErrorContains(t, err, "could not be saved")
 	require.Contains(t, log.String(), "could not be saved")

@@ -74,8 +74,6 @@ func (d *postgresDialect) where() string {
 	return fmt.Sprintf("the database %s on %s", d.config.Database, d.config.Host)
 }
 
-func (d *postgresDialect) folder() string { return "" }
-
 func (d *postgresDialect) moved() error { return nil }
 
 // acquire claims nothing: the connections do.

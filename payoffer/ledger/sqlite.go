@@ -55,8 +55,6 @@ func (d *sqliteDialect) name() string { return d.path }
 
 func (d *sqliteDialect) where() string { return d.path }
 
-func (d *sqliteDialect) folder() string { return filepath.Dir(d.path) }
-
 func (d *sqliteDialect) prepares() bool { return true }
 
 func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }

@@ -8,37 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheStateOfALedgerIsToldAndNothingIsStored(t *testing.T) {
+func TestCheckWritableStoresNothing(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
+		mustRecord(t, l, chainSighting("0x1", StatusSeen))
 		before := l.Changes()
-		s, err := l.State(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, d.name != sqliteTests.name, s.Shared)
-		require.Zero(t, s.Changed)
-		if s.Shared {
-			require.EqualValues(t, -1, s.Free)
-		} else {
-			require.Positive(t, s.Free)
-		}
-		row := mustRecord(t, l, chainSighting("0x1", StatusSeen))
-		s, err = l.State(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, row.UpdatedAt, s.Changed)
-		require.Equal(t, before+1, l.Changes(), "that of the receipt")
+		require.NoError(t, l.CheckWritable(t.Context()))
+		require.Equal(t, before, l.Changes())
 		requireConsistent(t, l)
 	})
 }
 
-func TestTheStateOfALedgerSaysWhyNoChangeIsTaken(t *testing.T) {
+func TestCheckWritableSaysWhyNoChangeIsStored(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
-		_, err := d.handle(t, d.create(t), time.Now).State(t.Context())
-		require.ErrorIs(t, err, ErrNotOpen)
-
+		require.ErrorIs(t, d.handle(t, d.create(t), time.Now).CheckWritable(t.Context()), ErrNotOpen)
 		l, _ := d.ledger(t)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = l.State(ended)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, l.CheckWritable(ended), context.Canceled)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +40,6 @@ type Service struct {
 	announcer *announce.Announcer
 	logger    *slog.Logger
 	stops     []func() // of listening
-	soundings soundings
-	delivered deliveries
-	// counted is the address that rate_limit counts a request by.
-	counted func(*http.Request) string
 
 	// told is closed, by tell, once payments can be taken and the address of a
 	// receipt's page be told.
@@ -75,7 +70,7 @@ func Acquire(share *Share, s *Settings) (*Service, error) {
 
 func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) (*Service, error) {
 	told := make(chan struct{})
-	svc := &Service{Settings: s, parts: p, counted: i.ClientIP, logger: logger(hosts).With("offer", s.Offer.ID), told: told, tell: sync.OnceFunc(func() { close(told) })}
+	svc := &Service{Settings: s, parts: p, logger: logger(hosts).With("offer", s.Offer.ID), told: told, tell: sync.OnceFunc(func() { close(told) })}
 	if p.standing.opened.Load() { // with other settings, and a reload interrupts nothing
 		svc.tell()
 	}
@@ -97,7 +92,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	}
 	svc.Desk = &desk.Desk{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
-		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Look: svc.look, Now: time.Now, Logger: svc.logger,
+		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Report: svc.report, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()
 	return svc, nil
@@ -166,7 +161,6 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		HooksOff:    svc.HooksOff,
 		OnDelivery: func(rail string, v observe.Verdict) {
 			i.Delivery(svc.Offer.ID, rail, v)
-			svc.delivered.note(rail, v, time.Now())
 			svc.announcer.Notify()
 		},
 		QRKey:    svc.qrKey.Bytes,

@@ -21,37 +21,19 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// breaks are the worlds, each by the one finding that is made in it.
+// breaks are the worlds, each named by the one problem in it.
 func breaks(h *house, t *testing.T) map[string]func(w *world) {
 	hour := time.Now().Add(time.Hour)
 	return map[string]func(w *world){
-		"dns-unresolved": func(w *world) { delete(w.names, payHost) },
-		"not-public":     func(w *world) { w.names[payHost] = "10.0.0.7" },
-		"loopback-only":  func(w *world) { w.gone[payHost] = true },
-		"unreachable": func(w *world) {
-			w.gone[payHost] = true
-			w.caddyfile = strings.Replace(w.caddyfile, "default_bind 127.0.0.1", "default_bind 0.0.0.0", 1)
-		},
+		"unreachable": func(w *world) { w.gone[payHost] = true },
 		"certificate-invalid": func(w *world) {
 			w.certificates[payHost] = newAuthority(t).certify(t, time.Now(), hour)
 		},
-		"certificate-expiring": func(w *world) {
-			w.certificates[payHost] = h.authority.certify(t, hour.Add(-10*time.Hour), hour)
+		"certificate-invalid (expired)": func(w *world) {
+			w.certificates[payHost] = h.authority.certify(t, hour.Add(-10*time.Hour), hour.Add(-2*time.Hour))
 		},
 		"other-server": func(w *world) { w.hosts[payHost] = says(http.StatusOK, "another server") },
-		"base-url-mismatch": func(w *world) {
-			w.caddyfile = strings.ReplaceAll(w.caddyfile, "http://pay.example.org", "http://shop.example.org")
-			w.hosts[payHost] = says(http.StatusOK, "")
-		},
-		"prefix-stripped": func(w *world) {
-			w.caddyfile = strings.Replace(w.caddyfile, mainDirective, "\thandle_path /shop/* {\n"+mainDirective+"\t}\n", 1)
-			w.hosts[payHost] = says(http.StatusNotFound, "")
-		},
-		"base-url-shared": func(w *world) {
-			w.caddyfile += "http://second.example.org:TRUSTING {\n\tpay_offer {\n\t\tid second\n\t\tbase_url https://pay.example.org\n" +
-				"\t\tsite_url https://example.org\n\t\tcard https://checkout.example.com/second\n\t}\n}\n"
-		},
-		"post-refused": func(w *world) {
+		"headers-cut (POST)": func(w *world) {
 			front := h.front(h.trusting, nil)
 			w.hosts[payHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {
@@ -68,9 +50,7 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 				return nil
 			})
 		},
-		"answer-altered":          func(w *world) { w.hosts[payHost] = h.front(h.trusting, inject) },
-		"client-addresses-hidden": func(w *world) { w.hosts[payHost] = h.front(h.plain, nil) },
-		"link-broken":             func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
+		"link-broken": func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
 		"link-broken (of ours)": func(w *world) {
 			front := h.front(h.trusting, nil)
 			w.hosts[payHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -81,16 +61,16 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 				front.ServeHTTP(rw, r)
 			})
 		},
-		"chain-id":       func(w *world) { w.hosts[rpcHost] = h.rpc("eth_chainId", "", `"0x1"`) },
-		"token-mismatch": func(w *world) { w.hosts[rpcHost] = h.rpc("eth_call", "0x06fdde03", `"`+text("USD Coin")+`"`) },
-		"token-mismatch (decimals)": func(w *world) {
+		"chain-id":         func(w *world) { w.hosts[rpcHost] = h.rpc("eth_chainId", "", `"0x1"`) },
+		"chain-id (token)": func(w *world) { w.hosts[rpcHost] = h.rpc("eth_call", "0x06fdde03", `"`+text("USD Coin")+`"`) },
+		"chain-id (decimals)": func(w *world) {
 			w.hosts[rpcHost] = h.rpc("eth_call", "0x313ce567", fmt.Sprintf(`"0x%064x"`, 18))
 		},
 		"rpc-failing": func(w *world) { w.hosts[rpcHost] = says(http.StatusInternalServerError, "") },
 		"facilitator-network": func(w *world) {
 			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallSupported, payoffertest.FacilitatorReply{Body: `{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"}]}`})
 		},
-		"facilitator-key": func(w *world) {
+		"facilitator-failing (key)": func(w *world) {
 			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallProbe, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized})
 		},
 		"facilitator-careless": func(w *world) {
@@ -107,14 +87,15 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"clock-wrong": func(w *world) {
 			w.hosts[facilitatorHost], w.hosts[rpcHost] = dated(h.facilitator), dated(h.chain)
 		},
-		"disk-low":          func(w *world) { w.admin = h.adminThatSays(t, `"free_bytes":[0-9]+`, `"free_bytes":1048576`) },
 		"ledger-unwritable": func(w *world) { w.admin = h.adminThatSays(t, `"writable":true`, `"writable":false`) },
 		"rail-unobserved": func(w *world) {
 			w.admin = h.adminThatSays(t, `{"rail":"usdc"}`, `{"rail":"usdc","last_error":"sources_disagree"}`)
 		},
-		"demo":            func(w *world) { w.admin = h.adminThatSays(t, `"settings":`, `"demo":true,"settings":`) },
-		"not-running":     func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
-		"not-loaded":      func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "id fresh\n\t\tbase_url", 1) },
+		"demo":        func(w *world) { w.admin = h.adminThatSays(t, `"settings":`, `"demo":true,"settings":`) },
+		"not-running": func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
+		"settings-differ (none)": func(w *world) {
+			w.caddyfile = strings.Replace(w.caddyfile, "base_url", "id fresh\n\t\tbase_url", 1)
+		},
 		"settings-differ": func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "name Other\n\t\tbase_url", 1) },
 	}
 }
@@ -127,7 +108,7 @@ func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
 		w := h.world(t)
 		got := h.check(t, w)
 		require.Zero(t, got.status, got.out+got.err)
-		require.Regexp(t, `^https://pay\.example\.org: 3[0-9] answers, the largest of [0-9]+ KB, the slowest after [0-9]+ ms\nnothing to mend\n$`, got.out)
+		require.Equal(t, "no problems found\n", got.out)
 		t.Log("\n" + got.out)
 	})
 	for name, broken := range breaks(h, t) {
@@ -167,8 +148,8 @@ func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
 		w.hosts[payHost] = h.front(h.trusting, smallBuffer)
 		got := h.check(t, w)
 		require.Equal(t, 1, got.status)
-		require.Contains(t, got.out, "\nheaders-cut (pay.example.org): POST https://pay.example.org/v1/sponsor arrives at the server, and its quote is answered with 502\n"+
-			"  mend: Give the proxy in front a larger buffer")
+		require.True(t, strings.HasPrefix(got.out, "headers-cut (pay.example.org): POST https://pay.example.org/v1/sponsor answers 502 and not 402\n  fix: "), got.out)
+		require.Contains(t, got.err, "1 problem found")
 		t.Log("\n" + got.out)
 	})
 }
@@ -202,17 +183,6 @@ func smallBuffer(answer *http.Response) error {
 	if head.Len() > 2048 {
 		return fmt.Errorf("upstream sent too big header")
 	}
-	return nil
-}
-
-// inject adds a script to every text, as some networks for delivery do.
-func inject(answer *http.Response) error {
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/") {
-		return nil
-	}
-	answer.Body = io.NopCloser(io.MultiReader(answer.Body, strings.NewReader("<script></script>")))
-	answer.Header.Del("Content-Length")
-	answer.ContentLength = -1
 	return nil
 }
 

@@ -1,5 +1,4 @@
-// Package live lets the built binary look at worlds around one running server: one that is whole, and one for each thing
-// that can be wrong with it.
+// Package live lets the built binary check worlds around one running server: one without problems, and one for each problem.
 package live
 
 import (
@@ -9,7 +8,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"encoding/pem"
 	"io"
 	"log"
@@ -27,7 +25,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
@@ -87,7 +84,7 @@ const (
 		}
 	}
 `
-	mainSite = `http://pay.example.org:TRUSTING, http://pay.example.org:PLAIN {
+	mainSite = `http://pay.example.org:TRUSTING {
 ` + mainDirective + `}
 http://example.org:TRUSTING {
 	import page
@@ -127,23 +124,23 @@ var secrets = map[string]string{
 // house is one running server, and what all worlds share.
 type house struct {
 	*testing.T
-	authority              *authority
-	replace                *strings.Replacer
-	admin, trusting, plain string
-	chain, prices          http.Handler
-	facilitator            http.Handler
+	authority       *authority
+	replace         *strings.Replacer
+	admin, trusting string
+	chain, prices   http.Handler
+	facilitator     http.Handler
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	c := chain.Start(t)
 	h := &house{
-		T: t, authority: newAuthority(t), admin: payoffertest.FreePort(t), trusting: payoffertest.FreePort(t), plain: payoffertest.FreePort(t),
+		T: t, authority: newAuthority(t), admin: payoffertest.FreePort(t), trusting: payoffertest.FreePort(t),
 		chain: toOrigin(t, c.URL), prices: toOrigin(t, payoffertest.NewPrices(t, time.Now).URL()),
 		facilitator: payoffertest.NewFacilitator(t),
 	}
 	secrets["CDP_KEY_SECRET"] = newKey(t)
-	h.replace = strings.NewReplacer("ADMIN", h.admin, "TRUSTING", h.trusting, "PLAIN", h.plain, "DIR", t.TempDir(),
+	h.replace = strings.NewReplacer("ADMIN", h.admin, "TRUSTING", h.trusting, "DIR", t.TempDir(),
 		"PAYEE", chain.Address(c.Payer).Hex())
 	whole := h.world(t)
 	server.Start(t, "http://127.0.0.1:"+h.trusting, h.replace.Replace(global+mainSite+hookedSite+offSite)+
@@ -176,12 +173,10 @@ type world struct {
 	// gone are the hosts whose connections are refused; certificates are those of hosts that have others.
 	gone         map[string]bool
 	certificates map[string]*tls.Certificate
-	// names are the addresses of hosts; those that are not there do not exist.
-	names map[string]string
 	// caddyfile is what is checked; admin is where the running server is asked.
 	caddyfile, admin string
 
-	proxy, dns string
+	proxy string
 }
 
 // world is a whole one.
@@ -194,7 +189,6 @@ func (h *house) world(t *testing.T) *world {
 			checkoutHost: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 		},
 		gone: map[string]bool{}, certificates: map[string]*tls.Certificate{},
-		names:     map[string]string{payHost: "203.0.113.7", siteHost: "203.0.113.7", hookedHost: "203.0.113.7", offHost: "203.0.113.7"},
 		caddyfile: global + mainSite, admin: "localhost:" + h.admin,
 	}
 	for _, host := range priceHosts {
@@ -226,7 +220,7 @@ func (h *house) world(t *testing.T) *world {
 		lab.Tunnel(rw, r, site.Listener.Addr().String())
 	}))
 	t.Cleanup(proxy.Close)
-	w.proxy, w.dns = proxy.URL, serveNames(t, w)
+	w.proxy = proxy.URL
 	return w
 }
 
@@ -253,56 +247,6 @@ func toOrigin(t *testing.T, origin string) http.Handler {
 			r.Out.URL.Path = "/"
 		}
 	}}
-}
-
-// serveNames is a name server over TCP that knows the names of a world.
-func serveNames(t *testing.T, w *world) (address string) {
-	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer connection.Close()
-				var size uint16
-				if binary.Read(connection, binary.BigEndian, &size) != nil {
-					return
-				}
-				text := make([]byte, size)
-				var question dnsmessage.Message
-				if _, err := io.ReadFull(connection, text); err != nil || question.Unpack(text) != nil {
-					return
-				}
-				reply := named(w, question)
-				answer, err := reply.Pack()
-				if err == nil {
-					_, _ = connection.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...))
-				}
-			}()
-		}
-	}()
-	return listener.Addr().String()
-}
-
-func named(w *world, question dnsmessage.Message) dnsmessage.Message {
-	asked := question.Questions[0]
-	answer := dnsmessage.Message{Header: dnsmessage.Header{ID: question.ID, Response: true}, Questions: question.Questions}
-	address, known := w.names[strings.TrimSuffix(asked.Name.String(), ".")]
-	if !known {
-		answer.RCode = dnsmessage.RCodeNameError
-	}
-	if known && asked.Type == dnsmessage.TypeA {
-		answer.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: asked.Name, Class: dnsmessage.ClassINET, TTL: 60},
-			Body:   &dnsmessage.AResource{A: [4]byte(net.ParseIP(address).To4())},
-		}}
-	}
-	return answer
 }
 
 // authority signs the certificates that the binary trusts.
@@ -361,7 +305,7 @@ func (h *house) check(t *testing.T, w *world, arguments ...string) checked {
 	file := filepath.Join(home, "Caddyfile")
 	require.NoError(t, os.WriteFile(file, []byte(h.replace.Replace(w.caddyfile)), 0o600))
 	command := exec.CommandContext(t.Context(), server.Released(t), append([]string{
-		"pay-offer", "check", "--live", "--config", file, "--adapter", "caddyfile", "--dns", w.dns, "--address", w.admin,
+		"pay-offer", "check", "--live", "--config", file, "--adapter", "caddyfile", "--address", w.admin,
 	}, arguments...)...)
 	command.Env = append(h.env(w), "PATH="+os.Getenv("PATH"), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home)
 	var out, failed bytes.Buffer

@@ -1,0 +1,293 @@
+package diagnose
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// noon is the time of the tests.
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// surroundings are a world that a test owns: the handlers of its hosts, and what the
+// running server reports.
+type surroundings struct {
+	t *testing.T
+	World
+	hosts  map[string]http.HandlerFunc
+	offer  Offer
+	server desk.Diagnostics
+	mu     sync.Mutex
+	asked  []string // "METHOD host/path"
+}
+
+// around is a whole world around an offer whose only rail is the card.
+func around(t *testing.T) *surroundings {
+	t.Helper()
+	card, err := offer.NewCard("https://checkout.example.com/pay?secret=1", nil, 42_00)
+	require.NoError(t, err)
+	o, err := offer.New(offer.Terms{
+		ID: "pay.example.org", BaseURL: "https://pay.example.org", SiteURL: "https://example.org", Name: "An offer", Operator: "An operator",
+		Description: "One payment.", Account: "pay", SourceURL: "https://example.org/source", Amount: 42_00, Updated: "2026-11-23",
+	}, card)
+	require.NoError(t, err)
+	settings := &service.Settings{Key: pool.KeyOf("test"), Offer: o}
+	s := &surroundings{
+		t: t, hosts: map[string]http.HandlerFunc{}, offer: Offer{Settings: settings, Links: []string{o.URL(offer.PathHumans), o.URL(offer.PathOffer)}},
+		server: desk.Diagnostics{ID: o.ID, Settings: settings.Key.String(), Keys: []string{o.DID() + "#key"}, Ledger: desk.LedgerState{Writable: true}},
+	}
+	s.hosts["pay.example.org"] = s.own
+	s.hosts["example.org"] = func(http.ResponseWriter, *http.Request) {}
+	s.hosts["checkout.example.com"] = func(http.ResponseWriter, *http.Request) {}
+	s.World = World{
+		Transport:  s,
+		ClockAhead: func(context.Context) time.Duration { return 0 },
+		Ask:        func(context.Context) ([]desk.Diagnostics, error) { return []desk.Diagnostics{s.server}, nil },
+		Now:        func() time.Time { return noon },
+	}
+	return s
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *surroundings) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.Method+" "+r.URL.Host+r.URL.Path)
+	answers := s.hosts[r.URL.Host]
+	s.mu.Unlock()
+	if answers == nil {
+		return nil, &net.DNSError{Name: r.URL.Host, IsNotFound: true}
+	}
+	recorder := httptest.NewRecorder()
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	answers(recorder, r)
+	return recorder.Result(), nil
+}
+
+// own answers as the offer does.
+func (s *surroundings) own(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case offer.PathSponsor, offer.PathOffer:
+		w.WriteHeader(http.StatusPaymentRequired)
+	case offer.PathHookCard:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case offer.PathDID:
+		fmt.Fprintf(w, `{"id":"did:web:pay.example.org","verificationMethod":[{"id":"did:web:pay.example.org#key"}]}`)
+	}
+}
+
+// refuse answers a path of the offer in front of it.
+func (s *surroundings) refuse(path string, status int) {
+	s.hosts["pay.example.org"] = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == path {
+			w.WriteHeader(status)
+			return
+		}
+		s.own(w, r)
+	}
+}
+
+// usdc adds a rail with a facilitator and an endpoint.
+func (s *surroundings) usdc(facilitator, rpc string) {
+	s.t.Helper()
+	network, err := offer.LookupNetwork("base-sepolia")
+	require.NoError(s.t, err)
+	rail, err := offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
+	require.NoError(s.t, err)
+	s.offer.USDC = []service.USDC{{Rail: rail, Facilitators: []x402.FacilitatorConfig{{URL: facilitator}}, RPC: []string{rpc}}}
+}
+
+// found are the codes of the issues, with their subjects.
+func (s *surroundings) found() (codes []string) {
+	for _, f := range Run(s.t.Context(), s.World, []Offer{s.offer}).Issues {
+		codes = append(codes, f.Code+" "+f.Subject)
+	}
+	return codes
+}
+
+func TestAWholeWorldHasNoProblems(t *testing.T) {
+	s := around(t)
+	report := Run(t.Context(), s.World, []Offer{s.offer})
+	require.Equal(t, []Issue{}, report.Issues)
+	require.Equal(t, "2026-11-23T12:00:00Z", report.CheckedAt)
+	require.Equal(t, []Checked{{ID: "pay.example.org", BaseURL: "https://pay.example.org"}}, report.Offers)
+	text, err := json.Marshal(report)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"findings":[]`)
+}
+
+func TestEachCauseIsOneIssue(t *testing.T) {
+	away := func(context.Context) ([]desk.Diagnostics, error) { return nil, errors.New("no server answers") }
+	for name, c := range map[string]struct {
+		breaks func(s *surroundings)
+		want   string
+	}{
+		"no server at the address": {func(s *surroundings) { delete(s.hosts, "pay.example.org") }, Unreachable.Name + " pay.example.org"},
+		"a proxy that does not reach the server": {func(s *surroundings) {
+			s.hosts["pay.example.org"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+		}, Unreachable.Name + " pay.example.org"},
+		"other keys": {func(s *surroundings) { s.server.Keys = []string{"did:web:pay.example.org#other"} }, OtherServer.Name + " pay.example.org"},
+		"another site": {func(s *surroundings) {
+			s.hosts["pay.example.org"] = func(http.ResponseWriter, *http.Request) {}
+		}, OtherServer.Name + " pay.example.org"},
+		"POST is refused": {func(s *surroundings) { s.refuse(offer.PathSponsor, http.StatusForbidden) }, HeadersCut.Name + " https://pay.example.org/v1/sponsor"},
+		"a path that a proxy answers": {func(s *surroundings) {
+			s.refuse(offer.PathHumans, http.StatusForbidden)
+		}, LinkBroken.Name + " https://pay.example.org/humans.txt"},
+		"a webhook that a proxy answers": {func(s *surroundings) {
+			s.offer.Card.WebhookSecret = "whsec_1"
+			s.refuse(offer.PathHookCard, http.StatusOK)
+		}, LinkBroken.Name + " https://pay.example.org/v1/hook/card"},
+		"a checkout that is gone": {func(s *surroundings) {
+			s.hosts["checkout.example.com"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }
+		}, LinkBroken.Name + " https://checkout.example.com/pay"},
+		"a page that is not served": {func(s *surroundings) {
+			s.hosts["example.org"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+		}, LinkBroken.Name + " https://example.org/offer/"},
+		"no running server": {func(s *surroundings) { s.Ask = away }, NotRunning.Name + " admin API"},
+		"no running server, and none at the address": {func(s *surroundings) {
+			delete(s.hosts, "pay.example.org")
+			s.Ask = away
+		}, NotRunning.Name + " admin API"},
+		"a server without the offer": {func(s *surroundings) { s.server.ID = "another" }, SettingsDiffer.Name + " pay.example.org"},
+		"other settings":             {func(s *surroundings) { s.server.Settings = "other" }, SettingsDiffer.Name + " pay.example.org"},
+		"a demo": {func(s *surroundings) {
+			s.server.Demo, s.server.Settings, s.hosts = true, "other", nil
+		}, Demo.Name + " pay.example.org"},
+		"a webhook without its secret": {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff.Name + " card"},
+		"forged deliveries":            {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified.Name + " card"},
+		"a rail that is not read":      {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved.Name + " card"},
+		"a ledger that is read-only": {func(s *surroundings) {
+			s.server.Ledger.Writable = false
+			s.rail(observe.ErrLedger)
+		}, LedgerUnwritable.Name + " ledger"},
+		"a ledger whose file was deleted": {func(s *surroundings) {
+			s.server.Ledger.Writable, s.server.Ledger.Lost = false, "/x/ledger.db was deleted"
+			s.rail(observe.ErrLedger)
+		}, LedgerLost.Name + " ledger"},
+		"a clock ahead":                 {func(s *surroundings) { s.ClockAhead = func(context.Context) time.Duration { return time.Hour } }, ClockWrong.Name + " clock"},
+		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong.Name + " clock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := around(t)
+			c.breaks(s)
+			require.Equal(t, []string{c.want}, s.found())
+		})
+	}
+}
+
+func (s *surroundings) rail(code string) {
+	s.server.Rails = []desk.RailState{{Rail: "card", Error: code}}
+}
+
+func TestACheckoutThatRefusesSoftwareIsNotBroken(t *testing.T) {
+	s := around(t)
+	s.hosts["checkout.example.com"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	require.Empty(t, s.found())
+}
+
+func TestACertificateThatClientsDoNotTrustIsReported(t *testing.T) {
+	s := around(t)
+	s.Transport = failing(func(context.Context) error {
+		return &tls.CertificateVerificationError{Err: errors.New("it has expired")}
+	})
+	require.Contains(t, s.found(), CertificateInvalid.Name+" pay.example.org")
+}
+
+func TestUpstreamsAreAskedForNothingThatMovesMoneyAndTheirKeysAreNotTold(t *testing.T) {
+	const key = "0123456789abcdef"
+	s := around(t)
+	facilitator := payoffertest.NewFacilitator(t)
+	facilitator.Script(payoffertest.CallProbe, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized})
+	s.hosts["facilitator.example.com"] = func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/"+key)
+		facilitator.ServeHTTP(w, r)
+	}
+	s.hosts["rpc.example.com"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	s.usdc("https://facilitator.example.com/"+key, "https://rpc.example.com/"+key+"?key="+key)
+	s.rail(observe.ErrUnreachable)
+	s.server.Rails[0].Rail = "usdc"
+
+	report := Run(t.Context(), s.World, []Offer{s.offer})
+
+	text, err := json.Marshal(report)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), key)
+	require.NotContains(t, string(text), "secret=1")
+	var codes []string
+	for _, f := range report.Issues {
+		codes = append(codes, f.Code)
+	}
+	require.Equal(t, []string{RPCFailing.Name, FacilitatorFailing.Name}, codes, "and not that the rail is not read")
+	require.Len(t, facilitator.Calls(payoffertest.CallProbe), 1)
+	require.Empty(t, facilitator.Calls(payoffertest.CallSettle))
+	require.Empty(t, facilitator.Calls(payoffertest.CallVerify))
+	for _, asked := range s.asked {
+		if method, at, _ := strings.Cut(asked, " "); method == http.MethodPost && strings.HasPrefix(at, "pay.example.org") {
+			require.Equal(t, "pay.example.org/v1/sponsor", at)
+		}
+	}
+}
+
+func TestRunEndsAfterAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := around(t)
+		s.usdc("https://facilitator.example.com", "https://rpc.example.com")
+		hang := func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		s.Transport = failing(hang)
+		s.ClockAhead = func(ctx context.Context) time.Duration {
+			_ = hang(ctx)
+			return 0
+		}
+		s.Ask = func(ctx context.Context) ([]desk.Diagnostics, error) { return nil, hang(ctx) }
+		begun := time.Now()
+		require.NotEmpty(t, s.found())
+		require.LessOrEqual(t, time.Since(begun), runTimeout)
+	})
+}
+
+// failing is a transport whose requests all fail.
+type failing func(context.Context) error
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) { return nil, f(r.Context()) }
+
+// The page explains each code in the words of Codes, in their order.
+func TestThePageExplainsTheCodes(t *testing.T) {
+	text, err := os.ReadFile("../docs/findings.md")
+	require.NoError(t, err)
+	var told, known []string
+	for _, section := range strings.Split(string(text), "\n### `")[1:] {
+		name, rest, _ := strings.Cut(section, "`\n\n")
+		means, rest, _ := strings.Cut(rest, "\n\nFix: ")
+		told = append(told, name+"|"+means+"|"+strings.TrimSpace(rest))
+	}
+	for _, c := range Codes {
+		known = append(known, c.Name+"|"+c.Means+"|"+c.Fix)
+	}
+	require.Equal(t, known, told)
+}
