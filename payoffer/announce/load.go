@@ -64,7 +64,7 @@ func WarnOfLeft(ctx context.Context, all ...*Announcer) error {
 
 func (a *Announcer) warnOfLeft(ctx context.Context, one ledger.Sink) error {
 	form, _, addressed := strings.Cut(one.Name, ":")
-	if !addressed || a.sink(one.Name) != nil {
+	if !addressed || slices.ContainsFunc(a.sinks, func(s *sink) bool { return s.name == one.Name }) {
 		return nil
 	}
 	c := a.config

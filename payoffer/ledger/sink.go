@@ -93,21 +93,32 @@ func (l *Ledger) Sinks(ctx context.Context, since int64) ([]Sink, error) {
 // sink alone, whose lease may have run out. Error: ErrSinkTaken.
 func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		return advanceSink(ctx, tx, offer, name, owner, after)
+		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
+			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
+			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
+		if err == nil && advanced == 0 {
+			err = ErrSinkTaken
+		}
+		return err
 	})
 }
 
-func advanceSink(ctx context.Context, tx *transaction, offer, name, owner string, after int64) error {
-	advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
-		UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END
-		WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
-	if err == nil && advanced == 0 {
-		err = ErrSinkTaken
-	}
-	if err != nil {
-		return err
-	}
-	_, err = tx.exec(ctx, "forgetting refusals", `
-		DELETE FROM set_aside WHERE offer = $1 AND sink = $2 AND seq <= $3 AND reason = ''`, offer, name, after)
-	return err
+// RefuseTransition records at the Unix second now that the receiver of a sink refuses
+// the next transition, and returns the second of its first refusal. AdvanceSink
+// resets it. Error: ErrSinkTaken.
+func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error) {
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		var found bool
+		since, found, err = first(ask(ctx, tx, scanValue[int64], `
+			UPDATE sinks SET refused_since = CASE WHEN refused_since BETWEEN 1 AND $1 THEN refused_since ELSE $1 END
+			WHERE offer = $2 AND name = $3 AND owner = $4 RETURNING refused_since`, now, offer, name, owner))
+		switch {
+		case err != nil:
+			return fmt.Errorf("recording the refusal of sink %q: %w", name, err)
+		case !found:
+			return ErrSinkTaken
+		}
+		return nil
+	})
+	return since, err
 }
