@@ -35,7 +35,6 @@ type Ledger interface {
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
 	LeaseSinks(ctx context.Context, owners map[ledger.SinkKey]string, now, until int64) (after map[ledger.SinkKey]int64, err error)
-	Sinks(ctx context.Context, since int64) ([]ledger.Sink, error)
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
 	RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error)
 }

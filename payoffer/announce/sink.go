@@ -32,9 +32,6 @@ const (
 	// skipAfter is how long a receiver refuses an event before it is skipped, in
 	// seconds.
 	skipAfter = 3 * 24 * 60 * 60
-	// warnedFor is for how long each start warns of what a receiver that is not
-	// configured any more has not taken, in seconds.
-	warnedFor = 7 * 24 * 60 * 60
 )
 
 // sink is a receiver, and how far it has got. All but its health belongs to the

@@ -43,9 +43,11 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 	l.order(ctx)
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		after = make(map[SinkKey]int64, len(rows))
-		held, err := ask(ctx, tx, func(row scanner) (s Sink, err error) {
-			err = row.Scan(&s.Offer, &s.Name, &s.After)
-			return s, err
+		_, err := ask(ctx, tx, func(row scanner) (key SinkKey, err error) {
+			var seq int64
+			err = row.Scan(&key.Offer, &key.Name, &seq)
+			after[key] = seq
+			return key, err
 		}, `
 			INSERT INTO sinks (offer, name, after_seq, owner, lease_until)
 			SELECT value ->> 0, value ->> 1, coalesce((SELECT max(seq) FROM transitions WHERE offer = value ->> 0 AND seq > 0), 0), value ->> 2, CAST($2 AS bigint)
@@ -55,9 +57,6 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 			RETURNING offer, name, after_seq`, inRows(rows), until, now)
 		if err != nil {
 			return fmt.Errorf("leasing sinks: %w", err)
-		}
-		for _, s := range held {
-			after[s.SinkKey] = s.After
 		}
 		return nil
 	})
@@ -69,23 +68,6 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 
 func (k SinkKey) compare(other SinkKey) int {
 	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
-}
-
-// Sink is how far a reader of an offer's transitions has got.
-type Sink struct {
-	SinkKey
-	After int64 // the Seq of the last transition that it is done with
-	// Until is when the lease of its last reader ended, or ends, in Unix seconds.
-	Until int64
-}
-
-// Sinks lists the sinks of all offers whose last lease ended after the Unix second
-// since.
-func (l *Ledger) Sinks(ctx context.Context, since int64) ([]Sink, error) {
-	return collect(ctx, l, func(row scanner) (s Sink, err error) {
-		err = row.Scan(&s.Offer, &s.Name, &s.After, &s.Until)
-		return s, err
-	}, `SELECT offer, name, after_seq, lease_until FROM sinks WHERE lease_until > $1 ORDER BY offer, name`, since)
 }
 
 // AdvanceSink records that a sink is done with the transitions up to the Seq
