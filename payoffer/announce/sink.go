@@ -26,9 +26,6 @@ const (
 	// pauseFirst and pauseMost bound the pause after a failure, which doubles
 	// each time.
 	pauseFirst, pauseMost = 5 * time.Second, 5 * time.Minute
-	// pauseGone is the pause after a receiver said that it is gone for good:
-	// only the operator can know.
-	pauseGone = time.Hour
 	// skipAfter is how long a receiver refuses an event before it is skipped, in
 	// seconds.
 	skipAfter = 3 * 24 * 60 * 60
@@ -171,15 +168,10 @@ func (s *sink) taken() {
 	s.reached(s.health.Load().Behind, "")
 }
 
-// failed notes that a try failed. A receiver that is gone is told of even when
-// it failed otherwise before: that does not heal by itself.
+// failed notes that a try failed. It logs the first failure in a row.
 func (s *sink) failed(f failure) {
 	before := s.health.Load()
-	switch {
-	case f.code == codeGone && before.LastError != codeGone:
-		s.log.Warn("a receiver of announcements says that it is gone for good; it is asked once an hour, and announcements wait for it until it is taken out of the configuration",
-			"status", f.status)
-	case before.LastError == "":
+	if before.LastError == "" {
 		s.log.Warn("receipts cannot be announced; announcements wait and are tried again", "reason", f.code, "status", f.status)
 	}
 	s.reached(before.Behind, f.code)
@@ -190,15 +182,10 @@ func (s *sink) reached(behind int64, lastError string) {
 	s.health.Store(&SinkHealth{s.health.Load().Host, behind, lastError})
 }
 
-// pause is the time to the next try after so many failures in a row: never less
-// than the receiver asked for, and of everything else up to a fifth less by
-// random, in [0, 1).
+// pause is the time to the next try after so many failures in a row, up to a fifth
+// less by random, in [0, 1); it is never less than the receiver asked for.
 func pause(failures int, f failure, random float64) time.Duration {
-	d := source.Backoff(failures, pauseFirst, pauseMost, random)
-	if f.code == codeGone {
-		d = source.Spread(pauseGone, random)
-	}
-	return max(d, f.wait)
+	return max(source.Backoff(failures, pauseFirst, pauseMost, random), f.wait)
 }
 
 // hold makes sure that the receiver belongs to this instance for as long as a
