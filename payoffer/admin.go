@@ -44,8 +44,7 @@ const (
 //   - `POST /pay_offer/rewind`: has a rail read again from the origin of its account on.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
-//   - `GET /pay_offer/announcements`: how the receivers of announcements fare, and what is set aside for them.
-//   - `POST /pay_offer/announcements`: sends again what is set aside, or forgets it.
+//   - `GET /pay_offer/announcements`: the receivers of announcements, and what waits for them.
 //   - `GET /pay_offer/feed`: the changes of receipts after a cursor, waited for where there are none yet.
 type AdminAPI struct{}
 
@@ -72,7 +71,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		}},
 		{Pattern: desk.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*desk.Desk).Claims)}},
 		{Pattern: desk.PathAnnouncements, Handler: byMethod{
-			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }), http.MethodPost: a.announce,
+			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }),
 		}},
 		{Pattern: desk.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: desk.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
@@ -267,19 +266,6 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return answerJSON(w, resolved, err)
-}
-
-func (*AdminAPI) announce(w http.ResponseWriter, r *http.Request) error {
-	var body desk.AsideAction
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
-	}
-	d, err := namedDesk(body.Offer)
-	if err != nil {
-		return err
-	}
-	done, err := d.DecideAside(r.Context(), body)
-	return answerJSON(w, done, err)
 }
 
 func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {

@@ -136,8 +136,6 @@ var (
 		"Seconds that the clock of this machine is ahead of others, negative where it is behind; 0 while nothing proves that it is wrong.")
 	gaugeBehind = gauge("announcements_pending",
 		"Number of announcements that a receiver has not taken yet, counted up to 100; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
-	gaugeAside = gauge("announcements_set_aside",
-		"Number of announcements that a receiver refused for three days and that wait for their operator; the host is empty for a receiver that is not configured any more.", "offer", "host")
 )
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -147,7 +145,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 // Describe implements prometheus.Collector.
 func (g gauges) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		gaugeFacilitator, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeClock, gaugeBehind, gaugeAside,
+		gaugeFacilitator, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeClock, gaugeBehind,
 	} {
 		descs <- desc
 	}
@@ -177,7 +175,7 @@ func (g gauges) Collect(metrics chan<- prometheus.Metric) {
 			g.sums(set, svc.Offer.ID, totals)
 		}
 		g.rails(set, svc.Offer.ID, svc.Health(), time.Now())
-		g.announcements(ctx, set, svc)
+		g.announcements(set, svc)
 	}
 }
 
@@ -236,24 +234,13 @@ func (g gauges) rails(set setGauge, offer string, health []observe.Health, now t
 }
 
 // announcements: receivers may share a host.
-func (g gauges) announcements(ctx context.Context, set setGauge, svc *service.Service) {
-	behind, aside := make(map[string]int64), make(map[string]int64)
+func (g gauges) announcements(set setGauge, svc *service.Service) {
+	behind := make(map[string]int64)
 	for _, sink := range svc.Announcements() {
 		behind[sink.Host] += sink.Behind
-		aside[sink.Host] = 0
 	}
 	for host, count := range behind {
 		set(gaugeBehind, float64(count), svc.Offer.ID, host)
-	}
-	all, err := svc.Desk.Announcer.Asides(ctx)
-	if err != nil {
-		return // gaugeLedger says so
-	}
-	for _, one := range all {
-		aside[one.Host]++
-	}
-	for host, count := range aside {
-		set(gaugeAside, float64(count), svc.Offer.ID, host)
 	}
 }
 

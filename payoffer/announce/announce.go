@@ -9,9 +9,9 @@
 // across failures and restarts. A crash between the two announces one again,
 // with the same id. A receiver that is new begins with the next transition.
 //
-// A receiver in trouble is waited for, for good. An announcement that a working
-// receiver refuses for three days is set aside, so that it does not hold up those
-// after it; its operator decides what becomes of it.
+// Deliveries to an unreachable receiver are retried until it answers. An event that
+// a working receiver refuses for three days is logged and skipped, so that the later
+// ones are delivered; the change stays in the feed.
 package announce
 
 import (
@@ -35,12 +35,8 @@ type Ledger interface {
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
 	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
 	LeaseSinks(ctx context.Context, owners map[ledger.SinkKey]string, now, until int64) (after map[ledger.SinkKey]int64, err error)
-	Sinks(ctx context.Context, since int64) ([]ledger.Sink, error)
 	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
-	RefuseTransition(ctx context.Context, offer, sink string, seq, now int64) (since int64, err error)
-	SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error
-	Asides(ctx context.Context, offer string) ([]ledger.Aside, error)
-	ForgetAside(ctx context.Context, offer, sink string, seq int64) error
+	RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error)
 }
 
 // Sink is an address that receives announcements: a Webhook, an Ntfy or an Email.

@@ -1,7 +1,6 @@
 package announce
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -124,28 +123,6 @@ func TestAReceiverThatAsksForAPauseGetsIt(t *testing.T) {
 	require.Len(t, taken(t, receiver), 1)
 }
 
-func TestAReceiverThatIsGoneIsAskedHourlyAndLoggedOnce(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
-	d.pay()
-	gone := reply{Status: http.StatusGone}
-	receiver.Script(reply{Status: 500}, gone, gone, gone)
-	a.rounds(t.Context())
-	d.clock.pass(pauseFirst)
-	for range 3 {
-		a.rounds(t.Context())
-		d.clock.pass(time.Hour - time.Second)
-		a.rounds(t.Context())
-		d.clock.pass(time.Second)
-	}
-	require.Len(t, receiver.Requests(), 4)
-	require.Equal(t, "gone", a.Sinks()[0].LastError)
-	d.requireLogged(1, "gone for good")
-	d.requireLogged(2, "level=WARN")
-	a.rounds(t.Context())
-	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver), "its position was kept")
-}
-
 func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 	d, bad, good := newDesk(t), payoffertest.NewReceiver(t), payoffertest.NewReceiver(t)
 	events := []string{}
@@ -180,7 +157,6 @@ func TestPausesDoubleUpToFiveMinutes(t *testing.T) {
 	require.Equal(t, []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300}, got)
 	require.Equal(t, pauseMost, pause(1_000_000, failure{code: codeRefused}, 0), "for good")
 	require.Equal(t, 4*time.Second, pause(1, failure{code: codeRefused}, 1), "spread over a fifth")
-	require.Equal(t, time.Hour, pause(1, failure{code: codeGone}, 0))
 	require.Equal(t, time.Minute, pause(1, failure{code: codeLimited, wait: time.Minute}, 1))
 	require.Equal(t, 10*time.Second, pause(2, failure{code: codeLimited, wait: time.Second}, 0))
 }

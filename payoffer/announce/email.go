@@ -117,7 +117,7 @@ func (m *mailer) write(e event) ([]byte, error) {
 func (m *mailer) deliver(ctx context.Context, e event) failure {
 	letter, err := m.write(e)
 	if err != nil {
-		return failure{code: codeUnwritable}
+		return failure{code: codeRefused}
 	}
 	ctx, cancel := lastly(ctx)
 	defer cancel()

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -150,7 +151,7 @@ func TestWhatAMailServerAnswersSaysWhoseTroubleItIs(t *testing.T) {
 			r, err := Email{To: "operator@example.com", Server: s.Host(), User: "pay", Password: test.password}.receiver(&c)
 			require.NoError(t, err)
 			f := r.deliver(t.Context(), newEvent(&c, transition(), false))
-			require.Equal(t, test.reason, f.reason())
+			require.Equal(t, test.reason, strings.TrimSuffix(fmt.Sprint(f.code, " ", f.status), " 0"))
 			require.Equal(t, test.ofEvent, f.ofEvent())
 			require.Equal(t, []int{f.status}, told)
 		})

@@ -3,7 +3,6 @@ package announce
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -28,7 +27,6 @@ const (
 	codeRefused     = "refused"      // any other status below 500, or a reply 5yz to a message
 	codeServerError = "server_error" // 500 and above
 	codeHandler     = "handler_failed"
-	codeUnwritable  = "unwritable" // the announcement has no form in which it can be sent
 	// Of mail servers: a reply 4yz, no STARTTLS where it is needed, and a login that
 	// is refused or not offered.
 	codeDeferred     = "deferred"
@@ -45,20 +43,11 @@ type failure struct {
 	wait   time.Duration // how long the receiver asked to be left alone
 }
 
-// reason is the code for an operator, with the status of the answer if there was
-// one.
-func (f failure) reason() string {
-	if f.status == 0 {
-		return f.code
-	}
-	return fmt.Sprintf("%s %d", f.code, f.status)
-}
-
 // ofEvent reports whether it may be this event that the receiver does not take,
 // and not any event at all: a receiver that cannot be reached, is overloaded or
 // broken (5xx), moved or gone has trouble of its own, and no event is to blame.
 func (f failure) ofEvent() bool {
-	return f.code == codeHandler || f.code == codeUnwritable || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
+	return f.code == codeHandler || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
 }
 
 // post tries once to make a receiver take a request. Whatever the answer holds, its

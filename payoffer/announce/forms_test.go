@@ -37,8 +37,7 @@ type form struct {
 	// that of an event.
 	taken func() []string
 	key   func(event) string
-	// later and never are the reasons of defers and refuses.
-	later, never string
+	later string // the code of defers
 }
 
 // forms make a receiver of each form.
@@ -77,7 +76,7 @@ func newNtfyForm(t *testing.T) *form {
 
 func overHTTP(r *payoffertest.Receiver) *form {
 	return &form{
-		transport: r.Transport(), host: r.Host(), down: r.Down, up: r.Up, await: r.Await, later: "server_error 503", never: "refused 422",
+		transport: r.Transport(), host: r.Host(), down: r.Down, up: r.Up, await: r.Await, later: "server_error",
 		script: func(outcomes ...outcome) {
 			var replies []reply
 			for _, o := range outcomes {
@@ -94,7 +93,7 @@ func newEmailForm(t *testing.T) *form {
 	s.Login = "pay:hunter2"
 	return &form{
 		sink: Email{To: "operator@example.com", Server: s.Host(), From: "offer@example.com", User: "pay", Password: "hunter2"},
-		host: s.Host(), down: s.Down, up: s.Up, await: s.Await, later: "deferred 451", never: "refused 550", key: event.sum,
+		host: s.Host(), down: s.Down, up: s.Up, await: s.Await, later: "deferred", key: event.sum,
 		script: func(outcomes ...outcome) {
 			var replies []payoffertest.MailReply
 			for _, o := range outcomes {
@@ -191,21 +190,17 @@ func TestAnAnnouncementThatIsDeferredComesBeforeTheNext(t *testing.T) {
 		a.rounds(t.Context())
 		a.rounds(t.Context()) // not before the pause is over
 		require.Empty(t, f.taken())
-		code, _, _ := strings.Cut(f.later, " ")
-		require.Equal(t, SinkHealth{Host: f.host, Behind: 2, LastError: code}, a.Sinks()[0])
+		require.Equal(t, SinkHealth{Host: f.host, Behind: 2, LastError: f.later}, a.Sinks()[0])
 		d.clock.pass(pauseFirst)
 		a.rounds(t.Context())
 		require.Empty(t, f.taken())
 		d.clock.pass(10 * threeDays) // trouble of the receiver holds the line, however long
 		a.rounds(t.Context())
 		require.Equal(t, f.history(d), f.taken())
-		asides, err := a.Asides(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, asides)
 	})
 }
 
-func TestAnAnnouncementThatIsRefusedForGoodIsSetAsideAndSentAgainOnDemand(t *testing.T) {
+func TestAnAnnouncementThatIsRefusedForGoodIsSkipped(t *testing.T) {
 	t.Parallel()
 	overForms(t, func(t *testing.T, d *desk, f *form) {
 		a := f.announcer(d)
@@ -219,18 +214,7 @@ func TestAnAnnouncementThatIsRefusedForGoodIsSetAsideAndSentAgainOnDemand(t *tes
 		f.script(refuses)
 		d.clock.pass(time.Hour)
 		a.rounds(t.Context())
-		all := f.history(d)
-		require.Equal(t, all[1:], f.taken(), "the later ones go on")
-
-		asides, err := a.Asides(t.Context())
-		require.NoError(t, err)
-		require.Len(t, asides, 1)
-		require.Equal(t, f.never, asides[0].Reason)
-		require.Equal(t, f.host, asides[0].Host)
-		reasons, err := a.Retry(t.Context(), asides...)
-		require.NoError(t, err)
-		require.Equal(t, []string{""}, reasons)
-		require.Equal(t, []string{all[1], all[0]}, f.taken())
+		require.Equal(t, f.history(d)[1:], f.taken(), "the later ones go on")
 	})
 }
 

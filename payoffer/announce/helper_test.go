@@ -181,13 +181,6 @@ func (o *outbox) AdvanceSink(ctx context.Context, offer, name, owner string, aft
 	return o.Ledger.AdvanceSink(ctx, offer, name, owner, after)
 }
 
-func (o *outbox) SetAside(ctx context.Context, offer, sink, owner string, seq int64, reason string, now int64) error {
-	if o.unwritable.Load() {
-		return errOutbox
-	}
-	return o.Ledger.SetAside(ctx, offer, sink, owner, seq, reason, now)
-}
-
 // ids are the ids of the announcements without their tags, by their payloads.
 func ids(t testing.TB, got []payoffertest.Announced) []string {
 	t.Helper()

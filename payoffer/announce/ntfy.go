@@ -51,7 +51,7 @@ func (s Ntfy) receiver(c *Config) (receiver, error) {
 	return receiver{"ntfy", s.URL, offer.Host(s.URL), func(ctx context.Context, e event) failure {
 		body, err := json.Marshal(message{topic, e.subject(), e.text(), e.sum()})
 		if err != nil {
-			return failure{code: codeUnwritable}
+			return failure{code: codeRefused}
 		}
 		return post(ctx, client, source.Request{URL: server, Header: header, Body: body})
 	}}, nil

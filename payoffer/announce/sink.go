@@ -26,15 +26,9 @@ const (
 	// pauseFirst and pauseMost bound the pause after a failure, which doubles
 	// each time.
 	pauseFirst, pauseMost = 5 * time.Second, 5 * time.Minute
-	// pauseGone is the pause after a receiver said that it is gone for good:
-	// only the operator can know.
-	pauseGone = time.Hour
-	// asideAfter is how long a receiver refuses an event before that is set
-	// aside, in seconds.
-	asideAfter = 3 * 24 * 60 * 60
-	// warnedFor is for how long each start warns of what a receiver that is not
-	// configured any more has not taken, in seconds.
-	warnedFor = 7 * 24 * 60 * 60
+	// skipAfter is how long a receiver refuses an event before it is skipped, in
+	// seconds.
+	skipAfter = 3 * 24 * 60 * 60
 )
 
 // sink is a receiver, and how far it has got. All but its health belongs to the
@@ -136,7 +130,33 @@ func (s *sink) send(ctx context.Context, t ledger.Transition, testCounts bool) (
 	s.failures++
 	s.retryAt = s.config.Now().Add(pause(s.failures, f, s.config.Random()))
 	s.failed(f)
-	return s.refused(ctx, t, f)
+	return s.skip(ctx, t, f)
+}
+
+// skip gives up an event that the receiver has refused for three days, and reports
+// whether it did. The ledger stores the first refusal, so that a restart does not
+// begin the count again. An error is the ledger's.
+func (s *sink) skip(ctx context.Context, t ledger.Transition, f failure) (bool, error) {
+	if !f.ofEvent() {
+		return false, nil
+	}
+	now := s.config.Now().Unix()
+	since, err := s.config.Ledger.RefuseTransition(ctx, s.config.OfferID, s.name, s.config.Owner, now)
+	switch {
+	case errors.Is(err, ledger.ErrSinkTaken):
+		s.leaseUntil = 0
+		return false, nil
+	case err != nil || now-since < skipAfter:
+		return false, err
+	}
+	if err := s.advance(ctx, t.Seq); err != nil || s.after < t.Seq {
+		return false, err // another instance has the receiver now
+	}
+	s.log.Warn("notification skipped after three days of refusals", "id", t.EventID(), "seq", t.Seq, "reason", f.code, "status", f.status,
+		"hint", "the change stays in the feed; read it with 'caddy pay-offer watch'")
+	s.failures, s.retryAt = 0, time.Time{}
+	s.reached(s.health.Load().Behind, "")
+	return true, nil
 }
 
 // taken notes that the receiver takes what it is sent.
@@ -148,15 +168,10 @@ func (s *sink) taken() {
 	s.reached(s.health.Load().Behind, "")
 }
 
-// failed notes that a try failed. A receiver that is gone is told of even when
-// it failed otherwise before: that does not heal by itself.
+// failed notes that a try failed. It logs the first failure in a row.
 func (s *sink) failed(f failure) {
 	before := s.health.Load()
-	switch {
-	case f.code == codeGone && before.LastError != codeGone:
-		s.log.Warn("a receiver of announcements says that it is gone for good; it is asked once an hour, and announcements wait for it until it is taken out of the configuration",
-			"status", f.status)
-	case before.LastError == "":
+	if before.LastError == "" {
 		s.log.Warn("receipts cannot be announced; announcements wait and are tried again", "reason", f.code, "status", f.status)
 	}
 	s.reached(before.Behind, f.code)
@@ -167,15 +182,10 @@ func (s *sink) reached(behind int64, lastError string) {
 	s.health.Store(&SinkHealth{s.health.Load().Host, behind, lastError})
 }
 
-// pause is the time to the next try after so many failures in a row: never less
-// than the receiver asked for, and of everything else up to a fifth less by
-// random, in [0, 1).
+// pause is the time to the next try after so many failures in a row, up to a fifth
+// less by random, in [0, 1); it is never less than the receiver asked for.
 func pause(failures int, f failure, random float64) time.Duration {
-	d := source.Backoff(failures, pauseFirst, pauseMost, random)
-	if f.code == codeGone {
-		d = source.Spread(pauseGone, random)
-	}
-	return max(d, f.wait)
+	return max(source.Backoff(failures, pauseFirst, pauseMost, random), f.wait)
 }
 
 // hold makes sure that the receiver belongs to this instance for as long as a
@@ -211,16 +221,9 @@ func (s *sink) leased(after int64, held bool, until int64) {
 
 // advance moves the position, also while Run ends.
 func (s *sink) advance(ctx context.Context, seq int64) error {
-	return s.passed(ctx, seq, func(ctx context.Context) error {
-		return s.config.Ledger.AdvanceSink(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
-	})
-}
-
-// passed writes that the sink is done with a transition.
-func (s *sink) passed(ctx context.Context, seq int64, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err := write(ctx)
+	err := s.config.Ledger.AdvanceSink(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
 	switch {
 	case err == nil:
 		s.after = seq

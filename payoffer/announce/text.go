@@ -47,9 +47,6 @@ func (e event) text() string {
 	if e.of.Testnet {
 		fmt.Fprint(&says, "It is money of a test network.\n")
 	}
-	if e.data["outOfOrder"] != nil {
-		fmt.Fprint(&says, "This comes late: other changes were announced before it.\n")
-	}
 	fmt.Fprintf(&says, "Receipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
 	return says.String()
 }

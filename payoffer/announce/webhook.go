@@ -73,7 +73,7 @@ func newWebhook(s Webhook, client source.Client, now func() time.Time) (*webhook
 func (w *webhook) deliver(ctx context.Context, e event) failure {
 	body, err := e.body()
 	if err != nil {
-		return failure{code: codeUnwritable}
+		return failure{code: codeRefused}
 	}
 	return post(ctx, w.client, source.Request{URL: w.url, Header: w.header(e.id, body), Body: body})
 }

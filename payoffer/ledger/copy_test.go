@@ -67,7 +67,6 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	_, err = l.Record(t.Context(), nil, returned("pi_early", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true}))
 	require.NoError(t, err)
 	_, err = l.db.write.Exec(`
-		INSERT INTO set_aside VALUES ('` + testOffer + `', 'sink', 1, 'HTTP 400', 1000);
 		INSERT INTO outgoing VALUES ('` + testAccount + `', '0xout:0', '` + testOffer + `', '0xout', '0xpayer', 'USDC', 5, 900, 1000)`)
 	require.NoError(t, err)
 	require.NoError(t, l.Check(t.Context()))

@@ -43,9 +43,11 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 	l.order(ctx)
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		after = make(map[SinkKey]int64, len(rows))
-		held, err := ask(ctx, tx, func(row scanner) (s Sink, err error) {
-			err = row.Scan(&s.Offer, &s.Name, &s.After)
-			return s, err
+		_, err := ask(ctx, tx, func(row scanner) (key SinkKey, err error) {
+			var seq int64
+			err = row.Scan(&key.Offer, &key.Name, &seq)
+			after[key] = seq
+			return key, err
 		}, `
 			INSERT INTO sinks (offer, name, after_seq, owner, lease_until)
 			SELECT value ->> 0, value ->> 1, coalesce((SELECT max(seq) FROM transitions WHERE offer = value ->> 0 AND seq > 0), 0), value ->> 2, CAST($2 AS bigint)
@@ -55,9 +57,6 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 			RETURNING offer, name, after_seq`, inRows(rows), until, now)
 		if err != nil {
 			return fmt.Errorf("leasing sinks: %w", err)
-		}
-		for _, s := range held {
-			after[s.SinkKey] = s.After
 		}
 		return nil
 	})
@@ -71,43 +70,37 @@ func (k SinkKey) compare(other SinkKey) int {
 	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
 }
 
-// Sink is how far a reader of an offer's transitions has got.
-type Sink struct {
-	SinkKey
-	After int64 // the Seq of the last transition that it is done with
-	// Until is when the lease of its last reader ended, or ends, in Unix seconds.
-	Until int64
-}
-
-// Sinks lists the sinks of all offers whose last lease ended after the Unix second
-// since.
-func (l *Ledger) Sinks(ctx context.Context, since int64) ([]Sink, error) {
-	return collect(ctx, l, func(row scanner) (s Sink, err error) {
-		err = row.Scan(&s.Offer, &s.Name, &s.After, &s.Until)
-		return s, err
-	}, `SELECT offer, name, after_seq, lease_until FROM sinks WHERE lease_until > $1 ORDER BY offer, name`, since)
-}
-
 // AdvanceSink records that a sink is done with the transitions up to the Seq
 // after; one below what is stored changes nothing. It is for the owner of the
 // sink alone, whose lease may have run out. Error: ErrSinkTaken.
 func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		return advanceSink(ctx, tx, offer, name, owner, after)
+		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
+			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
+			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
+		if err == nil && advanced == 0 {
+			err = ErrSinkTaken
+		}
+		return err
 	})
 }
 
-func advanceSink(ctx context.Context, tx *transaction, offer, name, owner string, after int64) error {
-	advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
-		UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END
-		WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
-	if err == nil && advanced == 0 {
-		err = ErrSinkTaken
-	}
-	if err != nil {
-		return err
-	}
-	_, err = tx.exec(ctx, "forgetting refusals", `
-		DELETE FROM set_aside WHERE offer = $1 AND sink = $2 AND seq <= $3 AND reason = ''`, offer, name, after)
-	return err
+// RefuseTransition records at the Unix second now that the receiver of a sink refuses
+// the next transition, and returns the second of its first refusal. AdvanceSink
+// resets it. Error: ErrSinkTaken.
+func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error) {
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		var found bool
+		since, found, err = first(ask(ctx, tx, scanValue[int64], `
+			UPDATE sinks SET refused_since = CASE WHEN refused_since BETWEEN 1 AND $1 THEN refused_since ELSE $1 END
+			WHERE offer = $2 AND name = $3 AND owner = $4 RETURNING refused_since`, now, offer, name, owner))
+		switch {
+		case err != nil:
+			return fmt.Errorf("recording the refusal of sink %q: %w", name, err)
+		case !found:
+			return ErrSinkTaken
+		}
+		return nil
+	})
+	return since, err
 }

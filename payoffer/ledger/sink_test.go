@@ -85,3 +85,23 @@ func TestPostgresSinkIsLeasedOnce(t *testing.T) {
 		require.Equal(t, 1, held)
 	}
 }
+
+func TestARefusalCountsFromTheFirstOneUntilTheSinkAdvances(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		refuse := func(now int64) int64 {
+			since, err := l.RefuseTransition(t.Context(), testOffer, "hook", "a", now)
+			require.NoError(t, err)
+			return since
+		}
+		_, _, err := l.LeaseSink(t.Context(), testOffer, "hook", "a", 100, 200)
+		require.NoError(t, err)
+		require.EqualValues(t, 110, refuse(110))
+		require.EqualValues(t, 110, refuse(120))
+		require.EqualValues(t, 105, refuse(105), "the clock was ahead")
+		_, err = l.RefuseTransition(t.Context(), testOffer, "hook", "b", 130)
+		require.ErrorIs(t, err, ErrSinkTaken)
+		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", 1))
+		require.EqualValues(t, 140, refuse(140))
+	})
+}

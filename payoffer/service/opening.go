@@ -362,17 +362,15 @@ func (svc *Service) TellOpen() {
 	svc.logger.Info("the offer is open", "pay", svc.Offer.URL(offer.PathMethods), "site", svc.Offer.SitePage())
 }
 
-// warn logs what the ledger holds and nobody is told of any more: announcements of
-// receivers that were taken out, and offers that the configuration does not have. An id
-// that changed with base_url would put their money out of sight.
+// warn logs the offers of the ledger that the configuration does not have. An id that
+// changed with base_url would put their money out of sight.
 func (o *opening) warn(ctx context.Context) {
 	known := make(map[string]bool, len(o.all))
 	for _, svc := range o.all {
 		known[svc.Offer.ID] = true
 	}
-	err := announce.WarnOfLeft(ctx, announcers(o.left)...)
-	forgotten, failed := o.share.Ledger.Offers(ctx)
-	if err := errors.Join(err, failed); err != nil && ctx.Err() == nil {
+	forgotten, err := o.share.Ledger.Offers(ctx)
+	if err != nil && ctx.Err() == nil {
 		o.logger.Warn("what the ledger holds of before could not be looked at", "error", err.Error())
 	}
 	forgotten = slices.DeleteFunc(forgotten, func(id string) bool { return known[id] })

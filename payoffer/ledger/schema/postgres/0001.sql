@@ -268,17 +268,9 @@ CREATE TABLE sinks (
 	after_seq   BIGINT NOT NULL,
 	owner       TEXT NOT NULL,
 	lease_until BIGINT NOT NULL,
+	-- The Unix second since which the endpoint refuses the next transition, or 0.
+	refused_since BIGINT NOT NULL DEFAULT 0,
 	PRIMARY KEY (offer, name)
-);
-
--- Transitions that an endpoint of notifications did not take, and that hold up no other any more.
-CREATE TABLE set_aside (
-	offer  TEXT NOT NULL,
-	sink   TEXT NOT NULL,
-	seq    BIGINT NOT NULL,
-	reason TEXT NOT NULL,
-	at     BIGINT NOT NULL,
-	PRIMARY KEY (offer, sink, seq)
 );
 
 -- What a number of satoshis was worth when it was quoted.

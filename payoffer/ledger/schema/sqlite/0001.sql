@@ -253,17 +253,9 @@ CREATE TABLE sinks (
 	after_seq   INTEGER NOT NULL,
 	owner       TEXT NOT NULL,
 	lease_until INTEGER NOT NULL,
+	-- The Unix second since which the endpoint refuses the next transition, or 0.
+	refused_since INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (offer, name)
-) STRICT, WITHOUT ROWID;
-
--- Transitions that an endpoint of notifications did not take, and that hold up no other any more.
-CREATE TABLE set_aside (
-	offer  TEXT NOT NULL,
-	sink   TEXT NOT NULL,
-	seq    INTEGER NOT NULL,
-	reason TEXT NOT NULL,
-	at     INTEGER NOT NULL,
-	PRIMARY KEY (offer, sink, seq)
 ) STRICT, WITHOUT ROWID;
 
 -- What a number of satoshis was worth when it was quoted.
