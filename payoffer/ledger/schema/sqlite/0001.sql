@@ -117,8 +117,6 @@ CREATE TABLE receipts (
 
 CREATE INDEX receipts_newest ON receipts (offer, id);
 CREATE INDEX receipts_unfinal ON receipts (offer, account, id) WHERE NOT final;
-CREATE INDEX receipts_asserted ON receipts (offer, account, id)
-	WHERE evidence_level = 'asserted' AND state <> 'dropped';
 CREATE INDEX receipts_authorization ON receipts (account, payer, nonce) WHERE nonce <> '';
 CREATE INDEX receipts_payer ON receipts (account, payer) WHERE payer <> '';
 -- Finds a card payment by its checkout, which the evidence begins with: {"session":"cs_…". Only the beginning is compared,
