@@ -102,8 +102,14 @@ func (o *Observer) readList(ctx context.Context) error {
 func (o *Observer) finish(ctx context.Context, w *walk) error {
 	for {
 		p, err := o.shop.list(ctx, o.query(w))
-		if err != nil || p.Next != "" && p.Next == w.key {
-			return o.stop(err)
+		if err == nil && p.Next != "" && p.Next == w.key {
+			err = o.shop.fail(observe.ErrBadAnswer) // it leads in a circle
+		}
+		if err != nil {
+			if source.Code(err) == observe.ErrBadAnswer {
+				o.walk = nil // its key may be the reason
+			}
+			return err
 		}
 		var cursor *ledger.Cursor
 		if p.Next == "" {
@@ -121,22 +127,6 @@ func (o *Observer) finish(ctx context.Context, w *walk) error {
 		w.key = p.Next
 	}
 }
-
-// stop ends a walk whose key may be the shop's reason to refuse; nil stands
-// for an answer that leads in a circle.
-func (o *Observer) stop(err error) error {
-	if err == nil {
-		err = o.shop.fail(observe.ErrBadAnswer)
-	}
-	if isBadAnswer(err) {
-		o.walk = nil
-	}
-	return err
-}
-
-// isBadAnswer reports whether the shop refused what it was asked, which asking
-// again does not change.
-func isBadAnswer(err error) bool { return source.Code(err) == observe.ErrBadAnswer }
 
 // newWalk plans a walk by the cursor: its position is the Unix second up to
 // which the list was read, its anchor that of the last sweep.
