@@ -183,9 +183,9 @@ type StorefrontConfig struct {
 	// The address of the checkout. An empty one leaves the rail out.
 	URL string `json:"url,omitempty"`
 
-	// The secret part of the address that the shop calls after a sale, at
-	// least 16 characters; a placeholder keeps it out of the configuration.
-	// Default: none, no notice is taken.
+	// The secret part of the address that the shop calls after a sale, so that
+	// the sales are read at once, at least 16 characters; a placeholder keeps it
+	// out of the configuration. Default: none, sales are read every 10 minutes.
 	HookSecret string `json:"hook_secret,omitempty"`
 
 	// The seller's id at the shop. Default: none.
@@ -194,8 +194,8 @@ type StorefrontConfig struct {
 	// The product's id at the shop. Required with hook_secret and token.
 	Product string `json:"product,omitempty"`
 
-	// The token with which sales are read back from the shop; a placeholder
-	// keeps it out of the configuration. Default: none.
+	// The token with which sales are read from the shop; a placeholder keeps it
+	// out of the configuration. Default: none, the rail is not monitored.
 	Token string `json:"token,omitempty"`
 
 	// From when on money counts: a day, which begins in UTC, as in 2026-11-01, or

@@ -123,7 +123,7 @@ var (
 	gaugeLedger = gauge("ledger_up",
 		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts are absent.", "offer")
 	gaugeReceipts = gauge("receipts",
-		"Number of receipts by status and evidence; what unsigned messages alone tell of is seen.", "offer", "rail", "status", "evidence", "testnet")
+		"Number of receipts by status and evidence.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeAmount = gauge("receipts_usd",
 		"Value of receipts in US dollars, as far as it is known, less what was refunded of it, by status and evidence; what was refunded has a status of its own.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeOpen = gauge("open_intents",
@@ -213,7 +213,7 @@ func (g gauges) sums(set setGauge, offer string, totals []ledger.Total) {
 				sums[at] = sums[at].Plus(m)
 			}
 		}
-		add(t.Shown(), t.Net())
+		add(t.Status, t.Net())
 		add(ledger.StatusRefunded, t.Returned())
 	}
 	set(gaugeOpen, float64(open), offer)

@@ -84,8 +84,8 @@ func TestMetricsOfMoneyAreNetOfRefunds(t *testing.T) {
 		}
 	}, "offer", []ledger.Total{
 		sum(ledger.StatusConfirmed, ledger.LevelSigned, 2, 84_00, 10_00), sum(ledger.StatusRefunded, ledger.LevelSigned, 1, 42_00, 42_00), inYen,
-		sum(ledger.StatusConfirmed, ledger.LevelAsserted, 1, 5_00, 0), sum(ledger.StatusSeen, ledger.LevelAsserted, 1, 1_00, 0),
+		sum(ledger.StatusSeen, ledger.LevelChain, 1, 1_00, 0),
 	})
-	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 3, {"refunded", "signed"}: 1, {"seen", "asserted"}: 2}, counts)
-	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 74, {"refunded", "signed"}: 52, {"seen", "asserted"}: 6}, dollars)
+	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 3, {"refunded", "signed"}: 1, {"seen", "chain"}: 1}, counts)
+	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 74, {"refunded", "signed"}: 52, {"seen", "chain"}: 1}, dollars)
 }

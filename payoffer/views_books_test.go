@@ -211,7 +211,7 @@ func newRow(status, evidence string, cents *int64, amount, refunded int64, own, 
 			r.cents -= *cents * refunded / amount
 		}
 	}
-	r.counted = status == string(ledger.StatusConfirmed) && evidence != string(ledger.LevelAsserted) && !test
+	r.counted = status == string(ledger.StatusConfirmed) && !test
 	return r
 }
 

@@ -65,6 +65,12 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		logger.Info("compare these with the first two receiving addresses in the wallet of the extended key: if they differ, it will not show what is paid",
 			zap.Strings("addresses", b.FirstAddresses()))
 	}
+	for _, shop := range s.Storefronts {
+		if shop.HookSecret != "" && shop.Token == "" {
+			logger.Warn("the storefront is not monitored without a token: its notices prove nothing; give it one, or enter its sales with "+
+				"'caddy pay-offer record'", zap.String("rail", shop.Rail.Name()))
+		}
+	}
 	if options := unreadSince(s.Settings); len(options) > 0 {
 		logger.Warn("since has nothing to read the money with: what came before the first start stays unknown; add the api_key, token or esplora of the rail",
 			zap.Strings("options", options))

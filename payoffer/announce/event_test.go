@@ -95,7 +95,6 @@ func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
 		{"refunded", func(tr *ledger.Transition) { tr.To = ledger.StatusRefunded }, false, false},
 		{"reversed", func(tr *ledger.Transition) { tr.To = ledger.StatusReversed }, false, false},
 		{"dropped", func(tr *ledger.Transition) { tr.To = ledger.StatusDropped }, false, false},
-		{"asserted", func(tr *ledger.Transition) { tr.EvidenceLevel = ledger.LevelAsserted }, false, false},
 		{"test money", func(tr *ledger.Transition) { tr.Testnet = true }, false, false},
 		{"test money of a test offer", func(tr *ledger.Transition) { tr.Testnet = true }, true, true},
 		{"a checkout in test mode", func(tr *ledger.Transition) { tr.Testnet, tr.EvidenceLevel = true, ledger.LevelSigned }, true, false},

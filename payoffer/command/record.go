@@ -27,8 +27,8 @@ ledger of the running server. The reference names the payment for good and is
 published with the receipt; the reason stays in the history. The same again
 changes nothing, and nothing is ever deleted: every entry can be undone.
 
-A storefront's sale that is only asserted is confirmed by entering it with its
-sale id. What a chain shows is neither entered nor reversed by hand.
+Name a sale of a storefront without a token by its sale id. What a chain shows
+is neither entered nor reversed by hand.
 
 --refund enters what went back of any receipt, in the receipt's own unit: USD
 for dollars, USDC, BTC, or its currency. It is a fact of its own, dated with

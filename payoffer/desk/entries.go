@@ -123,16 +123,14 @@ func (d *Desk) entered(ctx context.Context, e manual.Entry) (Receipt, error) {
 	told := func(h observe.Health) bool {
 		return h.Rail == e.Rail && (h.Source == "webhook" || h.Source == "provider")
 	}
-	if receipt.Version == 1 && slices.ContainsFunc(d.Health(), told) { // and of no sale that a shop told of before
+	if receipt.Version == 1 && slices.ContainsFunc(d.Health(), told) {
 		row.Said = []string{"the provider tells of the payments of the rail " + e.Rail +
 			" under their own ids: if this is one of them and its id another, it counts twice; reverse this entry then"}
 	}
 	return row, err
 }
 
-// enter records money that arrived: new, or a sale of which a shop only
-// asserted that it happened, named by its sale id. The same again changes
-// nothing.
+// enter records money that arrived. The same again changes nothing.
 func (d *Desk) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
 	account, err := d.takes(e.Rail)
 	if err != nil {
@@ -148,15 +146,14 @@ func (d *Desk) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, error
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
-	if !found {
-		if err := manual.CheckPublishable(e.Reference); err != nil {
-			return ledger.Receipt{}, invalid(err)
-		}
-		stored = ledger.Receipt{
-			Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference, OccurredAt: d.Now().Unix(),
-		}
-	} else if stored.EvidenceLevel != ledger.LevelAsserted || stored.Status == ledger.StatusReversed {
+	if found {
 		return stored, again(stored, e)
+	}
+	if err := manual.CheckPublishable(e.Reference); err != nil {
+		return ledger.Receipt{}, invalid(err)
+	}
+	stored = ledger.Receipt{
+		Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference, OccurredAt: d.Now().Unix(),
 	}
 	return d.add(ctx, e.Entered(stored, d.Now()))
 }
@@ -211,8 +208,6 @@ func (d *Desk) correct(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 	}
 	switch stored.EvidenceLevel {
 	case ledger.LevelManual:
-	case ledger.LevelAsserted:
-		return ledger.Receipt{}, refuse(Conflict, "%q is only asserted by the shop; enter it with the amount that arrived, which confirms it", e.Reference)
 	case ledger.LevelChain:
 		return ledger.Receipt{}, refuse(Conflict, "%q is a transfer on its chain, which decides", e.Reference)
 	default:

@@ -131,26 +131,10 @@ func TestAnEntryNeedsAnAmountAndAKnownRail(t *testing.T) {
 	require.Empty(t, o.history())
 }
 
-func TestAnAssertedSaleIsConfirmedByEnteringIt(t *testing.T) {
-	o := newOffice(t)
-	o.sees("pack", "sale-1", ledger.LevelAsserted, ledger.StatusSeen)
-	require.Zero(t, o.received())
-
-	receipt := o.must(o.enter(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-1", Amount: 4100}))
-
-	require.Equal(t, ledger.LevelManual, receipt.EvidenceLevel)
-	require.Equal(t, ledger.StatusConfirmed, receipt.Status)
-	require.Equal(t, "gumroad/p1", receipt.Account)
-	require.Equal(t, o.unix-60, receipt.OccurredAt, "the sale's own time")
-	require.Equal(t, int64(4100), o.received())
-	require.Equal(t, receipt, o.must(o.enter(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-1", Amount: 4100})))
-}
-
 func TestBetterEvidenceIsNeitherEnteredNorCorrected(t *testing.T) {
 	o := newOffice(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	o.sees("pack", "sale-1", ledger.LevelProvider, ledger.StatusConfirmed)
-	o.sees("pack", "sale-2", ledger.LevelAsserted, ledger.StatusSeen)
 	o.sees("usdc", "eip155:8453:0x1:0", ledger.LevelChain, ledger.StatusConfirmed)
 	before := o.history()
 	for _, c := range []struct{ rail, reference, enter, correct string }{
@@ -164,8 +148,6 @@ func TestBetterEvidenceIsNeitherEnteredNorCorrected(t *testing.T) {
 		_, err = o.correct(t.Context(), e)
 		requireRefusal(t, err, Conflict, c.correct)
 	}
-	_, err := o.correct(t.Context(), manual.Entry{Rail: "pack", Reference: "sale-2", Amount: 4200, Reason: "x"})
-	requireRefusal(t, err, Conflict, "enter it")
 	require.Equal(t, before, o.history())
 }
 
@@ -198,12 +180,6 @@ func TestAnEntryOfWhatAProviderTellsOfIsWarnedOf(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a sale that the shop told of", func(t *testing.T) {
-		o := newOffice(t)
-		o.health = observe.Health{Rail: "pack", Source: "webhook"}
-		o.sees("pack", "sale-1", ledger.LevelAsserted, ledger.StatusConfirmed)
-		require.Empty(t, enter(t, o, "pack", "sale-1").Said)
-	})
 }
 
 // What a checkout in test mode takes is entered as it is told of: in no sum, and said so.

@@ -21,7 +21,7 @@ func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 		require.Empty(t, now.Changes, "what was before is not told")
 
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
-		o.sees("pack", "s_1", ledger.LevelAsserted, ledger.StatusSeen)
+		o.sees("pack", "s_1", ledger.LevelProvider, ledger.StatusSeen)
 		got, err := o.Feed(t.Context(), now.Cursor)
 		require.NoError(t, err)
 		require.Len(t, got.Changes, 2)

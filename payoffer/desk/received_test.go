@@ -39,11 +39,11 @@ func TestTestMoneyIsCalledCountedWhereItCounts(t *testing.T) {
 	}
 	totals := []ledger.Total{
 		confirmed(ledger.LevelChain, true), confirmed(ledger.LevelSigned, true), confirmed(ledger.LevelSigned, false),
-		confirmed(ledger.LevelAsserted, false), {Place: book.Place{Standing: book.Standing{Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain}}},
+		{Place: book.Place{Standing: book.Standing{Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain}}},
 	}
 	for allTest, want := range map[bool][]bool{
-		true:  {true, false, true, false, false},
-		false: {false, false, true, false, false},
+		true:  {true, false, true, false},
+		false: {false, false, true, false},
 	} {
 		var counted []bool
 		for _, sum := range sums(totals, allTest) {

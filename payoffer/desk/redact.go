@@ -17,8 +17,8 @@ func (d *Desk) redact(ctx context.Context, e manual.Entry) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if stored.EvidenceLevel != ledger.LevelManual && stored.EvidenceLevel != ledger.LevelAsserted {
-		return Receipt{}, refuse(Conflict, "%q is the name that its own source gave it (%s), by which the receipt is checked; what you named yourself can be redacted, and asserted sales",
+	if stored.EvidenceLevel != ledger.LevelManual {
+		return Receipt{}, refuse(Conflict, "%q is the name that its own source gave it (%s), by which the receipt is checked; only what you named yourself can be redacted",
 			e.Reference, stored.EvidenceLevel)
 	}
 	if d.tells(stored.Rail) {

@@ -80,8 +80,6 @@ func (d *Desk) refundable(stored ledger.Receipt, e manual.Entry, amount int64) e
 	switch {
 	case d.tellsRefunds(stored):
 		return refuse(Conflict, "refunds of %q are read from the provider: refund it there, and the receipt follows by itself", e.Reference)
-	case stored.EvidenceLevel == ledger.LevelAsserted:
-		return refuse(Conflict, "%q is only asserted by the shop; enter it with the amount that arrived before what went back", e.Reference)
 	case stored.Status == ledger.StatusSeen:
 		return refuse(Conflict, "%q is seen and not confirmed yet; enter what went back once it is", e.Reference)
 	case stored.Status == ledger.StatusRefunded:
@@ -112,7 +110,7 @@ func (d *Desk) tellsRefunds(r ledger.Receipt) bool {
 	_, card := rail.(*offer.Card)
 	for _, h := range d.Health() {
 		if h.Rail == r.Rail {
-			return h.Source == "provider" || card && h.Source == "webhook" // a shop's notices are of sales alone
+			return h.Source == "provider" || card && h.Source == "webhook"
 		}
 	}
 	return false

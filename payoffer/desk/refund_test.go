@@ -167,7 +167,6 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 	o.sees("card", "pi_2", ledger.LevelProvider, ledger.StatusConfirmed)
 	o.sees("card", "pi_3", ledger.LevelSigned, ledger.StatusDropped)
 	o.sees("pack", "read", ledger.LevelProvider, ledger.StatusConfirmed)
-	o.sees("pack", "told", ledger.LevelAsserted, ledger.StatusSeen)
 	o.sees("usdc", "seen", ledger.LevelChain, ledger.StatusSeen)
 	o.sees("transfer", "INV-1", ledger.LevelManual, ledger.StatusConfirmed)
 	o.sees("transfer", "INV-2", ledger.LevelManual, ledger.StatusConfirmed)
@@ -182,7 +181,6 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 		"a card's by webhook":       {card, "card", "pi_1", "10", "", "", "read from the provider", Conflict},
 		"a card's that was read":    {card, "card", "pi_2", "10", "", "", "read from the provider", Conflict},
 		"a shop's":                  {shop, "pack", "read", "10", "", "", "read from the provider", Conflict},
-		"an asserted sale's":        {shop, "pack", "told", "10", "", "", "enter it with the amount that arrived", Conflict},
 		"of what never came":        {observe.Health{}, "card", "pi_3", "10", "", "", "is dropped; nothing of it", Conflict},
 		"of what is not sure":       {observe.Health{}, "usdc", "seen", "10", "", "", "not confirmed yet", Conflict},
 		"of what was taken back":    {observe.Health{}, "transfer", "INV-2", "10", "", "", "is reversed; nothing of it", Conflict},

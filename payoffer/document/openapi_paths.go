@@ -223,7 +223,7 @@ func hookOperations(hooks []string) (ops []operation) {
 	}
 	shop := post(tagHooks, "postHookStorefront", offer.PathHook+"/{storefront}/{secret}", "Take a notice of a storefront",
 		body(media("application/x-www-form-urlencoded", object{{"type", "object"}}), anyJSON), recorded)
-	shop.Description = "A notice is not signed. It is asserted until the sale was read from the storefront."
+	shop.Description = "A notice is not signed. It only has the sales read from the storefront."
 	shop.Parameters = []object{
 		required(parameter("path", "storefront", "The rail's name.", object{{"type", "string"}, {"enum", storefronts}})),
 		required(parameter("path", "secret", "What the operator and the storefront alone know; one segment.",

@@ -78,7 +78,7 @@ const scannedTotals = `
 		SELECT offer, account, rail, '', own, testnet, 'settling', '', amount, 0, usd_cents, 0
 		FROM intents WHERE state = 'settling'
 		UNION ALL
-		SELECT offer, account, rail, '', own, testnet, 'claimed', 'asserted', amount, 0, usd_cents, 0
+		SELECT offer, account, rail, '', own, testnet, 'claimed', '', amount, 0, usd_cents, 0
 		FROM intents WHERE state = 'settled' AND evidence <> 'chain') AS entries
 	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 

@@ -36,7 +36,7 @@ func dump(t *testing.T, l *Ledger) []any {
 }
 
 var tableColumns = map[string]string{
-	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, proven, at, rank, noted_at",
+	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, noted_at",
 	"sinks":   "offer, name, after_seq, owner, lease_until, refused_since",
 	"quotes":  "offer, satoshis, at, usd_cents",
 }

@@ -94,14 +94,6 @@ func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) 
 		offer = $1 AND account = $2 AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
 }
 
-// Asserted lists up to limit receipts of an account that rest on unsigned words
-// and are not dropped, oldest first: those with an ID above after.
-func (l *Ledger) Asserted(ctx context.Context, offer, account string, after int64, limit int) ([]Receipt, error) {
-	return collect(ctx, l, scanReceipt, selectReceipts+`
-		evidence_level = 'asserted' AND state <> 'dropped' AND offer = $1 AND account = $2 AND id > $3
-		ORDER BY id LIMIT $4`, offer, account, after, limit)
-}
-
 // Transition is one change of a receipt.
 type Transition struct {
 	// Seq grows in the order of commits, over all offers. Tag is random: a Seq

@@ -156,7 +156,7 @@ func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known 
 }
 
 // change stores the row with its transition and its part of the sums.
-func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting, returned book.Word) error {
+func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting, returned Return) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
 	steps := steps(old, *next)
@@ -177,7 +177,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	for i, step := range steps {
 		told, at := returned, movedAt
 		if step.Refunded == before.Refunded && (step.Status == StatusReversed) == (before.Status == StatusReversed) {
-			told, at = book.Word{}, 0 // it moved no money here
+			told, at = Return{}, 0 // it moved no money here
 		}
 		r.tx.put("storing the transition", `
 			INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
@@ -192,8 +192,8 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	return nil
 }
 
-// newest is the latest of the words that are not known; none is the zero Word.
-func newest(known, told book.Words) (last book.Word) {
+// newest is the latest of the words that are not known; none is the zero Return.
+func newest(known, told book.Words) (last Return) {
 	for id, w := range told {
 		if w != known[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
 			last = w
@@ -327,7 +327,7 @@ const (
 // returns reads what is known of the returns of a payment.
 func (r *recorder) returns(ctx context.Context, account, externalID string) (known book.Words, err error) {
 	words, err := ask(ctx, r.tx, scanWord, `
-		SELECT return_id, kind, amount, currency, gone, proven, at, rank FROM returns
+		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the returns: %w", err)
@@ -339,8 +339,8 @@ func (r *recorder) returns(ctx context.Context, account, externalID string) (kno
 	return known, nil
 }
 
-func scanWord(row scanner) (w book.Word, err error) {
-	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Currency, &w.Gone, &w.Proven, &w.At, &w.Rank)
+func scanWord(row scanner) (w Return, err error) {
+	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Currency, &w.Gone, &w.At, &w.Rank)
 	return w, err
 }
 
@@ -352,13 +352,13 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 			continue
 		}
 		_, err := r.tx.exec(ctx, fmt.Sprintf("storing return %q", w.ID), `
-			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, proven, at, rank,
+			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, at, rank,
 				noted_at, currency)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 			ON CONFLICT (account, external_id, return_id) DO UPDATE SET receipt_id = excluded.receipt_id,
-				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone, proven = excluded.proven,
+				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone,
 				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at, currency = excluded.currency`,
-			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.Proven, w.At, w.Rank, r.now, w.Currency)
+			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.At, w.Rank, r.now, w.Currency)
 		if err != nil {
 			return err
 		}

@@ -101,11 +101,11 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 		own.Own = true
 		unknown := chainSighting("0xc", StatusConfirmed)
 		unknown.USDCents = nil
-		asserted := cardSighting("pi_1", StatusConfirmed)
-		asserted.EvidenceLevel = LevelAsserted
+		manual := cardSighting("pi_1", StatusConfirmed)
+		manual.EvidenceLevel = LevelManual
 		partly := cardSighting("pi_2", StatusConfirmed)
 		partly.Returns = []Return{{ID: "re_1", Kind: ReturnRefund, Amount: 1_000, Gone: true}}
-		for _, s := range []Sighting{chainSighting("0xa", StatusConfirmed), own, unknown, asserted, partly} {
+		for _, s := range []Sighting{chainSighting("0xa", StatusConfirmed), own, unknown, manual, partly} {
 			mustRecord(t, l, s)
 		}
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
@@ -120,11 +120,11 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 		mine := confirmed
 		mine.Own = true
 		require.Equal(t, []Total{
-			{Place: at(testAccount, "usdc", StatusClaimed, LevelAsserted), Sum: one},
+			{Place: at(testAccount, "usdc", StatusClaimed, ""), Sum: one},
 			{Place: confirmed, Sum: book.Sum{Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}},
 			{Place: mine, Sum: one},
 			{Place: at(testAccount, "usdc", StatusSettling, ""), Sum: one},
-			{Place: at(cardAccount, "card", StatusConfirmed, LevelAsserted), Sum: book.Sum{Count: 1, Amount: 4200, USDCents: 4200}},
+			{Place: at(cardAccount, "card", StatusConfirmed, LevelManual), Sum: book.Sum{Count: 1, Amount: 4200, USDCents: 4200}},
 			{
 				Place: at(cardAccount, "card", StatusConfirmed, LevelSigned),
 				Sum:   book.Sum{Count: 1, Amount: 4200, Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},

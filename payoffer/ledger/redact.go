@@ -9,11 +9,10 @@ import (
 )
 
 // ErrRedaction is returned for a receipt that is not there, or is not named by the
-// operator or by anybody's unsigned word.
+// operator.
 var ErrRedaction = errors.New("no receipt whose name is the operator's to change")
 
-// Redact gives a receipt another external id: an operator's entry, or an asserted
-// sale. The one that it had is taken out of everything that is kept of the
+// Redact gives an operator's entry another external id. The one that it had is taken out of everything that is kept of the
 // receipt, the notes and the evidence included; its number, its amounts and all
 // other facts stay. What holds the old id elsewhere is out of reach: a copy, a
 // delivered announcement, and space that the database has let go of and not
@@ -22,7 +21,7 @@ func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replace
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool
 		receipt, found, err = first(ask(ctx, tx, scanReceipt, selectReceipts+`
-			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level IN ('manual', 'asserted')`+tx.dialect.forUpdate(),
+			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level = 'manual'`+tx.dialect.forUpdate(),
 			offer, account, externalID))
 		if err != nil {
 			return err

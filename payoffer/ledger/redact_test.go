@@ -51,10 +51,10 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		l, clock := d.ledger(t)
 		manual := cardOf(name, LevelManual, StatusConfirmed)
 		manual.Note = "statement of " + strings.ToUpper(name)
-		asserted := cardOf("sale "+name, LevelAsserted, StatusSeen)
-		asserted.Evidence = []byte(`{"sale":"sale jane\"doe@example.org","order":7}`)
+		sale := cardOf("sale "+name, LevelManual, StatusSeen)
+		sale.Evidence = []byte(`{"sale":"sale jane\"doe@example.org","order":7}`)
 		other := cardOf("INV-8", LevelManual, StatusConfirmed)
-		for _, s := range []Sighting{manual, asserted, other} {
+		for _, s := range []Sighting{manual, sale, other} {
 			mustRecord(t, l, s)
 		}
 		refund := manual

@@ -199,38 +199,6 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 	})
 }
 
-func TestAssertedListsWhatIsStillUnproven(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		list := func(after int64, limit int) (ids []string) {
-			receipts, err := l.Asserted(t.Context(), testOffer, cardAccount, after, limit)
-			require.NoError(t, err)
-			for _, r := range receipts {
-				ids = append(ids, r.ExternalID)
-			}
-			return ids
-		}
-		var first Receipt
-		for _, id := range []string{"a", "b", "c", "d"} {
-			s := cardSighting(id, StatusSeen)
-			s.EvidenceLevel = LevelAsserted
-			if r := mustRecord(t, l, s); id == "a" {
-				first = r
-			}
-		}
-		mustRecord(t, l, cardSighting("b", StatusConfirmed))
-		failed := cardSighting("c", StatusDropped)
-		failed.EvidenceLevel = LevelAsserted
-		mustRecord(t, l, failed)
-		require.Equal(t, []string{"a", "d"}, list(0, 10))
-		require.Equal(t, []string{"a"}, list(0, 1))
-		require.Equal(t, []string{"d"}, list(first.ID, 10))
-		none, err := l.Asserted(t.Context(), testOffer, testAccount, 0, 10)
-		require.NoError(t, err)
-		require.Empty(t, none)
-	})
-}
-
 // TestATransitionNamesTheReturnThatItIsOf: what was paid is of none, though its
 // return is told with it.
 func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {

@@ -45,7 +45,7 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 			s.Evidence = json.RawMessage(evidence)
 			mustRecord(t, l, s)
 		}
-		for id, level := range map[string]EvidenceLevel{"pi_manual": LevelManual, "pi_asserted": LevelAsserted} {
+		for id, level := range map[string]EvidenceLevel{"pi_manual": LevelManual} {
 			s := checkout(id, "cs_test_"+id, "evt_5") // what anybody could say names nobody's payment
 			s.EvidenceLevel = level
 			mustRecord(t, l, s)
@@ -59,7 +59,7 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 		require.Equal(t, "pi_3", found(testOffer, longest))
 		require.Equal(t, "pi_4", found(other, "cs_test_foreign"))
 		for _, session := range []string{
-			"cs_test_", "cs_test_abc", "cs_test_foreign", "CS_TEST_A", "cs_test_pi_manual", "cs_test_pi_asserted", "cs_test_elsewhere",
+			"cs_test_", "cs_test_abc", "cs_test_foreign", "CS_TEST_A", "cs_test_pi_manual", "cs_test_elsewhere",
 			"", "%", "cs_test_%", "cs_test__", longest[:254], longest + "x",
 		} {
 			require.Empty(t, found(testOffer, session), session)
@@ -148,10 +148,10 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 		grows("a refund")
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xpayer", "0x01")))
 		grows("an intent, which stands in the sums")
-		asserted := cardSighting("sale", StatusSeen)
-		asserted.EvidenceLevel = LevelAsserted
-		mustRecord(t, l, asserted)
-		grows("an assertion")
+		entered := cardSighting("sale", StatusSeen)
+		entered.EvidenceLevel = LevelManual
+		mustRecord(t, l, entered)
+		grows("an entry")
 		_, err = l.Redact(t.Context(), testOffer, cardAccount, "sale", "redacted", "")
 		require.NoError(t, err)
 		grows("another name")

@@ -59,7 +59,7 @@ func (i Intent) total() Total {
 // facilitator says that it was paid.
 var (
 	openStanding    = book.Standing{Status: StatusSettling}
-	claimedStanding = book.Standing{Status: StatusClaimed, EvidenceLevel: LevelAsserted}
+	claimedStanding = book.Standing{Status: StatusClaimed}
 )
 
 // fits refuses a sighting with which a sum would pass 2^63-1.

@@ -27,7 +27,6 @@ const (
 	StatusSettling  = book.StatusSettling
 	StatusClaimed   = book.StatusClaimed
 
-	LevelAsserted = book.LevelAsserted
 	LevelSigned   = book.LevelSigned
 	LevelProvider = book.LevelProvider
 	LevelChain    = book.LevelChain

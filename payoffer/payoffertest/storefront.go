@@ -39,9 +39,6 @@ type StorefrontSale struct {
 	Preorder, GiftReceiver, FreeTrial bool
 	// Recurring is a further charge of a subscription.
 	Recurring bool
-	// CustomFields are what the buyer wrote into fields that the seller named,
-	// and URLParams the query with which the buyer came to the product.
-	CustomFields, URLParams [][2]string
 }
 
 // StorefrontFault scripts how the API fails.

@@ -3,7 +3,6 @@ package payoffertest
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -68,28 +67,4 @@ func TestStorefrontListsTenSalesAPageNewestFirst(t *testing.T) {
 	}
 	status, _, _ = listing(t, shop, "another", "")
 	require.Equal(t, http.StatusUnauthorized, status)
-}
-
-// What makes the shop's notices hard to read: nested names, custom fields in
-// place of others, and names that are not escaped.
-func TestStorefrontNoticeIsAsTheShopSendsIt(t *testing.T) {
-	sale := NewStorefront(t, "token").Sell(shopSale())
-	sale.CustomFields = [][2]string{{"Your name", "A & B"}, {"price", "1"}}
-	sale.URLParams = [][2]string{{"utm[source]", "x y"}, {"a]&price=2&b[", "z"}}
-	_, form := sale.Form("refund")
-	require.Contains(t, string(form), "url_params[utm%5Bsource%5D]=x%20y")
-	values, err := url.ParseQuery(string(form))
-	require.NoError(t, err)
-	require.Equal(t, []string{"1", "2"}, values["price"])
-	require.Equal(t, "A & B", values.Get("Your name"))
-	require.Equal(t, "A & B", values.Get("custom_fields[Your name]"))
-	require.Equal(t, "refund", values.Get("resource_name"))
-	require.Equal(t, sale.ID, values.Get("sale_id"))
-
-	_, body := sale.JSON("")
-	var object map[string]any
-	require.NoError(t, json.Unmarshal(body, &object))
-	require.Equal(t, "1", object["price"])
-	require.Equal(t, map[string]any{"Your name": "A & B", "price": "1"}, object["custom_fields"])
-	require.NotContains(t, object, "resource_name")
 }

@@ -273,7 +273,7 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 		sources[health.Rail] = health.Source
 	}
 	require.Equal(t, map[string]string{
-		"usdc": "chain", "usdc-42220": "facilitator", "btc": "chain", "card": "webhook", "pack": "webhook", "transfer": "operator",
+		"usdc": "chain", "usdc-42220": "facilitator", "btc": "chain", "card": "webhook", "pack": "", "transfer": "operator",
 	}, sources)
 	require.Len(t, svc.Announcements(), 3, "the events of the server, its log, and one address")
 	require.Len(t, svc.Facilitators(), 2, "one for each rail")

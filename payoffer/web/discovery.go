@@ -106,7 +106,7 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 // words are the only values of members, by their path.
 func words(problems []problemKind) map[string][]any {
 	statuses := []any{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped, ledger.StatusRefunded, ledger.StatusReversed, ledger.StatusMoved}
-	evidence := []any{ledger.LevelAsserted, ledger.LevelSigned, ledger.LevelProvider, ledger.LevelChain, ledger.LevelManual}
+	evidence := []any{ledger.LevelSigned, ledger.LevelProvider, ledger.LevelChain, ledger.LevelManual}
 	all := map[string][]any{
 		"Received.status":   {statusObserved, statusPartial},
 		"RailReport.state":  {statusObserved, statusPartial, stateManual, stateUnknown, stateRemoved},

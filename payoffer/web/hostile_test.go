@@ -110,7 +110,7 @@ func says(t *testing.T, text string) *world {
 		total := confirmed(text, ledger.LevelChain, 1_00)
 		fill(&total, text)
 		if i < len(w.offer.Rails) { // what is ours says what it is
-			r.Rail, r.Status, r.EvidenceLevel, r.ValueBasis = rail.Name(), ledger.StatusConfirmed, ledger.LevelAsserted, ledger.BasisStated
+			r.Rail, r.Status, r.EvidenceLevel, r.ValueBasis = rail.Name(), ledger.StatusConfirmed, ledger.LevelSigned, ledger.BasisStated
 			total.Rail, total.Status, total.EvidenceLevel = rail.Name(), ledger.StatusConfirmed, ledger.LevelSigned
 		}
 		r.ID, r.OccurredAt, r.ObservedAt, r.Amount = int64(90-i), at.Unix(), at.Unix(), 42_00

@@ -237,15 +237,15 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 		return with(confirmed("card", level, cents), func(t *ledger.Total) { t.Status = status })
 	}
 	w.totals = []ledger.Total{
-		sum(ledger.StatusConfirmed, ledger.LevelSigned, 1_00), sum(ledger.StatusSeen, ledger.LevelSigned, 2_00), sum(ledger.StatusConfirmed, ledger.LevelAsserted, 3_00),
-		sum(ledger.StatusClaimed, ledger.LevelAsserted, 4_00), sum(ledger.StatusSettling, "", 5_00), sum(ledger.StatusReversed, ledger.LevelSigned, 6_00),
+		sum(ledger.StatusConfirmed, ledger.LevelSigned, 1_00), sum(ledger.StatusSeen, ledger.LevelSigned, 2_00),
+		sum(ledger.StatusClaimed, "", 4_00), sum(ledger.StatusSettling, "", 5_00), sum(ledger.StatusReversed, ledger.LevelSigned, 6_00),
 	}
 	w.health[0].LastError, w.health[0].At = observe.ErrLimited, at.Unix()-7_300
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
 	require.Contains(t, page, ">1 payment received</h1>")
 	require.Contains(t, page, ">1.00 USD</p>")
 	for _, want := range []string{
-		"seen, not sure yet: 2 <span class=\"quiet\">(5.00 USD)", "of that, by unsigned messages alone: 1 <span class=\"quiet\">(3.00 USD)",
+		"seen, not sure yet: 1 <span class=\"quiet\">(2.00 USD)",
 		"claimed by a facilitator: 1 <span class=\"quiet\">(4.00 USD)", "outcome not known yet: 1 <span class=\"quiet\">(5.00 USD)",
 		"taken back: 1 <span class=\"quiet\">(6.00 USD)", "watched: the provider asks for fewer calls, 2 hours ago",
 	} {
@@ -262,7 +262,7 @@ func TestReceiptsAreReadInPlainWords(t *testing.T) {
 		"confirmed, 650 JPY went back":             {Status: "confirmed", Evidence: "signed", Asset: "JPY", RefundedAtomic: "650", RefundedUSDDecimal: new("4.20")},
 		"confirmed, 0.5 USDC went back":            {Status: "confirmed", Evidence: "chain", Asset: "USDC", RefundedAtomic: "500000", RefundedUSDDecimal: new("0.50")},
 		"confirmed, 0.0001 BTC went back":          {Status: "confirmed", Evidence: "chain", Asset: "BTC", RefundedAtomic: "10000"},
-		"seen, not sure yet":                       {Status: "confirmed", Evidence: "asserted", RefundedAtomic: "0"},
+		"seen, not sure yet":                       {Status: "seen", Evidence: "chain", RefundedAtomic: "0"},
 		"never became money":                       {Status: "dropped", Evidence: "chain"},
 		"refunded":                                 {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
 		"taken back":                               {Status: "reversed", Evidence: "manual"},

@@ -170,7 +170,7 @@ func asReceipt(i ledger.Intent) ledger.Receipt {
 func (s *Server) payment(id string, r ledger.Receipt) payment {
 	p := payment{
 		URL: s.Offer.URL(offer.PathReceipt + "/" + id), ID: r.ExternalID, Offer: r.Offer, Name: s.Offer.Name, Operator: s.Offer.Operator, Legal: s.Offer.Legal,
-		Rail: r.Rail, Via: r.Via, Status: string(book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Shown()), Evidence: string(r.EvidenceLevel), Final: r.Final, Testnet: r.Testnet, Asset: r.Asset,
+		Rail: r.Rail, Via: r.Via, Status: string(r.Status), Evidence: string(r.EvidenceLevel), Final: r.Final, Testnet: r.Testnet, Asset: r.Asset,
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10), dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
 		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), Signed: s.sign(r),
 	}
@@ -225,7 +225,7 @@ func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 }
 
 // isReceipt reports whether the page of a payment is a receipt: the money arrived,
-// that is proven, and it did not all go back.
+// and it did not all go back.
 func isReceipt(r ledger.Receipt) bool {
 	return book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Held()
 }
@@ -243,8 +243,6 @@ func (s *Server) receiptSays(l *text.Language, r ledger.Receipt) string {
 func (s *Server) receiptState(r ledger.Receipt) string {
 	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
 	switch {
-	case at.Asserted():
-		return "asserted"
 	case at.Held() && r.Refunded > 0:
 		return "part"
 	case at.Status == ledger.StatusClaimed && s.isUnread(r.Account):

@@ -15,7 +15,7 @@ type receiptView struct {
 	payment
 	State string
 	Says  string // what the state means
-	// Document says that it is a receipt: the money arrived and that is proven.
+	// Document says that it is a receipt: the money arrived.
 	// Open says that the state may still change by itself.
 	Document, Open bool
 	Rail           offer.Phrase
@@ -34,7 +34,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	state := s.receiptState(row)
 	view := receiptView{
 		payment: p, State: state, Says: s.receiptSays(f.Language, row), Rail: offer.Literal(row.Rail), Moment: teller{f.Language, s.Offer}.when(p.OccurredAt, p.Day), Paid: inLanguage(f.Language, row.Asset, row.Amount),
-		Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, state),
+		Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {
 		view.Rail = rail.Face().Way

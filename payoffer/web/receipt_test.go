@@ -123,11 +123,6 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 			link: "https://mempool.space/tx/" + tx[2:]},
 		"bank transfer": {rail: "transfer", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelManual }, state: "confirmed", status: "confirmed", paid: "42.00 USD"},
 		"storefront":    {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelProvider }, state: "confirmed", status: "confirmed", paid: "42.00 USD", railName: "Tip jar"},
-		"storefront asserted": {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelAsserted },
-			state: "asserted", status: "seen", paid: "42.00 USD", railName: "Tip jar"},
-		"storefront asserted and refunded": {rail: "tip-jar", change: func(r *ledger.Receipt) {
-			r.Status, r.EvidenceLevel, r.Refunded = ledger.StatusRefunded, ledger.LevelAsserted, 42_00
-		}, state: "refunded", status: "refunded", paid: "42.00 USD", back: "42.00 USD", railName: "Tip jar"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -236,7 +231,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has(`<a href="https://www.example.org/offer/?lang=`+l.Tag+`">`+l.Text("layout.back", "name", "Example Org")+"</a>", true)
 				require.NotContains(t, page, "<h2 id=\"state\">"+l.Text("receipt.title")+"</h2>", "%s: the state is not the title again", l.Tag)
 				require.Regexp(t, `@media print,\(min-width:37\.5rem\)\{\s*\.lines\{ ?display:grid;[^}]*align-items:baseline`, page, "a term and what it says stand on one line")
-				open := slices.Contains([]string{"settling", "claimed", "asserted", "seen"}, c.state)
+				open := slices.Contains([]string{"settling", "claimed", "seen"}, c.state)
 				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)
 				if c.worth != "" {
@@ -503,7 +498,7 @@ func TestAReceiptIsDescribedAsItIs(t *testing.T) {
 		require.Contains(t, body, name)
 	}
 	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed", "moved", "settling", "claimed"}, all["Payment"].Properties["status"].Enum)
-	require.Equal(t, []any{"asserted", "signed", "provider", "chain", "manual", "facilitator"}, all["Payment"].Properties["evidence"].Enum)
+	require.Equal(t, []any{"signed", "provider", "chain", "manual", "facilitator"}, all["Payment"].Properties["evidence"].Enum)
 	require.Equal(t, "uri", all["Payment"].Properties["transactionUrl"].Format)
 	require.Equal(t, "uri", all["Settlement"].Properties["receiptUrl"].Format)
 }

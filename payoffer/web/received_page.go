@@ -140,7 +140,7 @@ func (w teller) rail(r railSummary) railRow {
 		key string
 		sum *tally
 	}{
-		{"seen", r.Seen}, {"asserted", r.Asserted}, {"claimed", r.Claimed}, {"settling", r.Settling}, {"refunded", r.Refunded}, {"reversed", r.Reversed},
+		{"seen", r.Seen}, {"claimed", r.Claimed}, {"settling", r.Settling}, {"refunded", r.Refunded}, {"reversed", r.Reversed},
 	} {
 		if part.sum != nil && !part.sum.empty() {
 			sum := w.tally(part.sum)
@@ -263,7 +263,7 @@ func (r receipt) standing() book.Standing {
 // state is the receipt's status.
 func (w teller) state(r receipt) string {
 	at := r.standing()
-	said := w.word("status", string(at.Shown()))
+	said := w.word("status", r.Status)
 	switch {
 	case at.Status == ledger.StatusMoved:
 		return said

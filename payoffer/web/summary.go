@@ -33,7 +33,7 @@ const (
 const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; money of test networks only while there is no other; " +
 	"external = received without the operator's own payments; payments = how many payments received is of; " +
 	"confirmed, seen, refunded and reversed are apart from each other, with the operator's own payments in them; seen is announced and not sure yet; " +
-	"asserted = the part of seen that rests on unsigned messages alone; claimed = a facilitator's word, settling = an outcome that is not known yet; " +
+	"claimed = a facilitator's word, settling = an outcome that is not known yet; " +
 	"only confirmed is received; dropped never became money, moved was moved within the account; " +
 	"partial, atLeast = some money may be unseen or of unknown value; manual = only what the operator entered; null = unknown, not zero"
 
@@ -79,11 +79,9 @@ type railSummary struct {
 	ExternalUSD     *offer.USD `json:"externalUsd" jsonschema:"US dollars. received without the operator's own payments."`
 	ExternalDecimal *string    `json:"externalUsdDecimal"`
 	// Confirmed, Seen and Reversed are less what was refunded of them, so that
-	// they and Refunded add up. Asserted is the part of Seen that rests on
-	// unsigned messages.
+	// they and Refunded add up.
 	Confirmed       *tally  `json:"confirmed" jsonschema:"Received, less what was refunded of it."`
 	Seen            *tally  `json:"seen" jsonschema:"Announced and not sure yet, less refunds."`
-	Asserted        *tally  `json:"asserted" jsonschema:"The part of seen that rests on unsigned messages alone."`
 	Claimed         *tally  `json:"claimed" jsonschema:"A facilitator's word alone."`
 	Settling        *tally  `json:"settling" jsonschema:"Payments whose outcome is not known yet."`
 	Refunded        *tally  `json:"refunded" jsonschema:"What went back; payments that did so in part are not counted."`
@@ -197,11 +195,11 @@ func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, testCount
 		return func(t ledger.Total) bool { return t.Status == status }
 	}
 	out.Claimed, out.Settling = net(is(ledger.StatusClaimed)), net(is(ledger.StatusSettling))
-	out.Confirmed, out.Seen, out.Asserted = net(ledger.Total.Held), net(ledger.Total.Seen), net(ledger.Total.Asserted)
+	out.Confirmed, out.Seen = net(ledger.Total.Held), net(ledger.Total.Seen)
 	out.Reversed = net(is(ledger.StatusReversed))
 	out.Refunded = sum(ledger.Total.Returned, func(ledger.Total) bool { return true })
 	if blind {
-		for _, t := range []**tally{&out.Confirmed, &out.Seen, &out.Asserted, &out.Refunded, &out.Reversed} {
+		for _, t := range []**tally{&out.Confirmed, &out.Seen, &out.Refunded, &out.Reversed} {
 			if (*t).empty() {
 				*t = nil
 			}

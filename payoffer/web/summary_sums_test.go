@@ -29,12 +29,12 @@ type told struct {
 }
 
 type toldRail struct {
-	Rail, State               string
-	AtLeast, Testnet          bool
-	Received                  *decimal `json:"receivedUsdDecimal"`
-	External                  *decimal `json:"externalUsdDecimal"`
-	Confirmed, Seen, Asserted *toldSum
-	Refunded, Reversed        *toldSum
+	Rail, State        string
+	AtLeast, Testnet   bool
+	Received           *decimal `json:"receivedUsdDecimal"`
+	External           *decimal `json:"externalUsdDecimal"`
+	Confirmed, Seen    *toldSum
+	Refunded, Reversed *toldSum
 }
 
 type toldSum struct {
@@ -71,7 +71,7 @@ func randomTotals(rng *rand.Rand, rails []string) []ledger.Total {
 		t.Rail, t.Account, t.Currency = pick(rails...), pick("one", "two"), pick("", "", "EUR", "JPY")
 		t.Own, t.Testnet = rng.IntN(4) == 0, rng.IntN(3) == 0
 		t.Status = ledger.Status(pick("seen", "confirmed", "confirmed", "confirmed", "dropped", "refunded", "reversed", "moved", "claimed", "settling"))
-		t.EvidenceLevel = ledger.EvidenceLevel(pick("asserted", "signed", "provider", "chain", "chain", "manual"))
+		t.EvidenceLevel = ledger.EvidenceLevel(pick("signed", "provider", "chain", "chain", "manual"))
 		t.Count = 1 + rng.Int64N(5)
 		t.Amount = t.Count + rng.Int64N(100_00)
 		if t.UnknownUSD = max(0, rng.Int64N(t.Count+8)-7); t.UnknownUSD < t.Count {
@@ -121,7 +121,7 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 		var received, external, test, payments, others int64
 		unknown := map[railKey]int64{}
 		for _, sum := range totals {
-			if sum.Status != ledger.StatusConfirmed || sum.EvidenceLevel == ledger.LevelAsserted {
+			if sum.Status != ledger.StatusConfirmed {
 				continue
 			}
 			unknown[railKey{sum.Rail, sum.Testnet}] += sum.UnknownUSD
@@ -153,7 +153,7 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 					test -= held.USD.cents(t) - rail.Received.cents(t)
 				}
 			}
-			for _, sum := range []*toldSum{rail.Confirmed, rail.Seen, rail.Asserted, rail.Refunded, rail.Reversed} {
+			for _, sum := range []*toldSum{rail.Confirmed, rail.Seen, rail.Refunded, rail.Reversed} {
 				require.True(t, isBlind || sum != nil, "what is observed is never unknown")
 				require.False(t, isBlind && sum != nil && sum.Count == 0 && sum.AmountAtomic == "0" && len(sum.Currencies) == 0, "nor zero where it is not")
 			}

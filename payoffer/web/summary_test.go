@@ -39,7 +39,6 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 		"one cent short":            {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 41_99)}, received: 41_99, external: 41_99},
 		"more than asked":           {totals: []ledger.Total{confirmed("card", ledger.LevelSigned, 100_00)}, received: 100_00, external: 100_00, met: true},
 		"test money by card":        {totals: []ledger.Total{with(confirmed("card", ledger.LevelSigned, 42_00), func(t *ledger.Total) { t.Testnet = true })}, testnet: 42_00},
-		"an assertion":              {totals: []ledger.Total{confirmed("card", ledger.LevelAsserted, 42_00)}},
 		"seen, claimed, open":       {totals: []ledger.Total{in(ledger.StatusSeen), in(ledger.StatusClaimed), in(ledger.StatusSettling)}},
 		"dropped, gone back":        {totals: []ledger.Total{in(ledger.StatusDropped), in(ledger.StatusRefunded), in(ledger.StatusReversed)}},
 		"the operator's own":        {totals: []ledger.Total{with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Own = true })}, received: 42_00},
@@ -114,26 +113,6 @@ func TestARailThatTheOperatorTellsOfIsManualNotPartial(t *testing.T) {
 	require.Equal(t, statusPartial, summarize(w.offer, nil, w.health, at).Rails[3].State)
 }
 
-func TestAssertedMoneyIsSeenAndApart(t *testing.T) {
-	w := newWorld(t)
-	in := func(status ledger.Status, level ledger.EvidenceLevel, cents int64) ledger.Total {
-		return with(confirmed("tip-jar", level, cents), func(t *ledger.Total) { t.Status = status })
-	}
-	s := summarize(w.offer, []ledger.Total{
-		in(ledger.StatusConfirmed, ledger.LevelAsserted, 1_00), in(ledger.StatusSeen, ledger.LevelAsserted, 2_00), in(ledger.StatusSeen, ledger.LevelSigned, 4_00),
-		in(ledger.StatusConfirmed, ledger.LevelProvider, 8_00), in(ledger.StatusClaimed, ledger.LevelAsserted, 16_00), in(ledger.StatusDropped, ledger.LevelAsserted, 32_00),
-	}, w.health, at)
-	require.Equal(t, offer.USD(8_00), s.ReceivedUSD)
-	shop := s.Rails[4]
-	require.Equal(t, "tip-jar", shop.Rail)
-	require.Equal(t, "8.00", *shop.Confirmed.AmountUSDDecimal)
-	require.Equal(t, "7.00", *shop.Seen.AmountUSDDecimal)
-	require.EqualValues(t, 3, shop.Seen.Count)
-	require.Equal(t, "3.00", *shop.Asserted.AmountUSDDecimal)
-	require.EqualValues(t, 2, shop.Asserted.Count)
-	require.Equal(t, "16.00", *shop.Claimed.AmountUSDDecimal)
-}
-
 func TestMoneyStandsInOneKindOnly(t *testing.T) {
 	w := newWorld(t)
 	in := func(status ledger.Status, paid, refunded int64) ledger.Total {
@@ -177,7 +156,7 @@ func TestTheMoneyOfARailsFormerAccountsIsInItsRow(t *testing.T) {
 func TestABlindRailIsUnknownNotZero(t *testing.T) {
 	w := newWorld(t)
 	w.health[1].Blind, w.health[1].LastError = true, observe.ErrUnreachable
-	claim := with(confirmed("usdc", ledger.LevelAsserted, 42_00), func(t *ledger.Total) { t.Status = ledger.StatusClaimed })
+	claim := with(confirmed("usdc", "", 42_00), func(t *ledger.Total) { t.Status = ledger.StatusClaimed })
 	s := summarize(w.offer, []ledger.Total{claim}, w.health, at)
 	require.Equal(t, statusPartial, s.Status)
 	usdc := s.Rails[1]

@@ -118,7 +118,7 @@ func (s *Server) sessionArrival(paid ledger.Receipt, found bool, health []observ
 	}
 	shown := newReceipt(paid, true)
 	a := arrival{
-		State: string(shown.standing().Shown()), OccurredAt: &shown.OccurredAt, Testnet: paid.Testnet,
+		State: shown.Status, OccurredAt: &shown.OccurredAt, Testnet: paid.Testnet,
 		Payment: &arrived{Asset: shown.Asset, AmountAtomic: shown.AmountAtomic, RefundedAtomic: shown.RefundedAtomic, dollars: shown.dollars},
 	}
 	a.Payment.ReceiptURL = known(s.ReceiptURL(paid))

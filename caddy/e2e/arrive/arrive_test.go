@@ -38,7 +38,6 @@ func TestAPaymentPageAsksOnlyVisitorsWhoUsedItsMethod(t *testing.T) {
 
 	s.card("completed", "first", "paid")
 	report.Act(t, "#evidence > summary", "click")
-	s.sale()
 	s.chain.Pay(t, s.payee, price)
 	s.chain.Mine(t, 1)
 	report.Await(t, "tbody", "seen, not sure yet") // the page of received payments follows all

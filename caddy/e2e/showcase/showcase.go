@@ -169,9 +169,9 @@ func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
 		}
 	}
 	card, chain := book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}, book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain}
-	refunded, reversed, manual, asserted, own, test := card, card, card, card, chain, chain
+	refunded, reversed, manual, shop, own, test := card, card, card, card, chain, chain
 	refunded.Status, reversed.Status = ledger.StatusRefunded, ledger.StatusReversed
-	manual.EvidenceLevel, asserted.EvidenceLevel = ledger.LevelManual, ledger.LevelAsserted
+	manual.EvidenceLevel, shop.EvidenceLevel = ledger.LevelManual, ledger.LevelProvider
 	own.Own, test.Testnet = true, true
 	yen := sum("card", card, 1, 6_500, 0, 0)
 	yen.Currency, yen.UnknownUSD = "JPY", 1
@@ -184,7 +184,7 @@ func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
 		sum("usdc", own, 1, 1_000_000, 1_00, 0),
 		sum("usdc", book.Standing{Status: ledger.StatusSettling}, 1, 42_000_000, 42_00, 0),
 		sum("transfer", manual, 1, 42_00, 42_00, 0),
-		sum("tip-jar", asserted, 1, 42_00, 42_00, 0),
+		sum("tip-jar", shop, 1, 42_00, 42_00, 0),
 		sum("usdc", test, 3, 126_000_000, 126_00, 0),
 	}, nil
 }
@@ -215,7 +215,7 @@ func kinds() []ledger.Receipt {
 		},
 		{
 			Rail: "tip-jar", ExternalID: "O6qLg3aBXOQzpQn5VYRZ8w==", Asset: "USD", Amount: cents, USDCents: &cents,
-			Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelAsserted,
+			Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider,
 		},
 		{
 			Rail: "transfer", ExternalID: "invoice 2026-117 <Söhne & Co>", Asset: "USD", Amount: cents, USDCents: &cents,

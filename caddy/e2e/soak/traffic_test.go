@@ -60,10 +60,10 @@ func (s *shop) cardEvent() (string, http.Header) {
 	}
 }
 
-// sale is a new notice of the storefront.
+// sale is a notice of the storefront, which records nothing.
 func (s *shop) sale() (string, http.Header) {
 	return url.Values{
-		"sale_id": {fmt.Sprintf("sale-%d", s.deliveries.Add(1))}, "order_number": {"1"}, "product_id": {"product-1"}, "price": {"30"},
+		"sale_id": {"sale-1"}, "order_number": {"1"}, "product_id": {"product-1"}, "price": {"30"},
 		"currency": {"usd"}, "seller_id": {"seller-1"}, "sale_timestamp": {time.Now().UTC().Add(time.Second).Format(time.RFC3339)},
 	}.Encode(), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 }

@@ -113,7 +113,7 @@ func network(f Facts) string {
 func (c Change) Headline(rail string) string {
 	b, a := c.Before, c.After
 	paid := a.format(a.Amount)
-	from, to, back := b.Shown(), a.Shown(), a.Refunded-b.Refunded
+	from, to, back := b.Status, a.Status, a.Refunded-b.Refunded
 	switch {
 	case c.New() || from != to:
 		return c.turn(from, to, paid, rail)
@@ -151,11 +151,8 @@ func (c Change) turn(from, to Status, paid, rail string) string {
 		}
 		return fmt.Sprintf("%s did not arrive by %s", paid, rail)
 	case StatusSeen:
-		switch {
-		case arrived:
+		if arrived {
 			return fmt.Sprintf("%s by %s is no longer confirmed, and on its way again", paid, rail)
-		case c.After.Asserted():
-			return fmt.Sprintf("%s told of by %s, without proof%s", paid, rail, after)
 		}
 		return fmt.Sprintf("%s on its way by %s%s", paid, rail, after)
 	}

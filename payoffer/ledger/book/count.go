@@ -14,8 +14,7 @@ type Place struct {
 	// as in "EUR"; no sum holds two. Empty for the account's own.
 	Currency string
 	// Standing is a receipt's. Of x402 intents without a receipt Status is
-	// StatusSettling, without an evidence level, or StatusClaimed with
-	// LevelAsserted.
+	// StatusSettling or StatusClaimed, without an evidence level.
 	Standing
 }
 

@@ -17,7 +17,7 @@ var (
 		book.StatusMoved, book.StatusSettling, book.StatusClaimed,
 	}
 	allLevels = []book.EvidenceLevel{
-		"", book.LevelAsserted, book.LevelSigned, book.LevelProvider, book.LevelChain, book.LevelManual,
+		book.LevelSigned, book.LevelProvider, book.LevelChain, book.LevelManual,
 	}
 )
 
@@ -62,10 +62,6 @@ func TestMoneyIsHeldOrSeenOrNeither(t *testing.T) {
 			s := book.Standing{Status: status, EvidenceLevel: level}
 			require.False(t, s.Held() && s.Seen(), "%+v", s)
 			require.Equal(t, status == book.StatusSeen || status == book.StatusConfirmed, s.Held() || s.Seen(), "%+v", s)
-			if s.Asserted() {
-				require.True(t, s.Seen())
-				require.Contains(t, []book.EvidenceLevel{"", book.LevelAsserted}, level)
-			}
 		}
 	}
 }
@@ -98,7 +94,7 @@ func TestCountSaysHowMuchForWhom(t *testing.T) {
 	}{
 		"nothing":                    {},
 		"others' and the operator's": {[]book.Total{total(book.LevelSigned, 40_00), total(book.LevelChain, 2_00, own)}, false, book.Counted{Received: 42_00, External: 40_00, Payments: 2, ExternalPayments: 1}},
-		"what is not sure":           {[]book.Total{seen, total(book.LevelAsserted, 5_00)}, true, book.Counted{}},
+		"what is not sure":           {[]book.Total{seen}, true, book.Counted{}},
 		"less refunds":               {[]book.Total{total(book.LevelSigned, 42_00, refundedTen)}, false, book.Counted{Received: 32_00, External: 32_00, Payments: 1, ExternalPayments: 1}},
 		"test money apart":           {[]book.Total{total(book.LevelChain, 42_00, onTestnet), total(book.LevelManual, 1_00)}, false, book.Counted{Received: 1_00, External: 1_00, Test: 42_00, Payments: 1, ExternalPayments: 1}},
 		"test money that counts":     {[]book.Total{total(book.LevelChain, 42_00, onTestnet), total(book.LevelSigned, 1_00, onTestnet)}, true, book.Counted{Received: 42_00, External: 42_00, Test: 1_00, Payments: 1, ExternalPayments: 1}},
@@ -143,24 +139,9 @@ func TestTestMoneyAndRealMoneyNeverShareASum(t *testing.T) {
 		"of unknown value":           {[]book.Total{test, total(book.LevelChain, 0, valueless)}, true, false},
 		"in another currency":        {[]book.Total{test, total(book.LevelSigned, 0, valueless, func(t *book.Total) { t.Currency = "EUR" })}, true, false},
 		"real money that went back":  {[]book.Total{test, total(book.LevelSigned, 1_00, refundedWhole)}, true, false},
-		"what is not sure beside it": {[]book.Total{test, total(book.LevelAsserted, 1_00)}, true, true},
+		"what is not sure beside it": {[]book.Total{test, total(book.LevelManual, 1_00, func(t *book.Total) { t.Status = book.StatusSeen })}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.testCounts, book.TestCounts(c.totals, c.testOffer)) })
-	}
-}
-
-// What is shown as confirmed is what is held, and what is shown as seen is what
-// is not sure.
-func TestMoneyIsShownAsWhatItIs(t *testing.T) {
-	for _, status := range allStatuses {
-		for _, level := range allLevels {
-			s := book.Standing{Status: status, EvidenceLevel: level}
-			require.Equal(t, s.Held(), s.Shown() == book.StatusConfirmed, "%+v", s)
-			require.Equal(t, s.Seen(), s.Shown() == book.StatusSeen, "%+v", s)
-			if !s.Held() && !s.Seen() {
-				require.Equal(t, status, s.Shown())
-			}
-		}
 	}
 }
 

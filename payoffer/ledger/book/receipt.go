@@ -212,12 +212,12 @@ func (r *Receipt) derive(told Words) {
 	if r.USDCents == nil && r.Stated != nil {
 		r.USDCents, r.ValueBasis = &r.Stated.USDCents, BasisStated
 	}
-	if at := told.captured(r.EvidenceLevel.proven()); at > 0 && r.Revision == 0 {
+	if at := told.captured(); at > 0 && r.Revision == 0 {
 		if r.OccurredAt = max(r.OccurredAt, at); r.State == StatusSeen {
 			r.State = StatusConfirmed
 		}
 	}
-	refunded, disputed := told.total(r.EvidenceLevel.proven(), r.Asset)
+	refunded, disputed := told.total(r.Asset)
 	if r.Amount > 0 {
 		refunded = min(refunded, r.Amount)
 	}

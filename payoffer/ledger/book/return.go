@@ -88,13 +88,6 @@ func (r Return) problem() string {
 	}
 }
 
-// Word is what was said of a return. One that is not proven moves only a
-// receipt that is not proven either.
-type Word struct {
-	Return
-	Proven bool
-}
-
 // compareBools puts false before true.
 func compareBools(a, b bool) int {
 	if a == b {
@@ -107,14 +100,14 @@ func compareBools(a, b bool) int {
 
 // compare orders all words on one return, so that the greatest of them does
 // not depend on the order in which they come.
-func (w Word) compare(other Word) int {
+func (r Return) compare(other Return) int {
 	return cmp.Or(
-		compareBools(w.Proven, other.Proven), cmp.Compare(w.At, other.At), cmp.Compare(w.Rank, other.Rank),
-		compareBools(w.Gone, other.Gone), cmp.Compare(w.Amount, other.Amount), strings.Compare(string(w.Kind), string(other.Kind)), strings.Compare(w.Currency, other.Currency))
+		cmp.Compare(r.At, other.At), cmp.Compare(r.Rank, other.Rank), compareBools(r.Gone, other.Gone),
+		cmp.Compare(r.Amount, other.Amount), strings.Compare(string(r.Kind), string(other.Kind)), strings.Compare(r.Currency, other.Currency))
 }
 
 // Words are the latest words on the returns of one payment, by their ids.
-type Words map[string]Word
+type Words map[string]Return
 
 // join returns the words that hold after a sighting, and leaves w as it is.
 func (w Words) join(s Sighting) Words {
@@ -124,22 +117,20 @@ func (w Words) join(s Sighting) Words {
 	next := make(Words, len(w)+len(s.Returns))
 	maps.Copy(next, w)
 	for _, r := range s.Returns {
-		told := Word{r, s.EvidenceLevel.proven()}
-		if known, found := next[r.ID]; !found || told.compare(known) > 0 {
-			next[r.ID] = told
+		if known, found := next[r.ID]; !found || r.compare(known) > 0 {
+			next[r.ID] = r
 		}
 	}
 	return next
 }
 
-// total is what went back and what was taken back of an asset, in atomic units. Of
-// a proven receipt it hears proven words alone.
-func (w Words) total(proven bool, asset string) (refunded, reversed int64) {
+// total is what went back and what was taken back of an asset, in atomic units.
+func (w Words) total(asset string) (refunded, reversed int64) {
 	var kept int64
-	var stated Word
+	var stated Return
 	for _, told := range w {
 		switch {
-		case proven && !told.Proven || told.Foreign(asset):
+		case told.Foreign(asset):
 		case told.Kind == ReturnReversal:
 			switch {
 			case !told.Gone:
@@ -163,9 +154,9 @@ func (w Words) total(proven bool, asset string) (refunded, reversed int64) {
 
 // captured is when the payment was captured, in Unix seconds; 0 where nothing
 // says so.
-func (w Words) captured(proven bool) (at int64) {
+func (w Words) captured() (at int64) {
 	for _, told := range w {
-		if told.Kind == ReturnCapture && (told.Proven || !proven) {
+		if told.Kind == ReturnCapture {
 			at = max(at, told.At)
 		}
 	}

@@ -47,8 +47,6 @@ type Sighting struct {
 	// State is StatusSeen, StatusConfirmed, StatusDropped or StatusMoved.
 	State Status
 	// Returns is money that went back to the payer, or came back from there.
-	// What an unsigned message says of it moves only a receipt that rests on
-	// unsigned messages itself.
 	Returns []Return
 	// Addendum says that the sighting brings Returns or Stated alone: it never
 	// makes a row. Returns are kept, and counted as soon as another sighting made

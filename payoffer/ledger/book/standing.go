@@ -32,8 +32,6 @@ type EvidenceLevel string
 
 // The levels of evidence.
 const (
-	// LevelAsserted is an unsigned message: it counts nowhere.
-	LevelAsserted EvidenceLevel = "asserted"
 	// LevelSigned is a message with a verified signature.
 	LevelSigned EvidenceLevel = "signed"
 	// LevelProvider was read from the provider.
@@ -49,22 +47,17 @@ const (
 type trust int
 
 const (
-	trustNone     trust = iota
-	trustAsserted       // anybody may say it
-	trustManual         // entered by the operator, who gives way to what proves it
-	trustProven         // signed, or read from the provider
-	trustChain          // the chain itself
+	trustNone   trust = iota
+	trustManual       // entered by the operator, who gives way to what proves it
+	trustProven       // signed, or read from the provider
+	trustChain        // the chain itself
 )
 
 var trusts = map[EvidenceLevel]trust{
-	LevelAsserted: trustAsserted, LevelSigned: trustProven, LevelProvider: trustProven, LevelManual: trustManual,
-	LevelChain: trustChain,
+	LevelSigned: trustProven, LevelProvider: trustProven, LevelManual: trustManual, LevelChain: trustChain,
 }
 
 func (e EvidenceLevel) trust() trust { return trusts[e] }
-
-// proven reports whether it takes more than anybody's word to get here.
-func (e EvidenceLevel) proven() bool { return e.trust() >= trustManual }
 
 // Standing is what decides whether money counts, and for whom.
 type Standing struct {
@@ -75,32 +68,16 @@ type Standing struct {
 	Own, Testnet bool
 }
 
-// Held reports whether the money arrived and that is proven, whatever it is
-// worth.
-func (s Standing) Held() bool { return s.Status == StatusConfirmed && s.EvidenceLevel.proven() }
+// Held reports whether the money arrived, whatever it is worth.
+func (s Standing) Held() bool { return s.Status == StatusConfirmed }
 
-// Arrived reports whether the money arrived and that is proven, also where it went
-// back since.
+// Arrived reports whether the money arrived, also if it went back since.
 func (s Standing) Arrived() bool {
-	return (s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed) && s.EvidenceLevel.proven()
+	return s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed
 }
 
 // Seen reports whether the money is not sure yet.
-func (s Standing) Seen() bool { return s.Status == StatusSeen || s.Asserted() }
-
-// Asserted reports whether unsigned messages alone tell of the money.
-func (s Standing) Asserted() bool {
-	return (s.Status == StatusSeen || s.Status == StatusConfirmed) && !s.EvidenceLevel.proven()
-}
-
-// Shown is the status that the books show: what unsigned messages alone tell of
-// is not more than seen.
-func (s Standing) Shown() Status {
-	if s.Seen() {
-		return StatusSeen
-	}
-	return s.Status
-}
+func (s Standing) Seen() bool { return s.Status == StatusSeen }
 
 // Counts reports whether the money is received. Of test money only a chain's
 // ever is, never that of a checkout in test mode, and only where testCounts,

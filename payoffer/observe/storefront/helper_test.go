@@ -183,6 +183,13 @@ func (f *fixture) read() error {
 	return err
 }
 
+// mustOnce reads the shop if that is due.
+func (f *fixture) mustOnce() {
+	f.t.Helper()
+	_, err := f.loop.Once(f.t.Context())
+	require.NoError(f.t, err)
+}
+
 func (f *fixture) mustRead() {
 	f.t.Helper()
 	require.NoError(f.t, f.read())

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -219,19 +218,6 @@ func TestABrokenWayBackIsGoneAgain(t *testing.T) {
 	require.Empty(t, f.stored().Back)
 }
 
-// Without a token nothing reads back what came before; notices go on to count
-// for what they are.
-func TestSinceWithoutATokenReadsNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, withoutToken)
-	old := f.sellAt(-time.Hour)
-	require.Equal(t, observe.Ignored, f.tell(old, "sale"))
-	f.start(withoutToken, beginAt(f.now().Add(-2*time.Hour)))
-	require.Equal(t, observe.Recorded, f.tell(old, "sale"))
-	require.Zero(t, f.held())
-	require.True(t, f.Health().Partial)
-}
-
 // rows are the receipts without what only says when they were written down.
 func (f *fixture) rows() map[string]ledger.Receipt {
 	f.t.Helper()
@@ -298,10 +284,7 @@ func TestAPriceInDollarsIsWorthItsFace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	sale := f.sell()
-	require.Equal(t, observe.Recorded, f.tell(sale, "sale"))
-	for range 2 {
-		r, _ := f.receipt(sale.ID)
-		require.Equal(t, ledger.BasisFace, r.ValueBasis)
-		f.mustRead()
-	}
+	f.mustRead()
+	r, _ := f.receipt(sale.ID)
+	require.Equal(t, ledger.BasisFace, r.ValueBasis)
 }

@@ -3,7 +3,6 @@ package storefront
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -24,76 +23,42 @@ const (
 	// takes a day, of whatever time zone, and a sale may succeed after it was
 	// made.
 	overlap = 48 * time.Hour
-	// unknownFor is how long a sale that a notice named may be missing in the
-	// list before it is taken for a forgery.
-	unknownFor = time.Hour
+	// noticeEvery is how long a notice waits at least after the last list, so
+	// that many notices cost the shop few calls.
+	noticeEvery = 10 * time.Second
 	// After a failure the shop is asked again after minPause, and after each
 	// further one after twice that time, up to maxPause.
 	minPause = 30 * time.Second
 	maxPause = 30 * time.Minute
-	// assertedAtOnce bounds the assertions that one query reads.
-	assertedAtOnce = 100
 )
 
-// Run reads the shop until ctx ends: at once what notices named, every ten
-// minutes what is new, and once a day what became of the sales of half a year.
-// What it finds is recorded, and how far it came; after a failure, or when it is
-// called again, it goes on from there.
+// Run reads the shop until ctx ends: the newest sales every ten minutes and after
+// a notice, and once a day the sales of half a year. It records the sales and how
+// far it read. After a failure, or when it is called again, it goes on from there.
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
 // Begin is Run that does not wait: it calls ended when Run would return.
 func (o *Observer) Begin(ctx context.Context, ended func()) { o.loop.Begin(ctx, ended) }
 
-// round does what is due.
+// round reads the list if it is due.
 func (o *Observer) round(ctx context.Context) (time.Duration, error) {
-	if err := o.begin(ctx); err != nil || !o.reads() {
-		return listEvery, err // without a token nothing is left to do
+	if !o.reads() {
+		return sweepEvery, nil
 	}
-	if err := o.readNamed(ctx); err != nil {
+	if err := o.begin(ctx); err != nil {
 		return 0, err
+	}
+	if soon := o.listed.Add(noticeEvery); o.noticed.Swap(false) && soon.Before(o.due) {
+		o.due = soon
 	}
 	if !o.cfg.Now().Before(o.due) {
 		if err := o.readList(ctx); err != nil {
 			return 0, err
 		}
-		if err := o.dropForged(ctx); err != nil {
-			return 0, err
-		}
-		o.hook.LedgerAnswers()
-		o.due = o.cfg.Now().Add(source.Spread(listEvery, o.cfg.Random()))
+		o.listed = o.cfg.Now()
+		o.due = o.listed.Add(source.Spread(listEvery, o.cfg.Random()))
 	}
 	return max(o.due.Sub(o.cfg.Now()), time.Second), nil
-}
-
-// readNamed reads the sales that notices named.
-func (o *Observer) readNamed(ctx context.Context) error {
-	o.mu.Lock()
-	named := maps.Clone(o.named)
-	o.mu.Unlock()
-	for id, order := range named {
-		if _, err := o.readOne(ctx, id, order); err != nil && !isBadAnswer(err) {
-			return err
-		}
-		o.mu.Lock()
-		delete(o.named, id)
-		o.mu.Unlock()
-	}
-	return nil
-}
-
-// readOne reads a sale by its order number, and reports whether the list has
-// it as one of ours.
-func (o *Observer) readOne(ctx context.Context, id, order string) (found bool, err error) {
-	p, err := o.shop.list(ctx, url.Values{"order_id": {order}})
-	if err != nil {
-		return false, err
-	}
-	for _, raw := range p.Sales {
-		if s, ok := readSale(raw, o.today()); ok && s.ID == id && o.ours(s) {
-			return true, o.record(ctx, nil, []json.RawMessage{raw})
-		}
-	}
-	return false, nil
 }
 
 // walk is a way through the list, the newest sales first. After a failure it
@@ -137,8 +102,14 @@ func (o *Observer) readList(ctx context.Context) error {
 func (o *Observer) finish(ctx context.Context, w *walk) error {
 	for {
 		p, err := o.shop.list(ctx, o.query(w))
-		if err != nil || p.Next != "" && p.Next == w.key {
-			return o.stop(err)
+		if err == nil && p.Next != "" && p.Next == w.key {
+			err = o.shop.fail(observe.ErrBadAnswer) // it leads in a circle
+		}
+		if err != nil {
+			if source.Code(err) == observe.ErrBadAnswer {
+				o.walk = nil // its key may be the reason
+			}
+			return err
 		}
 		var cursor *ledger.Cursor
 		if p.Next == "" {
@@ -156,22 +127,6 @@ func (o *Observer) finish(ctx context.Context, w *walk) error {
 		w.key = p.Next
 	}
 }
-
-// stop ends a walk whose key may be the shop's reason to refuse; nil stands
-// for an answer that leads in a circle.
-func (o *Observer) stop(err error) error {
-	if err == nil {
-		err = o.shop.fail(observe.ErrBadAnswer)
-	}
-	if isBadAnswer(err) {
-		o.walk = nil
-	}
-	return err
-}
-
-// isBadAnswer reports whether the shop refused what it was asked, which asking
-// again does not change.
-func isBadAnswer(err error) bool { return source.Code(err) == observe.ErrBadAnswer }
 
 // newWalk plans a walk by the cursor: its position is the Unix second up to
 // which the list was read, its anchor that of the last sweep.
@@ -226,7 +181,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []js
 		if !o.ours(s) {
 			continue
 		}
-		sighting, news, err := o.proven(ctx, s)
+		sighting, news, err := o.confirmed(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -241,46 +196,6 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []js
 		})
 	}
 	return err
-}
-
-// dropForged drops assertions that are old enough for the list to have them.
-func (o *Observer) dropForged(ctx context.Context) error {
-	for after := int64(0); ; {
-		rows, err := o.cfg.Ledger.Asserted(ctx, o.cfg.OfferID, o.cfg.Account, after, assertedAtOnce)
-		if err != nil {
-			return observe.ErrNoLedger
-		}
-		for _, row := range rows {
-			after = row.ID
-			if o.cfg.Now().Sub(time.Unix(row.ObservedAt, 0)) < unknownFor {
-				continue
-			}
-			if err := o.settle(ctx, row); err != nil && !isBadAnswer(err) {
-				return err
-			}
-		}
-		if len(rows) < assertedAtOnce {
-			return nil
-		}
-	}
-}
-
-// settle reads an asserted sale a last time and drops it if there is none.
-func (o *Observer) settle(ctx context.Context, row ledger.Receipt) error {
-	var was evidence
-	if err := json.Unmarshal(row.Evidence, &was); err != nil {
-		return observe.ErrNoLedger
-	}
-	found, err := o.readOne(ctx, row.ExternalID, was.Order)
-	if err != nil || found {
-		return err
-	}
-	s := o.sighting(row.ExternalID, was.Order, row.Amount, row.OccurredAt)
-	s.State, s.EvidenceLevel, s.Cause = ledger.StatusDropped, ledger.LevelAsserted, "unknown_sale"
-	if _, err := o.cfg.Ledger.Record(ctx, nil, s); err != nil {
-		return observe.ErrNoLedger
-	}
-	return nil
 }
 
 // seconds reads Unix seconds; 0 stands for none.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +18,13 @@ import (
 const (
 	callTimeout = 20 * time.Second // the shop gives up on its own database after 15
 	maxAnswer   = 4 << 20          // bytes; a page has 10 sales
+	// maxPrice bounds a price, in US cents: a thousand million dollars.
+	maxPrice = 100_000_000_000
+)
+
+var (
+	saleID      = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,64}$`)
+	orderNumber = regexp.MustCompile(`^[1-9][0-9]{0,14}$`)
 )
 
 // shop reads the seller's sales from the shop's API (https://gumroad.com/api#sales).
@@ -122,10 +130,24 @@ func (s sale) inDollars() bool {
 	return s.Currency == "usd" || s.Currency == "" && s.CurrencySymbol == "$"
 }
 
-// proven is what the shop says of a sale, and whether that is news. Words on
-// what went back carry the time at which they were read, so that the latest
-// reading holds: a refund may fail, and a dispute be won.
-func (o *Observer) proven(ctx context.Context, s sale) (sighting ledger.Sighting, news bool, err error) {
+// The returns of a sale in the ledger: the shop reports the sum of its refunds,
+// and has one dispute a sale.
+const (
+	refundsID = "refunds"
+	disputeID = "dispute"
+)
+
+// evidence names a sale at the shop.
+type evidence struct {
+	Provider string `json:"provider"`
+	Sale     string `json:"sale"`
+	Order    string `json:"order"`
+}
+
+// confirmed is the sighting of a sale that the shop listed, and whether it is
+// news. Refunds and disputes carry the time at which they were read, so that the
+// latest reading holds: a refund may fail, and a dispute may be won.
+func (o *Observer) confirmed(ctx context.Context, s sale) (sighting ledger.Sighting, news bool, err error) {
 	known, _, err := o.cfg.Ledger.Receipt(ctx, o.cfg.OfferID, o.cfg.Account, s.ID)
 	if err != nil {
 		return sighting, false, observe.ErrNoLedger
@@ -135,8 +157,12 @@ func (o *Observer) proven(ctx context.Context, s sale) (sighting ledger.Sighting
 		(known.Status == ledger.StatusReversed) == gone {
 		return sighting, false, nil
 	}
-	sighting = o.sighting(s.ID, s.Order.String(), s.Price, s.CreatedAt.Unix())
-	sighting.State, sighting.EvidenceLevel, sighting.Cause = ledger.StatusConfirmed, ledger.LevelProvider, "provider"
+	sighting = ledger.Sighting{
+		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: s.ID, Via: "link",
+		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider, Cause: "provider",
+		Asset: "USD", Amount: s.Price, USDCents: &s.Price, ValueBasis: ledger.BasisFace,
+		Evidence: observe.Evidence(evidence{"gumroad", s.ID, s.Order.String()}), OccurredAt: s.CreatedAt.Unix(),
+	}
 	if known.EvidenceLevel != ledger.LevelProvider && s.CreatedAt.Unix() < o.first.Load() {
 		sighting.Cause = ledger.CauseBackfilled
 	}

@@ -1,19 +1,14 @@
-// Package storefront observes the sales of one product at a shop, Gumroad: its
-// notices, which anybody who learned the address may forge, and its API, which
-// is the truth source.
+// Package storefront observes the sales of one product at a shop, Gumroad, by
+// the shop's API.
 //
-// A notice (https://gumroad.com/ping) is unsigned. What it says is recorded as
-// asserted, which counts nowhere; with a token the sale is then read from the
-// shop. The shop's notices get lost when this server is away for longer than a
-// quarter of an hour, and those of refunds are not sent to a plain ping
-// address at all, so with a token the shop's list of sales is read as well.
+// A notice (https://gumroad.com/ping) is unsigned, so it only has the list of
+// sales read early. Without a token of the API the rail is not monitored.
 package storefront
 
 import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,7 +39,6 @@ const (
 type Ledger interface {
 	observe.Ledger
 	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
-	Asserted(ctx context.Context, offer, account string, after int64, limit int) ([]ledger.Receipt, error)
 }
 
 // Config says which sales are observed and how.
@@ -52,7 +46,7 @@ type Config struct {
 	// OfferID, Account and Rail name the money in the ledger, where the
 	// account is registered.
 	OfferID, Account, Rail string
-	// Seller is the seller's id; empty takes notices of any seller.
+	// Seller is the seller's id; empty takes sales of any seller.
 	Seller string
 	// Product is the product's id or its short id. Sales of other products are
 	// none of the offer's. (A custom permalink is no id: sales read from the
@@ -61,8 +55,8 @@ type Config struct {
 	// Secret is the last segment of the address to which notices are sent, at
 	// least 16 characters; empty takes no notices.
 	Secret string
-	// Token is a token of the shop's API with the scope view_sales; empty
-	// reads nothing from the shop.
+	// Token is a token of the shop's API with the scope view_sales; without it
+	// the rail is not monitored.
 	Token string
 	// API is the shop's address, default https://api.gumroad.com.
 	API string
@@ -101,15 +95,13 @@ type Observer struct {
 	// refused is a warning that is given once.
 	refused sync.Once
 
-	mu sync.Mutex
-	// named are the order numbers of sales that notices named, by sale id,
-	// until they were read from the shop.
-	named map[string]string
+	// noticed says that a notice came since the list was read.
+	noticed atomic.Bool
 
 	// The rest belongs to Run.
 	walk *walk
-	// due is when the list is to be read next.
-	due time.Time
+	// listed is when the list was last read, due when it is to be read next.
+	listed, due time.Time
 }
 
 // New checks the configuration and returns an observer. It calls nobody.
@@ -118,7 +110,7 @@ func New(cfg Config) (*Observer, error) {
 		return nil, errors.New("the storefront needs a product: other products of the same seller are not this offer")
 	}
 	if cfg.Secret == "" && cfg.Token == "" {
-		return nil, errors.New("the storefront needs a webhook secret, an API token or both; without them nothing tells of its sales")
+		return nil, errors.New("the storefront needs a webhook secret, an API token or both; without a token its sales are not monitored")
 	}
 	if err := checkSecret(cfg.Secret); err != nil {
 		return nil, err
@@ -134,7 +126,6 @@ func New(cfg Config) (*Observer, error) {
 			sales: base.JoinPath("v2", "sales").String(), host: base.Hostname(), token: cfg.Token,
 			client: source.Client{Transport: cfg.Transport, Timeout: callTimeout},
 		},
-		named: make(map[string]string),
 	}
 	o.hook.Option, o.hook.Logger = "hook_secret", cfg.Logger
 	cfg.Secret, cfg.Token = "", ""
@@ -160,36 +151,23 @@ func checkSecret(secret string) error {
 	return nil
 }
 
-// verified compares in a time that tells nothing of the secret, its length
-// included. Without a configured secret nothing is verified.
-func (o *Observer) verified(secret string) bool {
-	told := sha256.Sum256([]byte(secret))
-	return subtle.ConstantTimeCompare(told[:], o.secret[:]) == 1 && o.hooked
-}
-
-// Health says how well the sales are observed. Nothing is known before it is
-// known from when on they count. Notices alone prove nothing, so without a token
-// the sums are a lower bound. With a token they are whole while the list was
-// read of late, and once what an origin that was lowered lets in was read too;
-// where it was not of late they are a lower bound with notices, and nothing is
-// known without.
+// Health says how well the sales are observed. Without a token
+// the rail has no source. Nothing is known before the origin is, and while the
+// list was not read for an hour. The sums are a lower bound while an earlier
+// origin is still to be read.
 func (o *Observer) Health() observe.Health {
-	failure, _ := o.loop.Last()
-	if trouble := o.hook.Trouble(); failure == "" || trouble == observe.ErrLedger {
-		failure = trouble
-	}
-	h := observe.Health{Rail: o.cfg.Rail, Source: "webhook", Partial: true, Blind: o.origin.Load() == 0, LastError: failure}
 	if !o.reads() {
-		return h
+		return observe.Health{Rail: o.cfg.Rail, Partial: true, Blind: true, LastError: o.hook.Trouble()}
 	}
-	h.Source = "provider"
-	stale := true
+	failure, _ := o.loop.Last()
+	h := observe.Health{
+		Rail: o.cfg.Rail, Source: "provider", Partial: true, Blind: true, LastError: cmp.Or(failure, o.hook.Trouble()),
+	}
 	if h.At = o.through.Load(); h.At > 0 {
 		h.ObservedThrough = date(h.At)
-		stale = o.cfg.Now().Sub(time.Unix(h.At, 0)) > staleAfter
+		h.Blind = o.origin.Load() == 0 || o.cfg.Now().Sub(time.Unix(h.At, 0)) > staleAfter
+		h.Partial = h.Blind || o.back.Load()
 	}
-	h.Partial = stale || o.back.Load()
-	h.Blind = h.Blind || stale && !o.hooked
 	return h
 }
 

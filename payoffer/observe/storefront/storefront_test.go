@@ -2,7 +2,6 @@ package storefront
 
 import (
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
-
-func seq(sale payoffertest.StorefrontSale) string { return strconv.FormatInt(sale.Order, 10) }
 
 func TestNewRefusesWhatCannotBeObserved(t *testing.T) {
 	t.Parallel()
@@ -43,32 +40,21 @@ func TestNewRefusesWhatCannotBeObserved(t *testing.T) {
 
 func TestHealthSaysWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "provider", Partial: true}, f.Health(), "before the first list")
-	f.mustRead()
-	whole := observe.Health{Rail: "tip-jar", Source: "provider", ObservedThrough: "2026-11-21T12:00:00Z", At: 1795262400}
-	require.Equal(t, whole, f.Health())
-	f.pass(staleAfter + time.Second)
-	whole.Partial = true
-	require.Equal(t, whole, f.Health(), "money may have come since")
-
-	f.start(withoutToken)
-	_, err := f.loop.Once(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, observe.Health{Rail: "tip-jar", Source: "webhook", Partial: true}, f.Health())
-}
-
-// Where nothing but the list tells of sales, none of them is known without it.
-func TestTokenAloneIsBlindWhileTheListIsNotRead(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, func(c *Config) { c.Secret = "" })
-	require.True(t, f.Health().Blind, "before the first list")
-	f.mustRead()
-	require.False(t, f.Health().Blind)
-	f.pass(staleAfter + time.Second)
-	require.True(t, f.Health().Blind, "money may have come since")
-	f.mustRead()
-	require.False(t, f.Health().Blind)
+	for name, secret := range map[string]string{"with notices": testSecret, "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(c *Config) { c.Secret = secret })
+			before := observe.Health{Rail: "tip-jar", Source: "provider", Partial: true, Blind: true}
+			require.Equal(t, before, f.Health(), "before the first list")
+			f.mustRead()
+			whole := observe.Health{Rail: "tip-jar", Source: "provider", ObservedThrough: "2026-11-21T12:00:00Z", At: 1795262400}
+			require.Equal(t, whole, f.Health())
+			f.pass(staleAfter + time.Second)
+			whole.Partial, whole.Blind = true, true
+			require.Equal(t, whole, f.Health(), "money may have come since")
+			f.mustRead()
+			require.False(t, f.Health().Blind)
+		})
+	}
 }
 
 func TestPausesGrowWhileTheShopFails(t *testing.T) {

@@ -64,7 +64,6 @@ func Changes() []Changed {
 	)
 	seen, confirmed, dropped, moved := book.StatusSeen, book.StatusConfirmed, book.StatusDropped, book.StatusMoved
 	paid, onChain := Card("", confirmed), Chain("0xa", confirmed)
-	asserted := with(paid, func(s *book.Sighting) { s.EvidenceLevel, s.Asset, s.USDCents = book.LevelAsserted, "EUR", nil })
 	euros := with(paid, func(s *book.Sighting) { s.Asset, s.USDCents = "EUR", nil })
 	provided := with(by("reconcile", paid), func(s *book.Sighting) { s.EvidenceLevel, s.Evidence = book.LevelProvider, []byte(`{"session":"cs_1"}`) })
 	refund := func(id string, amount int64, gone bool) book.Return {
@@ -89,7 +88,6 @@ func Changes() []Changed {
 		// What is new.
 		lived("new-seen", false, "42 USDC on its way by usdc", "new", "it was read from the chain", Chain("0xa", seen)),
 		lived("new-confirmed", false, "42 USD received by card", "new", told, paid),
-		lived("new-asserted", false, "42 EUR told of by card, without proof", "new", told, asserted),
 		lived("new-dropped", false, "42 USD did not arrive by card", "new", told, Card("", dropped)),
 		lived("new-moved", true, "42 USDC by usdc is no payment: it moved within your account", "new", chain, Chain("0xa", moved)),
 		lived("new-entered", false, "42 USD received by card", "new", "you entered it", entered),
@@ -155,7 +153,6 @@ func Changes() []Changed {
 		lived("valued", false, "42 EUR by card: value 45.00 USD instead of unknown", "value from unknown to 45.00 USD", "you stated its value", euros,
 			with(word("value_stated", book.Return{}), func(s *book.Sighting) { s.Returns, s.Stated = nil, &book.StatedValue{USDCents: 4500, At: 950} })),
 		// What is known better.
-		lived("proven", false, "42 USD received by card", "amount from 42 EUR to 42 USD; value from unknown to 42.00 USD; evidence from asserted to manual", "you entered it", asserted, entered),
 		lived("read", false, "42 USD by card: evidence from signed to provider", "evidence from signed to provider", read, paid, provided),
 		lived("gives-way", false, "Corrected: 42 USD instead of 40 USD by card", "amount from 40 USD to 42 USD; evidence from manual to signed", told,
 			entry("entered", 0, 4000, 900), paid),

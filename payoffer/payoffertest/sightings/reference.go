@@ -46,7 +46,7 @@ func Reference(history []book.Sighting) (f Facts) {
 	if told := on(book.LevelChain); len(told) > 0 {
 		state = f.ofChain(told)
 	} else {
-		for _, levels := range [][]book.EvidenceLevel{{book.LevelSigned, book.LevelProvider}, {book.LevelManual}, {book.LevelAsserted}} {
+		for _, levels := range [][]book.EvidenceLevel{{book.LevelSigned, book.LevelProvider}, {book.LevelManual}} {
 			if told = on(levels...); len(told) > 0 {
 				break
 			}
@@ -55,7 +55,7 @@ func Reference(history []book.Sighting) (f Facts) {
 	}
 	first := slices.IndexFunc(history, func(s book.Sighting) bool { return !s.Addendum })
 	f.state(history[first:]) // nobody can value what is not known
-	refunded, disputed, whole := referenceReturns(history, f.Level != book.LevelAsserted, f.Asset)
+	refunded, disputed, whole := referenceReturns(history, f.Asset)
 	if f.Refunded = refunded; f.Amount > 0 && refunded > f.Amount {
 		f.Refunded = f.Amount
 	}
@@ -124,7 +124,7 @@ func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
 	}
 	told = slices.DeleteFunc(slices.Clone(told), func(s book.Sighting) bool { return s.Revision < f.Revision })
 	for _, want := range []book.Status{book.StatusSeen, book.StatusDropped, book.StatusConfirmed} {
-		for _, level := range []book.EvidenceLevel{book.LevelAsserted, book.LevelSigned, book.LevelProvider, book.LevelManual} {
+		for _, level := range []book.EvidenceLevel{book.LevelSigned, book.LevelProvider, book.LevelManual} {
 			if slices.ContainsFunc(told, func(s book.Sighting) bool { return s.State == want && s.EvidenceLevel == level }) {
 				state, f.Level = want, level
 			}
@@ -146,23 +146,13 @@ func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
 
 // referenceReturns asks of each word on a return whether a later one undoes it.
 // whole says that one takes all of the payment back.
-func referenceReturns(history []book.Sighting, proven bool, asset string) (refunded, disputed int64, whole bool) {
-	type said struct {
-		book.Return
-		proven bool
-	}
-	var all []said
+func referenceReturns(history []book.Sighting, asset string) (refunded, disputed int64, whole bool) {
+	var all []book.Return
 	for _, s := range history {
-		for _, r := range s.Returns {
-			if s.EvidenceLevel != book.LevelAsserted || !proven {
-				all = append(all, said{r, s.EvidenceLevel != book.LevelAsserted})
-			}
-		}
+		all = append(all, s.Returns...)
 	}
-	later := func(a, b said) bool {
+	later := func(a, b book.Return) bool {
 		switch {
-		case a.proven != b.proven:
-			return a.proven
 		case a.At != b.At:
 			return a.At > b.At
 		case a.Rank != b.Rank:
@@ -178,16 +168,16 @@ func referenceReturns(history []book.Sighting, proven bool, asset string) (refun
 		}
 	}
 	held := map[string]book.Return{}
-	var total *said
+	var total *book.Return
 	var kept int64
 	for _, a := range all {
-		if slices.ContainsFunc(all, func(b said) bool { return a.ID == b.ID && later(b, a) }) {
+		if slices.ContainsFunc(all, func(b book.Return) bool { return a.ID == b.ID && later(b, a) }) {
 			continue
 		}
 		if a.Kind != book.ReturnReversal && a.Currency != "" && a.Currency != asset {
 			continue // nobody says how much of the payment that was
 		}
-		held[a.ID] = a.Return
+		held[a.ID] = a
 		if a.Kind == book.ReturnTotal && a.Gone && (total == nil || later(a, *total)) {
 			total = &a
 		}

@@ -105,7 +105,7 @@ func Permute[T any](all []T, f func([]T)) {
 func RandomSighting(rng *rand.Rand, id string) book.Sighting {
 	pick := func(n int) bool { return rng.IntN(n) == 0 }
 	s := Chain(id, []book.Status{book.StatusSeen, book.StatusConfirmed, book.StatusDropped}[rng.IntN(3)])
-	s.EvidenceLevel = []book.EvidenceLevel{book.LevelAsserted, book.LevelSigned, book.LevelProvider, book.LevelManual, book.LevelChain, book.LevelChain}[rng.IntN(6)]
+	s.EvidenceLevel = []book.EvidenceLevel{book.LevelSigned, book.LevelProvider, book.LevelManual, book.LevelChain, book.LevelChain}[rng.IntN(5)]
 	s.Amount, s.Final, s.Own = []int64{0, 100, 200}[rng.IntN(3)], pick(12), pick(20)
 	if s.USDCents = nil; !pick(3) {
 		s.USDCents = cents(rng.Int64N(3) * 50)

@@ -96,7 +96,7 @@ CREATE TABLE receipts (
 	status         TEXT NOT NULL,     -- seen | confirmed | refunded | reversed | dropped
 	state          TEXT NOT NULL,     -- seen | confirmed | dropped
 	final          INTEGER NOT NULL,
-	evidence_level TEXT NOT NULL,     -- asserted | signed | provider | chain | manual
+	evidence_level TEXT NOT NULL,     -- signed | provider | chain | manual
 	evidence       TEXT NOT NULL,
 	payer          TEXT NOT NULL,
 	own            INTEGER NOT NULL,
@@ -117,8 +117,6 @@ CREATE TABLE receipts (
 
 CREATE INDEX receipts_newest ON receipts (offer, id);
 CREATE INDEX receipts_unfinal ON receipts (offer, account, id) WHERE NOT final;
-CREATE INDEX receipts_asserted ON receipts (offer, account, id)
-	WHERE evidence_level = 'asserted' AND state <> 'dropped';
 CREATE INDEX receipts_authorization ON receipts (account, payer, nonce) WHERE nonce <> '';
 CREATE INDEX receipts_payer ON receipts (account, payer) WHERE payer <> '';
 -- Finds a card payment by its checkout, which the evidence begins with: {"session":"cs_…". Only the beginning is compared,
@@ -236,7 +234,6 @@ CREATE TABLE returns (
 	amount      INTEGER NOT NULL CHECK (amount >= 0),
 	currency    TEXT NOT NULL DEFAULT '',  -- of the amount; '' = the payment's own
 	gone        INTEGER NOT NULL,
-	proven      INTEGER NOT NULL,          -- an unsigned notice changes only what rests on unsigned notices itself
 	at          INTEGER NOT NULL,           -- when the source said so
 	rank        INTEGER NOT NULL,
 	noted_at    INTEGER NOT NULL,           -- when it was recorded
