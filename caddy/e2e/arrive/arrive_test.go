@@ -1,9 +1,11 @@
 package arrive
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,6 +130,7 @@ func TestTheReturnAddressWaitsForTheWebhookOfItsCheckout(t *testing.T) {
 
 func TestPagesAskSeldomWhileNobodyLooks(t *testing.T) {
 	b, service := browser.Start(t), server.StartShipped(t).Service
+	awaitSteady(t, service+"/v1/thanks?session_id=cs_live_1")
 	tab := b.Open(t, service+"/v1/thanks?session_id=cs_live_1", true)
 	require.Equal(t, []int{4, 8, 12, 16, 20}, tab.Pass(t, 20, 1))
 	tab.Turn(t, true)
@@ -147,4 +150,21 @@ func TestPagesAskSeldomWhileNobodyLooks(t *testing.T) {
 	tab.Turn(t, false)
 	require.NotContains(t, tab.Read(t, "main").Text, stopped)
 	require.Equal(t, []int{4, 8}, tab.Pass(t, 8, 1), "somebody is back")
+}
+
+// awaitSteady waits until a server that was just started answers the same twice.
+func awaitSteady(t *testing.T, url string) {
+	t.Helper()
+	tag := ""
+	require.Eventually(t, func() bool {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		request.Header.Set("Accept", "text/html")
+		request.Header.Set("If-None-Match", tag)
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		tag = response.Header.Get("ETag")
+		return response.StatusCode == http.StatusNotModified
+	}, time.Minute, time.Second)
 }
