@@ -53,7 +53,7 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	}
 	requests := map[string][]string{
 		http.MethodGet:  {desk.PathReceived, desk.PathReceipts, desk.PathMovements, desk.PathIntents, desk.PathClaims, desk.PathAnnouncements, desk.PathFeed},
-		http.MethodPost: {desk.PathReceipts, desk.PathIntents, desk.PathAnnouncements, desk.PathKeys},
+		http.MethodPost: {desk.PathReceipts, desk.PathIntents, desk.PathKeys},
 	}
 	for method, paths := range requests {
 		for _, path := range paths {
