@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,8 @@ func TestAWalletsTransferIsReceived(t *testing.T) {
 	require.NoError(t, err)
 	node.Pay(t, payee, 42_000_000) // before the first start: not this offer's
 	node.Mine(t, 1)
+	// Blocks are a second apart by their own clock, which may be ahead of this machine's.
+	require.Eventually(t, func() bool { return time.Now().Unix() >= node.Time() }, patience, again)
 	s := openChainShop(t, fmt.Sprintf("usdc base-sepolia %s {\n facilitator http://127.0.0.1:9\n rpc %s\n confirm latest\n }", payee.Hex(), node.URL))
 	require.Eventually(t, func() bool { return s.confirmed("usdc") == 0 }, patience, again)
 
