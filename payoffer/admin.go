@@ -16,8 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	strict "github.com/go-json-experiment/json"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
 
@@ -59,24 +59,24 @@ func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
 // Routes returns the routes of the admin API.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
-		{Pattern: desk.PathReceived, Handler: byMethod{
-			http.MethodGet: every((*desk.Desk).Received, func(r desk.Received) string { return r.ID }),
+		{Pattern: operator.PathReceived, Handler: byMethod{
+			http.MethodGet: every((*operator.Desk).Received, func(r operator.Received) string { return r.ID }),
 		}},
-		{Pattern: desk.PathReceipts, Handler: byMethod{
-			http.MethodGet: listing("before", (*desk.Desk).Receipts), http.MethodPost: a.enter,
+		{Pattern: operator.PathReceipts, Handler: byMethod{
+			http.MethodGet: listing("before", (*operator.Desk).Receipts), http.MethodPost: a.enter,
 		}},
-		{Pattern: desk.PathMovements, Handler: byMethod{http.MethodGet: a.movements}},
-		{Pattern: desk.PathIntents, Handler: byMethod{
-			http.MethodGet: listing("after", (*desk.Desk).Intents), http.MethodPost: a.resolve,
+		{Pattern: operator.PathMovements, Handler: byMethod{http.MethodGet: a.movements}},
+		{Pattern: operator.PathIntents, Handler: byMethod{
+			http.MethodGet: listing("after", (*operator.Desk).Intents), http.MethodPost: a.resolve,
 		}},
-		{Pattern: desk.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*desk.Desk).Claims)}},
-		{Pattern: desk.PathAnnouncements, Handler: byMethod{
-			http.MethodGet: every((*desk.Desk).Announcements, func(a desk.Announcements) string { return a.Offer }),
+		{Pattern: operator.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*operator.Desk).Claims)}},
+		{Pattern: operator.PathAnnouncements, Handler: byMethod{
+			http.MethodGet: every((*operator.Desk).Announcements, func(a operator.Announcements) string { return a.Offer }),
 		}},
-		{Pattern: desk.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
-		{Pattern: desk.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
-		{Pattern: desk.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
-		{Pattern: desk.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
+		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
+		{Pattern: operator.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
+		{Pattern: operator.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
+		{Pattern: operator.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
 }
 
@@ -98,17 +98,17 @@ func refusal(status int, format string, args ...any) error {
 	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf(format, args...)}
 }
 
-// statuses are what the errors of a desk are answered with.
-var statuses = map[desk.Kind]int{
-	desk.Invalid: http.StatusBadRequest, desk.Unknown: http.StatusNotFound,
-	desk.Conflict: http.StatusConflict, desk.Unavailable: http.StatusServiceUnavailable,
+// statuses are what the errors of a operator are answered with.
+var statuses = map[operator.Kind]int{
+	operator.Invalid: http.StatusBadRequest, operator.Unknown: http.StatusNotFound,
+	operator.Conflict: http.StatusConflict, operator.Unavailable: http.StatusServiceUnavailable,
 }
 
-// answerJSON answers with what a desk says.
+// answerJSON answers with what a operator says.
 func answerJSON(w http.ResponseWriter, value any, err error) error {
-	var refused *desk.Error
+	var refused *operator.Error
 	switch {
-	case errors.As(err, &refused) && refused.Kind == desk.Unavailable && starting() != nil:
+	case errors.As(err, &refused) && refused.Kind == operator.Unavailable && starting() != nil:
 		return starting()
 	case errors.As(err, &refused):
 		return caddy.APIError{HTTPStatus: statuses[refused.Kind], Err: err, Message: refused.Sentence}
@@ -140,8 +140,8 @@ func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // desks are those of the offers that are running.
-func desks() []*desk.Desk {
-	var found []*desk.Desk
+func desks() []*operator.Desk {
+	var found []*operator.Desk
 	if app := activeApp(); app != nil {
 		for _, svc := range app.running() {
 			found = append(found, svc.Desk)
@@ -169,9 +169,9 @@ func starting() error {
 	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)
 }
 
-// namedDesk finds the desk of an offer; the name may be left out where there is
+// findOperator finds the operator of an offer; the name may be left out where there is
 // one offer alone.
-func namedDesk(id string) (*desk.Desk, error) {
+func findOperator(id string) (*operator.Desk, error) {
 	all := desks()
 	var names []string
 	for _, d := range all {
@@ -192,7 +192,7 @@ func namedDesk(id string) (*desk.Desk, error) {
 
 // listing answers with a page of an offer's rows. The query parameters are offer,
 // limit, and the one named from, which says where the list goes on.
-func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, from int64, limit int) (T, error)) caddy.AdminHandlerFunc {
+func listing[T any](from string, list func(d *operator.Desk, ctx context.Context, from int64, limit int) (T, error)) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) (err error) {
 		query := r.URL.Query()
 		for name := range query {
@@ -202,8 +202,8 @@ func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, fr
 		}
 		limit, start := defaultAdminPage, int64(0)
 		if query.Has("limit") {
-			if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > desk.MaxPage {
-				return refusal(http.StatusBadRequest, "limit must be 1 to %d", desk.MaxPage)
+			if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > operator.MaxPage {
+				return refusal(http.StatusBadRequest, "limit must be 1 to %d", operator.MaxPage)
 			}
 		}
 		if query.Has(from) {
@@ -211,7 +211,7 @@ func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, fr
 				return refusal(http.StatusBadRequest, "%s must be the number 'next' of the page before; leave it out for the first page", from)
 			}
 		}
-		d, err := namedDesk(query.Get("offer"))
+		d, err := findOperator(query.Get("offer"))
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func listing[T any](from string, list func(d *desk.Desk, ctx context.Context, fr
 }
 
 // every answers for every offer, in the order of their ids.
-func every[T any](tell func(*desk.Desk, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
+func every[T any](tell func(*operator.Desk, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		offers, all := []T{}, desks()
 		if err := starting(); len(all) == 0 && err != nil {
@@ -240,11 +240,11 @@ func every[T any](tell func(*desk.Desk, context.Context) (T, error), id func(T) 
 }
 
 func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
-	var body desk.ReceiptEntry
+	var body operator.ReceiptEntry
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
-	d, err := namedDesk(body.Offer)
+	d, err := findOperator(body.Offer)
 	if err != nil {
 		return err
 	}
@@ -252,16 +252,16 @@ func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, receipt, err)
 }
 
-// resolve asks each desk, for a payment is named without its offer.
+// resolve asks each operator, for a payment is named without its offer.
 func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
-	var body desk.IntentOutcome
+	var body operator.IntentOutcome
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
-	resolved, err := desk.Intent{}, cmp.Or(starting(), errNoOffer)
+	resolved, err := operator.Intent{}, cmp.Or(starting(), errNoOffer)
 	for _, d := range desks() {
 		resolved, err = d.Resolve(r.Context(), body)
-		if refused := (*desk.Error)(nil); !errors.As(err, &refused) || refused.Kind != desk.Unknown {
+		if refused := (*operator.Error)(nil); !errors.As(err, &refused) || refused.Kind != operator.Unknown {
 			break
 		}
 	}
@@ -269,11 +269,11 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {
-	var body desk.Rewind
+	var body operator.Rewind
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
-	d, err := namedDesk(body.Offer)
+	d, err := findOperator(body.Offer)
 	if err != nil {
 		return err
 	}
@@ -282,17 +282,17 @@ func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (*AdminAPI) diagnose() caddy.AdminHandlerFunc {
-	return every(func(d *desk.Desk, ctx context.Context) (desk.Diagnostics, error) {
+	return every(func(d *operator.Desk, ctx context.Context) (operator.Diagnostics, error) {
 		return d.Diagnose(ctx), nil
-	}, func(d desk.Diagnostics) string { return d.ID })
+	}, func(d operator.Diagnostics) string { return d.ID })
 }
 
 func (*AdminAPI) rotateKey(w http.ResponseWriter, r *http.Request) error {
-	var body desk.KeyRotation
+	var body operator.KeyRotation
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
-	d, err := namedDesk(body.Offer)
+	d, err := findOperator(body.Offer)
 	if err != nil {
 		return err
 	}

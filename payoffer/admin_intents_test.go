@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 const (
@@ -55,11 +55,11 @@ func TestAdminAPIListsOpenPayments(t *testing.T) {
 		i.ValidBefore = time.Now().Add(time.Hour).Unix()
 	})
 	type list struct {
-		Intents []desk.Intent
+		Intents []operator.Intent
 		Next    *int64
 	}
 	var first, second list
-	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathIntents+"?limit=1", "").body), &first))
+	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathIntents+"?limit=1", "").body), &first))
 	require.Len(t, first.Intents, 1)
 	row := first.Intents[0]
 	require.Equal(t, testPayer, row.From)
@@ -70,7 +70,7 @@ func TestAdminAPIListsOpenPayments(t *testing.T) {
 	require.Equal(t, "42", row.AmountUSD.String())
 	require.Contains(t, row.Waiting, "operator")
 	require.NotNil(t, first.Next)
-	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathIntents+"?after=1", "").body), &second))
+	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathIntents+"?after=1", "").body), &second))
 	require.Len(t, second.Intents, 1)
 	require.Contains(t, second.Intents[0].Waiting, "can be settled till then")
 	require.Nil(t, second.Next)
@@ -79,12 +79,12 @@ func TestAdminAPIListsOpenPayments(t *testing.T) {
 func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	o := newOperated(t, books)
 	resolution := func(nonce, outcome, transaction string) answer {
-		body, err := json.Marshal(desk.IntentOutcome{
+		body, err := json.Marshal(operator.IntentOutcome{
 			Network: "base-sepolia", From: strings.ToUpper(testPayer[2:]), Nonce: nonce, Outcome: outcome,
 			Transaction: transaction, Reason: "looked up at the explorer",
 		})
 		require.NoError(t, err)
-		return o.ask(http.MethodPost, desk.PathIntents, strings.Replace(string(body), `"from":"`, `"from":"0x`, 1))
+		return o.ask(http.MethodPost, operator.PathIntents, strings.Replace(string(body), `"from":"`, `"from":"0x`, 1))
 	}
 	unpaid := openPayment(t, "0x01", unchanged)
 	got := resolution("0x01", "not_paid", "")
@@ -101,7 +101,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	require.Equal(t, ledger.IntentSettled, stored.State)
 	require.Equal(t, ledger.EvidenceFacilitator, stored.Evidence, "a claim, counted in no sum")
 	require.Equal(t, strings.ToLower(testTransaction), stored.Transaction)
-	require.Contains(t, o.ask(http.MethodGet, desk.PathReceived, "").body, `"receivedUsd":0`)
+	require.Contains(t, o.ask(http.MethodGet, operator.PathReceived, "").body, `"receivedUsd":0`)
 	require.Contains(t, o.log(), "looked up at the explorer")
 }
 
@@ -121,7 +121,7 @@ func TestAdminAPIRefusesResolutionsWithASentence(t *testing.T) {
 		"with an unknown member":  {strings.Replace(unpaid, "reason", "raeson", 1), 400, "raeson"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := o.ask(http.MethodPost, desk.PathIntents, c.body)
+			got := o.ask(http.MethodPost, operator.PathIntents, c.body)
 			require.Equal(t, c.status, got.status, got.body)
 			require.Contains(t, got.body, c.want)
 		})

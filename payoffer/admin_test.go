@@ -13,9 +13,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
@@ -77,9 +77,9 @@ func (o *operated) ask(method, path, body string, header ...string) answer {
 }
 
 // enter posts an entry and returns the receipt.
-func (o *operated) enter(body string) (row desk.Receipt) {
+func (o *operated) enter(body string) (row operator.Receipt) {
 	o.t.Helper()
-	got := o.ask(http.MethodPost, desk.PathReceipts, body)
+	got := o.ask(http.MethodPost, operator.PathReceipts, body)
 	require.Equal(o.t, http.StatusOK, got.status, got.body)
 	require.NoError(o.t, json.Unmarshal([]byte(got.body), &row))
 	return row
@@ -114,7 +114,7 @@ func TestAdminAPIReportsWhatEveryoneReadsAndTheSumsBehindIt(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	record(t)
 
-	got := o.ask(http.MethodGet, desk.PathReceived, "")
+	got := o.ask(http.MethodGet, operator.PathReceived, "")
 
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
@@ -152,9 +152,9 @@ func TestAdminAPISaysWhenTheLedgerCannotBeUsed(t *testing.T) {
 	o := newOperated(t, books)
 	require.NoError(t, onChain().Desk.Ledger.Close())
 	for _, got := range []answer{
-		o.ask(http.MethodGet, desk.PathReceived, ""), o.ask(http.MethodGet, desk.PathReceipts, ""), o.ask(http.MethodGet, desk.PathIntents, ""),
-		o.ask(http.MethodPost, desk.PathReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),
-		o.ask(http.MethodPost, desk.PathIntents, `{"network":"base","from":"0x1","nonce":"0x2","outcome":"not_paid","reason":"x"}`),
+		o.ask(http.MethodGet, operator.PathReceived, ""), o.ask(http.MethodGet, operator.PathReceipts, ""), o.ask(http.MethodGet, operator.PathIntents, ""),
+		o.ask(http.MethodPost, operator.PathReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),
+		o.ask(http.MethodPost, operator.PathIntents, `{"network":"base","from":"0x1","nonce":"0x2","outcome":"not_paid","reason":"x"}`),
 	} {
 		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
 		require.Contains(t, got.body, "the ledger cannot be used now; the log says why")
@@ -180,8 +180,8 @@ func TestAdminAPIEntersAndChangesReceipts(t *testing.T) {
 	require.Equal(t, "confirmed", row.Status)
 	require.Equal(t, int64(4), row.Version)
 
-	var list struct{ Receipts []desk.Receipt }
-	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathReceipts, "").body), &list))
+	var list struct{ Receipts []operator.Receipt }
+	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathReceipts, "").body), &list))
 	require.Len(t, list.Receipts, 1)
 	var happened []string
 	for _, change := range list.Receipts[0].History {
@@ -215,7 +215,7 @@ func TestTheReportFollowsRefundsAndRedactions(t *testing.T) {
 	require.Contains(t, public, row.Reference)
 	feed := o.get(o.service + offer.PathReceived + "?after=0").body
 	require.Contains(t, feed, `"cause": "redacted"`)
-	for _, answer := range []string{public, feed, o.ask(http.MethodGet, desk.PathReceipts, "").body} {
+	for _, answer := range []string{public, feed, o.ask(http.MethodGet, operator.PathReceipts, "").body} {
 		require.NotContains(t, answer, "Jane")
 	}
 	var told struct {
@@ -227,14 +227,14 @@ func TestTheReportFollowsRefundsAndRedactions(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(public), &told))
 	require.Equal(t, "transfer", told.Rails[2].Rail)
 	require.Equal(t, "2.00", told.Rails[2].Refunded.AmountUSDDecimal)
-	require.Contains(t, o.ask(http.MethodGet, desk.PathReceived, "").body, `"refunded_atomic":10500000`, "though the chain is not read")
+	require.Contains(t, o.ask(http.MethodGet, operator.PathReceived, "").body, `"refunded_atomic":10500000`, "though the chain is not read")
 }
 
 func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 	o := newOperated(t, books)
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`)
 	post := func(body string, header ...string) answer {
-		return o.ask(http.MethodPost, desk.PathReceipts, body, header...)
+		return o.ask(http.MethodPost, operator.PathReceipts, body, header...)
 	}
 	const entry = `{"action":"enter","rail":"transfer","reference":"INV-8","amount":42}`
 	for name, c := range map[string]struct {
@@ -263,8 +263,8 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		"a form":               {post(entry, "Content-Type", "text/plain"), 415, "application/json"},
 		"another offer":        {post(strings.Replace(entry, `"rail"`, `"offer":"x","rail"`, 1)), 404, offer.Host(o.service)},
 		"a foreign page":       {post(entry, "Origin", "https://evil.example"), 403, "origin"},
-		"another method":       {o.ask(http.MethodDelete, desk.PathReceipts, entry), 405, "GET or POST"},
-		"a posted report":      {o.ask(http.MethodPost, desk.PathReceived, entry), 405, "GET"},
+		"another method":       {o.ask(http.MethodDelete, operator.PathReceipts, entry), 405, "GET or POST"},
+		"a posted report":      {o.ask(http.MethodPost, operator.PathReceived, entry), 405, "GET"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.status, c.got.status, c.got.body)
@@ -273,13 +273,13 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 			require.Contains(t, body.Error, c.want)
 		})
 	}
-	require.NotContains(t, o.ask(http.MethodGet, desk.PathReceipts, "").body, "INV-8")
+	require.NotContains(t, o.ask(http.MethodGet, operator.PathReceipts, "").body, "INV-8")
 }
 
 // Of two values for one member nobody knows which was meant, at whatever endpoint.
 func TestAdminAPIRefusesAMemberThatIsGivenTwice(t *testing.T) {
 	o := newOperated(t, books)
-	for _, path := range []string{desk.PathReceipts, desk.PathIntents, desk.PathRewind, desk.PathKeys} {
+	for _, path := range []string{operator.PathReceipts, operator.PathIntents, operator.PathRewind, operator.PathKeys} {
 		got := o.ask(http.MethodPost, path, `{"offer":"one","offer":"two","token":"a","token":"b","network":"a","network":"b"}`)
 		require.Equal(t, http.StatusBadRequest, got.status, path)
 		require.Regexp(t, "cannot be read: .*(duplicate|unknown) object member name", got.body, path)
@@ -292,11 +292,11 @@ func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"INV-` + strconv.Itoa(n) + `","amount":42}`)
 	}
 	type list struct {
-		Receipts []desk.Receipt
+		Receipts []operator.Receipt
 		Next     *int64
 	}
 	var seen []string
-	for path := desk.PathReceipts + "?limit=2"; path != ""; {
+	for path := operator.PathReceipts + "?limit=2"; path != ""; {
 		var page list
 		got := o.ask(http.MethodGet, path, "")
 		require.NoError(t, json.Unmarshal([]byte(got.body), &page), got.body)
@@ -304,25 +304,25 @@ func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
 			seen = append(seen, r.Reference)
 		}
 		if path = ""; page.Next != nil {
-			path = desk.PathReceipts + "?limit=2&before=" + strconv.FormatInt(*page.Next, 10)
+			path = operator.PathReceipts + "?limit=2&before=" + strconv.FormatInt(*page.Next, 10)
 		}
 	}
 	require.Equal(t, []string{"INV-4", "INV-3", "INV-2", "INV-1", "INV-0"}, seen)
 	for _, query := range []string{"limit=0", "limit=101", "limit=x", "before=0", "before=x", "befor=1", "after=1"} {
-		require.Equal(t, http.StatusBadRequest, o.ask(http.MethodGet, desk.PathReceipts+"?"+query, "").status, query)
+		require.Equal(t, http.StatusBadRequest, o.ask(http.MethodGet, operator.PathReceipts+"?"+query, "").status, query)
 	}
 }
 
 func TestAdminAPIAsksForTheOfferWhereThereAreSeveral(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	const entry = `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`
-	got := o.ask(http.MethodPost, desk.PathReceipts, entry)
+	got := o.ask(http.MethodPost, operator.PathReceipts, entry)
 	require.Equal(t, http.StatusBadRequest, got.status)
 	require.Contains(t, got.body, offer.Host(o.other))
 
 	row := o.enter(strings.Replace(entry, `"rail"`, `"offer":"`+offer.Host(o.other)+`","rail"`, 1))
 	require.Equal(t, offer.Host(o.other), row.Offer)
-	require.Contains(t, o.ask(http.MethodGet, desk.PathReceipts+"?offer="+offer.Host(o.other), "").body, "INV-7")
-	require.NotContains(t, o.ask(http.MethodGet, desk.PathReceipts+"?offer="+offer.Host(o.service), "").body, "INV-7")
+	require.Contains(t, o.ask(http.MethodGet, operator.PathReceipts+"?offer="+offer.Host(o.other), "").body, "INV-7")
+	require.NotContains(t, o.ask(http.MethodGet, operator.PathReceipts+"?offer="+offer.Host(o.service), "").body, "INV-7")
 	require.NotContains(t, o.get(o.service+offer.PathReceived).body, "INV-7")
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -28,5 +28,5 @@ func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
 	out, err := o.payOffer("announcements", "--json")
 	require.NoError(t, err)
 	require.Contains(t, out, `"last_error":"refused"`)
-	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, desk.PathAnnouncements, "{}").status)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathAnnouncements, "{}").status)
 }

@@ -7,16 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // The command compares the settings of its configuration with those of the server.
 func TestTheAdminAPIReportsDiagnostics(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
-	got := o.ask(http.MethodGet, desk.PathDiagnostics, "")
+	got := o.ask(http.MethodGet, operator.PathDiagnostics, "")
 	require.Equal(t, http.StatusOK, got.status, got.body)
-	var reply struct{ Offers []desk.Diagnostics }
+	var reply struct{ Offers []operator.Diagnostics }
 	require.NoError(t, json.Unmarshal([]byte(got.body), &reply))
 	require.Len(t, reply.Offers, 2)
 	settings := make(map[string]string)
@@ -29,7 +29,7 @@ func TestTheAdminAPIReportsDiagnostics(t *testing.T) {
 	for _, checked := range activeApp().Checked() {
 		require.Equal(t, checked.Key.String(), settings[checked.Offer.ID])
 	}
-	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, desk.PathDiagnostics, "{}").status)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathDiagnostics, "{}").status)
 }
 
 func TestTheLinksOfAnOfferAllAnswer(t *testing.T) {

@@ -15,7 +15,7 @@ func (*AdminAPI) feed(w http.ResponseWriter, r *http.Request) error {
 			return refusal(http.StatusBadRequest, "there is no parameter %.40q; use offer and after", name)
 		}
 	}
-	d, err := namedDesk(query.Get("offer"))
+	d, err := findOperator(query.Get("offer"))
 	if err != nil {
 		return err
 	}

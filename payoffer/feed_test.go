@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // The command is asked of the server that runs, over a reload of its configuration
@@ -40,7 +40,7 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 	go io.Copy(io.Discard, aside) //nolint:errcheck // what it says of the reload, if anything
 	defer told.Close()
 
-	next := func() (c desk.Change) {
+	next := func() (c operator.Change) {
 		require.True(t, lines.Scan())
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
 		return c
@@ -59,7 +59,7 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 
 	stop()
 	require.NoError(t, <-ended)
-	again := o.ask(http.MethodGet, desk.PathFeed+"?after="+url.QueryEscape(first.Cursor), "")
+	again := o.ask(http.MethodGet, operator.PathFeed+"?after="+url.QueryEscape(first.Cursor), "")
 	require.Contains(t, again.body, `"cursor":"`+second.Cursor+`"`)
 }
 
@@ -74,9 +74,9 @@ func TestTheFeedRefusesWhatItDoesNotKnow(t *testing.T) {
 		"?after=99":      {http.StatusConflict, "an older copy was put back"},
 		"?offer=nothing": {http.StatusNotFound, "no offer has the id"},
 	} {
-		got := o.ask(http.MethodGet, desk.PathFeed+query, "")
+		got := o.ask(http.MethodGet, operator.PathFeed+query, "")
 		require.Equal(t, want.status, got.status, query)
 		require.Contains(t, got.body, want.says)
 	}
-	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, desk.PathFeed, "{}").status)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathFeed, "{}").status)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 )
@@ -175,9 +175,9 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("before"))))
 
 				_, err = svc.Desk.RotateKey(t.Context(), revoke)
-				var refused *desk.Error
+				var refused *operator.Error
 				require.ErrorAs(t, err, &refused)
-				require.Equal(t, desk.Conflict, refused.Kind)
+				require.Equal(t, operator.Conflict, refused.Kind)
 				require.Contains(t, refused.Sentence, "this ledger was used with "+k.signing()+" than Caddy's storage has here")
 				require.Equal(t, keys, k.keys(), "those in use stay published")
 				left, err := os.ReadFile(filepath.Join(k.storage("storage"), svc.KeysPath))

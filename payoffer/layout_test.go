@@ -28,13 +28,13 @@ var layers = [][]string{
 	{"payoffer/command"},
 	{"payoffer/diagnose"},
 	{"payoffer/service"},
-	{"payoffer/buyer", "payoffer/desk", "payoffer/pool", "payoffer/web"},
+	{"payoffer/buyer", "payoffer/operator", "payoffer/pool", "payoffer/web"},
 	{"payoffer/agent", "payoffer/page"},
 	{
 		"payoffer/mpp", "payoffer/x402", "payoffer/announce", "payoffer/observe", "payoffer/observe/bitcoin", "payoffer/observe/card",
 		"payoffer/observe/evm", "payoffer/observe/manual", "payoffer/observe/storefront",
 	},
-	{"payoffer/ledger", "payoffer/ledger/book", "payoffer/rate", "payoffer/document", "payoffer/signature", "payoffer/site"},
+	{"payoffer/ledger", "payoffer/ledger/accounting", "payoffer/rate", "payoffer/document", "payoffer/signature", "payoffer/site"},
 	{"payoffer/text"},
 	// Prices and key documents are fetched as payments are, so the engine of the
 	// observers knows none of the rooms.
@@ -47,8 +47,8 @@ type edge struct{ from, to string }
 // sideways are the imports within a layer, beside those of the observers, which
 // all stand on observe.
 var sideways = map[edge]string{
-	{"payoffer/mpp", "payoffer/x402"}:           "a credential of the Payment scheme is settled as the x402 payment that it is",
-	{"payoffer/ledger", "payoffer/ledger/book"}: "SQL stores what the rules of the books decide",
+	{"payoffer/mpp", "payoffer/x402"}:                 "a credential of the Payment scheme is settled as the x402 payment that it is",
+	{"payoffer/ledger", "payoffer/ledger/accounting"}: "SQL stores what the rules of the books decide",
 }
 
 // caddyRooms are the packages that know Caddy: the plugin's and the command, main
@@ -59,7 +59,7 @@ var caddyRooms = []string{"payoffer", "payoffer/command", "caddy", "caddy/bare",
 const demoRoom = "caddy/demo"
 
 // pure are the rooms that do no I/O and take no clock which they were not given.
-var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/book"}
+var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/accounting"}
 
 // fromOutside is what every black-box test may use beside the stand-ins: the
 // paths and rails of an offer, the texts of its pages, and the names of the points at
@@ -86,7 +86,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e/proxy":      {"what time alone decides is written into the ledger", []string{"ledger"}},
 	"caddy/e2e/qr":         {"images of every rail before another decoder", []string{"web"}},
 	"caddy/e2e/settlement": {"settlement and its observer on a simulated chain", []string{"ledger", "observe/evm", "x402"}},
-	"caddy/e2e/showcase":   {"every page, with receipts that no test machine has", []string{"ledger", "ledger/book", "observe", "web", "x402"}},
+	"caddy/e2e/showcase":   {"every page, with receipts that no test machine has", []string{"ledger", "ledger/accounting", "observe", "web", "x402"}},
 	"caddy/e2e/soak":       {"the ledger is compared with the chain when all is over", []string{"ledger"}},
 	"caddy/e2e/transfers":  {"the observer on a simulated chain that is reorganized", []string{"ledger", "observe/evm"}},
 }
@@ -195,7 +195,7 @@ func TestEveryRoomHasItsPlaceAndSaysWhatItIsFor(t *testing.T) {
 		}
 		assert.True(t, layer(name) >= 0 || isStandIn(name), "%s has no place in the layers", name)
 		assert.Truef(t, r.documented, "%s has no comment that says what the package is for", name)
-		if strings.Count(name, "/") < 2 || name == "payoffer/ledger/book" || name == "payoffer/observe/source" {
+		if strings.Count(name, "/") < 2 || name == "payoffer/ledger/accounting" || name == "payoffer/observe/source" {
 			assert.True(t, strings.Contains(string(layout), "\n"+name+"/ "), "the layout has no line for %s", name)
 		}
 	}

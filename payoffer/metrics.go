@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -200,15 +200,15 @@ func (g gauges) facilitators(set setGauge, all []x402.FacilitatorHealth) {
 // sums are those of the report; the labels say what tells them apart.
 func (g gauges) sums(set setGauge, offer string, totals []ledger.Total) {
 	type label struct{ rail, status, evidence, testnet string }
-	sums := make(map[label]book.Money)
+	sums := make(map[label]accounting.Money)
 	open := int64(0)
 	for _, t := range totals {
 		if t.Status == ledger.StatusSettling {
 			open += t.Count
 			continue
 		}
-		add := func(status ledger.Status, m book.Money) {
-			if m != (book.Money{}) {
+		add := func(status ledger.Status, m accounting.Money) {
+			if m != (accounting.Money{}) {
 				at := label{t.Rail, string(status), string(t.EvidenceLevel), strconv.FormatBool(t.Testnet)}
 				sums[at] = sums[at].Plus(m)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -67,8 +67,8 @@ func TestMetricsShowAWrongClock(t *testing.T) {
 func TestMetricsOfMoneyAreNetOfRefunds(t *testing.T) {
 	sum := func(status ledger.Status, level ledger.EvidenceLevel, count, cents, refunded int64) ledger.Total {
 		return ledger.Total{
-			Place: book.Place{Rail: "card", Standing: book.Standing{Status: status, EvidenceLevel: level}},
-			Sum:   book.Sum{Count: count, Amount: cents, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
+			Place: accounting.Place{Rail: "card", Standing: accounting.Standing{Status: status, EvidenceLevel: level}},
+			Sum:   accounting.Sum{Count: count, Amount: cents, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
 		}
 	}
 	inYen := sum(ledger.StatusConfirmed, ledger.LevelSigned, 1, 0, 0)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // movementsPatience is how long a reader of movements may take no more of them: the
@@ -17,13 +17,13 @@ const movementsPatience = 30 * time.Second
 // movements answers with all movements of an offer, one JSON object a line, and with
 // their end as the last. The query parameter is offer.
 func (*AdminAPI) movements(w http.ResponseWriter, r *http.Request) error {
-	d, err := namedDesk(r.URL.Query().Get("offer"))
+	d, err := findOperator(r.URL.Query().Get("offer"))
 	if err != nil {
 		return err
 	}
 	buffer := bufio.NewWriterSize(patientWriter{w, http.NewResponseController(w)}, 64<<10)
 	encoder, begun := json.NewEncoder(buffer), false
-	err = d.Movements(r.Context(), func(line desk.MovementLine) error {
+	err = d.Movements(r.Context(), func(line operator.MovementLine) error {
 		if !begun {
 			begun = true
 			w.Header().Set("Content-Type", "application/x-ndjson")

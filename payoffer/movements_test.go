@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // The sum of what counts in the CSV is what everyone reads in the report.
@@ -53,7 +53,7 @@ func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(o.get(o.service+offer.PathReceived).body), &report))
 	require.Equal(t, report.ReceivedUSDDecimal, offer.USD(cents).Decimal())
 
-	answer := o.ask(http.MethodGet, desk.PathMovements, "")
+	answer := o.ask(http.MethodGet, operator.PathMovements, "")
 	require.Equal(t, "application/x-ndjson", answer.header.Get("Content-Type"))
-	require.Equal(t, http.StatusNotFound, o.ask(http.MethodGet, desk.PathMovements+"?offer=x", "").status)
+	require.Equal(t, http.StatusNotFound, o.ask(http.MethodGet, operator.PathMovements+"?offer=x", "").status)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
@@ -45,15 +45,15 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	o := &operated{i, strings.TrimPrefix(freeOrigin(t), "http://")}
 	loaded := i.loadOn(dsn, o.address, books)
 	for {
-		got, err := i.try(http.MethodGet, "http://"+o.address+desk.PathReceived)
+		got, err := i.try(http.MethodGet, "http://"+o.address+operator.PathReceived)
 		if err == nil && got.status == http.StatusServiceUnavailable {
 			break
 		}
 		runtime.Gosched() // until the admin API listens and the offers are looked at
 	}
 	requests := map[string][]string{
-		http.MethodGet:  {desk.PathReceived, desk.PathReceipts, desk.PathMovements, desk.PathIntents, desk.PathClaims, desk.PathAnnouncements, desk.PathFeed},
-		http.MethodPost: {desk.PathReceipts, desk.PathIntents, desk.PathKeys},
+		http.MethodGet:  {operator.PathReceived, operator.PathReceipts, operator.PathMovements, operator.PathIntents, operator.PathClaims, operator.PathAnnouncements, operator.PathFeed},
+		http.MethodPost: {operator.PathReceipts, operator.PathIntents, operator.PathKeys},
 	}
 	for method, paths := range requests {
 		for _, path := range paths {
@@ -67,7 +67,7 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, i.get(i.service+"/v1/received").status)
 
 	release()
-	for o.ask(http.MethodGet, desk.PathReceived, "").status != http.StatusOK {
+	for o.ask(http.MethodGet, operator.PathReceived, "").status != http.StatusOK {
 		runtime.Gosched()
 	}
 }
@@ -77,14 +77,14 @@ func TestWhileAReloadOpensAnotherLedgerTheOffersOfBeforeAnswer(t *testing.T) {
 	dsn, release := blockedLedger(t)
 	loaded := o.loadOn(dsn, o.address, strings.Replace(books, "checkout.example", "other.example", 1))
 	require.Equal(t, http.StatusPaymentRequired, o.get(o.service+"/v1/quote").status)
-	listed := o.ask(http.MethodGet, desk.PathReceived, "")
+	listed := o.ask(http.MethodGet, operator.PathReceived, "")
 	require.Equal(t, http.StatusOK, listed.status)
 	require.Contains(t, listed.body, `"status":"partial"`)
 	require.Empty(t, loaded)
 
 	release()
 	require.NoError(t, <-loaded)
-	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, operator.PathReceived, "").status)
 }
 
 // A server may have other sites, and a reload of theirs is none of the ledger.
@@ -100,7 +100,7 @@ func TestCaddyStartsWhileTheLedgerIsAwayAndTheOffersComeLater(t *testing.T) {
 		require.NoError(t, <-i.loadOn(dsn, o.address, sites))
 		require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
 		require.Equal(t, http.StatusServiceUnavailable, i.get(i.service+"/v1/received").status)
-		listed := o.ask(http.MethodGet, desk.PathReceived, "")
+		listed := o.ask(http.MethodGet, operator.PathReceived, "")
 		require.Equal(t, http.StatusServiceUnavailable, listed.status)
 		require.Contains(t, listed.body, "the offers are being started: opening the ledger on PostgreSQL: connecting: the server")
 	}
@@ -108,7 +108,7 @@ func TestCaddyStartsWhileTheLedgerIsAwayAndTheOffersComeLater(t *testing.T) {
 
 	far.Open()
 	i.untilReceived()
-	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, desk.PathReceived, "").status)
+	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, operator.PathReceived, "").status)
 	for !strings.Contains(i.log(), "the offer is open") {
 		runtime.Gosched() // until its line is written
 	}

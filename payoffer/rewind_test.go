@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func TestCommandRewindIsRefusedWithASentenceWhereThereIsNothingToRewind(t *testing.T) {
@@ -23,6 +23,6 @@ func TestCommandRewindIsRefusedWithASentenceWhereThereIsNothingToRewind(t *testi
 	}
 	_, err := o.payOffer("rewind", "btc", "--offer", "other")
 	require.ErrorContains(t, err, `no offer has the id "other"`)
-	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, desk.PathRewind, "").status)
-	require.Equal(t, http.StatusBadRequest, o.ask(http.MethodPost, desk.PathRewind, `{"rail":"btc","block":1}`).status)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, operator.PathRewind, "").status)
+	require.Equal(t, http.StatusBadRequest, o.ask(http.MethodPost, operator.PathRewind, `{"rail":"btc","block":1}`).status)
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -43,7 +43,7 @@ func TestCommandRotateKeyKeepsWhatWasSignedVerifiable(t *testing.T) {
 	_, err = payOffer(t, "verify", former)
 	require.ErrorContains(t, err, "was withdrawn")
 	require.NotContains(t, o.log(), `"d":`)
-	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, desk.PathKeys, "").status)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, operator.PathKeys, "").status)
 
 	_, err = o.payOffer("rotate-key", "--offer", "other")
 	require.ErrorContains(t, err, `no offer has the id "other"`)

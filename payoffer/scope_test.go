@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // reload loads other sites beside the same admin API.
@@ -56,8 +56,8 @@ func (o *operated) tell(origin string) (all told) {
 	}
 
 	id := offer.Host(origin)
-	var list struct{ Receipts []desk.Receipt }
-	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathReceipts+"?offer="+id, "").body), &list))
+	var list struct{ Receipts []operator.Receipt }
+	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathReceipts+"?offer="+id, "").body), &list))
 	for _, r := range list.Receipts {
 		all.listed = append(all.listed, r.Reference)
 	}
@@ -67,7 +67,7 @@ func (o *operated) tell(origin string) (all told) {
 			Totals []struct{ USD float64 }
 		}
 	}
-	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, desk.PathReceived, "").body), &sums))
+	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathReceived, "").body), &sums))
 	for _, one := range sums.Offers {
 		for _, total := range one.Totals {
 			if one.ID == id {
@@ -123,7 +123,7 @@ func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 		require.InDelta(t, c.all.receivedUSD, c.all.measuredUSD, 0)
 	}
 
-	got := o.ask(http.MethodPost, desk.PathReceipts,
+	got := o.ask(http.MethodPost, operator.PathReceipts,
 		`{"action":"reverse","offer":"`+offer.Host(o.service)+`","rail":"transfer","reference":"INV-2","reason":"not theirs"}`)
 	require.Equal(t, http.StatusNotFound, got.status, "the other offer's receipt cannot be reversed here")
 	require.InDelta(t, 6, o.tell(o.other).receivedUSD, 0)
@@ -156,7 +156,7 @@ func TestRemovedRailKeepsItsReceipts(t *testing.T) {
 	require.Equal(t, []string{"INV-1"}, all.fed)
 	require.Equal(t, "removed", all.states["transfer"])
 	require.InDelta(t, 42, all.measuredUSD, 0)
-	require.Equal(t, http.StatusNotFound, o.ask(http.MethodPost, desk.PathReceipts,
+	require.Equal(t, http.StatusNotFound, o.ask(http.MethodPost, operator.PathReceipts,
 		`{"action":"enter","rail":"transfer","reference":"INV-2","amount":42}`).status, "nothing new arrives there")
 	o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
 	require.Zero(t, o.tell(o.service).receivedUSD, "what stands there is corrected all the same")

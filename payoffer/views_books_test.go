@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
@@ -328,10 +328,10 @@ func (b *viewed) announced() map[string]row {
 
 // exported is what the movements that count add up to.
 func (b *viewed) exported() (m money) {
-	books := &desk.Desk{Offer: offerViewed(b.t), Ledger: b.ledger, Page: b.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
+	books := &operator.Desk{Offer: offerViewed(b.t), Ledger: b.ledger, Page: b.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
 	left := make(map[int64]row) // of each payment, by its number
-	var end *desk.MovementsEnd
-	require.NoError(b.t, books.Movements(b.t.Context(), func(line desk.MovementLine) error {
+	var end *operator.MovementsEnd
+	require.NoError(b.t, books.Movements(b.t.Context(), func(line operator.MovementLine) error {
 		if end = line.End; end == nil && line.Counted {
 			r := left[line.Number]
 			r.own, r.status, r.evidence, r.counted = line.Own, line.Status, line.Evidence, line.Status == string(ledger.StatusConfirmed)

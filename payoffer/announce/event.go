@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -25,7 +25,7 @@ type event struct {
 	// of is the transition, change what it changed, and counted whether its money is
 	// received after it.
 	of      ledger.Transition
-	change  book.Change
+	change  accounting.Change
 	counted bool
 }
 
@@ -35,7 +35,7 @@ func (c *Config) testCounts(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	totals, err := c.Ledger.Totals(ctx, c.OfferID)
-	return book.TestCounts(totals, c.TestOffer), err
+	return accounting.TestCounts(totals, c.TestOffer), err
 }
 
 // newEvent is a pure function of a transition, of what the configuration says of
@@ -65,7 +65,7 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 		"testnet":          t.Testnet,
 		"counted":          e.counted,
 		"cursor":           t.Bookmark().String(),
-		"occurredAt":       book.Timestamp(t.OccurredAt),
+		"occurredAt":       accounting.Timestamp(t.OccurredAt),
 		"recordedAt":       rfc3339(e.at),
 	}
 	if t.From != "" {

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 func transition() ledger.Transition {
 	cents := int64(4250)
-	after := book.Facts{
-		Standing: book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain},
+	after := accounting.Facts{
+		Standing: accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain},
 		Asset:    "USDC", Amount: 42_500_000, USDCents: &cents, OccurredAt: 1_800_000_000,
 	}
 	before := after

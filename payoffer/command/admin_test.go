@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 }
 
 func TestTheAdminAPIIsAskedFromItsOwnOrigin(t *testing.T) {
-	api := newAdminAPI(t, desk.RotatedKey{})
+	api := newAdminAPI(t, operator.RotatedKey{})
 	_, err := api.run(rotateKeyCommand())
 	require.NoError(t, err)
 	require.Equal(t, "http://"+api.address, api.header.Get("Origin"))
@@ -65,7 +65,7 @@ func TestTheAdminAPIMayListenAtASocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "admin.sock")
 	listener, err := net.Listen("unix", socket)
 	require.NoError(t, err)
-	api := newAdminAPI(t, desk.Intents{})
+	api := newAdminAPI(t, operator.Intents{})
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: api}}
 	server.Start()
 	defer server.Close()
@@ -101,7 +101,7 @@ func TestAConfigurationWithoutAdminAPIAsksNobody(t *testing.T) {
 }
 
 func TestReceivedSaysWhyAnOfferTakesNoPayments(t *testing.T) {
-	printed := map[string]any{"offers": []desk.Received{
+	printed := map[string]any{"offers": []operator.Received{
 		{ID: "one.example", Trouble: "its account belongs to\x1b another"}, {ID: "two.example", Report: []byte("{}")},
 	}}
 	out, err := newAdminAPI(t, printed).run(receivedCommand())

@@ -9,7 +9,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func announcementsCommand() *cobra.Command {
@@ -27,12 +27,12 @@ skipped; it stays in the feed.`,
 }
 
 func announcements(fl caddycmd.Flags, out io.Writer) error {
-	return show(fl, out, desk.PathAnnouncements, printAnnouncements)
+	return show(fl, out, operator.PathAnnouncements, printAnnouncements)
 }
 
 // offersAnnounced is the answer of GET /pay_offer/announcements.
 type offersAnnounced struct {
-	Offers []desk.Announcements `json:"offers"`
+	Offers []operator.Announcements `json:"offers"`
 }
 
 func printAnnouncements(out io.Writer, answer offersAnnounced) error {

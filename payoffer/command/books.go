@@ -12,7 +12,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func intentsCommand() *cobra.Command {
@@ -28,17 +28,17 @@ func intentsCommand() *cobra.Command {
 
 // printIntents prints all pages.
 func printIntents(fl caddycmd.Flags, out io.Writer) error {
-	query := url.Values{"limit": {strconv.Itoa(desk.MaxPage)}}
+	query := url.Values{"limit": {strconv.Itoa(operator.MaxPage)}}
 	if id := fl.String("offer"); id != "" {
 		query.Set("offer", id)
 	}
-	path, none := desk.PathIntents, "no payment is open"
+	path, none := operator.PathIntents, "no payment is open"
 	if fl.Bool("claims") {
-		path, none = desk.PathClaims, "no payment rests on a claim"
+		path, none = operator.PathClaims, "no payment rests on a claim"
 	}
 	count := 0
 	for {
-		page, err := ask[desk.Intents](fl, http.MethodGet, path+"?"+query.Encode(), nil)
+		page, err := ask[operator.Intents](fl, http.MethodGet, path+"?"+query.Encode(), nil)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 
 // printIntent prints an open payment, or what became of it, for people. It is open
 // since it came, and what is decided was last changed when it was decided, or told.
-func printIntent(out io.Writer, r desk.Intent) {
+func printIntent(out io.Writer, r operator.Intent) {
 	when := "since " + r.CreatedAt
 	if r.State != "settling" {
 		when = "as of " + r.UpdatedAt
@@ -112,7 +112,7 @@ is a claim again.`,
 }
 
 func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
-	body := desk.IntentOutcome{
+	body := operator.IntentOutcome{
 		Network: fl.String("network"), Asset: fl.String("asset"), From: fl.String("from"), Nonce: fl.String("nonce"),
 		Outcome: "paid", Transaction: fl.String("paid"), Reason: fl.String("reason"),
 	}
@@ -122,7 +122,7 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Outcome = "not_paid"
 	}
-	resolved, err := ask[desk.Intent](fl, http.MethodPost, desk.PathIntents, body)
+	resolved, err := ask[operator.Intent](fl, http.MethodPost, operator.PathIntents, body)
 	if err == nil {
 		printIntent(out, resolved)
 	}
@@ -147,8 +147,8 @@ one signs at once: no receipt that they signed can be checked any more.`,
 }
 
 func rotateKey(fl caddycmd.Flags, out io.Writer) error {
-	body := desk.KeyRotation{Offer: fl.String("offer"), Revoke: fl.Bool("revoke")}
-	key, err := ask[desk.RotatedKey](fl, http.MethodPost, desk.PathKeys, body)
+	body := operator.KeyRotation{Offer: fl.String("offer"), Revoke: fl.Bool("revoke")}
+	key, err := ask[operator.RotatedKey](fl, http.MethodPost, operator.PathKeys, body)
 	if err != nil {
 		return err
 	}

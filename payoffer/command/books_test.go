@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func usd(amount string) *json.Number {
@@ -17,7 +17,7 @@ func usd(amount string) *json.Number {
 
 func TestCommandRecordSendsOneEntry(t *testing.T) {
 	inBerlin(t)
-	api := newAdminAPI(t, desk.Receipt{
+	api := newAdminAPI(t, operator.Receipt{
 		Rail: "transfer", Reference: "INV\u202e-7", AmountUSD: usd("40.50"), OccurredAt: "2026-11-19T23:00:00Z",
 		Status: "confirmed", Evidence: "manual", Version: 2,
 	})
@@ -66,7 +66,7 @@ func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 
 func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 	inBerlin(t)
-	row := desk.Receipt{
+	row := operator.Receipt{
 		Rail: "usdc", Reference: "eip155:8453:0x1:0", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed",
 		Evidence: "chain", Version: 2, Refunded: 1, Unit: "USDC", Paid: "42", Returned: "10", Left: "32", Page: "https://pay.example/v1/receipt/x", Said: []string{"this refund stands already"},
 	}
@@ -116,7 +116,7 @@ RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
 func TestCommandReceivedListsReceipts(t *testing.T) {
 	inBerlin(t)
 	next := int64(2)
-	page := desk.Receipts{Next: &next, Receipts: []desk.Receipt{
+	page := operator.Receipts{Next: &next, Receipts: []operator.Receipt{
 		{Number: 3, Rail: "usdc", Reference: "eip155:84532:0x01:0", Paid: "0.5", Refunded: 1, Returned: "0.1", Unit: "BTC", OccurredAt: "2026-11-21T10:00:00Z", Status: "seen", Evidence: "chain"},
 		{Number: 2, Rail: "transfer", Reference: "INV-8", Page: "https://pay.example/v1/receipt/\u001bx", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed", Evidence: "manual"},
 	}}
@@ -140,11 +140,11 @@ a page for each payer, to be given to nobody else:
 
 func TestCommandIntentsPrintsAllPages(t *testing.T) {
 	next := int64(7)
-	first := desk.Intents{Next: &next, Intents: []desk.Intent{{
+	first := operator.Intents{Next: &next, Intents: []operator.Intent{{
 		Offer: "one", Network: "eip155:8453", From: "0x11", Nonce: "0x01", Amount: 42_000_000, AmountUSD: usd("42"),
 		State: "settling", Reason: "timeout\x1b[2J\u202e", CreatedAt: "2026-11-20T00:00:00Z", Waiting: "for its chain",
 	}}}
-	second := desk.Intents{Intents: []desk.Intent{{Offer: "one", Network: "eip155:1", Amount: 42, State: "settling", CreatedAt: "2026-11-21T00:00:00Z"}}}
+	second := operator.Intents{Intents: []operator.Intent{{Offer: "one", Network: "eip155:1", Amount: 42, State: "settling", CreatedAt: "2026-11-21T00:00:00Z"}}}
 	api := newAdminAPI(t, first, second)
 	out, err := api.run(intentsCommand(), "--offer", "one")
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/claims?limit=100"}, api.asked)
 	require.Equal(t, "42 atomic units on eip155:1 for one, settled as of 2026-11-22T00:00:00Z\n  evidence     facilitator\n", out)
-	out, err = newAdminAPI(t, desk.Intents{}).run(intentsCommand(), "--claims")
+	out, err = newAdminAPI(t, operator.Intents{}).run(intentsCommand(), "--claims")
 	require.NoError(t, err)
 	require.Equal(t, "no payment rests on a claim\n", out)
 
@@ -175,7 +175,7 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 }
 
 func TestCommandResolveSendsTheOutcome(t *testing.T) {
-	api := newAdminAPI(t, desk.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z", UpdatedAt: "2026-11-22T00:00:00Z"})
+	api := newAdminAPI(t, operator.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z", UpdatedAt: "2026-11-22T00:00:00Z"})
 	key := []string{"--network", "base", "--from", "0x11", "--nonce", "0x01", "--reason", "looked-up"}
 	_, err := api.run(resolveCommand(), key...)
 	require.ErrorContains(t, err, "not-paid")
@@ -195,7 +195,7 @@ func TestCommandResolveSendsTheOutcome(t *testing.T) {
 }
 
 func TestCommandRotateKeySaysWhatBecomesOfFormerKeys(t *testing.T) {
-	key := desk.RotatedKey{KeyID: "did:web:pay.example#k", SignsFrom: "2026-11-21T00:00:00Z"}
+	key := operator.RotatedKey{KeyID: "did:web:pay.example#k", SignsFrom: "2026-11-21T00:00:00Z"}
 	api := newAdminAPI(t, key)
 	out, err := api.run(rotateKeyCommand(), "--offer", "one")
 	require.NoError(t, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // exitUnchecked is the exit status of a check that could check nothing.
@@ -32,7 +32,7 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 	}
 	report := diagnose.Run(context.Background(), diagnose.World{
 		Transport: source.NewTransport(), ClockAhead: app.ClockOffset, Now: time.Now,
-		Ask: func(ctx context.Context) ([]desk.Diagnostics, error) { return askDiagnostics(ctx, fl) },
+		Ask: func(ctx context.Context) ([]operator.Diagnostics, error) { return askDiagnostics(ctx, fl) },
 	}, app.Checked())
 	problems := "1 problem found"
 	if n := len(report.Issues); n != 1 {
@@ -55,16 +55,16 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 }
 
 // askDiagnostics asks the running server, which may hang.
-func askDiagnostics(ctx context.Context, fl caddycmd.Flags) ([]desk.Diagnostics, error) {
+func askDiagnostics(ctx context.Context, fl caddycmd.Flags) ([]operator.Diagnostics, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	type reply struct {
-		Offers []desk.Diagnostics `json:"offers"`
+		Offers []operator.Diagnostics `json:"offers"`
 		err    error
 	}
 	replies := make(chan reply, 1)
 	go func() {
-		r, err := ask[reply](fl, http.MethodGet, desk.PathDiagnostics, nil)
+		r, err := ask[reply](fl, http.MethodGet, operator.PathDiagnostics, nil)
 		r.err = err
 		replies <- r
 	}()

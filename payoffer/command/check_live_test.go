@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func TestFlagsOfALiveCheckBelongToIt(t *testing.T) {
@@ -18,7 +18,7 @@ func TestFlagsOfALiveCheckBelongToIt(t *testing.T) {
 }
 
 func TestTheProblemsOfALiveCheckAreJSONForMonitoring(t *testing.T) {
-	api := newAdminAPI(t, map[string]any{"offers": []desk.Diagnostics{}})
+	api := newAdminAPI(t, map[string]any{"offers": []operator.Diagnostics{}})
 	out, err := api.run(checkCommand(), "--live", "--json", "--config", configuration(t, `{"None":true}`))
 	require.ErrorContains(t, err, "has no pay_offer directive")
 	require.Regexp(t, `^Error: \S+ has no pay_offer directive\n$`, out, "nothing that could be read as a report")
@@ -34,7 +34,7 @@ func TestTheProblemsOfALiveCheckAreJSONForMonitoring(t *testing.T) {
 }
 
 func TestProblemsArePrintedForPeople(t *testing.T) {
-	api := newAdminAPI(t, map[string]any{"offers": []desk.Diagnostics{}})
+	api := newAdminAPI(t, map[string]any{"offers": []operator.Diagnostics{}})
 	out, err := api.run(checkCommand(), "--live", "--config", configuration(t, `{}`))
 	require.ErrorContains(t, err, "problems found")
 	require.Regexp(t, `(?m)^settings-differ \(one\): the running server has no offer one\n  fix: Load the configuration with 'caddy reload'`, out)

@@ -16,8 +16,8 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // exportFlags are those of received --csv.
@@ -64,7 +64,7 @@ func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
 	if err != nil {
 		return err
 	}
-	response, err := send(context.Background(), address, http.MethodGet, desk.PathMovements+"?"+url.Values{"offer": {fl.String("offer")}}.Encode(), nil)
+	response, err := send(context.Background(), address, http.MethodGet, operator.PathMovements+"?"+url.Values{"offer": {fl.String("offer")}}.Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func export(from io.Reader, days span, table *csv.Writer, told io.Writer) error 
 	}); err != nil {
 		return err
 	}
-	var all desk.MovementsEnd
+	var all operator.MovementsEnd
 	undated, written := 0, make(tallies)
 	decoder := json.NewDecoder(from)
 	for {
-		var line desk.MovementLine
+		var line operator.MovementLine
 		if err := decoder.Decode(&line); err != nil {
 			return fmt.Errorf("the server's answer has no end; what was printed is not complete: %w", err)
 		}
@@ -116,7 +116,7 @@ func export(from io.Reader, days span, table *csv.Writer, told io.Writer) error 
 				all.ExternalCents += *m.USDCents
 			}
 		}
-		if strings.HasPrefix(m.Date, desk.Undated) {
+		if strings.HasPrefix(m.Date, operator.Undated) {
 			undated++
 		}
 		at = at.In(time.Local)
@@ -131,7 +131,7 @@ func export(from io.Reader, days span, table *csv.Writer, told io.Writer) error 
 }
 
 // agree says that all movements add up to what the ledger says, or fails.
-func agree(all, end desk.MovementsEnd, days span, told io.Writer) error {
+func agree(all, end operator.MovementsEnd, days span, told io.Writer) error {
 	if end.Error != "" {
 		return errors.New(printable(end.Error))
 	}
@@ -154,7 +154,7 @@ func agree(all, end desk.MovementsEnd, days span, told io.Writer) error {
 func dollars(cents int64) string { return offer.USD(cents).Decimal() }
 
 // row is the line of a movement, with its local time.
-func row(m desk.Movement, at time.Time) []string {
+func row(m operator.Movement, at time.Time) []string {
 	usd := ""
 	if m.USDCents != nil {
 		usd = dollars(*m.USDCents)

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // place is where movements are added up, because no sum holds two assets.
@@ -23,20 +23,20 @@ type tally struct{ payments, gross, back, cents, valued, unknown int64 }
 // tallies are the sums of movements that count.
 type tallies map[place]tally
 
-func (t tallies) add(m desk.Movement) {
+func (t tallies) add(m operator.Movement) {
 	if !m.Counted {
 		return
 	}
 	at := place{m.Rail, m.Asset}
 	sum := t[at]
 	switch m.Kind {
-	case book.MovementPayment:
+	case accounting.MovementPayment:
 		sum.payments++
-	case book.MovementDropped:
+	case accounting.MovementDropped:
 		sum.payments--
 	}
 	switch m.Kind {
-	case book.MovementPayment, book.MovementDropped, book.MovementCorrection:
+	case accounting.MovementPayment, accounting.MovementDropped, accounting.MovementCorrection:
 		sum.gross += m.Atomic
 	default:
 		sum.back -= m.Atomic

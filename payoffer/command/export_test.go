@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func inBerlin(t *testing.T) {
@@ -26,32 +26,32 @@ func inBerlin(t *testing.T) {
 }
 
 // moved is a movement of a card payment in US cents, on a day of 2027 in UTC.
-func moved(kind book.MovementKind, day, reference string, cents int64) desk.Movement {
-	return desk.Movement{
+func moved(kind accounting.MovementKind, day, reference string, cents int64) operator.Movement {
+	return operator.Movement{
 		Date: "2027-" + day + "Z", Kind: kind, Rail: "card", Reference: reference, Number: 7, Asset: "USD", Amount: units("USD", cents),
 		Atomic: cents, USDCents: &cents, ValueBasis: "face", Status: "confirmed", Evidence: "signed", Counted: true,
 	}
 }
 
 // bitcoin is 0.0007 BTC of unknown value.
-func bitcoin(day, reference string) desk.Movement {
-	return desk.Movement{
-		Date: "2027-" + day + "Z", Kind: book.MovementPayment, Rail: "btc", Reference: reference, Number: 8, Asset: "BTC", Amount: "0.0007",
+func bitcoin(day, reference string) operator.Movement {
+	return operator.Movement{
+		Date: "2027-" + day + "Z", Kind: accounting.MovementPayment, Rail: "btc", Reference: reference, Number: 8, Asset: "BTC", Amount: "0.0007",
 		Atomic: 70_000, Status: "confirmed", Evidence: "chain", Own: true, Counted: true, Transaction: "ab01",
 	}
 }
 
 // movements answers with movements and their end.
-func movements(t *testing.T, end desk.MovementsEnd, rows ...desk.Movement) *adminAPI {
+func movements(t *testing.T, end operator.MovementsEnd, rows ...operator.Movement) *adminAPI {
 	t.Helper()
 	var text strings.Builder
 	for _, m := range rows {
-		require.NoError(t, json.NewEncoder(&text).Encode(desk.MovementLine{Movement: &m}))
+		require.NoError(t, json.NewEncoder(&text).Encode(operator.MovementLine{Movement: &m}))
 	}
 	if end.Count == 0 {
 		end.Count = int64(len(rows))
 	}
-	require.NoError(t, json.NewEncoder(&text).Encode(desk.MovementLine{End: &end}))
+	require.NoError(t, json.NewEncoder(&text).Encode(operator.MovementLine{End: &end}))
 	api := newAdminAPI(t)
 	api.answers = []string{text.String()}
 	return api
@@ -72,10 +72,10 @@ func (a *adminAPI) exported(args ...string) (out, told string, err error) {
 
 func TestEachMovementIsALineOfCSV(t *testing.T) {
 	inBerlin(t)
-	seen := moved(book.MovementPayment, "01-31T23:30:00", "pi_2", 500)
+	seen := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_2", 500)
 	seen.Counted, seen.Status = false, "seen"
-	api := movements(t, desk.MovementsEnd{ReceivedCents: 3000, ExternalCents: 3000, Partial: true},
-		moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(book.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
+	api := movements(t, operator.MovementsEnd{ReceivedCents: 3000, ExternalCents: 3000, Partial: true},
+		moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(accounting.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
 		bitcoin("07-01T10:00:00", "ab01:0"), seen)
 	out, told, err := api.exported("--offer", "one")
 	require.NoError(t, err)
@@ -96,9 +96,9 @@ some money of unknown value is not in these dollars: its usd_value is empty
 
 func TestADateThatIsNoneIsPointedAt(t *testing.T) {
 	inBerlin(t)
-	row := moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
+	row := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
 	row.Date = "9999-12-31T00:00:00Z"
-	out, told, err := movements(t, desk.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200}, row).exported()
+	out, told, err := movements(t, operator.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200}, row).exported()
 	require.NoError(t, err)
 	require.Contains(t, out, "9999-12")
 	require.Contains(t, told, "the source of 1 told no date that it can have meant")
@@ -107,12 +107,12 @@ func TestADateThatIsNoneIsPointedAt(t *testing.T) {
 // The first and the last day are in it, and days are the operator's.
 func TestDaysAreThoseOfTheOperator(t *testing.T) {
 	inBerlin(t)
-	rows := []desk.Movement{
-		moved(book.MovementPayment, "01-31T22:59:59", "january", 100), moved(book.MovementPayment, "01-31T23:00:00", "first", 100),
-		moved(book.MovementPayment, "02-28T22:59:59", "last", 100), moved(book.MovementPayment, "02-28T23:00:00", "march", 100),
-		moved(book.MovementRefund, "02-10T10:00:00", "january", -100),
+	rows := []operator.Movement{
+		moved(accounting.MovementPayment, "01-31T22:59:59", "january", 100), moved(accounting.MovementPayment, "01-31T23:00:00", "first", 100),
+		moved(accounting.MovementPayment, "02-28T22:59:59", "last", 100), moved(accounting.MovementPayment, "02-28T23:00:00", "march", 100),
+		moved(accounting.MovementRefund, "02-10T10:00:00", "january", -100),
 	}
-	end := desk.MovementsEnd{ReceivedCents: 300, ExternalCents: 300}
+	end := operator.MovementsEnd{ReceivedCents: 300, ExternalCents: 300}
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -134,13 +134,13 @@ func TestDaysAreThoseOfTheOperator(t *testing.T) {
 }
 
 func TestTheSumsHaveOneLineForEachRailAndAsset(t *testing.T) {
-	test := moved(book.MovementPayment, "02-01T10:00:00", "test", 9900)
+	test := moved(accounting.MovementPayment, "02-01T10:00:00", "test", 9900)
 	test.Counted = false
-	_, told, err := movements(t, desk.MovementsEnd{ReceivedCents: 3100, ExternalCents: 3100, Partial: true},
-		moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(book.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
-		moved(book.MovementPayment, "02-10T10:00:00", "pi_2", 100), moved(book.MovementReversal, "02-11T10:00:00", "pi_2", -100),
-		moved(book.MovementPayment, "03-10T10:00:00", "pi_3", 500), moved(book.MovementDropped, "03-11T10:00:00", "pi_3", -500),
-		moved(book.MovementPayment, "03-12T10:00:00", "pi_4", 60), moved(book.MovementCorrection, "03-13T10:00:00", "pi_4", 40),
+	_, told, err := movements(t, operator.MovementsEnd{ReceivedCents: 3100, ExternalCents: 3100, Partial: true},
+		moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(accounting.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
+		moved(accounting.MovementPayment, "02-10T10:00:00", "pi_2", 100), moved(accounting.MovementReversal, "02-11T10:00:00", "pi_2", -100),
+		moved(accounting.MovementPayment, "03-10T10:00:00", "pi_3", 500), moved(accounting.MovementDropped, "03-11T10:00:00", "pi_3", -500),
+		moved(accounting.MovementPayment, "03-12T10:00:00", "pi_4", 60), moved(accounting.MovementCorrection, "03-13T10:00:00", "pi_4", 40),
 		bitcoin("02-03T10:00:00", "ab01:0"), test).exported()
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^btc +BTC +1 +0.0007 +0 +0.0007 +unknown +1$`, told)
@@ -149,29 +149,29 @@ func TestTheSumsHaveOneLineForEachRailAndAsset(t *testing.T) {
 
 // Dollars that are known are in the sums whatever else is unknown.
 func TestTheSumsHoldWhatIsKnownOfTheDollars(t *testing.T) {
-	yen := func(reference string, cents *int64) desk.Movement {
-		m := moved(book.MovementPayment, "02-03T10:00:00", reference, 6300)
+	yen := func(reference string, cents *int64) operator.Movement {
+		m := moved(accounting.MovementPayment, "02-03T10:00:00", reference, 6300)
 		m.Asset, m.USDCents = "JPY", cents
 		return m
 	}
 	stated := int64(4200)
-	rows := []desk.Movement{yen("pi_1", &stated), yen("pi_2", nil), yen("pi_3", nil)}
-	_, told, err := movements(t, desk.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Partial: true}, rows...).exported()
+	rows := []operator.Movement{yen("pi_1", &stated), yen("pi_2", nil), yen("pi_3", nil)}
+	_, told, err := movements(t, operator.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Partial: true}, rows...).exported()
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^card +JPY +3 +18900 +0 +18900 +42.00 +2$`, told)
 }
 
 // What was printed must not be used where it does not add up, or has no end.
 func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
-	payment := moved(book.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
+	payment := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
 	for name, c := range map[string]struct {
-		end  desk.MovementsEnd
+		end  operator.MovementsEnd
 		says string
 	}{
-		"other money":    {desk.MovementsEnd{ReceivedCents: 4300, ExternalCents: 4200}, "add up to 42.00 USD received, 42.00 of it from others; the ledger says 1, 43.00 and 42.00: what was printed must not be used"},
-		"own money":      {desk.MovementsEnd{ReceivedCents: 4200}, "must not be used"},
-		"other lines":    {desk.MovementsEnd{Count: 2, ReceivedCents: 4200, ExternalCents: 4200}, "must not be used"},
-		"server's error": {desk.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Error: "the movements do not\x1b add up"}, "the movements do not add up"},
+		"other money":    {operator.MovementsEnd{ReceivedCents: 4300, ExternalCents: 4200}, "add up to 42.00 USD received, 42.00 of it from others; the ledger says 1, 43.00 and 42.00: what was printed must not be used"},
+		"own money":      {operator.MovementsEnd{ReceivedCents: 4200}, "must not be used"},
+		"other lines":    {operator.MovementsEnd{Count: 2, ReceivedCents: 4200, ExternalCents: 4200}, "must not be used"},
+		"server's error": {operator.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Error: "the movements do not\x1b add up"}, "the movements do not add up"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, told, err := movements(t, c.end, payment).exported()
@@ -179,7 +179,7 @@ func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 			require.NotContains(t, told, "add up to the ledger's sums")
 		})
 	}
-	cut := movements(t, desk.MovementsEnd{}, payment)
+	cut := movements(t, operator.MovementsEnd{}, payment)
 	cut.answers[0], _, _ = strings.Cut(cut.answers[0], "\n")
 	_, told, err := cut.exported()
 	require.ErrorContains(t, err, "has no end")
@@ -195,7 +195,7 @@ func TestDaysThatAreNoneAreRefused(t *testing.T) {
 	for _, c := range [][2]string{
 		{"--from 2027-13-01", "--from is a day"}, {"--to yesterday", "--to is a day"}, {"--from 2027-02-02 --to 2027-02-01", "--from is after --to"},
 	} {
-		_, _, err := movements(t, desk.MovementsEnd{}).exported(strings.Fields(c[0])...)
+		_, _, err := movements(t, operator.MovementsEnd{}).exported(strings.Fields(c[0])...)
 		require.ErrorContains(t, err, c[1])
 	}
 	for _, arguments := range []string{"--from 2027-01-01", "--to 2027-01-01"} {
@@ -231,14 +231,14 @@ func readCSV(t *testing.T, text string) [][]string {
 
 func exportHostile(t *testing.T) (out string, want []string) {
 	t.Helper()
-	var rows []desk.Movement
+	var rows []operator.Movement
 	for reference, cell := range hostile {
-		m := moved(book.MovementPayment, "01-31T12:00:00", reference, 100)
+		m := moved(accounting.MovementPayment, "01-31T12:00:00", reference, 100)
 		m.Transaction, m.Rail, m.Asset, m.ValueBasis, m.Status, m.Evidence = reference, reference, reference, reference, reference, reference
 		rows, want = append(rows, m), append(want, cell)
 	}
 	cents := int64(100 * len(rows))
-	out, _, err := movements(t, desk.MovementsEnd{ReceivedCents: cents, ExternalCents: cents}, rows...).exported()
+	out, _, err := movements(t, operator.MovementsEnd{ReceivedCents: cents, ExternalCents: cents}, rows...).exported()
 	require.NoError(t, err)
 	return out, want
 }

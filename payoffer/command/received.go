@@ -15,7 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func receivedCommand() *cobra.Command {
@@ -42,16 +42,16 @@ func receivedCommand() *cobra.Command {
 
 func printReceived(fl caddycmd.Flags, out io.Writer) error {
 	if !fl.Bool("receipts") {
-		return show(fl, out, desk.PathReceived, printOffers)
+		return show(fl, out, operator.PathReceived, printOffers)
 	}
-	query := url.Values{"limit": {strconv.Itoa(desk.MaxPage)}}
+	query := url.Values{"limit": {strconv.Itoa(operator.MaxPage)}}
 	if id := fl.String("offer"); id != "" {
 		query.Set("offer", id)
 	}
 	if before := fl.String("before"); before != "0" {
 		query.Set("before", before)
 	}
-	return show(fl, out, desk.PathReceipts+"?"+query.Encode(), printReceipts)
+	return show(fl, out, operator.PathReceipts+"?"+query.Encode(), printReceipts)
 }
 
 // show prints an answer of the admin API, with --json as it is.
@@ -74,10 +74,10 @@ func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Wri
 // printed for people.
 type printedOffers struct {
 	Offers []struct {
-		ID           string             `json:"id"`
-		Trouble      string             `json:"trouble"`
-		Report       printedReport      `json:"report"`
-		Facilitators []desk.Facilitator `json:"facilitators"`
+		ID           string                 `json:"id"`
+		Trouble      string                 `json:"trouble"`
+		Report       printedReport          `json:"report"`
+		Facilitators []operator.Facilitator `json:"facilitators"`
 	} `json:"offers"`
 }
 
@@ -104,7 +104,7 @@ func printOffers(out io.Writer, answer printedOffers) error {
 }
 
 // printFacilitators prints who settles, and whether they list the offer.
-func printFacilitators(out io.Writer, all []desk.Facilitator) error {
+func printFacilitators(out io.Writer, all []operator.Facilitator) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (r printedReport) print(out io.Writer, id string) error {
 }
 
 // printReceipts prints a page of receipts for people.
-func printReceipts(out io.Writer, page desk.Receipts) error {
+func printReceipts(out io.Writer, page operator.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
@@ -238,7 +238,7 @@ func printReceipts(out io.Writer, page desk.Receipts) error {
 }
 
 // printPages prints the addresses of the receipts' pages.
-func printPages(out io.Writer, receipts []desk.Receipt) {
+func printPages(out io.Writer, receipts []operator.Receipt) {
 	title := "\na page for each payer, to be given to nobody else:\n"
 	for _, r := range receipts {
 		if r.Page != "" {
@@ -249,7 +249,7 @@ func printPages(out io.Writer, receipts []desk.Receipt) {
 }
 
 // day is the day on which the money moved, in the time zone of this machine.
-func day(r desk.Receipt) string {
+func day(r operator.Receipt) string {
 	at, err := time.Parse(time.RFC3339, r.OccurredAt)
 	if err != nil {
 		return "-"
@@ -271,7 +271,7 @@ func local(moment string) string {
 }
 
 // lastReason is why the operator changed it last.
-func lastReason(r desk.Receipt) (reason string) {
+func lastReason(r operator.Receipt) (reason string) {
 	for _, change := range r.History {
 		reason = cmp.Or(printable(change.Reason), reason)
 	}
@@ -280,7 +280,7 @@ func lastReason(r desk.Receipt) (reason string) {
 
 // worth is the amount for people: in dollars where the value is known, else in its
 // own unit.
-func worth(r desk.Receipt) string {
+func worth(r operator.Receipt) string {
 	if r.AmountUSD != nil {
 		return printable(r.AmountUSD.String()) + " USD"
 	}

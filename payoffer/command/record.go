@@ -13,8 +13,8 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func recordCommand() *cobra.Command {
@@ -76,7 +76,7 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 var entryFlags = []string{"correct", "reverse", "restore", "refund", "value", "redact"}
 
 func recordEntry(fl caddycmd.Flags, out io.Writer) error {
-	body := desk.ReceiptEntry{
+	body := operator.ReceiptEntry{
 		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"),
 		Transaction: fl.String("transaction"), Reason: fl.String("reason"),
 	}
@@ -116,7 +116,7 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Date = at.Format(time.RFC3339)
 	}
-	row, err := ask[desk.Receipt](fl, http.MethodPost, desk.PathReceipts, body)
+	row, err := ask[operator.Receipt](fl, http.MethodPost, operator.PathReceipts, body)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 }
 
 // printEntry prints what stands after an entry.
-func printEntry(out io.Writer, r desk.Receipt) error {
+func printEntry(out io.Writer, r operator.Receipt) error {
 	lines := []string{fmt.Sprintf("%s %s: %s of %s, %s, evidence %s, version %d", r.Rail, r.Reference,
 		worth(r), local(r.OccurredAt), r.Status, r.Evidence, r.Version)}
 	if r.ValueBasis == "stated" {

@@ -10,7 +10,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func rewindCommand() *cobra.Command {
@@ -39,7 +39,7 @@ was used is published then; the one before is read on.`,
 }
 
 func rewind(fl caddycmd.Flags, out io.Writer) error {
-	done, err := ask[desk.Rewound](fl, http.MethodPost, desk.PathRewind, desk.Rewind{Offer: fl.String("offer"), Rail: fl.Arg(0)})
+	done, err := ask[operator.Rewound](fl, http.MethodPost, operator.PathRewind, operator.Rewind{Offer: fl.String("offer"), Rail: fl.Arg(0)})
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 func TestCommandRewindSaysFromWhereARailIsReadAgain(t *testing.T) {
-	api := newAdminAPI(t, desk.Rewound{Offer: "one", Rail: "btc", From: "block 901", Kept: "bc1qkept"}, desk.Rewound{Offer: "one", Rail: "card"})
+	api := newAdminAPI(t, operator.Rewound{Offer: "one", Rail: "btc", From: "block 901", Kept: "bc1qkept"}, operator.Rewound{Offer: "one", Rail: "card"})
 	out, err := api.run(rewindCommand(), "btc", "--offer", "one")
 	require.NoError(t, err)
 	require.Equal(t, "btc of one is read again from block 901 on; what is known stays, and is counted once\n"+

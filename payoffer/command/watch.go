@@ -16,7 +16,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // watchPause is how long a server that is away is left alone.
@@ -122,7 +122,7 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, away boo
 			query.Set(name, value)
 		}
 	}
-	response, err := send(ctx, w.address, http.MethodGet, desk.PathFeed+"?"+query.Encode(), nil)
+	response, err := send(ctx, w.address, http.MethodGet, operator.PathFeed+"?"+query.Encode(), nil)
 	if err != nil {
 		return feed, true, err
 	}
@@ -145,7 +145,7 @@ func (w *watcher) print(raw json.RawMessage) error {
 		_, err := fmt.Fprintf(w.out, "%s\n", raw)
 		return err
 	}
-	var c desk.Change
+	var c operator.Change
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
 	}
@@ -161,7 +161,7 @@ func (w *watcher) print(raw json.RawMessage) error {
 	if c.Reason != "" {
 		what += " (" + c.Reason + ")"
 	}
-	_, err := fmt.Fprintf(w.out, changeLine, c.Number, at, printable(c.Rail), worth(desk.Receipt{AmountUSD: c.AmountUSD, Paid: c.Paid, Unit: c.Unit}),
+	_, err := fmt.Fprintf(w.out, changeLine, c.Number, at, printable(c.Rail), worth(operator.Receipt{AmountUSD: c.AmountUSD, Paid: c.Paid, Unit: c.Unit}),
 		refunded, printable(c.Status), printable(c.Evidence), printable(what))
 	return err
 }

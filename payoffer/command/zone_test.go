@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // Go takes UTC for a zone that it does not know.
@@ -19,7 +19,7 @@ func TestAnUnknownTimeZoneBooksNothing(t *testing.T) {
 			require.NoError(t, checkZone(), zone)
 			continue
 		}
-		api := movements(t, desk.MovementsEnd{})
+		api := movements(t, operator.MovementsEnd{})
 		_, _, err := api.exported()
 		require.ErrorContains(t, err, "the variable TZ is not known", zone)
 		_, err = api.run(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42", "--date", "2026-11-20")

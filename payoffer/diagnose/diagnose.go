@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
@@ -27,7 +27,7 @@ const runTimeout, callTimeout = 60 * time.Second, 10 * time.Second
 type World struct {
 	Transport http.RoundTripper
 	// Ask returns what the running server reports of its offers.
-	Ask func(ctx context.Context) ([]desk.Diagnostics, error)
+	Ask func(ctx context.Context) ([]operator.Diagnostics, error)
 	// ClockAhead asks upstreams for the time, as service.Share.CompareClock does.
 	ClockAhead func(ctx context.Context) time.Duration
 	Now        func() time.Time
@@ -79,7 +79,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 	for _, o := range offers {
 		report.Offers = append(report.Offers, Checked{ID: o.Offer.ID, BaseURL: o.Offer.BaseURL})
 		c := &check{diagnosis: d, Offer: o, answered: err == nil}
-		if i := slices.IndexFunc(running, func(r desk.Diagnostics) bool { return r.ID == o.Offer.ID }); i >= 0 {
+		if i := slices.IndexFunc(running, func(r operator.Diagnostics) bool { return r.ID == o.Offer.ID }); i >= 0 {
 			c.running = &running[i]
 		}
 		if c.running != nil && c.running.Demo {
@@ -124,7 +124,7 @@ func (d *diagnosis) sorted() []Issue {
 }
 
 // machine checks what all offers share: the clock and the ledger.
-func (d *diagnosis) machine(ctx context.Context, running []desk.Diagnostics) {
+func (d *diagnosis) machine(ctx context.Context, running []operator.Diagnostics) {
 	ahead := clock.Seconds(d.ClockAhead(ctx))
 	for _, r := range running {
 		ahead = cmp.Or(ahead, r.Clock)
@@ -151,7 +151,7 @@ type check struct {
 	// answered says that a server answered at the admin API; running is its report of
 	// this offer, or nil.
 	answered bool
-	running  *desk.Diagnostics
+	running  *operator.Diagnostics
 }
 
 // found adds an issue of this offer.

@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -37,7 +37,7 @@ type surroundings struct {
 	World
 	hosts  map[string]http.HandlerFunc
 	offer  Offer
-	server desk.Diagnostics
+	server operator.Diagnostics
 	mu     sync.Mutex
 	asked  []string // "METHOD host/path"
 }
@@ -55,7 +55,7 @@ func around(t *testing.T) *surroundings {
 	settings := &service.Settings{Key: pool.KeyOf("test"), Offer: o}
 	s := &surroundings{
 		t: t, hosts: map[string]http.HandlerFunc{}, offer: Offer{Settings: settings, Links: []string{o.URL(offer.PathHumans), o.URL(offer.PathOffer)}},
-		server: desk.Diagnostics{ID: o.ID, Settings: settings.Key.String(), Keys: []string{o.DID() + "#key"}, Ledger: desk.LedgerState{Writable: true}},
+		server: operator.Diagnostics{ID: o.ID, Settings: settings.Key.String(), Keys: []string{o.DID() + "#key"}, Ledger: operator.LedgerState{Writable: true}},
 	}
 	s.hosts["pay.example.org"] = s.own
 	s.hosts["example.org"] = func(http.ResponseWriter, *http.Request) {}
@@ -63,7 +63,7 @@ func around(t *testing.T) *surroundings {
 	s.World = World{
 		Transport:  s,
 		ClockAhead: func(context.Context) time.Duration { return 0 },
-		Ask:        func(context.Context) ([]desk.Diagnostics, error) { return []desk.Diagnostics{s.server}, nil },
+		Ask:        func(context.Context) ([]operator.Diagnostics, error) { return []operator.Diagnostics{s.server}, nil },
 		Now:        func() time.Time { return noon },
 	}
 	return s
@@ -139,7 +139,7 @@ func TestAWholeWorldHasNoProblems(t *testing.T) {
 }
 
 func TestEachCauseIsOneIssue(t *testing.T) {
-	away := func(context.Context) ([]desk.Diagnostics, error) { return nil, errors.New("no server answers") }
+	away := func(context.Context) ([]operator.Diagnostics, error) { return nil, errors.New("no server answers") }
 	for name, c := range map[string]struct {
 		breaks func(s *surroundings)
 		want   string
@@ -199,7 +199,7 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 }
 
 func (s *surroundings) rail(code string) {
-	s.server.Rails = []desk.RailState{{Rail: "card", Error: code}}
+	s.server.Rails = []operator.RailState{{Rail: "card", Error: code}}
 }
 
 func TestACheckoutThatRefusesSoftwareIsNotBroken(t *testing.T) {
@@ -264,7 +264,7 @@ func TestRunEndsAfterAMinute(t *testing.T) {
 			_ = hang(ctx)
 			return 0
 		}
-		s.Ask = func(ctx context.Context) ([]desk.Diagnostics, error) { return nil, hang(ctx) }
+		s.Ask = func(ctx context.Context) ([]operator.Diagnostics, error) { return nil, hang(ctx) }
 		begun := time.Now()
 		require.NotEmpty(t, s.found())
 		require.LessOrEqual(t, time.Since(begun), runTimeout)

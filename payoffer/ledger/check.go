@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // faults bounds how many faults an error of Check names.
@@ -34,7 +34,7 @@ func check(ctx context.Context, tx *sql.Tx) error {
 	var wrong []string
 	places := maps.Clone(kept)
 	maps.Copy(places, scanned)
-	for _, at := range slices.SortedFunc(maps.Keys(places), book.Place.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(places), accounting.Place.Compare) {
 		if kept[at] != scanned[at] {
 			wrong = append(wrong, fmt.Sprintf("the sums of %+v are %+v and its rows make %+v", at, kept[at], scanned[at]))
 		}
@@ -50,14 +50,14 @@ func check(ctx context.Context, tx *sql.Tx) error {
 }
 
 // sums reads sums by place; a place of nothing is none.
-func sums(ctx context.Context, tx *sql.Tx, text string) (book.Sums, error) {
+func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error) {
 	all, err := query(ctx, tx, scanTotal, text)
 	if err != nil {
 		return nil, fmt.Errorf("checking the sums of the ledger: %w", err)
 	}
-	places := book.Sums{}
+	places := accounting.Sums{}
 	for _, t := range all {
-		if t.Sum != (book.Sum{}) {
+		if t.Sum != (accounting.Sum{}) {
 			places[t.Place] = t.Sum
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"reflect"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // InsertIntent commits an intent in the state IntentSettling; only then may
@@ -36,7 +36,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 				SELECT intent_id FROM payment_ids WHERE payer = $2 AND payment_id = $4)))
 			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+aheadOf+` AND NOT `+sameKey+`)`,
 			append(l.ahead(i), i.Network, i.Asset, i.Nonce)...)
-		addMoved(tx, i.IntentKey, book.Standing{}, openStanding)
+		addMoved(tx, i.IntentKey, accounting.Standing{}, openStanding)
 		return nil
 	})
 }
@@ -69,7 +69,7 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 		if inserted.changed == 0 {
 			return notRegistered(i)
 		}
-		r := recorder{tx: tx, now: i.CreatedAt, delta: book.Sums{}, stored: book.Sums{}}
+		r := recorder{tx: tx, now: i.CreatedAt, delta: accounting.Sums{}, stored: accounting.Sums{}}
 		if _, err := r.record(ctx, s); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (l *Ledger) complete(i *Intent) error {
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
 		return errors.New("an intent needs its whole key and a fingerprint")
 	}
-	if !book.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
+	if !accounting.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
 		return errors.New("a text of the intent is not UTF-8 or holds U+0000")
 	}
 	i.CreatedAt = l.now().Unix()
@@ -340,14 +340,14 @@ func (l *Ledger) changeIntentIn(ctx context.Context, tx *transaction, key Intent
 	if err := f(&next); err != nil || reflect.DeepEqual(old, next) {
 		return err
 	}
-	delta := book.Sums{}
+	delta := accounting.Sums{}
 	updateIntent(tx, delta, old, next, l.now().Unix())
 	addToTotals(tx, delta)
 	return nil
 }
 
 // updateIntent stores the fields that change after the insert.
-func updateIntent(tx *transaction, delta book.Sums, old, next Intent, now int64) {
+func updateIntent(tx *transaction, delta accounting.Sums, old, next Intent, now int64) {
 	delta.Change(old.total(), next.total())
 	tx.put("updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
@@ -373,7 +373,7 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		}
 		tx.put("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
 		tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
-		addToTotals(tx, book.Sums{}.Change(i.total(), Total{}))
+		addToTotals(tx, accounting.Sums{}.Change(i.total(), Total{}))
 		return nil
 	})
 }

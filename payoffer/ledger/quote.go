@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // quoteDays is how long a quote is kept: a transaction of Bitcoin that nobody
@@ -14,7 +14,7 @@ const quoteDays = 30
 // NoteQuote keeps that satoshis were asked for usdCents, in US cents, at the
 // Unix second at. Quotes that are 30 days old are forgotten.
 func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
-	if offer == "" || !book.Storable(offer) || satoshis <= 0 || usdCents < 0 {
+	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
 		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {

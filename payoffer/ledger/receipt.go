@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const selectReceipts = `SELECT id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
@@ -126,7 +126,7 @@ type Transition struct {
 	MovedAt    int64
 	// Before and After are what was known of the receipt before it and after it;
 	// where that was not kept yet, what is known when it is read.
-	Before, After book.Facts
+	Before, After accounting.Facts
 
 	// ReceiptID, Via, EvidenceLevel, Own, Testnet and OccurredAt are
 	// those that the receipt has when it is read.
@@ -179,13 +179,13 @@ func (t Transition) EventID() string {
 }
 
 // Standing is that of the receipt after the transition, on today's evidence.
-func (t Transition) Standing() book.Standing {
-	return book.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
+func (t Transition) Standing() accounting.Standing {
+	return accounting.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
 }
 
 // Change is what the transition changed.
-func (t Transition) Change() book.Change {
-	return book.Change{Before: t.Before, After: t.After, Cause: t.Cause, ReturnKind: t.ReturnKind}
+func (t Transition) Change() accounting.Change {
+	return accounting.Change{Before: t.Before, After: t.After, Cause: t.Cause, ReturnKind: t.ReturnKind}
 }
 
 // Transitions lists up to limit transitions of an offer's receipts with a Seq

@@ -8,7 +8,7 @@ import (
 	"reflect"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // Record commits what was seen, in one transaction: the rows, their returns
@@ -35,7 +35,7 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 			tx.dialect.lock(tx, externalIDs(sightings)...)
 		}
 		receipts = nil
-		r := recorder{tx: tx, now: l.now().Unix(), delta: book.Sums{}, stored: book.Sums{}}
+		r := recorder{tx: tx, now: l.now().Unix(), delta: accounting.Sums{}, stored: accounting.Sums{}}
 		for _, s := range sightings {
 			receipt, err := r.record(ctx, s)
 			if err != nil {
@@ -75,9 +75,9 @@ var ErrChanged = errors.New("the receipt was changed since it was looked at")
 type recorder struct {
 	tx    *transaction
 	now   int64
-	delta book.Sums
+	delta accounting.Sums
 	// stored are the sums before it, as far as they were read.
-	stored book.Sums
+	stored accounting.Sums
 }
 
 // record stores one sighting and returns its row, or none for an addendum
@@ -102,7 +102,7 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 			return Receipt{}, err
 		}
 	}
-	next, told := book.Merge(old, known, s)
+	next, told := accounting.Merge(old, known, s)
 	if s.Addendum && old.Version == 0 {
 		if err := r.storeReturns(ctx, s, nil, known, told); err != nil {
 			return Receipt{}, err
@@ -141,7 +141,7 @@ func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
 
 // lookUp reads whether the sighting's account is on a test network, and the
 // returns of its payment, of which most have none.
-func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known book.Words, err error) {
+func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known accounting.Words, err error) {
 	var returned bool
 	_, found, err := first(ask(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
@@ -193,7 +193,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 }
 
 // newest is the latest of the words that are not known; none is the zero Return.
-func newest(known, told book.Words) (last Return) {
+func newest(known, told accounting.Words) (last Return) {
 	for id, w := range told {
 		if w != known[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
 			last = w
@@ -325,14 +325,14 @@ const (
 )
 
 // returns reads what is known of the returns of a payment.
-func (r *recorder) returns(ctx context.Context, account, externalID string) (known book.Words, err error) {
+func (r *recorder) returns(ctx context.Context, account, externalID string) (known accounting.Words, err error) {
 	words, err := ask(ctx, r.tx, scanWord, `
 		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the returns: %w", err)
 	}
-	known = book.Words{}
+	known = accounting.Words{}
 	for _, w := range words {
 		known[w.ID] = w
 	}
@@ -346,7 +346,7 @@ func scanWord(row scanner) (w Return, err error) {
 
 // storeReturns stores the words of told that are not known; receipt is nil while
 // the payment is not there.
-func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told book.Words) error {
+func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told accounting.Words) error {
 	for _, w := range told {
 		if w == known[w.ID] {
 			continue

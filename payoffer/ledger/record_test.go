@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 func TestRecordIsIdempotent(t *testing.T) {
@@ -113,21 +113,21 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 		require.NoError(t, l.SettleIntent(t.Context(), testIntent("0xbb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
 		totals, err := l.Totals(t.Context(), testOffer)
 		require.NoError(t, err)
-		at := func(account, rail string, status Status, level EvidenceLevel) book.Place {
-			return book.Place{Offer: testOffer, Account: account, Rail: rail, Standing: book.Standing{Status: status, EvidenceLevel: level, Testnet: rail == "usdc"}}
+		at := func(account, rail string, status Status, level EvidenceLevel) accounting.Place {
+			return accounting.Place{Offer: testOffer, Account: account, Rail: rail, Standing: accounting.Standing{Status: status, EvidenceLevel: level, Testnet: rail == "usdc"}}
 		}
-		confirmed, one := at(testAccount, "usdc", StatusConfirmed, LevelChain), book.Sum{Count: 1, Amount: 42_000_000, USDCents: 4200}
+		confirmed, one := at(testAccount, "usdc", StatusConfirmed, LevelChain), accounting.Sum{Count: 1, Amount: 42_000_000, USDCents: 4200}
 		mine := confirmed
 		mine.Own = true
 		require.Equal(t, []Total{
 			{Place: at(testAccount, "usdc", StatusClaimed, ""), Sum: one},
-			{Place: confirmed, Sum: book.Sum{Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}},
+			{Place: confirmed, Sum: accounting.Sum{Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}},
 			{Place: mine, Sum: one},
 			{Place: at(testAccount, "usdc", StatusSettling, ""), Sum: one},
-			{Place: at(cardAccount, "card", StatusConfirmed, LevelManual), Sum: book.Sum{Count: 1, Amount: 4200, USDCents: 4200}},
+			{Place: at(cardAccount, "card", StatusConfirmed, LevelManual), Sum: accounting.Sum{Count: 1, Amount: 4200, USDCents: 4200}},
 			{
 				Place: at(cardAccount, "card", StatusConfirmed, LevelSigned),
-				Sum:   book.Sum{Count: 1, Amount: 4200, Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},
+				Sum:   accounting.Sum{Count: 1, Amount: 4200, Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},
 			},
 		}, totals)
 		requireConsistent(t, l)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
@@ -183,9 +183,9 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 			notes = append(notes, fmt.Sprint(tr.Amount, " ", tr.Note))
 		}
 		require.Equal(t, []string{"4200 statement of May", "2400 transposed digits", "2400 wrong day"}, notes)
-		facts := func(amount int64) book.Facts {
-			return book.Facts{
-				Standing: book.Standing{Status: StatusConfirmed, EvidenceLevel: LevelManual},
+		facts := func(amount int64) accounting.Facts {
+			return accounting.Facts{
+				Standing: accounting.Standing{Status: StatusConfirmed, EvidenceLevel: LevelManual},
 				Asset:    "USD", Amount: amount, USDCents: &amount, OccurredAt: 900,
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // TestPostgresPaymentsDoNotWaitForEachOther holds one payment before its commit: what others do meanwhile, to the same sums and
@@ -28,7 +28,7 @@ func TestPostgresPaymentsDoNotWaitForEachOther(t *testing.T) {
 		assert.NoError(t, all[0].transact(t.Context(), func(ctx context.Context, tx *transaction) error {
 			s := chainSighting("0xheld", StatusConfirmed)
 			s.Intent = &paid.IntentKey
-			r := recorder{tx: tx, now: 1_000, delta: book.Sums{}, stored: book.Sums{}}
+			r := recorder{tx: tx, now: 1_000, delta: accounting.Sums{}, stored: accounting.Sums{}}
 			if _, err := r.record(ctx, s); err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // ErrSinkTaken is returned by AdvanceSink to who does not hold the sink.
@@ -35,7 +35,7 @@ type SinkKey struct{ Offer, Name string }
 func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now, until int64) (after map[SinkKey]int64, err error) {
 	var rows [][]any
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SinkKey.compare) { // two instances lock them in one order
-		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !book.Storable(key.Offer, key.Name, owner) {
+		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
 			return nil, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
 		}
 		rows = append(rows, []any{key.Offer, key.Name, owners[key]})

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // Totals reads the sums of an offer. Its cost does not depend on the number
@@ -51,15 +51,15 @@ func (i Intent) total() Total {
 		return Total{}
 	}
 	standing.Own, standing.Testnet = i.Own, i.Testnet
-	place := book.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: standing}
-	return Total{Place: place, Sum: book.NewSum(i.Amount, i.USDCents)}
+	place := accounting.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: standing}
+	return Total{Place: place, Sum: accounting.NewSum(i.Amount, i.USDCents)}
 }
 
 // openStanding is where an open intent stands, and claimedStanding one of which a
 // facilitator says that it was paid.
 var (
-	openStanding    = book.Standing{Status: StatusSettling}
-	claimedStanding = book.Standing{Status: StatusClaimed}
+	openStanding    = accounting.Standing{Status: StatusSettling}
+	claimedStanding = accounting.Standing{Status: StatusClaimed}
 )
 
 // fits refuses a sighting with which a sum would pass 2^63-1.
@@ -85,7 +85,7 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 }
 
 // standing reads one sum.
-func (r *recorder) standing(ctx context.Context, at book.Place) (Total, error) {
+func (r *recorder) standing(ctx context.Context, at accounting.Place) (Total, error) {
 	total, _, err := first(ask(ctx, r.tx, scanTotal, selectPlace,
 		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet, at.Currency))
 	return total, err
@@ -96,11 +96,11 @@ var selectPlace = selectTotals(`offer = $1 AND account = $2 AND rail = $3 AND st
 
 // addToTotals adds the changes with one statement a table, and in an order of
 // their own, so that two transactions cannot wait for each other's rows.
-func addToTotals(tx *transaction, changes book.Sums) {
+func addToTotals(tx *transaction, changes accounting.Sums) {
 	var own, others, later totalRows
-	for _, at := range slices.SortedFunc(maps.Keys(changes), book.Place.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(changes), accounting.Place.Compare) {
 		d := changes[at]
-		if d == (book.Sum{}) {
+		if d == (accounting.Sum{}) {
 			continue
 		}
 		row := []any{
@@ -123,10 +123,10 @@ func addToTotals(tx *transaction, changes book.Sums) {
 
 // addMoved has the sums follow an intent from one standing to another, as addToTotals
 // does with the change of its total where the row was read. The zero Standing is none.
-func addMoved(tx *transaction, key IntentKey, from, to book.Standing) {
+func addMoved(tx *transaction, key IntentKey, from, to accounting.Standing) {
 	var moves []string
-	for n, at := range map[int]book.Standing{-1: from, 1: to} {
-		if at != (book.Standing{}) {
+	for n, at := range map[int]accounting.Standing{-1: from, 1: to} {
+		if at != (accounting.Standing{}) {
 			moves = append(moves, fmt.Sprintf(`SELECT '%s' AS moved_to, '%s' AS level, %d AS n`, at.Status, at.EvidenceLevel, n))
 		}
 	}

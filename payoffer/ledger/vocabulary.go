@@ -1,50 +1,50 @@
 package ledger
 
-import "github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+import "github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 
 // The words of package book in which the ledger is spoken to.
 type (
-	Status        = book.Status
-	EvidenceLevel = book.EvidenceLevel
-	ReturnKind    = book.ReturnKind
-	Return        = book.Return
-	Sighting      = book.Sighting
-	IntentKey     = book.IntentKey
-	Receipt       = book.Receipt
-	Total         = book.Total
-	ValueBasis    = book.ValueBasis
-	StatedValue   = book.StatedValue
+	Status        = accounting.Status
+	EvidenceLevel = accounting.EvidenceLevel
+	ReturnKind    = accounting.ReturnKind
+	Return        = accounting.Return
+	Sighting      = accounting.Sighting
+	IntentKey     = accounting.IntentKey
+	Receipt       = accounting.Receipt
+	Total         = accounting.Total
+	ValueBasis    = accounting.ValueBasis
+	StatedValue   = accounting.StatedValue
 )
 
 // As in package book.
 const (
-	StatusSeen      = book.StatusSeen
-	StatusConfirmed = book.StatusConfirmed
-	StatusDropped   = book.StatusDropped
-	StatusRefunded  = book.StatusRefunded
-	StatusReversed  = book.StatusReversed
-	StatusMoved     = book.StatusMoved
-	StatusSettling  = book.StatusSettling
-	StatusClaimed   = book.StatusClaimed
+	StatusSeen      = accounting.StatusSeen
+	StatusConfirmed = accounting.StatusConfirmed
+	StatusDropped   = accounting.StatusDropped
+	StatusRefunded  = accounting.StatusRefunded
+	StatusReversed  = accounting.StatusReversed
+	StatusMoved     = accounting.StatusMoved
+	StatusSettling  = accounting.StatusSettling
+	StatusClaimed   = accounting.StatusClaimed
 
-	LevelSigned   = book.LevelSigned
-	LevelProvider = book.LevelProvider
-	LevelChain    = book.LevelChain
-	LevelManual   = book.LevelManual
+	LevelSigned   = accounting.LevelSigned
+	LevelProvider = accounting.LevelProvider
+	LevelChain    = accounting.LevelChain
+	LevelManual   = accounting.LevelManual
 
-	BasisFace   = book.BasisFace
-	BasisQuote  = book.BasisQuote
-	BasisRate   = book.BasisRate
-	BasisStated = book.BasisStated
+	BasisFace   = accounting.BasisFace
+	BasisQuote  = accounting.BasisQuote
+	BasisRate   = accounting.BasisRate
+	BasisStated = accounting.BasisStated
 
-	CauseBackfilled = book.CauseBackfilled
-	CauseRedacted   = book.CauseRedacted
+	CauseBackfilled = accounting.CauseBackfilled
+	CauseRedacted   = accounting.CauseRedacted
 
-	ReturnRefund   = book.ReturnRefund
-	ReturnTotal    = book.ReturnTotal
-	ReturnReversal = book.ReturnReversal
-	ReturnCapture  = book.ReturnCapture
+	ReturnRefund   = accounting.ReturnRefund
+	ReturnTotal    = accounting.ReturnTotal
+	ReturnReversal = accounting.ReturnReversal
+	ReturnCapture  = accounting.ReturnCapture
 )
 
 // ErrSighting is returned by Record for a sighting that can be no row.
-var ErrSighting = book.ErrSighting
+var ErrSighting = accounting.ErrSighting

@@ -2,12 +2,12 @@ package service
 
 import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
 // report is the part of the diagnostics that the desk does not know.
-func (svc *Service) report() desk.Diagnostics {
-	d := desk.Diagnostics{
+func (svc *Service) report() operator.Diagnostics {
+	d := operator.Diagnostics{
 		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: clock.Seconds(svc.clock.Offset()),
 		WebhooksOff: append([]string{}, svc.HooksOff...),
 	}

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 )
 
@@ -132,7 +132,7 @@ func (svc *Service) rotate(ctx context.Context, revoke bool) (keyID string, from
 	next, err := svc.keys.Rotate(ctx, revoke, func(ids []string) error {
 		var other *ledger.KeysError
 		if away = svc.ledger.RememberKeys(ctx, map[string][]string{svc.keys.DID: ids}); errors.As(away, &other) {
-			return &desk.Error{Kind: desk.Conflict, Sentence: (&foreignError{other}).Error()}
+			return &operator.Error{Kind: operator.Conflict, Sentence: (&foreignError{other}).Error()}
 		}
 		return nil
 	})

@@ -14,13 +14,13 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
-	"github.com/payoffer/caddy-pay-offer/payoffer/desk"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
@@ -34,7 +34,7 @@ type Service struct {
 	*parts
 	// Server answers requests, and Desk is for the operator.
 	Server *web.Server
-	Desk   *desk.Desk
+	Desk   *operator.Desk
 
 	payments  *payments
 	announcer *announce.Announcer
@@ -90,7 +90,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	if svc.Server, err = svc.newServer(i); err != nil {
 		return nil, err
 	}
-	svc.Desk = &desk.Desk{
+	svc.Desk = &operator.Desk{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
 		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Report: svc.report, Now: time.Now, Logger: svc.logger,
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // feed is the body of GET /v1/received?after=<cursor>: what changed since then,
@@ -94,7 +94,7 @@ func (s *Server) testCounts(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
-	return book.TestCounts(totals, true), err
+	return accounting.TestCounts(totals, true), err
 }
 
 func newTransition(t ledger.Transition, testCounts bool) transition {

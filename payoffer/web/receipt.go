@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -227,7 +227,7 @@ func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 // isReceipt reports whether the page of a payment is a receipt: the money arrived,
 // and it did not all go back.
 func isReceipt(r ledger.Receipt) bool {
-	return book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Held()
+	return accounting.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Held()
 }
 
 // receiptSays is what its state means: only what was on a chain can have left it.
@@ -241,7 +241,7 @@ func (s *Server) receiptSays(l *text.Language, r ledger.Receipt) string {
 
 // receiptState is what a receipt amounts to in the words of the catalogues.
 func (s *Server) receiptState(r ledger.Receipt) string {
-	at := book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
+	at := accounting.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
 	switch {
 	case at.Held() && r.Refunded > 0:
 		return "part"

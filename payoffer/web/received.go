@@ -13,7 +13,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -264,7 +264,7 @@ func (s *Server) pageURL(name, from string, limit int) string {
 func newReceipt(r ledger.Receipt, testCounts bool) receipt {
 	out := receipt{
 		ID: r.ExternalID, Number: r.ID, Rail: r.Rail, Via: r.Via, Status: string(r.Status), Evidence: string(r.EvidenceLevel),
-		Counted: book.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}.Counts(testCounts), Final: r.Final, Own: r.Own, Testnet: r.Testnet, Asset: r.Asset, Transaction: r.Transaction,
+		Counted: accounting.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}.Counts(testCounts), Final: r.Final, Own: r.Own, Testnet: r.Testnet, Asset: r.Asset, Transaction: r.Transaction,
 		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10),
 		dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
 		OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), RecordedAt: timestamp(r.ObservedAt),
@@ -298,4 +298,4 @@ func inDollars(cents *int64) (*offer.USD, *string) {
 }
 
 // timestamp is a time in Unix seconds for people and programs.
-func timestamp(unix int64) string { return book.Timestamp(unix) }
+func timestamp(unix int64) string { return accounting.Timestamp(unix) }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
@@ -256,8 +256,8 @@ func (w teller) receipt(r receipt) receiptRow {
 }
 
 // standing is where the receipt stands, as far as it is published.
-func (r receipt) standing() book.Standing {
-	return book.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence), Own: r.Own, Testnet: r.Testnet}
+func (r receipt) standing() accounting.Standing {
+	return accounting.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence), Own: r.Own, Testnet: r.Testnet}
 }
 
 // state is the receipt's status.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -117,8 +117,8 @@ type money struct {
 // summarize makes the report at now from the ledger's sums and from how well
 // each rail is observed. It is a pure function.
 func summarize(o *offer.Offer, totals []ledger.Total, health []observe.Health, now time.Time) summary {
-	testCounts := book.TestCounts(totals, o.Test())
-	counted := book.Count(totals, testCounts)
+	testCounts := accounting.TestCounts(totals, o.Test())
+	counted := accounting.Count(totals, testCounts)
 	s := summary{
 		Offer: o.ID, Status: statusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition, GoalUSD: cmp.Or(o.Goal, o.Amount),
 		ReceivedUSD: offer.USD(counted.Received), Payments: counted.Payments,
@@ -173,7 +173,7 @@ func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, testCount
 		out.observe(health, now)
 	}
 	totals = slices.DeleteFunc(slices.Clone(totals), func(t ledger.Total) bool { return t.Rail != key.rail || t.Testnet != key.testnet })
-	counted, blind := book.Count(totals, testCounts), out.State == stateUnknown
+	counted, blind := accounting.Count(totals, testCounts), out.State == stateUnknown
 	out.AtLeast = blind || out.State == statusPartial || counted.Partial
 	if !blind || counted.Payments > 0 {
 		out.ReceivedUSD, out.ReceivedDecimal = inDollars(&counted.Received)
@@ -181,10 +181,10 @@ func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, testCount
 	if !blind || counted.ExternalPayments > 0 {
 		out.ExternalUSD, out.ExternalDecimal = inDollars(&counted.External)
 	}
-	sum := func(part func(ledger.Total) book.Money, which func(ledger.Total) bool) *tally {
-		by := make(map[string]book.Money)
+	sum := func(part func(ledger.Total) accounting.Money, which func(ledger.Total) bool) *tally {
+		by := make(map[string]accounting.Money)
 		for _, t := range totals {
-			if m := part(t); which(t) && m != (book.Money{}) {
+			if m := part(t); which(t) && m != (accounting.Money{}) {
 				by[t.Currency] = by[t.Currency].Plus(m)
 			}
 		}
@@ -242,8 +242,8 @@ func known(s string) *string {
 }
 
 // newTally is a sum by currency, where the empty one is the rail's own.
-func newTally(by map[string]book.Money) *tally {
-	var all book.Money
+func newTally(by map[string]accounting.Money) *tally {
+	var all accounting.Money
 	t := new(tally)
 	for _, currency := range slices.Sorted(maps.Keys(by)) {
 		m := by[currency]
@@ -256,7 +256,7 @@ func newTally(by map[string]book.Money) *tally {
 	return t
 }
 
-func newMoney(m book.Money) money {
+func newMoney(m accounting.Money) money {
 	out := money{Count: m.Count, AmountAtomic: strconv.FormatInt(m.Amount, 10), UnknownUSD: m.UnknownUSD}
 	if m.UnknownUSD == 0 || m.USDCents != 0 {
 		out.dollars = newDollars(&m.USDCents)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -14,8 +14,8 @@ import (
 // confirmed is one sum of money received on a rail.
 func confirmed(rail string, level ledger.EvidenceLevel, cents int64) ledger.Total {
 	return ledger.Total{
-		Place: book.Place{Rail: rail, Standing: book.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: level}},
-		Sum:   book.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
+		Place: accounting.Place{Rail: rail, Standing: accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: level}},
+		Sum:   accounting.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
 	}
 }
 

@@ -77,7 +77,7 @@ func TestEveryKindOfProblemIsDescribed(t *testing.T) {
 }
 
 func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
-	levels := literals(t, "../ledger/book/standing.go", "Level")
+	levels := literals(t, "../ledger/accounting/standing.go", "Level")
 	require.ElementsMatch(t, levels, enum(t, "Receipt", "evidence"))
 	for _, level := range levels {
 		for _, l := range text.Languages {
@@ -85,7 +85,7 @@ func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
 		}
 	}
 	var statuses []any
-	for _, status := range literals(t, "../ledger/book/standing.go", "Status") {
+	for _, status := range literals(t, "../ledger/accounting/standing.go", "Status") {
 		if status != "settling" && status != "claimed" { // sums, and of no receipt
 			statuses = append(statuses, status)
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -49,7 +49,7 @@ func (o *Observer) warn(ctx context.Context, s ledger.Sighting) {
 				"refund", offer.UnitOf(r.Currency).Format(r.Amount))
 		}
 	}
-	if told := book.ToldRefunded(words, paid.Asset); told > paid.Amount {
+	if told := accounting.ToldRefunded(words, paid.Asset); told > paid.Amount {
 		log.Warn("the processor says that more was refunded than was paid, and no more than was paid is booked; look at it in its dashboard",
 			"refunded", offer.UnitOf(paid.Asset).Format(told))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 func TestADayIsKeptAsTheOperatorWroteIt(t *testing.T) {
@@ -21,16 +21,16 @@ func TestADayIsKeptAsTheOperatorWroteIt(t *testing.T) {
 		require.NoError(t, err)
 		e := Entry{Rail: "transfer", Reference: "INV-7", Amount: 4200, OccurredAt: at}
 		require.Equal(t, day, e.Day(), written)
-		row, words := book.Merge(ledger.Receipt{}, nil, e.Entered(ledger.Receipt{}, now))
+		row, words := accounting.Merge(ledger.Receipt{}, nil, e.Entered(ledger.Receipt{}, now))
 		require.Equal(t, day, Day(row), written)
-		again, _ := book.Merge(row, words, e.Entered(ledger.Receipt{}, now.Add(time.Hour)))
+		again, _ := accounting.Merge(row, words, e.Entered(ledger.Receipt{}, now.Add(time.Hour)))
 		require.Equal(t, day, Day(again), "%s, said twice", written)
 
-		corrected, _ := book.Merge(row, words, Entry{Reference: "INV-7", Amount: 4300}.Corrected(row, now))
+		corrected, _ := accounting.Merge(row, words, Entry{Reference: "INV-7", Amount: 4300}.Corrected(row, now))
 		require.Equal(t, day, Day(corrected), "%s: another amount is of the same day", written)
-		moved, _ := book.Merge(row, words, Entry{Reference: "INV-7", OccurredAt: at.Add(time.Minute)}.Corrected(row, now))
+		moved, _ := accounting.Merge(row, words, Entry{Reference: "INV-7", OccurredAt: at.Add(time.Minute)}.Corrected(row, now))
 		require.Empty(t, Day(moved), "%s: a moment takes the place of the day", written)
-		reversed, _ := book.Merge(row, words, Entry{Reference: "INV-7"}.Reversed(row, now))
+		reversed, _ := accounting.Merge(row, words, Entry{Reference: "INV-7"}.Reversed(row, now))
 		require.Equal(t, day, Day(reversed), written)
 	}
 	require.Empty(t, Entry{}.Day(), "no time is no day")

@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // Facts are what the reference model computes.
 type Facts struct {
-	Status           book.Status
-	Level            book.EvidenceLevel
+	Status           accounting.Status
+	Level            accounting.EvidenceLevel
 	Asset            string
 	Amount, Refunded int64
 	USD              *int64
-	Basis            book.ValueBasis
+	Basis            accounting.ValueBasis
 	RefundedCents    int64
 	Final            bool
 	Revision         int64
@@ -22,19 +22,19 @@ type Facts struct {
 }
 
 // FactsOf are those of a receipt.
-func FactsOf(r book.Receipt) Facts {
+func FactsOf(r accounting.Receipt) Facts {
 	return Facts{
 		r.Status, r.EvidenceLevel, r.Asset, r.Amount, r.Refunded, r.USDCents, r.ValueBasis, r.RefundedCents, r.Final, r.Revision, r.Nonce,
 	}
 }
 
-// Reference looks at the whole history at once, where book.Merge goes step by step.
-func Reference(history []book.Sighting) (f Facts) {
-	payments := slices.DeleteFunc(slices.Clone(history), func(s book.Sighting) bool { return s.Addendum })
+// Reference looks at the whole history at once, where accounting.Merge goes step by step.
+func Reference(history []accounting.Sighting) (f Facts) {
+	payments := slices.DeleteFunc(slices.Clone(history), func(s accounting.Sighting) bool { return s.Addendum })
 	if len(payments) == 0 {
 		return f
 	}
-	on := func(levels ...book.EvidenceLevel) (told []book.Sighting) {
+	on := func(levels ...accounting.EvidenceLevel) (told []accounting.Sighting) {
 		for _, s := range payments {
 			if slices.Contains(levels, s.EvidenceLevel) {
 				told = append(told, s)
@@ -42,18 +42,18 @@ func Reference(history []book.Sighting) (f Facts) {
 		}
 		return told
 	}
-	var state book.Status
-	if told := on(book.LevelChain); len(told) > 0 {
+	var state accounting.Status
+	if told := on(accounting.LevelChain); len(told) > 0 {
 		state = f.ofChain(told)
 	} else {
-		for _, levels := range [][]book.EvidenceLevel{{book.LevelSigned, book.LevelProvider}, {book.LevelManual}} {
+		for _, levels := range [][]accounting.EvidenceLevel{{accounting.LevelSigned, accounting.LevelProvider}, {accounting.LevelManual}} {
 			if told = on(levels...); len(told) > 0 {
 				break
 			}
 		}
 		state = f.ofOthers(told)
 	}
-	first := slices.IndexFunc(history, func(s book.Sighting) bool { return !s.Addendum })
+	first := slices.IndexFunc(history, func(s accounting.Sighting) bool { return !s.Addendum })
 	f.state(history[first:]) // nobody can value what is not known
 	refunded, disputed, whole := referenceReturns(history, f.Asset)
 	if f.Refunded = refunded; f.Amount > 0 && refunded > f.Amount {
@@ -64,10 +64,10 @@ func Reference(history []book.Sighting) (f Facts) {
 		f.Refunded += disputed
 	}
 	f.Status = state
-	if never := state == book.StatusDropped || state == book.StatusMoved; !never && reversed {
-		f.Status = book.StatusReversed
+	if never := state == accounting.StatusDropped || state == accounting.StatusMoved; !never && reversed {
+		f.Status = accounting.StatusReversed
 	} else if !never && f.Amount > 0 && f.Refunded >= f.Amount {
-		f.Status = book.StatusRefunded
+		f.Status = accounting.StatusRefunded
 	}
 	if f.USD != nil && f.Amount > 0 {
 		f.RefundedCents = *f.USD * f.Refunded / f.Amount
@@ -76,34 +76,34 @@ func Reference(history []book.Sighting) (f Facts) {
 }
 
 // state takes the last value that the operator states where no source knows one.
-func (f *Facts) state(history []book.Sighting) {
+func (f *Facts) state(history []accounting.Sighting) {
 	if f.USD != nil {
 		return
 	}
-	var last *book.StatedValue
+	var last *accounting.StatedValue
 	for _, s := range history {
 		if v := s.Stated; v != nil && (last == nil || v.At > last.At || v.At == last.At && v.USDCents > last.USDCents) {
 			last = v
 		}
 	}
 	if last != nil {
-		f.USD, f.Basis = &last.USDCents, book.BasisStated
+		f.USD, f.Basis = &last.USDCents, accounting.BasisStated
 	}
 }
 
 // ofChain takes the first final word, or else the last.
-func (f *Facts) ofChain(told []book.Sighting) book.Status {
-	last := slices.IndexFunc(told, func(s book.Sighting) bool { return s.Final })
+func (f *Facts) ofChain(told []accounting.Sighting) accounting.Status {
+	last := slices.IndexFunc(told, func(s accounting.Sighting) bool { return s.Final })
 	if last < 0 {
 		last = len(told) - 1
 	}
-	f.Level, f.Asset, f.Amount, f.Final = book.LevelChain, told[last].Asset, told[last].Amount, told[last].Final
+	f.Level, f.Asset, f.Amount, f.Final = accounting.LevelChain, told[last].Asset, told[last].Amount, told[last].Final
 	run := last
 	for run > 0 && told[run-1].Amount == f.Amount {
 		run--
 	}
 	for i, s := range told[run:] {
-		fixed := i > 0 && told[run+i-1].State == book.StatusConfirmed || run+i > last
+		fixed := i > 0 && told[run+i-1].State == accounting.StatusConfirmed || run+i > last
 		if s.Amount == f.Amount && (f.USD == nil || !fixed) {
 			f.USD, f.Basis = s.USDCents, s.ValueBasis
 		}
@@ -118,14 +118,14 @@ func (f *Facts) ofChain(told []book.Sighting) book.Status {
 }
 
 // ofOthers takes the most that those of the highest revision say.
-func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
+func (f *Facts) ofOthers(told []accounting.Sighting) (state accounting.Status) {
 	for _, s := range told {
 		f.Revision = max(f.Revision, s.Revision)
 	}
-	told = slices.DeleteFunc(slices.Clone(told), func(s book.Sighting) bool { return s.Revision < f.Revision })
-	for _, want := range []book.Status{book.StatusSeen, book.StatusDropped, book.StatusConfirmed} {
-		for _, level := range []book.EvidenceLevel{book.LevelSigned, book.LevelProvider, book.LevelManual} {
-			if slices.ContainsFunc(told, func(s book.Sighting) bool { return s.State == want && s.EvidenceLevel == level }) {
+	told = slices.DeleteFunc(slices.Clone(told), func(s accounting.Sighting) bool { return s.Revision < f.Revision })
+	for _, want := range []accounting.Status{accounting.StatusSeen, accounting.StatusDropped, accounting.StatusConfirmed} {
+		for _, level := range []accounting.EvidenceLevel{accounting.LevelSigned, accounting.LevelProvider, accounting.LevelManual} {
+			if slices.ContainsFunc(told, func(s accounting.Sighting) bool { return s.State == want && s.EvidenceLevel == level }) {
 				state, f.Level = want, level
 			}
 		}
@@ -146,12 +146,12 @@ func (f *Facts) ofOthers(told []book.Sighting) (state book.Status) {
 
 // referenceReturns asks of each word on a return whether a later one undoes it.
 // whole says that one takes all of the payment back.
-func referenceReturns(history []book.Sighting, asset string) (refunded, disputed int64, whole bool) {
-	var all []book.Return
+func referenceReturns(history []accounting.Sighting, asset string) (refunded, disputed int64, whole bool) {
+	var all []accounting.Return
 	for _, s := range history {
 		all = append(all, s.Returns...)
 	}
-	later := func(a, b book.Return) bool {
+	later := func(a, b accounting.Return) bool {
 		switch {
 		case a.At != b.At:
 			return a.At > b.At
@@ -167,29 +167,29 @@ func referenceReturns(history []book.Sighting, asset string) (refunded, disputed
 			return a.Currency > b.Currency
 		}
 	}
-	held := map[string]book.Return{}
-	var total *book.Return
+	held := map[string]accounting.Return{}
+	var total *accounting.Return
 	var kept int64
 	for _, a := range all {
-		if slices.ContainsFunc(all, func(b book.Return) bool { return a.ID == b.ID && later(b, a) }) {
+		if slices.ContainsFunc(all, func(b accounting.Return) bool { return a.ID == b.ID && later(b, a) }) {
 			continue
 		}
-		if a.Kind != book.ReturnReversal && a.Currency != "" && a.Currency != asset {
+		if a.Kind != accounting.ReturnReversal && a.Currency != "" && a.Currency != asset {
 			continue // nobody says how much of the payment that was
 		}
 		held[a.ID] = a
-		if a.Kind == book.ReturnTotal && a.Gone && (total == nil || later(a, *total)) {
+		if a.Kind == accounting.ReturnTotal && a.Gone && (total == nil || later(a, *total)) {
 			total = &a
 		}
 	}
 	for _, r := range held {
-		if r.Kind == book.ReturnReversal && r.Gone {
+		if r.Kind == accounting.ReturnReversal && r.Gone {
 			disputed, whole = disputed+r.Amount, whole || r.Amount == 0 || r.Currency != "" && r.Currency != asset
 		}
-		if r.Kind == book.ReturnRefund && r.Gone {
+		if r.Kind == accounting.ReturnRefund && r.Gone {
 			refunded += r.Amount
 		}
-		if r.Kind == book.ReturnRefund && !r.Gone {
+		if r.Kind == accounting.ReturnRefund && !r.Gone {
 			kept += r.Amount
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/book"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // The offer and the two accounts that are paid to.
@@ -20,11 +20,11 @@ const (
 )
 
 // Chain is a USDC transfer of 42 in the transaction tx.
-func Chain(tx string, state book.Status) book.Sighting {
-	return book.Sighting{
+func Chain(tx string, state accounting.Status) accounting.Sighting {
+	return accounting.Sighting{
 		Offer: Offer, Account: ChainAccount, Rail: "usdc", ExternalID: "eip155:84532:" + tx + ":0", Transaction: tx,
 		Asset: "USDC", Amount: 42_000_000, USDCents: cents(4200), State: state,
-		EvidenceLevel: book.LevelChain, Evidence: json.RawMessage(`{"block":7}`), Payer: "0xpayer", Testnet: true,
+		EvidenceLevel: accounting.LevelChain, Evidence: json.RawMessage(`{"block":7}`), Payer: "0xpayer", Testnet: true,
 		OccurredAt: 900, Cause: "poll",
 	}
 }
@@ -33,47 +33,47 @@ func Chain(tx string, state book.Status) book.Sighting {
 func Nonce(n int) string { return fmt.Sprintf("0x%064x", n) }
 
 // Card is a card payment of 42 USD.
-func Card(id string, state book.Status) book.Sighting {
-	return book.Sighting{
+func Card(id string, state accounting.Status) accounting.Sighting {
+	return accounting.Sighting{
 		Offer: Offer, Account: CardAccount, Rail: "card", ExternalID: id, Asset: "USD", Amount: 4200,
-		USDCents: cents(4200), State: state, EvidenceLevel: book.LevelSigned, OccurredAt: 900, Cause: "webhook",
+		USDCents: cents(4200), State: state, EvidenceLevel: accounting.LevelSigned, OccurredAt: 900, Cause: "webhook",
 	}
 }
 
 // Returned is an addendum to the card payment id.
-func Returned(id string, r book.Return) book.Sighting {
-	return book.Sighting{
-		Offer: Offer, Account: CardAccount, Rail: "card", ExternalID: id, EvidenceLevel: book.LevelSigned,
-		Returns: []book.Return{r}, Addendum: true, Cause: "webhook",
+func Returned(id string, r accounting.Return) accounting.Sighting {
+	return accounting.Sighting{
+		Offer: Offer, Account: CardAccount, Rail: "card", ExternalID: id, EvidenceLevel: accounting.LevelSigned,
+		Returns: []accounting.Return{r}, Addendum: true, Cause: "webhook",
 	}
 }
 
 // CardLife is what a card payment may bring in any order: two webhooks, two
 // partial refunds of which one failed in between, and their total meanwhile,
 // a dispute that is won, and the provider's list with its total.
-func CardLife() []book.Sighting {
-	pending, paid := Card("pi_1", book.StatusSeen), Card("pi_1", book.StatusConfirmed)
-	paid.Returns = []book.Return{{ID: "ch_1", Kind: book.ReturnTotal, Amount: 4_200, Gone: true, At: 9_000}}
-	listed := Card("pi_1", book.StatusConfirmed)
-	listed.EvidenceLevel, listed.Evidence = book.LevelProvider, json.RawMessage(`{"list":1}`)
-	listed.Returns = []book.Return{
-		{ID: "re_2", Kind: book.ReturnRefund, Amount: 3_000, At: 1_500},
-		{ID: "dp_1", Kind: book.ReturnReversal, At: 2_000, Rank: 1},
+func CardLife() []accounting.Sighting {
+	pending, paid := Card("pi_1", accounting.StatusSeen), Card("pi_1", accounting.StatusConfirmed)
+	paid.Returns = []accounting.Return{{ID: "ch_1", Kind: accounting.ReturnTotal, Amount: 4_200, Gone: true, At: 9_000}}
+	listed := Card("pi_1", accounting.StatusConfirmed)
+	listed.EvidenceLevel, listed.Evidence = accounting.LevelProvider, json.RawMessage(`{"list":1}`)
+	listed.Returns = []accounting.Return{
+		{ID: "re_2", Kind: accounting.ReturnRefund, Amount: 3_000, At: 1_500},
+		{ID: "dp_1", Kind: accounting.ReturnReversal, At: 2_000, Rank: 1},
 	}
-	return []book.Sighting{
+	return []accounting.Sighting{
 		pending, paid, listed,
-		Returned("pi_1", book.Return{ID: "re_1", Kind: book.ReturnRefund, Amount: 1_200, Gone: true, At: 1_000}),
-		Returned("pi_1", book.Return{ID: "re_2", Kind: book.ReturnRefund, Amount: 3_000, Gone: true, At: 1_400}),
-		Returned("pi_1", book.Return{ID: "re_2", Kind: book.ReturnRefund, Amount: 3_000, Gone: true, At: 1_500, Rank: 1}),
-		Returned("pi_1", book.Return{ID: "dp_1", Kind: book.ReturnReversal, Gone: true, At: 2_000}),
+		Returned("pi_1", accounting.Return{ID: "re_1", Kind: accounting.ReturnRefund, Amount: 1_200, Gone: true, At: 1_000}),
+		Returned("pi_1", accounting.Return{ID: "re_2", Kind: accounting.ReturnRefund, Amount: 3_000, Gone: true, At: 1_400}),
+		Returned("pi_1", accounting.Return{ID: "re_2", Kind: accounting.ReturnRefund, Amount: 3_000, Gone: true, At: 1_500, Rank: 1}),
+		Returned("pi_1", accounting.Return{ID: "dp_1", Kind: accounting.ReturnReversal, Gone: true, At: 2_000}),
 	}
 }
 
 // Fold merges sightings in their order, as a ledger does.
-func Fold(life []book.Sighting) (r book.Receipt) {
-	var known book.Words
+func Fold(life []accounting.Sighting) (r accounting.Receipt) {
+	var known accounting.Words
 	for _, s := range life {
-		r, known = book.Merge(r, known, s)
+		r, known = accounting.Merge(r, known, s)
 		if r.ExternalID != "" {
 			r.Version = 1
 		}
@@ -102,34 +102,34 @@ func Permute[T any](all []T, f func([]T)) {
 }
 
 // RandomSighting draws from few values, so that they meet.
-func RandomSighting(rng *rand.Rand, id string) book.Sighting {
+func RandomSighting(rng *rand.Rand, id string) accounting.Sighting {
 	pick := func(n int) bool { return rng.IntN(n) == 0 }
-	s := Chain(id, []book.Status{book.StatusSeen, book.StatusConfirmed, book.StatusDropped}[rng.IntN(3)])
-	s.EvidenceLevel = []book.EvidenceLevel{book.LevelSigned, book.LevelProvider, book.LevelManual, book.LevelChain, book.LevelChain}[rng.IntN(5)]
+	s := Chain(id, []accounting.Status{accounting.StatusSeen, accounting.StatusConfirmed, accounting.StatusDropped}[rng.IntN(3)])
+	s.EvidenceLevel = []accounting.EvidenceLevel{accounting.LevelSigned, accounting.LevelProvider, accounting.LevelManual, accounting.LevelChain, accounting.LevelChain}[rng.IntN(5)]
 	s.Amount, s.Final, s.Own = []int64{0, 100, 200}[rng.IntN(3)], pick(12), pick(20)
 	if s.USDCents = nil; !pick(3) {
 		s.USDCents = cents(rng.Int64N(3) * 50)
-		s.ValueBasis = []book.ValueBasis{book.BasisFace, book.BasisQuote, book.BasisRate}[rng.IntN(3)]
+		s.ValueBasis = []accounting.ValueBasis{accounting.BasisFace, accounting.BasisQuote, accounting.BasisRate}[rng.IntN(3)]
 	}
-	if s.EvidenceLevel != book.LevelChain {
+	if s.EvidenceLevel != accounting.LevelChain {
 		s.Asset = []string{"USD", "EUR"}[rng.IntN(2)]
 	}
-	if s.EvidenceLevel == book.LevelChain && pick(8) {
-		s.State = book.StatusMoved
+	if s.EvidenceLevel == accounting.LevelChain && pick(8) {
+		s.State = accounting.StatusMoved
 	}
-	if s.EvidenceLevel == book.LevelChain && pick(3) {
+	if s.EvidenceLevel == accounting.LevelChain && pick(3) {
 		s.Nonce = Nonce(rng.IntN(2))
 	}
-	if s.EvidenceLevel == book.LevelManual {
+	if s.EvidenceLevel == accounting.LevelManual {
 		s.Revision = rng.Int64N(3)
 		if pick(3) {
-			s.Stated = &book.StatedValue{USDCents: rng.Int64N(3) * 70, At: rng.Int64N(3)}
+			s.Stated = &accounting.StatedValue{USDCents: rng.Int64N(3) * 70, At: rng.Int64N(3)}
 		}
 	}
 	for pick(3) {
-		s.Returns = append(s.Returns, book.Return{
+		s.Returns = append(s.Returns, accounting.Return{
 			ID:     []string{"re_1", "re_2", "ch_1", "dp_1"}[rng.IntN(4)],
-			Kind:   []book.ReturnKind{book.ReturnRefund, book.ReturnRefund, book.ReturnTotal, book.ReturnReversal}[rng.IntN(4)],
+			Kind:   []accounting.ReturnKind{accounting.ReturnRefund, accounting.ReturnRefund, accounting.ReturnTotal, accounting.ReturnReversal}[rng.IntN(4)],
 			Amount: []int64{0, 50, 100, 300}[rng.IntN(4)], Gone: !pick(3), At: rng.Int64N(3), Rank: rng.IntN(2),
 			Currency: []string{"", "", "USD", "EUR"}[rng.IntN(4)],
 		})
@@ -139,7 +139,7 @@ func RandomSighting(rng *rand.Rand, id string) book.Sighting {
 }
 
 // RandomHistory is up to nine sightings of one payment, some of them twice.
-func RandomHistory(rng *rand.Rand, id string) (history []book.Sighting) {
+func RandomHistory(rng *rand.Rand, id string) (history []accounting.Sighting) {
 	for range 1 + rng.IntN(9) {
 		if len(history) > 0 && rng.IntN(6) == 0 {
 			history = append(history, history[rng.IntN(len(history))])

@@ -1,0 +1,222 @@
+package accounting
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// Facts are what is known of a receipt at one time.
+type Facts struct {
+	Standing
+	// Asset, Amount, Refunded, USDCents and OccurredAt are as in Receipt.
+	Asset            string
+	Amount, Refunded int64
+	USDCents         *int64
+	OccurredAt       int64
+}
+
+// format writes an amount of the asset for people, as in "42 USD".
+func (f Facts) format(atomic int64) string { return offer.UnitOf(f.Asset).Format(atomic) }
+
+// value is what the amount is worth, for people.
+func (f Facts) value() string {
+	if f.USDCents == nil {
+		return "unknown"
+	}
+	return offer.USD(*f.USDCents).Decimal() + " USD"
+}
+
+// valued reports whether the value says more than the amount.
+func (f Facts) valued() bool {
+	return f.Asset != "USD" || f.USDCents == nil || *f.USDCents != f.Amount
+}
+
+// Change is the way of a receipt from one version to the next, in words for people.
+type Change struct {
+	Before, After Facts // Before has no Status where the receipt is new
+	// Cause is the sighting's, and ReturnKind how the money went back that it
+	// tells of; empty for none.
+	Cause      string
+	ReturnKind ReturnKind
+}
+
+// New reports whether nothing was known of the receipt before.
+func (c Change) New() bool { return c.Before.Status == "" }
+
+// Words say what changed, from what to what, as in "amount from 42 USD to 43 USD";
+// "new" of a receipt that is new.
+func (c Change) Words() string {
+	if c.New() {
+		return "new"
+	}
+	b, a := c.Before, c.After
+	var words []string
+	told := func(changed bool, name, from, to string) {
+		if changed {
+			words = append(words, name+" from "+from+" to "+to)
+		}
+	}
+	told(a.Status != b.Status, "status", string(b.Status), string(a.Status))
+	told(c.corrected(), "amount", b.format(b.Amount), a.format(a.Amount))
+	told(a.Refunded != b.Refunded, c.returned(), a.format(b.Refunded), a.format(a.Refunded))
+	told(a.value() != b.value() && (a.valued() || b.valued()), "value", b.value(), a.value())
+	told(c.dated(), "date", Timestamp(b.OccurredAt), Timestamp(a.OccurredAt))
+	told(a.EvidenceLevel != b.EvidenceLevel, "evidence", string(b.EvidenceLevel), string(a.EvidenceLevel))
+	told(a.Own != b.Own, "payer", payer(b), payer(a))
+	told(a.Testnet != b.Testnet, "money", network(b), network(a))
+	if c.Cause == CauseRedacted {
+		words = append(words, "another reference")
+	}
+	return cmp.Or(strings.Join(words, "; "), "entered anew, as it was")
+}
+
+// corrected reports whether the payment is of another amount than was known before.
+func (c Change) corrected() bool {
+	return c.After.Asset != c.Before.Asset || c.After.Amount != c.Before.Amount
+}
+
+func (c Change) correction(paid, rail, also string) string {
+	return fmt.Sprintf("Corrected: %s instead of %s by %s", paid, c.Before.format(c.Before.Amount), rail) + also + c.rest()
+}
+
+// dated reports whether money that had arrived has another date: what is on its way
+// is dated anew by whoever sees it arrive.
+func (c Change) dated() bool { return c.Before.Arrived() && c.After.OccurredAt != c.Before.OccurredAt }
+
+// returned names what went back.
+func (c Change) returned() string {
+	if c.ReturnKind == ReturnReversal {
+		return "taken back"
+	}
+	return "refunded"
+}
+
+func payer(f Facts) string {
+	if f.Own {
+		return "yourself"
+	}
+	return "somebody else"
+}
+
+func network(f Facts) string {
+	if f.Testnet {
+		return "a test network's"
+	}
+	return "real"
+}
+
+// Headline is one line for people: what became of a payment by a rail. Only that of
+// money that is new, or that arrives now, says that it is received.
+func (c Change) Headline(rail string) string {
+	b, a := c.Before, c.After
+	paid := a.format(a.Amount)
+	from, to, back := b.Status, a.Status, a.Refunded-b.Refunded
+	switch {
+	case c.New() || from != to:
+		return c.turn(from, to, paid, rail)
+	case c.corrected():
+		return c.correction(paid, rail, "")
+	case back != 0:
+		return c.wentBack(back, paid, rail)
+	case a.value() != b.value():
+		return fmt.Sprintf("%s by %s: value %s instead of %s", paid, rail, a.value(), b.value())
+	case c.dated():
+		return fmt.Sprintf("Corrected: %s by %s, dated %s instead of %s", paid, rail, Timestamp(a.OccurredAt), Timestamp(b.OccurredAt))
+	default:
+		return fmt.Sprintf("%s by %s: %s", paid, rail, c.Words())
+	}
+}
+
+// turn is the headline where the status changed that the books show.
+func (c Change) turn(from, to Status, paid, rail string) string {
+	arrived := c.Before.Arrived()
+	after := "" // of what was given up
+	if from == StatusDropped || from == StatusMoved {
+		after = " after all"
+	}
+	switch to {
+	case StatusReversed:
+		if refunded := c.Before.Refunded; arrived && refunded > 0 {
+			return fmt.Sprintf("%s taken back of %s by %s", c.After.format(c.After.Amount-refunded), paid, rail)
+		}
+		return fmt.Sprintf("%s taken back by %s", paid, rail)
+	case StatusMoved:
+		return fmt.Sprintf("%s by %s is no payment: it moved within your account", paid, rail)
+	case StatusDropped:
+		if arrived {
+			return fmt.Sprintf("%s by %s did not arrive after all", paid, rail)
+		}
+		return fmt.Sprintf("%s did not arrive by %s", paid, rail)
+	case StatusSeen:
+		if arrived {
+			return fmt.Sprintf("%s by %s is no longer confirmed, and on its way again", paid, rail)
+		}
+		return fmt.Sprintf("%s on its way by %s%s", paid, rail, after)
+	}
+	switch {
+	case from == StatusReversed && c.corrected():
+		return c.correction(paid, rail, ", no longer taken back")
+	case arrived && c.corrected():
+		return c.correction(paid, rail, "")
+	case from == StatusReversed:
+		return fmt.Sprintf("%s by %s no longer taken back", paid, rail) + c.rest()
+	case arrived:
+		return c.wentBack(c.After.Refunded-c.Before.Refunded, paid, rail)
+	default:
+		return fmt.Sprintf("%s received by %s%s", paid, rail, after) + c.rest()
+	}
+}
+
+// wentBack is the headline of a part, or all, that was refunded or taken back, or
+// that was not after all.
+func (c Change) wentBack(back int64, paid, rail string) string {
+	a := c.After
+	kind, undone := "refunded", "refund of %s undone"
+	if c.ReturnKind == ReturnReversal {
+		kind, undone = "taken back", "%s no longer taken back"
+	}
+	if back < 0 {
+		return fmt.Sprintf("%s by %s: "+undone, paid, rail, a.format(-back)) + c.rest()
+	}
+	line := fmt.Sprintf("%s %s of %s by %s", a.format(back), kind, paid, rail)
+	if c.Before.Refunded > 0 {
+		line += fmt.Sprintf(", %s in all", a.format(a.Refunded))
+	}
+	return line
+}
+
+// rest says how much of the payment is gone all the same.
+func (c Change) rest() string {
+	if c.After.Refunded == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of it refunded", c.After.format(c.After.Refunded))
+}
+
+// causes are why a change was recorded, for the operator.
+var causes = map[string]string{
+	"entered": "you entered it", "corrected": "you corrected it", "value_stated": "you stated its value",
+	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
+	CauseRedacted: "you replaced its reference",
+
+	"webhook": "the provider told of it", "reconcile": "it was read from the provider", "provider": "it was read from the provider",
+	"unknown_sale": "the shop does not know this sale", CauseBackfilled: "it is from before the first start, and was read later",
+
+	"chain": "it was read from the chain", "poll": "it was read from the chain", "mempool": "it was seen on its way to the chain",
+	"reorg": "the chain was reorganized", "unproven": "the chain does not show it any more",
+	"replaced": "another transaction spent the same money", "evicted": "the network gave it up",
+}
+
+// Why says why it was recorded, as in "you corrected it".
+func (c Change) Why() string { return cmp.Or(causes[c.Cause], c.Cause) }
+
+// Told is all that there is to tell in a line, as in "new; you entered it".
+func (c Change) Told() string {
+	if why := c.Why(); why != "" {
+		return c.Words() + "; " + why
+	}
+	return c.Words()
+}

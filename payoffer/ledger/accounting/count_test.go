@@ -1,0 +1,224 @@
+package accounting_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+)
+
+var (
+	allStatuses = []accounting.Status{
+		accounting.StatusSeen, accounting.StatusConfirmed, accounting.StatusDropped, accounting.StatusRefunded, accounting.StatusReversed,
+		accounting.StatusMoved, accounting.StatusSettling, accounting.StatusClaimed,
+	}
+	allLevels = []accounting.EvidenceLevel{
+		accounting.LevelSigned, accounting.LevelProvider, accounting.LevelChain, accounting.LevelManual,
+	}
+)
+
+// TestOnlyConfirmedMoneyWithProofCounts goes through every standing that there
+// is.
+func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
+	var real, test, testCounts []accounting.Standing
+	for _, status := range allStatuses {
+		for _, level := range allLevels {
+			for _, testnet := range []bool{false, true} {
+				s := accounting.Standing{Status: status, EvidenceLevel: level, Testnet: testnet}
+				own := s
+				own.Own = true
+				require.Equal(t, s.Counts(false), own.Counts(false), "own money is received too")
+				require.Equal(t, s.Counts(true), own.Counts(true))
+				switch {
+				case s.Counts(false):
+					real = append(real, s)
+				case s.Counts(true):
+					testCounts = append(testCounts, s)
+				case s.Held():
+					test = append(test, s)
+				}
+			}
+		}
+	}
+	confirmed := func(testnet bool, levels ...accounting.EvidenceLevel) (all []accounting.Standing) {
+		for _, level := range levels {
+			all = append(all, accounting.Standing{Status: accounting.StatusConfirmed, EvidenceLevel: level, Testnet: testnet})
+		}
+		return all
+	}
+	require.Equal(t, confirmed(false, accounting.LevelSigned, accounting.LevelProvider, accounting.LevelChain, accounting.LevelManual), real)
+	require.Equal(t, confirmed(true, accounting.LevelChain), testCounts)
+	require.Equal(t, confirmed(true, accounting.LevelSigned, accounting.LevelProvider, accounting.LevelManual), test, "a checkout in test mode never counts")
+}
+
+// TestMoneyIsHeldOrSeenOrNeither: nothing stands in two columns of a rail.
+func TestMoneyIsHeldOrSeenOrNeither(t *testing.T) {
+	for _, status := range allStatuses {
+		for _, level := range allLevels {
+			s := accounting.Standing{Status: status, EvidenceLevel: level}
+			require.False(t, s.Held() && s.Seen(), "%+v", s)
+			require.Equal(t, status == accounting.StatusSeen || status == accounting.StatusConfirmed, s.Held() || s.Seen(), "%+v", s)
+		}
+	}
+}
+
+func total(level accounting.EvidenceLevel, cents int64, change ...func(*accounting.Total)) accounting.Total {
+	t := accounting.Total{
+		Place: accounting.Place{Standing: accounting.Standing{Status: accounting.StatusConfirmed, EvidenceLevel: level}},
+		Sum:   accounting.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
+	}
+	for _, c := range change {
+		c(&t)
+	}
+	return t
+}
+
+func own(t *accounting.Total)       { t.Own = true }
+func onTestnet(t *accounting.Total) { t.Testnet = true }
+func valueless(t *accounting.Total) { t.USDCents, t.UnknownUSD = 0, 1 }
+func refundedWhole(t *accounting.Total) {
+	t.Status, t.Refunded, t.RefundedCents = accounting.StatusRefunded, t.Amount, t.USDCents
+}
+func refundedTen(t *accounting.Total) { t.Refunded, t.RefundedCents = 10_00*10_000, 10_00 }
+
+func TestCountSaysHowMuchForWhom(t *testing.T) {
+	seen := total(accounting.LevelChain, 1_00, func(t *accounting.Total) { t.Status = accounting.StatusSeen })
+	for name, c := range map[string]struct {
+		totals     []accounting.Total
+		testCounts bool
+		want       accounting.Counted
+	}{
+		"nothing":                    {},
+		"others' and the operator's": {[]accounting.Total{total(accounting.LevelSigned, 40_00), total(accounting.LevelChain, 2_00, own)}, false, accounting.Counted{Received: 42_00, External: 40_00, Payments: 2, ExternalPayments: 1}},
+		"what is not sure":           {[]accounting.Total{seen}, true, accounting.Counted{}},
+		"less refunds":               {[]accounting.Total{total(accounting.LevelSigned, 42_00, refundedTen)}, false, accounting.Counted{Received: 32_00, External: 32_00, Payments: 1, ExternalPayments: 1}},
+		"test money apart":           {[]accounting.Total{total(accounting.LevelChain, 42_00, onTestnet), total(accounting.LevelManual, 1_00)}, false, accounting.Counted{Received: 1_00, External: 1_00, Test: 42_00, Payments: 1, ExternalPayments: 1}},
+		"test money that counts":     {[]accounting.Total{total(accounting.LevelChain, 42_00, onTestnet), total(accounting.LevelSigned, 1_00, onTestnet)}, true, accounting.Counted{Received: 42_00, External: 42_00, Test: 1_00, Payments: 1, ExternalPayments: 1}},
+		"a value nobody knows":       {[]accounting.Total{total(accounting.LevelChain, 0, valueless), total(accounting.LevelChain, 42_00)}, false, accounting.Counted{Received: 42_00, External: 42_00, Payments: 2, ExternalPayments: 2, Partial: true}},
+		"a refund of unknown worth":  {[]accounting.Total{total(accounting.LevelChain, 0, valueless, func(t *accounting.Total) { t.Refunded = 5 })}, false, accounting.Counted{Payments: 1, ExternalPayments: 1, Partial: true}},
+		"gone back as a whole":       {[]accounting.Total{total(accounting.LevelChain, 0, valueless, refundedWhole)}, false, accounting.Counted{}},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, accounting.Count(c.totals, c.testCounts)) })
+	}
+}
+
+func TestWhatIsKeptAndWhatWentBackIsWhatWasPaid(t *testing.T) {
+	part, whole, unknown := total(accounting.LevelSigned, 42_00, refundedTen), total(accounting.LevelSigned, 10_00, refundedWhole), total(accounting.LevelChain, 0, valueless)
+	require.Equal(t, accounting.Money{Count: 1, Amount: 32_00 * 10_000, USDCents: 32_00}, part.Net())
+	require.Equal(t, accounting.Money{Amount: 10_00 * 10_000, USDCents: 10_00}, part.Returned(), "a refund in part is not counted")
+	require.Zero(t, whole.Net())
+	require.Equal(t, accounting.Money{Count: 1, Amount: 10_00 * 10_000, USDCents: 10_00}, whole.Returned())
+	require.Equal(t, accounting.Money{Count: 1, UnknownUSD: 1}, unknown.Net())
+	require.Zero(t, unknown.Returned())
+	require.Equal(t, accounting.Money{Count: 2, Amount: 52_00 * 10_000, USDCents: 52_00, UnknownUSD: 1},
+		part.Net().Plus(part.Returned()).Plus(whole.Net()).Plus(whole.Returned()).Plus(accounting.Money{UnknownUSD: 1}))
+	unknown.Refunded = 5
+	require.EqualValues(t, 1, unknown.Net().UnknownUSD)
+	require.EqualValues(t, 1, unknown.Returned().UnknownUSD, "what went back of it is of unknown value too")
+}
+
+// Test money of chains counts until there is any real money, by whatever rail,
+// also by one that nobody observes any more.
+func TestTestMoneyAndRealMoneyNeverShareASum(t *testing.T) {
+	test, real := total(accounting.LevelChain, 42_00, onTestnet), total(accounting.LevelManual, 1_00)
+	mode := total(accounting.LevelSigned, 5_00, onTestnet)
+	for name, c := range map[string]struct {
+		totals     []accounting.Total
+		testOffer  bool
+		testCounts bool
+	}{
+		"nothing":                    {nil, true, true},
+		"test money alone":           {[]accounting.Total{test, mode}, true, true},
+		"an offer for real money":    {[]accounting.Total{test}, false, false},
+		"real money beside it":       {[]accounting.Total{test, real}, true, false},
+		"the operator's own beside":  {[]accounting.Total{test, total(accounting.LevelChain, 1_00, own)}, true, false},
+		"of unknown value":           {[]accounting.Total{test, total(accounting.LevelChain, 0, valueless)}, true, false},
+		"in another currency":        {[]accounting.Total{test, total(accounting.LevelSigned, 0, valueless, func(t *accounting.Total) { t.Currency = "EUR" })}, true, false},
+		"real money that went back":  {[]accounting.Total{test, total(accounting.LevelSigned, 1_00, refundedWhole)}, true, false},
+		"what is not sure beside it": {[]accounting.Total{test, total(accounting.LevelManual, 1_00, func(t *accounting.Total) { t.Status = accounting.StatusSeen })}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.testCounts, accounting.TestCounts(c.totals, c.testOffer)) })
+	}
+}
+
+// TestSumsFollowTheirReceipts changes a receipt step by step: each change takes
+// out what stood there.
+func TestSumsFollowTheirReceipts(t *testing.T) {
+	sums := accounting.Sums{}
+	var old accounting.Receipt
+	life := sightings.CardLife()
+	for n := range life {
+		next := sightings.Fold(life[:n+1])
+		sums.Change(old.Total(), next.Total())
+		old = next
+	}
+	end := old.Total()
+	require.Equal(t, accounting.Sum{Count: 1, Amount: 42_00, Refunded: 42_00, USDCents: 42_00, RefundedCents: 42_00}, end.Sum)
+	for place, sum := range sums {
+		if place == end.Place {
+			require.Equal(t, end.Sum, sum)
+		} else {
+			require.Zero(t, sum, place)
+		}
+	}
+	require.Zero(t, accounting.Receipt{}.Total())
+}
+
+func TestOnlyWhatChangesTheBooksIsATransition(t *testing.T) {
+	old := sightings.Fold([]accounting.Sighting{sightings.Card("pi_1", accounting.StatusSeen)})
+	for want, change := range map[bool][]func(*accounting.Receipt){
+		true: {
+			func(r *accounting.Receipt) { r.Status = accounting.StatusConfirmed }, func(r *accounting.Receipt) { r.Amount++ },
+			func(r *accounting.Receipt) { r.Refunded++ }, func(r *accounting.Receipt) { r.Revision++ },
+			func(r *accounting.Receipt) { r.USDCents = nil }, func(r *accounting.Receipt) { r.USDCents = ptr(int64(1)) },
+			func(r *accounting.Receipt) { r.EvidenceLevel = accounting.LevelProvider }, func(r *accounting.Receipt) { r.Own = true },
+			func(r *accounting.Receipt) { r.Testnet = true }, func(r *accounting.Receipt) { r.Asset = "EUR" },
+		},
+		false: {
+			func(r *accounting.Receipt) { r.Final = true }, func(r *accounting.Receipt) { r.ValueBasis = accounting.BasisRate },
+			func(r *accounting.Receipt) { r.USDCents = ptr(*r.USDCents) }, func(r *accounting.Receipt) { r.Via = "link" },
+		},
+	} {
+		for n, c := range change {
+			next := old
+			c(&next)
+			require.Equal(t, want, next.Moved(old), n)
+		}
+	}
+}
+
+func TestASumOfUnknownValueSaysSo(t *testing.T) {
+	require.Equal(t, accounting.Sum{Count: 1, Amount: 7, UnknownUSD: 1}, accounting.NewSum(7, nil))
+	require.Equal(t, accounting.Sum{Count: 1, Amount: 7, USDCents: 0}, accounting.NewSum(7, ptr(int64(0))))
+}
+
+func TestASumPastItsBoundIsFound(t *testing.T) {
+	one := accounting.Sum{Amount: 1, Refunded: 1, USDCents: 1, RefundedCents: 1}
+	require.False(t, one.Overflows())
+	for _, full := range []accounting.Sum{{Amount: math.MaxInt64}, {Refunded: math.MaxInt64}, {USDCents: math.MaxInt64}, {RefundedCents: math.MaxInt64}} {
+		require.False(t, full.Overflows())
+		require.True(t, full.Plus(one, 1).Overflows())
+	}
+}
+
+func TestPlacesHaveOneOrder(t *testing.T) {
+	standing := func(s accounting.Status, l accounting.EvidenceLevel, own, testnet bool) accounting.Standing {
+		return accounting.Standing{Status: s, EvidenceLevel: l, Own: own, Testnet: testnet}
+	}
+	sorted := []accounting.Place{
+		{"a", "a", "a", "", standing("a", "a", false, false)}, {"a", "a", "a", "", standing("a", "a", false, true)},
+		{"a", "a", "a", "", standing("a", "a", true, false)}, {"a", "a", "a", "", standing("a", "b", false, false)},
+		{"a", "a", "a", "", standing("b", "a", false, false)}, {"a", "a", "b", "", standing("a", "a", false, false)},
+		{"a", "b", "a", "", standing("a", "a", false, false)}, {"a", "b", "a", "EUR", standing("a", "a", false, false)}, {"b", "a", "a", "", standing("a", "a", false, false)},
+	}
+	sightings.Permute(slices.Clone(sorted[:6]), func(order []accounting.Place) {
+		slices.SortFunc(order, accounting.Place.Compare)
+		require.Equal(t, sorted[:6], order)
+	})
+	require.True(t, slices.IsSortedFunc(sorted, accounting.Place.Compare))
+	require.Zero(t, sorted[0].Compare(sorted[0]))
+}

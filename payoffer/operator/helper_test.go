@@ -1,0 +1,160 @@
+package operator
+
+import (
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const (
+	testOffer = "pay.example"
+	payTo     = "0x52908400098527886E0F7030069857D2E4169EE7"
+)
+
+// office is a desk over a ledger, with a clock that tests set.
+type office struct {
+	*Desk
+	t    *testing.T
+	book *ledger.Ledger
+	unix int64
+	// health is how well the usdc rail is observed.
+	health       observe.Health
+	facilitators []x402.FacilitatorHealth
+	log          strings.Builder
+}
+
+// inSQLite and inPostgres are where an office keeps its ledger.
+func inSQLite(t *testing.T, now func() time.Time) *ledger.Ledger {
+	return ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), now)
+}
+
+func inPostgres(t *testing.T, now func() time.Time) *ledger.Ledger {
+	l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), now)
+	require.NoError(t, err)
+	return l
+}
+
+// inEachOffice runs a test over both databases.
+func inEachOffice(t *testing.T, test func(t *testing.T, o *office)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newOfficeOf(t, inSQLite)) })
+	t.Run("postgres", func(t *testing.T) { test(t, newOfficeOf(t, inPostgres)) })
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	return newOfficeOf(t, inSQLite)
+}
+
+func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.Ledger) *office {
+	t.Helper()
+	o := &office{t: t, unix: 1_795_262_400, health: observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}}
+	o.book = keep(t, func() time.Time { return time.Unix(o.unix, 0) })
+	require.NoError(t, o.book.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, o.book.Close()) })
+
+	network, err := offer.LookupNetwork("base")
+	require.NoError(t, err)
+	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, payTo, 4200)
+	require.NoError(t, err)
+	transfer, err := offer.NewTransfer("transfer", "pay@example.org", "memo", "Example", 4200)
+	require.NoError(t, err)
+	shop, err := offer.NewStorefront("pack", "https://shop.example/pack", 4200)
+	require.NoError(t, err)
+	terms := offer.Terms{ID: testOffer, BaseURL: "https://pay.example", Amount: 4200}
+	offered, err := offer.New(terms, card, usdc, transfer, shop)
+	require.NoError(t, err)
+
+	accounts := []ledger.Account{
+		{Offer: testOffer, ID: "stripe/plink_1", Rail: "card"}, {Offer: testOffer, ID: usdc.Account(), Rail: "usdc"},
+		{Offer: testOffer, ID: "operator/pay.example/transfer", Rail: "transfer"}, {Offer: testOffer, ID: "gumroad/p1", Rail: "pack"},
+	}
+	require.NoError(t, o.book.Register(t.Context(), accounts...))
+	o.Desk = &Desk{
+		Trouble: func() string { return "" },
+		Offer:   offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
+		Accounts: accounts, Page: page,
+		Health:       func() []observe.Health { return []observe.Health{o.health} },
+		Facilitators: func() []x402.FacilitatorHealth { return o.facilitators },
+	}
+	return o
+}
+
+// page is the address of a receipt's page.
+func page(r ledger.Receipt) string { return "https://pay.example/v1/receipt/" + r.ExternalID }
+
+func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
+	t.Helper()
+	var refused *Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, kind, refused.Kind, refused.Sentence)
+	require.Contains(t, refused.Sentence, sentence)
+}
+
+// account is that of a rail.
+func (o *office) account(rail string) ledger.Account {
+	return o.Accounts[slices.IndexFunc(o.Accounts, func(a ledger.Account) bool { return a.Rail == rail })]
+}
+
+// sees records what another source tells of 42 USD.
+func (o *office) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
+	o.t.Helper()
+	account := o.account(rail)
+	cents := int64(4200)
+	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
+		Offer: testOffer, Account: account.ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,
+		USDCents: &cents, State: state, EvidenceLevel: level, OccurredAt: o.unix - 60, Cause: "webhook", Returns: returns,
+	})
+	require.NoError(o.t, err)
+}
+
+// received is the money that counts, in US cents.
+func (o *office) received() (cents int64) {
+	o.t.Helper()
+	totals, err := o.book.Totals(o.t.Context(), testOffer)
+	require.NoError(o.t, err)
+	for _, total := range totals {
+		if total.Held() {
+			cents += total.USDCents - total.RefundedCents
+		}
+	}
+	return cents
+}
+
+// history are the causes and reasons of everything that happened.
+func (o *office) history() (lines []string) {
+	o.t.Helper()
+	transitions, err := o.book.Transitions(o.t.Context(), testOffer, 0, 100)
+	require.NoError(o.t, err)
+	for _, tr := range transitions {
+		lines = append(lines, string(tr.To)+" "+tr.Cause+": "+tr.Note)
+	}
+	return lines
+}
+
+func (o *office) must(receipt ledger.Receipt, err error) ledger.Receipt {
+	o.t.Helper()
+	require.NoError(o.t, err)
+	return receipt
+}
+
+func inv7(amount offer.USD, reason string) manual.Entry {
+	return manual.Entry{Rail: "transfer", Reference: "INV-7", Amount: amount, Reason: reason}
+}
+
+func inv(reference string) manual.Entry {
+	return manual.Entry{Rail: "transfer", Reference: reference, Reason: "x"}
+}

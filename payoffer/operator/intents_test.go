@@ -1,0 +1,189 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+const (
+	testPayer       = "0x1111111111111111111111111111111111111111"
+	testTransaction = "0xABababababababababababababababababababababababababababababababab"
+)
+
+// pays puts an x402 payment of unknown outcome into the ledger.
+func (o *office) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
+	o.t.Helper()
+	account := o.account("usdc")
+	cents := int64(4200)
+	i := ledger.Intent{
+		IntentKey: ledger.IntentKey{
+			Network: "eip155:8453", Asset: o.Offer.USDC()[0].Network.USDC, From: testPayer, Nonce: nonce,
+		},
+		Offer: testOffer, Account: account.ID, Amount: 42_000_000, USDCents: &cents, Fingerprint: nonce, Version: 2,
+		Payload: []byte(`{}`), Requirement: []byte(`{}`), Facilitator: "gone.example",
+		ValidBefore: o.unix - 3600, Reason: "timeout",
+	}
+	change(&i)
+	require.NoError(o.t, o.book.InsertIntent(o.t.Context(), i))
+	return i
+}
+
+func (o *office) stored(key ledger.IntentKey) ledger.Intent {
+	o.t.Helper()
+	i, found, err := o.book.Intent(o.t.Context(), key)
+	require.NoError(o.t, err)
+	require.True(o.t, found)
+	return i
+}
+
+func unchanged(*ledger.Intent) {}
+
+func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
+	o := newOffice(t)
+	o.pays("0x01", unchanged)
+	o.pays("0x02", func(i *ledger.Intent) {
+		i.From, i.ValidBefore = "0x2222222222222222222222222222222222222222", o.unix+3600
+	})
+	first, err := o.Intents(t.Context(), 0, 1)
+	require.NoError(t, err)
+	require.Len(t, first.Intents, 1)
+	row := first.Intents[0]
+	require.Equal(t, testPayer, row.From)
+	require.Equal(t, "0x01", row.Nonce)
+	require.Equal(t, "settling", row.State)
+	require.Equal(t, "timeout", row.Reason)
+	require.Equal(t, "gone.example", row.Facilitator)
+	require.Equal(t, "42", row.AmountUSD.String())
+	require.Contains(t, row.Waiting, "operator")
+	require.Equal(t, &row.Number, first.Next)
+
+	second, err := o.Intents(t.Context(), *first.Next, 1)
+	require.NoError(t, err)
+	require.Len(t, second.Intents, 1)
+	require.Contains(t, second.Intents[0].Waiting, "can be settled till then")
+	require.Nil(t, second.Next)
+}
+
+func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
+	o := newOffice(t)
+	resolve := func(nonce, outcome, transaction string) (Intent, error) {
+		return o.Resolve(t.Context(), IntentOutcome{
+			Network: "base", From: "0x" + strings.ToUpper(testPayer[2:]), Nonce: nonce, Outcome: outcome,
+			Transaction: transaction, Reason: "looked up at the explorer",
+		})
+	}
+	unpaid := o.pays("0x01", unchanged)
+	row, err := resolve("0x01", "not_paid", "")
+	require.NoError(t, err)
+	require.Equal(t, "refused", row.State)
+	stored := o.stored(unpaid.IntentKey)
+	require.Equal(t, ledger.IntentRefused, stored.State)
+	require.Equal(t, "operator_not_paid", stored.Reason, "the payer reads a code and not the operator's words")
+	again, err := resolve("0x01", "not_paid", "")
+	require.NoError(t, err)
+	require.Equal(t, row, again, "the same again changes nothing")
+	decided := o.pays("0x09", func(i *ledger.Intent) { i.From = "0x2222222222222222222222222222222222222222" })
+	require.NoError(t, o.book.RefuseIntent(t.Context(), decided.IntentKey, "nonce_used"))
+	for _, outcome := range []string{"paid", "not_paid"} {
+		c := IntentOutcome{Network: "base", From: decided.From, Nonce: "0x09", Outcome: outcome, Reason: "x"}
+		if outcome == "paid" {
+			c.Transaction = testTransaction
+		}
+		_, err = o.Resolve(t.Context(), c)
+		requireRefusal(t, err, Conflict, "there is nothing to resolve") // what another source decided stays
+	}
+
+	paid := o.pays("0x02", unchanged)
+	row, err = resolve("0x02", "paid", testTransaction)
+	require.NoError(t, err)
+	require.Equal(t, "settled", row.State)
+	stored = o.stored(paid.IntentKey)
+	require.Equal(t, ledger.IntentSettled, stored.State)
+	require.Equal(t, ledger.EvidenceFacilitator, stored.Evidence, "a claim, counted in no sum")
+	require.Equal(t, strings.ToLower(testTransaction), stored.Transaction)
+	require.Zero(t, o.received())
+	require.Contains(t, o.log.String(), "looked up at the explorer")
+}
+
+func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
+	o := newOffice(t)
+	valid := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix })
+	leased := o.pays("0x02", func(i *ledger.Intent) {
+		i.From, i.Owner, i.LeaseUntil = "0x22", "another", o.unix+60
+	})
+	require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: "another", ID: "elsewhere", Rail: "usdc"}))
+	elsewhere := o.pays("0x03", func(i *ledger.Intent) { i.From, i.Offer, i.Account = "0x33", "another", "elsewhere" })
+	for name, c := range map[string]struct {
+		change func(*IntentOutcome)
+		kind   Kind
+		want   string
+	}{
+		"while it can be settled": {func(*IntentOutcome) {}, Conflict, "can be settled till then"},
+		"while it is tried":       {func(r *IntentOutcome) { r.From, r.Nonce = "0x22", "0x02" }, Conflict, "under way"},
+		"of an unknown payment":   {func(r *IntentOutcome) { r.Nonce = "0x09" }, Unknown, "no payment"},
+		"of another offer":        {func(r *IntentOutcome) { r.From, r.Nonce = "0x33", "0x03" }, Unknown, "no payment"},
+		"of another token":        {func(r *IntentOutcome) { r.Asset = "0x01" }, Unknown, "no payment"},
+		"of an unknown network":   {func(r *IntentOutcome) { r.Network = "moon" }, Invalid, "unknown network"},
+		"without a nonce":         {func(r *IntentOutcome) { r.Nonce = "" }, Invalid, "from and nonce"},
+		"without a reason":        {func(r *IntentOutcome) { r.Reason = "" }, Invalid, "reason is missing"},
+		"without an outcome":      {func(r *IntentOutcome) { r.Outcome = "perhaps" }, Invalid, "paid or not_paid"},
+		"paid by nothing":         {func(r *IntentOutcome) { r.Outcome = "paid" }, Invalid, "64 hexadecimal digits"},
+		"paid by the zero hash": {func(r *IntentOutcome) {
+			r.Outcome, r.Transaction = "paid", "0x"+strings.Repeat("0", 64)
+		}, Invalid, "64 hexadecimal digits"},
+		"unpaid by a transaction": {func(r *IntentOutcome) { r.Transaction = "0x1" }, Invalid, "leave it out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}
+			c.change(&outcome)
+			_, err := o.Resolve(t.Context(), outcome)
+			requireRefusal(t, err, c.kind, c.want)
+		})
+	}
+	for _, i := range []ledger.Intent{valid, leased, elsewhere} {
+		require.Equal(t, ledger.IntentSettling, o.stored(i.IntentKey).State)
+	}
+}
+
+// The clock was 40 days ahead while the payment was looked at.
+func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
+	o := newOffice(t)
+	i := o.pays("0x01", func(i *ledger.Intent) { i.Owner, i.LeaseUntil = "ahead", o.unix+40*24*60*60 })
+	_, err := o.Resolve(t.Context(), IntentOutcome{
+		Network: "base", From: testPayer, Nonce: i.Nonce, Outcome: "not_paid", Reason: "looked up at the explorer",
+	})
+	require.NoError(t, err)
+	require.Equal(t, ledger.IntentRefused, o.stored(i.IntentKey).State)
+}
+
+func TestAChainThatIsReadDecidesByItself(t *testing.T) {
+	o := newOffice(t)
+	now := o.Now()
+	open := ledger.Intent{IntentKey: ledger.IntentKey{Network: "eip155:8453"}, ValidBefore: now.Add(-time.Hour).Unix()}
+	for name, c := range map[string]struct {
+		health observe.Health
+		waits  bool
+	}{
+		"read":            {observe.Health{Rail: "usdc", Source: "chain"}, true},
+		"read and behind": {observe.Health{Rail: "usdc", Source: "chain", Partial: true, LastError: observe.ErrLagging}, true},
+		"not read yet":    {observe.Health{Rail: "usdc", Source: "chain", Blind: true}, true},
+		"unreachable":     {observe.Health{Rail: "usdc", Source: "chain", Blind: true, LastError: observe.ErrUnreachable}, false},
+		"not configured":  {observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.health = c.health
+			for _, paid := range []bool{true, false} {
+				require.Equal(t, c.waits, o.decides(open, paid, now) != "")
+			}
+		})
+	}
+	removed := open
+	removed.Network = "eip155:84532"
+	require.Contains(t, o.decides(removed, false, now), "put a usdc rail on eip155:84532 into the configuration")
+}

@@ -1,0 +1,242 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+)
+
+// movements are all that a desk tells.
+func (o *office) movements() (rows []Movement, end MovementsEnd) {
+	o.t.Helper()
+	require.NoError(o.t, o.Movements(o.t.Context(), func(line MovementLine) error {
+		if line.End != nil {
+			end = *line.End
+		} else {
+			rows = append(rows, *line.Movement)
+		}
+		return nil
+	}))
+	require.Empty(o.t, end.Error)
+	require.EqualValues(o.t, len(rows), end.Count)
+	return rows, end
+}
+
+// refund tells that a part of a card payment went back.
+func (o *office) refund(id string, amount int64) { o.refundOf(id, amount, 1) }
+
+// refundOf is a refund that its source dates, in Unix seconds.
+func (o *office) refundOf(id string, amount, at int64) {
+	o.t.Helper()
+	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
+		Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: id, EvidenceLevel: ledger.LevelSigned, Addendum: true,
+		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: at}},
+	})
+	require.NoError(o.t, err)
+}
+
+// A version before took any time from a source. It must not keep the books shut.
+func TestAMovementWithADateThatIsNoneIsTold(t *testing.T) {
+	o := newOffice(t)
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	now := o.unix
+	for i, at := range []int64{253_402_300_860, 1 << 53} {
+		o.unix = at
+		o.sees("card", fmt.Sprint("pi_1000", i), ledger.LevelSigned, ledger.StatusConfirmed)
+	}
+	o.unix = now
+	rows, end := o.movements()
+	require.Len(t, rows, 3)
+	require.EqualValues(t, 3*4200, end.ReceivedCents)
+	for _, row := range rows {
+		_, err := time.Parse(time.RFC3339, row.Date)
+		require.NoError(t, err)
+		require.Equal(t, row.Reference != "pi_1", strings.HasPrefix(row.Date, Undated), row.Date)
+	}
+}
+
+func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {
+	o := newOffice(t)
+	day := func(s string) int64 {
+		at, err := time.Parse(time.DateOnly, s)
+		require.NoError(t, err)
+		return at.Unix()
+	}
+	o.unix = day("2027-01-10")
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	january, _ := o.movements()
+	o.unix = day("2027-03-05")
+	o.refund("pi_1", 1200)
+	got, end := o.movements()
+	require.Len(t, got, 2)
+	require.Equal(t, january[0], got[0])
+	require.Equal(t, "2027-03-05T00:00:00Z refund -12 -1200", fmt.Sprint(got[1].Date, " ", got[1].Kind, " ", got[1].Amount, " ", *got[1].USDCents))
+	require.EqualValues(t, 3000, end.ReceivedCents)
+
+	o.unix = day("2028-01-02")
+	o.sees("card", "pi_2", ledger.LevelSigned, ledger.StatusConfirmed)
+	o.unix = day("2028-02-02") // its source tells late of a refund of January
+	o.refundOf("pi_2", 700, day("2028-01-31"))
+	got, _ = o.movements()
+	require.Equal(t, "2028-01-31T00:00:00Z refund -7", fmt.Sprint(got[3].Date, " ", got[3].Kind, " ", got[3].Amount))
+}
+
+func TestWhatIsNoMoneyReceivedIsListedAndNotCounted(t *testing.T) {
+	o := newOffice(t)
+	o.sees("card", "paid", ledger.LevelSigned, ledger.StatusConfirmed)
+	o.sees("card", "pending", ledger.LevelSigned, ledger.StatusSeen)
+	o.sees("card", "failed", ledger.LevelSigned, ledger.StatusDropped)
+	o.sees("usdc", "moved", ledger.LevelChain, ledger.StatusMoved)
+	rows, end := o.movements()
+	counted := make(map[string]bool)
+	for _, m := range rows {
+		counted[m.Reference] = m.Counted
+	}
+	require.Equal(t, map[string]bool{"paid": true, "pending": false, "failed": false, "moved": false}, counted)
+	require.EqualValues(t, 4200, end.ReceivedCents)
+}
+
+// A snapshot neither sees nor delays what is written while it is read.
+func TestMovementsAreOfOneMoment(t *testing.T) {
+	o := newOffice(t)
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	var rows int
+	require.NoError(t, o.Movements(t.Context(), func(line MovementLine) error {
+		if line.End == nil {
+			rows++
+			o.sees("card", "pi_2", ledger.LevelSigned, ledger.StatusConfirmed)
+			o.refund("pi_1", 1200)
+		} else {
+			require.EqualValues(t, 4200, line.End.ReceivedCents)
+			require.Empty(t, line.End.Error)
+		}
+		return nil
+	}))
+	require.Equal(t, 1, rows)
+}
+
+func TestMovementsOfALedgerThatIsClosedHaveNoGoodEnd(t *testing.T) {
+	o := newOffice(t)
+	for n := range 600 { // more than a page
+		o.sees("card", fmt.Sprint("pi_", n), ledger.LevelSigned, ledger.StatusConfirmed)
+	}
+	var end *MovementsEnd
+	rows := 0
+	require.NoError(t, o.Movements(t.Context(), func(line MovementLine) error {
+		if rows++; rows == 1 {
+			require.NoError(t, o.book.Close(), "nobody waits for a reader")
+		}
+		end = line.End
+		return nil
+	}))
+	require.Contains(t, end.Error, "could not be read to its end")
+	require.NoError(t, o.book.Open(t.Context()))
+	o.movements()
+}
+
+func TestMovementsEndWithTheirReader(t *testing.T) {
+	o := newOffice(t)
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	left := errors.New("the reader left")
+	require.ErrorIs(t, o.Movements(t.Context(), func(MovementLine) error { return left }), left)
+	o.movements()
+}
+
+// The lines of each place of the sums add up to it, whatever happened: the desk
+// compares them itself, and here its own comparison is made to fail too.
+func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T, now func() time.Time) *ledger.Ledger{
+		"sqlite": func(t *testing.T, now func() time.Time) *ledger.Ledger {
+			return ledger.NewSQLite(t.TempDir()+"/ledger.db", now)
+		},
+		"postgres": func(t *testing.T, now func() time.Time) *ledger.Ledger {
+			l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), now)
+			require.NoError(t, err)
+			return l
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			unix := int64(1_000)
+			o := newOffice(t)
+			o.Ledger = open(t, func() time.Time { return time.Unix(unix, 0) })
+			o.Logger = slog.New(slog.DiscardHandler)
+			require.NoError(t, o.Ledger.Open(t.Context()))
+			t.Cleanup(func() { require.NoError(t, o.Ledger.Close()) })
+			require.NoError(t, o.Ledger.Register(t.Context(),
+				ledger.Account{Offer: testOffer, ID: sightings.ChainAccount, Rail: "usdc"},
+				ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"}))
+			rng := rand.New(rand.NewPCG(11, 6))
+			for n := 0; n < cases.Of(1_000, 10_000, 100_000); n += 200 {
+				histories, most := make([][]ledger.Sighting, 200), 0
+				for i := range histories {
+					histories[i] = sightings.RandomHistory(rng, fmt.Sprint(n+i))
+					most = max(most, len(histories[i]))
+				}
+				for step := range most {
+					unix++
+					var batch []ledger.Sighting
+					for _, history := range histories {
+						if step < len(history) {
+							batch = append(batch, history[step])
+						}
+					}
+					_, err := o.Ledger.Record(t.Context(), nil, batch...)
+					require.NoError(t, err)
+				}
+			}
+			rows, end := o.movements()
+			var received, external int64
+			for _, m := range rows {
+				if m.Counted && m.USDCents != nil {
+					received += *m.USDCents
+					if !m.Own {
+						external += *m.USDCents
+					}
+				}
+			}
+			require.Equal(t, end.ReceivedCents, received)
+			require.Equal(t, end.ExternalCents, external)
+
+			totals, err := o.Ledger.Totals(t.Context(), testOffer)
+			require.NoError(t, err)
+			require.Greater(t, len(totals), 10, "many places")
+			for i := range totals {
+				other := append([]ledger.Total(nil), totals...)
+				if other[i].Count++; other[i].Held() || other[i].Status == ledger.StatusRefunded || other[i].Status == ledger.StatusReversed {
+					require.Error(t, compare(other, foundIn(t, o)), "a sum that is wrong is told of")
+					break
+				}
+			}
+		})
+	}
+}
+
+// foundIn adds up the movements again.
+func foundIn(t *testing.T, o *office) map[accounting.Place]told {
+	t.Helper()
+	snapshot, err := o.Ledger.Snapshot(t.Context(), testOffer)
+	require.NoError(t, err)
+	defer snapshot.Close()
+	found := make(map[accounting.Place]told)
+	for r, err := range snapshot.Receipts(t.Context()) {
+		require.NoError(t, err)
+		for _, m := range accounting.Movements(r.Receipt, moments(r.History)) {
+			found[r.Total().Place] = found[r.Total().Place].plus(m)
+		}
+	}
+	return found
+}
