@@ -22,7 +22,7 @@ import (
 )
 
 // outliving holds what goes on from one configuration to the next.
-var outliving = pool.New[service.Host]()
+var outliving = pool.New[service.Environment]()
 
 func init() {
 	caddy.RegisterModule(new(App))
@@ -56,8 +56,8 @@ type App struct {
 	logger   *zap.Logger
 	emit     func(name string, data map[string]any) error
 	database database
-	share    *service.Share // nil without an offer
-	demo     *Stage         // nil where the offers take money
+	share    *service.Runtime // nil without an offer
+	demo     *Stage           // nil where the offers take money
 
 	mu       sync.Mutex
 	services []*service.Service
@@ -111,7 +111,7 @@ func (app *App) begin(id string, demo *Stage) (err error) {
 			return err
 		}
 	}
-	app.share, err = service.NewShare(outliving.Use(service.Host{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
+	app.share, err = service.NewRuntime(outliving.Use(service.Environment{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
 		database.key(), storageKey(storage), database.handle, &instruments)
 	return err
 }
@@ -276,7 +276,7 @@ func (app *App) Handle(context.Context, caddy.Event) error {
 	everStarted.Store(true)
 	for _, svc := range app.running() {
 		if svc.IsOpen() {
-			svc.TellOpen()
+			svc.LogOpen()
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ type World struct {
 	Transport http.RoundTripper
 	// Ask returns what the running server reports of its offers.
 	Ask func(ctx context.Context) ([]operator.Diagnostics, error)
-	// ClockAhead asks upstreams for the time, as service.Share.CompareClock does.
+	// ClockAhead asks upstreams for the time, as service.Runtime.CompareClock does.
 	ClockAhead func(ctx context.Context) time.Duration
 	Now        func() time.Time
 }
@@ -164,11 +164,13 @@ func (c *check) run(ctx context.Context) {
 	work.Go(func() { c.service(ctx) })
 	work.Go(func() { c.site(ctx) })
 	work.Go(func() { c.links(ctx, c.checkouts()) })
-	for _, u := range c.USDC {
+	for _, u := range service.RailsOf[service.USDC](c.Settings) {
 		work.Go(func() { c.chain(ctx, u) })
 		work.Go(func() { c.facilitators(ctx, u) })
 	}
-	work.Go(func() { c.prices(ctx) })
+	for _, b := range service.RailsOf[service.Bitcoin](c.Settings) {
+		work.Go(func() { c.prices(ctx, b) })
+	}
 	work.Wait()
 	c.server()
 }

@@ -116,7 +116,7 @@ func (s *surroundings) usdc(facilitator, rpc string) {
 	require.NoError(s.t, err)
 	rail, err := offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
 	require.NoError(s.t, err)
-	s.offer.USDC = []service.USDC{{Rail: rail, Facilitators: []x402.FacilitatorConfig{{URL: facilitator}}, RPC: []string{rpc}}}
+	s.offer.Rails = []service.Rail{service.USDC{Rail: rail, Facilitators: []x402.FacilitatorConfig{{URL: facilitator}}, RPC: []string{rpc}}}
 }
 
 // found are the codes of the issues, with their subjects.
@@ -157,7 +157,7 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 			s.refuse(offer.PathHumans, http.StatusForbidden)
 		}, LinkBroken.Name + " https://pay.example.org/humans.txt"},
 		"a webhook that a proxy answers": {func(s *surroundings) {
-			s.offer.Card.WebhookSecret = "whsec_1"
+			s.offer.Rails = []service.Rail{service.Card{Rail: s.offer.Offer.Card, WebhookSecret: "whsec_1"}}
 			s.refuse(offer.PathHookCard, http.StatusOK)
 		}, LinkBroken.Name + " https://pay.example.org/v1/hook/card"},
 		"a checkout that is gone": {func(s *surroundings) {

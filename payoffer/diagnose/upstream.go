@@ -61,18 +61,14 @@ func (c *check) facilitators(ctx context.Context, u service.USDC) {
 }
 
 // prices asks each price source of Bitcoin.
-func (c *check) prices(ctx context.Context) {
-	rail := c.Offer.Offer.Bitcoin()
-	if rail == nil {
-		return
-	}
-	answers, err := rate.Check(ctx, c.Rates, c.Transport)
+func (c *check) prices(ctx context.Context, b service.Bitcoin) {
+	answers, err := rate.Check(ctx, b.Rates, c.Transport)
 	if err != nil {
-		c.found(PriceSource, rail.Name(), err.Error())
+		c.found(PriceSource, b.Rail.Name(), err.Error())
 	}
 	for _, a := range answers {
 		if a.Reason != "" {
-			c.found(PriceSource, rail.Name(), fmt.Sprintf("%s (%s): %s", a.Source, offer.Host(a.URL), a.Reason))
+			c.found(PriceSource, b.Rail.Name(), fmt.Sprintf("%s (%s): %s", a.Source, offer.Host(a.URL), a.Reason))
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (*Card) TransactionURL(string) string { return "" }
 func (c *Card) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
-		AmountUSD: c.amount, Network: "fiat", Asset: "USD", Available: true,
+		AmountUSD: c.amount, Network: Fiat, Asset: "USD", Available: true,
 		Facts: []Fact{{Label: "accepts", Value: list(c.names())}},
 	}}
 }
@@ -174,5 +174,5 @@ type Fallback struct {
 
 // Fallback is the card checkout for a client that cannot pay by x402.
 func (c *Card) Fallback() Fallback {
-	return Fallback{Scheme: SchemeCard, Network: "fiat", AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
+	return Fallback{Scheme: SchemeCard, Network: Fiat, AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
 }

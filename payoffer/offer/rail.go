@@ -34,6 +34,9 @@ type Live struct {
 	Address string
 }
 
+// Fiat is the network of methods that are not on a chain.
+const Fiat = "fiat"
+
 // Method is one way to pay, as the invoice publishes it.
 type Method struct {
 	Rail   string `json:"rail"`

@@ -50,7 +50,7 @@ func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: s.name, Scheme: "storefront", URL: s.url,
 		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
-		AmountUSD: s.amount, Network: "fiat", Asset: "USD", Available: true,
+		AmountUSD: s.amount, Network: Fiat, Asset: "USD", Available: true,
 		Facts: []Fact{{Label: "amount", Value: dollars(s.amount)}},
 	}}
 }

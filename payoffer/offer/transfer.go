@@ -80,7 +80,7 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
 		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
-		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
+		AmountUSD: t.amount, Network: Fiat, Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
 		Facts: t.short(),
 	}}
 }

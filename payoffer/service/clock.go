@@ -10,28 +10,32 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// compareTimeout bounds how long CompareClock waits for the slowest host.
+// compareTimeout bounds CompareClock.
 const compareTimeout = 3 * time.Second
 
-// CompareClock asks the hosts that settle for offers, and that their chains are
-// read at, for the Date of an answer, whatever it is. It returns by how much our
-// clock is proven to be ahead, as clock.Clock.Offset does. It is for a
-// configuration that is checked; one that runs hears of the time all along.
-func (share *Share) CompareClock(ctx context.Context, offers ...*Settings) time.Duration {
+// CompareClock requests the Date of the upstreams of offers that are checked and do not
+// run. It returns clock.Clock.Offset.
+func (r *Runtime) CompareClock(ctx context.Context, offers ...*Settings) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
-	origins := make(map[string]bool)
+	origins := make(map[string]bool) // without the path, which may contain a key
 	for _, s := range offers {
-		for _, address := range s.upstreams() {
-			if u, err := offer.ParseURL(address); err == nil { // a key may stand in the rest of it
-				origins[u.Scheme+"://"+u.Host+"/"] = true
+		for _, rail := range s.Rails {
+			calls, ok := rail.(upstreamed)
+			if !ok {
+				continue
+			}
+			for _, address := range calls.upstreams() {
+				if u, err := offer.ParseURL(address); err == nil {
+					origins[u.Scheme+"://"+u.Host+"/"] = true
+				}
 			}
 		}
 	}
-	client := http.Client{Transport: share.transport("facilitator"), CheckRedirect: source.NoRedirect}
-	var work sync.WaitGroup
+	client := http.Client{Transport: r.transport("facilitator"), CheckRedirect: source.NoRedirect}
+	var requests sync.WaitGroup
 	for origin := range origins {
-		work.Go(func() {
+		requests.Go(func() {
 			request, err := http.NewRequestWithContext(ctx, http.MethodHead, origin, nil)
 			if err != nil {
 				return
@@ -41,17 +45,6 @@ func (share *Share) CompareClock(ctx context.Context, offers ...*Settings) time.
 			}
 		})
 	}
-	work.Wait()
-	return share.Clock.Offset()
-}
-
-// upstreams are the addresses of those who settle, and at which chains are read.
-func (s *Settings) upstreams() (addresses []string) {
-	for _, u := range s.USDC {
-		for _, f := range u.Facilitators {
-			addresses = append(addresses, f.URL)
-		}
-		addresses = append(addresses, u.RPC...)
-	}
-	return append(addresses, s.Bitcoin.Esplora...)
+	requests.Wait()
+	return r.Clock.Offset()
 }

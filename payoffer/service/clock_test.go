@@ -34,14 +34,17 @@ func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (h *house) acquireWith(share *Share, facilitator, rpc string) *Service {
+func (h *house) acquireWith(runtime *Runtime, facilitator, rpc string) *Service {
 	h.t.Helper()
 	s := h.settings("one")
-	for i := range s.USDC {
-		s.USDC[i].Facilitators = []x402.FacilitatorConfig{{URL: facilitator, Timeout: time.Second}}
+	for i, u := range RailsOf[USDC](s) {
+		u.Facilitators = []x402.FacilitatorConfig{{URL: facilitator, Timeout: time.Second}}
+		if i == 0 {
+			u.RPC = []string{rpc}
+		}
+		s.Rails[i] = u
 	}
-	s.USDC[0].RPC = []string{rpc}
-	svc, err := Acquire(share, s)
+	svc, err := Acquire(runtime, s)
 	require.NoError(h.t, err)
 	return svc
 }
@@ -51,14 +54,14 @@ func TestUpstreamsTellThatTheClockIsWrong(t *testing.T) {
 	upstream := &dated{ahead: map[string]time.Duration{"one.example": time.Hour, "two.example": time.Hour}}
 	h.upstream = upstream
 	var log lockedBuffer
-	first := h.share(&log)
+	first := h.runtime(&log)
 	svc := h.acquireWith(first, "https://one.example/pay", "https://two.example/v2/secret-key")
 	h.open(first, svc)
-	require.Zero(t, svc.clock.Offset())
+	require.Zero(t, svc.Clock.Offset())
 	require.False(t, svc.payments.ClockWrong())
 	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String(), `"clockOffsetSeconds":0,`)
 
-	svc.Settings.Bitcoin.Esplora = []string{"https://three.example"} // does not answer
+	svc.Settings.Rails[2] = Bitcoin{Rail: svc.Offer.Bitcoin(), Esplora: []string{"https://three.example"}} // does not answer
 	require.InDelta(t, -time.Hour, first.CompareClock(t.Context(), svc.Settings), float64(3*time.Second))
 	require.ElementsMatch(t, []string{"HEAD https://one.example/", "HEAD https://two.example/", "HEAD https://three.example/"}, upstream.asked,
 		"a host is asked once, without what may be a key")
@@ -66,21 +69,21 @@ func TestUpstreamsTellThatTheClockIsWrong(t *testing.T) {
 	require.Regexp(t, `"clockOffsetSeconds":-(3599|3600),`, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String())
 	require.Contains(t, log.String(), "the clock of this machine is wrong")
 
-	second := h.share(&log)
+	second := h.runtime(&log)
 	require.Same(t, first.Clock, second.Clock, "a reload does not forget")
 	h.release(first)
 	require.True(t, second.Clock.Wrong())
 	h.release(second)
-	require.NotSame(t, first.Clock, h.share(&log).Clock)
+	require.NotSame(t, first.Clock, h.runtime(&log).Clock)
 }
 
 // A chain says how late it is where two endpoints are asked for it.
 func TestTheChainTellsTheClock(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "one")
-	defer h.release(share)
-	config := reader(svc.USDC[0], svc.ledger, svc.clock, share.Instruments, svc.logger)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "one")
+	defer h.release(runtime)
+	config := RailsOf[USDC](svc.Settings)[0].reader(&runtime.Common, svc.logger)
 	config.HeadTime(time.Now().Add(time.Hour).Unix())
-	require.InDelta(t, -time.Hour, svc.clock.Offset(), float64(3*time.Second))
+	require.InDelta(t, -time.Hour, svc.Clock.Offset(), float64(3*time.Second))
 }

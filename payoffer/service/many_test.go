@@ -86,16 +86,16 @@ func (h *house) numbered(n int) *Settings {
 	require.NoError(h.t, err)
 	s := h.settings("one of many")
 	s.Key, s.Offer, s.KeysPath = pool.KeyOf("numbered", n), o, "pay_offer/signing/"+id+".json"
-	s.USDC, s.Bitcoin, s.Storefronts = []USDC{{Rail: usdc, Facilitators: s.USDC[0].Facilitators}}, Bitcoin{}, nil
+	s.Rails = []Rail{Card{Rail: card, WebhookSecret: "whsec_0123456789abcdef"}, USDC{Rail: usdc, Facilitators: RailsOf[USDC](s)[0].Facilitators}}
 	s.Announce = []announce.Sink{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
 	return s
 }
 
 // many puts numbered offers to work.
-func (h *house) many(share *Share, offers int) (all []*Service) {
+func (h *house) many(runtime *Runtime, offers int) (all []*Service) {
 	h.t.Helper()
 	for n := range offers {
-		svc, err := Acquire(share, h.numbered(n))
+		svc, err := Acquire(runtime, h.numbered(n))
 		require.NoError(h.t, err)
 		all = append(all, svc)
 	}
@@ -111,19 +111,15 @@ func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 			h := newHouse(t)
 			at := make(t, h)
 			start := func() int64 {
-				share := h.shareOn(new(lockedBuffer), at.ledger)
-				defer h.release(share)
-				all := h.many(share, offers)
-				share.Attach()
-				require.NoError(t, share.Ledger.Open(t.Context()))
+				runtime := h.runtimeOn(new(lockedBuffer), at.ledger)
+				defer h.release(runtime)
+				all := h.many(runtime, offers)
+				runtime.Attach()
+				require.NoError(t, runtime.Ledger.Open(t.Context()))
 				before := at.spent() // how often a migration looks for others is a matter of time
-				o := &opening{share: share, all: all, left: all, logger: all[0].logger}
-				for _, svc := range all {
-					require.NoError(t, svc.loadKeys(t.Context()))
-				}
-				_, err := o.open(t.Context(), all)
-				require.NoError(t, err)
-				o.warn(t.Context())
+				s := &startup{runtime: runtime, offers: all, closed: all, logger: all[0].logger}
+				require.NoError(t, s.open(t.Context()))
+				s.warnForgotten(t.Context())
 				ctx, stop := context.WithCancel(t.Context())
 				var work sync.WaitGroup
 				for _, svc := range all {
@@ -131,10 +127,9 @@ func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 					svc.Begin(ctx, work.Done)
 				}
 				for _, svc := range all {
-					former := &svc.payments.former.loop
-					require.Eventually(t, func() bool { _, well := former.Last(); return well }, time.Minute, time.Millisecond)
+					require.Eventually(t, func() bool { _, well := svc.removed.loop.Last(); return well }, time.Minute, time.Millisecond)
 				}
-				share.Pulse.Beat(ctx)
+				runtime.Pulse.Beat(ctx)
 				spent := at.spent() - before
 				stop()
 				work.Wait()
@@ -155,10 +150,10 @@ func TestManyOffersOnALedgerFarAwayArePayable(t *testing.T) {
 	server := postgres.Shared(t)
 	far := server.Far(t, 15*time.Millisecond)
 	dsn := far.DSN(t, server.DSN(t))
-	share := h.shareOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
-	defer h.release(share)
-	all := h.many(share, 100)
-	require.NoError(t, h.start(share, false, all...))
+	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
+	defer h.release(runtime)
+	all := h.many(runtime, 100)
+	require.NoError(t, h.start(runtime, false, all...))
 	h.untilOpen(all...)
 	for _, svc := range all {
 		require.Equal(t, http.StatusBadRequest, h.pays(svc).Code)

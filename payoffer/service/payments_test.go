@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,8 +22,8 @@ var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","
 func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		svc := &Service{told: make(chan struct{})}
-		p := countedPayments{payments: new(payments), started: svc.started, count: func(_ string, status x402.Status) { counted = append(counted, status) }}
+		svc := &Service{ready: make(chan struct{})}
+		p := countedPayments{Service: new(x402.Service), started: svc.started, count: func(_ string, status x402.Status) { counted = append(counted, status) }}
 		began := time.Now()
 		outcome := p.Pay(t.Context(), aPayment)
 		require.Equal(t, x402.Open, outcome.Status)
@@ -35,7 +36,7 @@ func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 		require.Equal(t, x402.Open, p.Pay(left, aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for who has left")
 
-		svc.lags("the ledger is away")
+		svc.setTrouble(errors.New("the ledger is away"))
 		began = time.Now()
 		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for what is not soon")

@@ -37,27 +37,29 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	settler, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: "https://settles.example"})
 	require.NoError(t, err)
 	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
-	usdc := USDC{Rail: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
-	former := newFormerRails(
-		&Settings{Offer: o, USDC: []USDC{usdc}},
-		&parts{ledger: book, clock: clock.New(time.Now, slog.New(slog.DiscardHandler)), facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
-		&Instruments{Transport: func(string) http.RoundTripper { return nil }}, slog.New(slog.DiscardHandler),
-	)
+	configured := USDC{Rail: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
+	quiet := slog.New(slog.DiscardHandler)
+	accounts := newRemovedAccounts(&Settings{Offer: o, Rails: []Rail{configured}}, &dependencies{
+		Common: Common{
+			Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
+		},
+		facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
+	}, quiet)
 
 	changed := rail("base-sepolia", before).Account()
-	found, ok := former.find(changed)
+	found, ok := accounts.settlement(changed)
 	require.True(t, ok)
 	require.Equal(t, changed, found.USDC.Account())
 	require.Equal(t, []*x402.Facilitator{settler}, found.Facilitators, "who settles the chain today repeats what is open there")
 	require.NotNil(t, found.Chain)
 
 	removed := rail("base", before).Account()
-	found, ok = former.find(removed)
+	found, ok = accounts.settlement(removed)
 	require.True(t, ok, "a chain that was removed is read at its public endpoint")
 	require.Empty(t, found.Facilitators)
 	require.NotNil(t, found.Chain)
 
-	_, ok = former.find("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
+	_, ok = accounts.settlement("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
 	require.False(t, ok)
 
 	require.NoError(t, book.Open(t.Context()))
@@ -66,7 +68,7 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: o.ID, ID: account, Rail: "usdc"}))
 	}
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
-	observers, err := former.observers(t.Context())
+	observers, err := accounts.observers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, observers, 2, "those of this offer that are not configured")
 }
@@ -117,18 +119,22 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 			book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
 			asked := &refusing{hosts: make(map[string]bool)}
 			quiet := slog.New(slog.DiscardHandler)
-			settings := &Settings{Offer: o, Bitcoin: Bitcoin{Esplora: c.esplora, Confirmations: 2, Since: 1}}
-			former := newFormerRails(settings, &parts{ledger: book, clock: clock.New(time.Now, quiet)},
-				&Instruments{Transport: func(string) http.RoundTripper { return asked }}, quiet)
+			settings := &Settings{Offer: o}
+			if b := o.Bitcoin(); b != nil {
+				settings.Rails = []Rail{Bitcoin{Rail: b, Esplora: c.esplora, Confirmations: 2, Since: 1}}
+			}
+			accounts := newRemovedAccounts(settings, &dependencies{Common: Common{
+				Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
+			}}, quiet)
 
 			require.NoError(t, book.Open(t.Context()))
 			defer book.Close()
 			account := "bip122:000000000019d6689c085ae165831e93/" + c.former
 			require.NoError(t, book.Register(t.Context(), append(settings.Accounts(), ledger.Account{Offer: o.ID, ID: account, Rail: "btc", Since: 1})...))
 			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: "bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", Rail: "btc"}))
-			_, usdc := former.find(account)
+			_, usdc := accounts.settlement(account)
 			require.False(t, usdc)
-			observers, err := former.observers(t.Context())
+			observers, err := accounts.observers(t.Context())
 			require.NoError(t, err)
 			if c.asked == "" {
 				require.Empty(t, observers)

@@ -32,10 +32,10 @@ func (h *house) untilOpen(all ...*Service) {
 }
 
 // start starts offers in the background, as a server does.
-func (h *house) start(share *Share, whole bool, all ...*Service) error {
+func (h *house) start(runtime *Runtime, whole bool, all ...*Service) error {
 	h.t.Helper()
-	share.Attach()
-	return share.Start(h.t.Context(), whole, all...)
+	runtime.Attach()
+	return runtime.Start(h.t.Context(), whole, all...)
 }
 
 // pays is how a payment is answered that cannot be read.
@@ -65,27 +65,27 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		trouble string
 		// build returns what is to be called when the trouble is over.
-		build func(t *testing.T, h *house) (*Share, func())
+		build func(t *testing.T, h *house) (*Runtime, func())
 	}{
-		"a ledger": {"connecting: the server", func(t *testing.T, h *house) (*Share, func()) {
+		"a ledger": {"connecting: the server", func(t *testing.T, h *house) (*Runtime, func()) {
 			server := postgres.Shared(t)
 			far := server.Far(t, 0)
 			far.Close()
 			dsn := far.DSN(t, server.DSN(t))
-			return h.shareOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) }), far.Open
+			return h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) }), far.Open
 		}},
-		"a storage": {errNoStorage.Error(), func(_ *testing.T, h *house) (*Share, func()) {
+		"a storage": {errNoStorage.Error(), func(_ *testing.T, h *house) (*Runtime, func()) {
 			var back atomic.Bool
 			h.storage = &unsteady{h.storage, func(string) bool { return !back.Load() }}
-			return h.share(h.log), func() { back.Store(true) }
+			return h.runtime(h.log), func() { back.Store(true) }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
-			share, over := c.build(t, h)
-			defer h.release(share)
-			one, other := h.acquire(share, "one"), h.many(share, 1)[0]
-			require.NoError(t, h.start(share, false, one, other))
+			runtime, over := c.build(t, h)
+			defer h.release(runtime)
+			one, other := h.acquire(runtime, "one"), h.many(runtime, 1)[0]
+			require.NoError(t, h.start(runtime, false, one, other))
 
 			for _, svc := range []*Service{one, other} {
 				require.False(t, svc.IsOpen())
@@ -93,11 +93,10 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 				require.Equal(t, http.StatusPaymentRequired, h.ask(svc, http.MethodGet, offer.PathQuote, nil, "").Code)
 				refused := h.pays(svc)
 				require.Equal(t, http.StatusServiceUnavailable, refused.Code)
-				require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code, "a load balancer sees it")
 				require.NotEmpty(t, refused.Header().Get("Retry-After"))
 				require.False(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
 			}
-			require.Contains(t, h.log.String(), "offers come later")
+			require.Contains(t, h.log.String(), "offers open later")
 			require.Contains(t, h.log.String(), c.trouble)
 			require.NotContains(t, h.log.String(), "the offer is open")
 
@@ -106,7 +105,6 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 			for _, svc := range []*Service{one, other} {
 				require.Empty(t, svc.Trouble())
 				require.Equal(t, http.StatusBadRequest, h.pays(svc).Code, "it is looked at")
-				require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code)
 				require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "publicKeyJwk")
 				require.True(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
 			}
@@ -118,37 +116,18 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 // A webhook that arrives before the ledger is open is sent again.
 func TestAWebhookBeforeTheLedgerIsOpenIsToBeSentAgain(t *testing.T) {
 	h := newHouse(t)
-	share := h.shareOn(h.log, func() (*ledger.Ledger, error) {
+	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) {
 		return ledger.NewPostgres("postgres://role@127.0.0.1:1/base", time.Now)
 	})
-	defer h.release(share)
-	svc := h.acquire(share, "one")
-	require.NoError(t, h.start(share, false, svc))
+	defer h.release(runtime)
+	svc := h.acquire(runtime, "one")
+	require.NoError(t, h.start(runtime, false, svc))
 	processor := payoffertest.NewProcessor("", time.Now)
 	processor.Pay("plink_1", 42_00, false)
 	for _, event := range processor.Events() {
-		signed := http.Header{"Stripe-Signature": {payoffertest.SignDelivery(event, time.Now(), svc.Card.WebhookSecret)}}
+		signed := http.Header{"Stripe-Signature": {payoffertest.SignDelivery(event, time.Now(), "whsec_0123456789abcdef")}}
 		require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodPost, offer.PathHookCard, signed, string(event)).Code)
 	}
-}
-
-// One slow key keeps its own offer waiting, and neither another nor the start.
-func TestASlowKeyKeepsItsOwnOfferWaitingAlone(t *testing.T) {
-	h := newHouse(t)
-	var held atomic.Bool
-	held.Store(true)
-	slow := h.numbered(1).KeysPath
-	h.storage = &unsteady{h.storage, func(path string) bool { return path == slow && held.Load() }}
-	share := h.share(h.log)
-	defer h.release(share)
-	all := h.many(share, 3)
-	require.NoError(t, h.start(share, false, all...))
-	h.untilOpen(all[0], all[2])
-	require.False(t, all[1].IsOpen())
-	require.Equal(t, http.StatusBadRequest, h.pays(all[0]).Code)
-	require.Equal(t, http.StatusServiceUnavailable, h.pays(all[1]).Code)
-	held.Store(false)
-	h.untilOpen(all[1])
 }
 
 // A reload while the ledger is away leaves nothing behind, and goes on with what was
@@ -159,8 +138,8 @@ func TestAReloadWhileTheLedgerIsAwayGoesOnWaiting(t *testing.T) {
 	far := server.Far(t, 0)
 	far.Close()
 	dsn := far.DSN(t, server.DSN(t))
-	on := func() *Share {
-		return h.shareOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
+	on := func() *Runtime {
+		return h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
 	}
 	first := on()
 	svc := h.acquire(first, "one")
@@ -177,70 +156,62 @@ func TestAReloadWhileTheLedgerIsAwayGoesOnWaiting(t *testing.T) {
 	require.False(t, second.Ledger.IsOpen())
 }
 
-// What somebody has to mend is refused by the start where it is found there. Found
-// later it keeps the offers that it is about from running, and no other.
-func TestWhatHasToBeMendedIsRefusedAndFoundLateKeepsItsOwnOfferAlone(t *testing.T) {
+// A fatal error that is found at once is returned. One that is found later is logged.
+func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 	for name, c := range map[string]struct {
-		breaks func(t *testing.T, h *house, book *ledger.Ledger)
+		breaks func(t *testing.T, h *house, l *ledger.Ledger)
 		want   string
-		all    bool // it is about every offer
 	}{
-		"an account of another offer": {func(t *testing.T, h *house, book *ledger.Ledger) {
+		"an account of another offer": {func(t *testing.T, h *house, l *ledger.Ledger) {
 			account := h.numbered(1).Accounts()[1]
 			account.Offer = "elsewhere.example"
-			require.NoError(t, book.Register(t.Context(), account))
-		}, `belongs to offer "elsewhere.example"`, false},
-		"keys of another storage": {func(t *testing.T, h *house, book *ledger.Ledger) {
-			require.NoError(t, book.RememberKeys(t.Context(), map[string][]string{h.numbered(1).Offer.DID(): {"other"}}))
-		}, "this ledger was used with other signing keys", false},
+			require.NoError(t, l.Register(t.Context(), account))
+		}, `belongs to offer "elsewhere.example"`},
+		"keys of another storage": {func(t *testing.T, h *house, l *ledger.Ledger) {
+			require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{h.numbered(1).Offer.DID(): {"other"}}))
+		}, "this ledger was used with other signing keys"},
 		"damaged keys": {func(t *testing.T, h *house, _ *ledger.Ledger) {
 			require.NoError(t, h.storage.Store(t.Context(), h.numbered(1).KeysPath, []byte("{}")))
-		}, "it has no private key", false},
-		"another key of addresses": {func(t *testing.T, _ *house, book *ledger.Ledger) {
-			require.NoError(t, book.RememberKeys(t.Context(), map[string][]string{qrName: {"other"}}))
-		}, "another key of QR addresses", true},
-		"the ledger of a demo": {func(t *testing.T, _ *house, book *ledger.Ledger) {
-			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
-		}, "pretend payments of a demo", true},
+		}, "it has no private key"},
+		"another key of addresses": {func(t *testing.T, _ *house, l *ledger.Ledger) {
+			require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{qrName: {"other"}}))
+		}, "another key of QR addresses"},
+		"the ledger of a demo": {func(t *testing.T, _ *house, l *ledger.Ledger) {
+			require.NoError(t, l.Register(t.Context(), ledger.Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
+		}, "pretend payments of a demo"},
 	} {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, late %v", name, late), func(t *testing.T) {
 				h := newHouse(t)
 				server := postgres.Shared(t)
 				dsn, far := server.DSN(t), server.Far(t, 0)
-				book, err := ledger.NewPostgres(dsn, time.Now)
+				l, err := ledger.NewPostgres(dsn, time.Now)
 				require.NoError(t, err)
-				require.NoError(t, book.Open(t.Context()))
-				c.breaks(t, h, book)
-				require.NoError(t, book.Close())
+				require.NoError(t, l.Open(t.Context()))
+				c.breaks(t, h, l)
+				require.NoError(t, l.Close())
 				if late {
 					far.Close()
 				}
-				// The keys wait for the ledger, too: what is wrong is found late.
+				// The keys wait for the ledger, too, so that their error is found late.
 				h.storage = &unsteady{h.storage, func(string) bool { return late && far.Trips() == 0 }}
-				share := h.shareOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(far.DSN(t, dsn), time.Now) })
-				defer h.release(share)
-				all := h.many(share, 3)
-				err = h.start(share, false, all...)
+				runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(far.DSN(t, dsn), time.Now) })
+				defer h.release(runtime)
+				svc := h.many(runtime, 2)[1]
+				err = h.start(runtime, false, svc)
 				if !late {
 					require.ErrorContains(t, err, c.want)
 					return
 				}
 				require.NoError(t, err)
 				far.Open()
-				require.Eventually(t, func() bool { return strings.Contains(all[1].Trouble(), c.want) }, time.Minute, time.Millisecond)
-				require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "offers take no payments until this is mended") }, time.Minute, time.Millisecond)
-				if c.all {
-					require.Eventually(t, func() bool { return strings.Contains(all[0].Trouble(), c.want) }, time.Minute, time.Millisecond)
-					return
-				}
-				h.untilOpen(all[0], all[2])
-				require.Equal(t, http.StatusServiceUnavailable, h.pays(all[1]).Code)
-				require.Equal(t, http.StatusBadRequest, h.pays(all[0]).Code)
-				require.False(t, all[1].Desk.Diagnose(t.Context()).Ledger.Writable)
-				told, err := all[1].Desk.Received(t.Context())
+				require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "offers take no payments") }, time.Minute, time.Millisecond)
+				require.Contains(t, svc.Trouble(), c.want)
+				require.Equal(t, http.StatusServiceUnavailable, h.pays(svc).Code)
+				require.False(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
+				received, err := svc.Desk.Received(t.Context())
 				require.NoError(t, err)
-				require.Contains(t, told.Trouble, c.want)
+				require.Contains(t, received.Trouble, c.want)
 			})
 		}
 	}
@@ -250,34 +221,26 @@ func TestWhatHasToBeMendedIsRefusedAndFoundLateKeepsItsOwnOfferAlone(t *testing.
 func TestAStartWaitsOnlySoLongForWhatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(lockedBuffer)
-		hangs := func(whole bool) *opening {
-			return &opening{
-				share: &Share{Ledger: ledger.NewSQLite("none", time.Now)}, whole: whole, verdict: make(chan error, 1),
-				logger: slog.New(slog.NewTextHandler(log, nil)), stop: func() {},
-			}
+		hangs := func(wait bool) *startup {
+			return &startup{wait: wait, result: make(chan error, 1), logger: slog.New(slog.NewTextHandler(log, nil))}
 		}
-		began, late := time.Now(), hangs(false)
-		require.NoError(t, late.wait(t.Context()))
-		require.GreaterOrEqual(t, time.Since(began), startWait)
-		require.LessOrEqual(t, time.Since(began), startWait+2*startLook)
+		began := time.Now()
+		require.NoError(t, hangs(false).returns(t.Context()))
+		require.Equal(t, startWait, time.Since(began))
 		require.Contains(t, log.String(), "the ledger or the storage is slow")
-		require.True(t, late.refuses(errNoStorage), "the others go on")
-		require.Contains(t, log.String(), "offers take no payments until this is mended")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		whole := hangs(true)
-		require.ErrorIs(t, whole.wait(ctx), context.DeadlineExceeded)
-		require.False(t, whole.refuses(errNoStorage))
+		require.ErrorIs(t, hangs(true).returns(ctx), context.DeadlineExceeded)
 	})
 }
 
 // Where other offers would be replaced, nothing comes late.
 func TestAStartThatMustBeWholeIsRefusedWhereTheLedgerIsAway(t *testing.T) {
 	h := newHouse(t)
-	share := h.shareOn(h.log, func() (*ledger.Ledger, error) {
+	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) {
 		return ledger.NewPostgres("postgres://role@127.0.0.1:1/base", time.Now)
 	})
-	defer h.release(share)
-	require.ErrorContains(t, h.start(share, true, h.acquire(share, "one")), "the server cannot be reached: connection refused")
+	defer h.release(runtime)
+	require.ErrorContains(t, h.start(runtime, true, h.acquire(runtime, "one")), "the server cannot be reached: connection refused")
 }
