@@ -196,20 +196,6 @@ func (app *App) Checked() []diagnose.Offer {
 	return offers
 }
 
-// ClockOffset asks upstreams for the time, and is by how much the clock of this
-// machine is proven to be ahead of it; 0 while it is not. The command check asks
-// for it.
-func (app *App) ClockOffset(ctx context.Context) time.Duration {
-	var offers []*service.Settings
-	for _, svc := range app.running() {
-		offers = append(offers, svc.Settings)
-	}
-	if len(offers) == 0 {
-		return 0
-	}
-	return app.share.CompareClock(ctx, offers...)
-}
-
 // Start opens the ledger, loads the keys and starts the work in the background,
 // as far as that goes on from the configuration before. Offers whose ledger or
 // storage cannot be reached come later by themselves, unless others take payments

@@ -205,22 +205,22 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	rails := service.RailsOf[service.USDC](s)
 	require.Len(t, rails, 2, "a rail without an address is left out")
 	test, main := rails[0], rails[1]
-	require.Equal(t, "usdc", test.Rail.Name())
+	require.Equal(t, "usdc", test.Name())
 	require.Equal(t, "https://www.x402.org/facilitator", test.Facilitators[0].URL)
 	require.Equal(t, []string{"https://sepolia.base.org"}, test.RPC)
 	require.EqualValues(t, "safe", test.Confirm)
-	require.Equal(t, "usdc-8453", main.Rail.Name())
+	require.Equal(t, "usdc-8453", main.Name())
 	require.Equal(t, "https://one.example", main.Facilitators[0].URL)
 	require.Empty(t, main.RPC)
 	require.EqualValues(t, "latest", main.Confirm)
-	require.Equal(t, "https://sepolia.basescan.org/tx/0x1", test.Rail.TransactionURL("0x1"))
-	require.Empty(t, test.Rail.TransactionURL(""))
+	require.Equal(t, "https://sepolia.basescan.org/tx/0x1", test.TransactionURL("0x1"))
+	require.Empty(t, test.TransactionURL(""))
 
 	h.USDC[1].Explorer, h.USDC[2].Explorer = "https://explorer.example/?tx=", "off"
 	h.Bitcoin = &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Explorer: "off"}
 	s, err = h.settings(newResolver(), today)
 	require.NoError(t, err)
-	require.Equal(t, "https://explorer.example/?tx=0x1", service.RailsOf[service.USDC](s)[0].Rail.TransactionURL("0x1"))
-	require.Empty(t, service.RailsOf[service.USDC](s)[1].Rail.TransactionURL("0x1"))
+	require.Equal(t, "https://explorer.example/?tx=0x1", service.RailsOf[service.USDC](s)[0].TransactionURL("0x1"))
+	require.Empty(t, service.RailsOf[service.USDC](s)[1].TransactionURL("0x1"))
 	require.Empty(t, s.Offer.Bitcoin().TransactionURL("1"))
 }

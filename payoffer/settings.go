@@ -100,7 +100,7 @@ func (h *Handler) build(today time.Time, leftOut []string) (*service.Settings, e
 		return nil, err
 	}
 	card.PaymentLink, card.TestMode = h.Card.PaymentLink, card.TestMode || h.Card.TestMode
-	s.Rails = append(s.Rails, service.Card{Rail: card, WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey, Since: unixSince(h.Card.Since)})
+	s.Rails = append(s.Rails, service.Card{Card: card, WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey, Since: unixSince(h.Card.Since)})
 	rails, err := h.rails(s, terms)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 			return nil, err
 		}
 		s.Rails = append(s.Rails, usdc)
-		rails = append(rails, usdc.Rail)
+		rails = append(rails, usdc.USDC)
 	}
 	if b := h.Bitcoin; b != nil {
 		rail, err := offer.NewBitcoin(b.Account, terms.Name, terms.Amount)
@@ -169,7 +169,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		}
 		rail.Explorer = explorer(b.Explorer, rail.Explorer)
 		s.Rails = append(s.Rails, service.Bitcoin{
-			Rail: rail, Rates: b.Rates,
+			Bitcoin: rail, Rates: b.Rates,
 			Esplora:       endpoints(b.Esplora, bitcoin.DefaultEndpoints(rail)),
 			Confirmations: cmp.Or(b.Confirmations, bitcoin.DefaultConfirmations),
 			Since:         unixSince(b.Since),
@@ -197,7 +197,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		}
 		rail.Product = c.Product
 		s.Rails = append(s.Rails, service.Storefront{
-			Rail: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token, Since: unixSince(c.Since),
+			Storefront: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token, Since: unixSince(c.Since),
 		})
 		rails = append(rails, rail)
 	}
@@ -232,10 +232,10 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	if len(s.Facilitators) == 0 && network.Test {
 		s.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
 	}
-	if s.Rail, err = offer.NewUSDC(name, network, u.Address, amount); err != nil {
+	if s.USDC, err = offer.NewUSDC(name, network, u.Address, amount); err != nil {
 		return s, err
 	}
-	s.Rail.Explorer = explorer(u.Explorer, s.Rail.Explorer)
+	s.Explorer = explorer(u.Explorer, s.Explorer)
 	return s, nil
 }
 

@@ -53,44 +53,25 @@ type Patient interface{ Patience() time.Duration }
 type Pool[E any] struct {
 	mu      sync.Mutex
 	entries map[Key]*entry[E]
-	// ending counts what Wait waits for; idle is closed when it falls to 0. A
-	// sync.WaitGroup must not grow while somebody waits.
-	ending int
-	idle   chan struct{}
+	ending  atomic.Int64 // what Wait waits for
 }
 
 // New makes an empty pool.
 func New[E any]() *Pool[E] { return &Pool[E]{entries: make(map[Key]*entry[E])} }
 
+// waitPoll is how often Wait, which ends with the process, looks again.
+const waitPoll = 2 * time.Millisecond
+
 // Wait waits until all released members have ended, or ctx has.
 func (p *Pool[E]) Wait(ctx context.Context) error {
-	p.mu.Lock()
-	ending, idle := p.ending, p.idle
-	p.mu.Unlock()
-	if ending == 0 {
-		return nil
+	for p.ending.Load() > 0 {
+		select {
+		case <-time.After(waitPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("work is still in flight: %w", ctx.Err())
+		}
 	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("work is still in flight: %w", ctx.Err())
-	}
-}
-
-// addEnding needs the lock.
-func (p *Pool[E]) addEnding() {
-	if p.ending++; p.ending == 1 {
-		p.idle = make(chan struct{})
-	}
-}
-
-func (p *Pool[E]) removeEnding() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ending--; p.ending == 0 {
-		close(p.idle)
-	}
+	return nil
 }
 
 // Patience is the longest patience of a member.
@@ -228,9 +209,9 @@ func (u *Use[E]) Holder(key Key) func() (release func() error, held bool) {
 			return nil, false
 		}
 		e.holds++
-		p.addEnding()
+		p.ending.Add(1)
 		return func() error {
-			defer p.removeEnding()
+			defer p.ending.Add(-1)
 			return p.end(e)
 		}, true
 	}
@@ -291,10 +272,10 @@ func (u *Use[E]) Release(failed func(error)) {
 			e.running.cancel()
 		}
 	}
-	p.addEnding()
+	p.ending.Add(1)
 	p.mu.Unlock()
 	go func() {
-		defer p.removeEnding()
+		defer p.ending.Add(-1)
 		var errs []error
 		for _, e := range slices.Backward(held) {
 			errs = append(errs, p.end(e))

@@ -12,7 +12,7 @@ import (
 
 // Bitcoin says how the Bitcoin rail is priced and observed.
 type Bitcoin struct {
-	Rail *offer.Bitcoin
+	*offer.Bitcoin
 	// Rates are the names of the price sources; empty means all.
 	Rates []string
 	// Esplora are the endpoints; empty if the chain is not read.
@@ -24,18 +24,13 @@ type Bitcoin struct {
 
 func init() { removedRails = append(removedRails, removedBitcoin) }
 
-// Offered implements Rail.
-func (b Bitcoin) Offered() offer.Rail { return b.Rail }
-
-func (b Bitcoin) upstreams() []string { return b.Esplora }
-
 func (b Bitcoin) warn(logger *slog.Logger) {
 	if hosts := bitcoin.Hosts(b.Esplora); len(hosts) == 1 {
 		logger.Warn("one Esplora host is trusted without a second", "host", hosts[0],
 			"hint", "give esplora endpoints of two hosts: a payment then counts when both show it")
 	}
-	if b.Rail.Extended() {
-		logger.Info("compare these addresses with your wallet", "addresses", b.Rail.FirstAddresses(),
+	if b.Extended() {
+		logger.Info("compare these addresses with your wallet", "addresses", b.FirstAddresses(),
 			"hint", "they must be its first two receiving addresses; otherwise the wallet does not show payments")
 	}
 	warnUnreadSince(logger, b.Since, "esplora", len(b.Esplora) > 0)
@@ -52,15 +47,15 @@ func (b Bitcoin) observe(a *acquisition) observer {
 	a.indexes = use(a, pool.KeyOf("indexes", b.Esplora), func(*environment) (*bitcoin.Indexes, error) {
 		return bitcoin.NewIndexes(time.Now), nil
 	})
-	key := a.railKey(b.Rail, b.Esplora, b.Confirmations, b.Since, rates)
+	key := a.railKey(b, b.Esplora, b.Confirmations, b.Since, rates)
 	return use(a, key, func(e *environment) (*bitcoin.Observer, error) {
-		return bitcoin.New(b.observer(a.settings, a.dependencies, a.railLogger(e, b.Rail)))
+		return bitcoin.New(b.observer(a.settings, a.dependencies, a.railLogger(e, b)))
 	})
 }
 
 func (b Bitcoin) observer(s *Settings, d *dependencies, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
-		OfferID: s.Offer.ID, Rail: b.Rail, Endpoints: b.Esplora, Indexes: d.indexes, Confirmations: b.Confirmations, Since: b.Since,
+		OfferID: s.Offer.ID, Rail: b.Bitcoin, Endpoints: b.Esplora, Indexes: d.indexes, Confirmations: b.Confirmations, Since: b.Since,
 		ClockOffset: d.Clock.Offset, Rate: d.rates.Current, Ledger: d.Ledger, Transport: d.transport("esplora"), Now: time.Now, Logger: logger,
 	}
 }
@@ -75,11 +70,11 @@ func removedBitcoin(r *removedAccounts, account string) (found removedAccount, o
 	b, d := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}, *r.dependencies
 	d.indexes = nil
 	for _, configured := range RailsOf[Bitcoin](r.settings) {
-		if configured.Rail.CAIP2() == rail.CAIP2() {
+		if configured.CAIP2() == rail.CAIP2() {
 			b, d.indexes = configured, r.indexes
 		}
 	}
-	if b.Rail, b.Since = rail, 0; len(b.Esplora) == 0 { // since concerns the configured account
+	if b.Bitcoin, b.Since = rail, 0; len(b.Esplora) == 0 { // since concerns the configured account
 		return found, true
 	}
 	if o, err := bitcoin.New(b.observer(r.settings, &d, r.logger.With("rail", rail.Name(), "account", "removed"))); err == nil {

@@ -57,26 +57,17 @@ func (svc *Service) loadKeys(ctx context.Context) error {
 
 // rememberKeys stores the ids of loaded keys in the ledger. It fails if another instance
 // on this ledger uses keys of another storage: each would refuse what the other signed.
-func (r *Runtime) rememberKeys(ctx context.Context, offers ...*Service) error {
-	reloaded := make(map[string]bool) // another instance may have made a key since
-	for {
-		err := storeKeyIDs(ctx, r.Ledger, offers...)
-		var other *ledger.KeysError
-		switch {
-		case !errors.As(err, &other):
-			return err
-		case reloaded[other.Name]:
-			return &foreignKeysError{other}
-		}
-		reloaded[other.Name] = true
-		for _, svc := range offers {
-			if svc.keys.DID == other.Name {
-				if err := svc.keys.Load(ctx); err != nil {
-					return err
-				}
+func rememberKeys(ctx context.Context, l *ledger.Ledger, offers ...*Service) error {
+	err := storeKeyIDs(ctx, l, offers...)
+	if errors.As(err, new(*ledger.KeysError)) {
+		for _, svc := range offers { // another instance may have made a key since
+			if err := svc.keys.Load(ctx); err != nil {
+				return err
 			}
 		}
+		err = storeKeyIDs(ctx, l, offers...)
 	}
+	return explainKeys(err)
 }
 
 func storeKeyIDs(ctx context.Context, l *ledger.Ledger, offers ...*Service) error {
@@ -88,16 +79,17 @@ func storeKeyIDs(ctx context.Context, l *ledger.Ledger, offers ...*Service) erro
 	return l.RememberKeys(ctx, keys)
 }
 
-// foreignKeysError is returned if the ledger was used with keys that the storage does not
-// have.
-type foreignKeysError struct{ *ledger.KeysError }
-
-func (e *foreignKeysError) Error() string {
-	what, lost := "other signing keys of "+e.Name, "verify the receipts that they signed"
-	if e.Name == qrName {
+// explainKeys says what to do if the storage does not have the keys of the ledger.
+func explainKeys(err error) error {
+	var other *ledger.KeysError
+	if !errors.As(err, &other) {
+		return err
+	}
+	what, lost := "other signing keys of "+other.Name, "verify the receipts that they signed"
+	if other.Name == qrName {
 		what, lost = "another key of QR addresses", "draw the images of addresses that it made"
 	}
-	return fmt.Sprintf("this ledger was used with %s than Caddy's storage has here: all instances of a ledger share one storage. "+
+	return fmt.Errorf("this ledger was used with %s than Caddy's storage has here: all instances of a ledger share one storage. "+
 		"Set the option 'storage', or the data directory, to that of the other instances; if you moved the ledger here, move the storage, too. "+
 		"If that storage is lost, nobody can %s any more: stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
 }
@@ -108,14 +100,14 @@ func (e *foreignKeysError) Error() string {
 func (svc *Service) rotateKey(ctx context.Context, revoke bool) (keyID string, from time.Time, err error) {
 	var unstored error
 	next, err := svc.keys.Rotate(ctx, revoke, func(ids []string) error {
-		var other *ledger.KeysError
-		if unstored = svc.Ledger.RememberKeys(ctx, map[string][]string{svc.keys.DID: ids}); errors.As(unstored, &other) {
-			return &operator.Error{Kind: operator.Conflict, Sentence: (&foreignKeysError{other}).Error()}
+		unstored = svc.Ledger.RememberKeys(ctx, map[string][]string{svc.keys.DID: ids})
+		if errors.As(unstored, new(*ledger.KeysError)) {
+			return &operator.Error{Kind: operator.Conflict, Sentence: explainKeys(unstored).Error()}
 		}
 		return nil
 	})
 	if err == nil && unstored == nil {
-		unstored = storeKeyIDs(ctx, svc.Ledger, svc)
+		unstored = rememberKeys(ctx, svc.Ledger, svc)
 	}
 	if err == nil && unstored != nil {
 		svc.logger.Warn("the ledger did not store the new key", "error", unstored.Error(), "hint", "the next start stores it")

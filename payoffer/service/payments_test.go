@@ -36,7 +36,8 @@ func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 		require.Equal(t, x402.Open, p.Pay(left, aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for who has left")
 
-		svc.setTrouble(errors.New("the ledger is away"))
+		err := errors.New("the ledger is away")
+		svc.trouble.Store(&err)
 		began = time.Now()
 		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for what is not soon")

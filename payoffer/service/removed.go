@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +28,6 @@ type removedAccounts struct {
 	// running are the accounts with a running observer, which watching counts.
 	running  map[string]bool
 	watching sync.WaitGroup
-	// stored are the accounts that the ledger had at start-up; nil once they were used.
-	stored []ledger.Account
 
 	mu    sync.Mutex
 	known map[string]removedAccount
@@ -49,11 +48,10 @@ func newRemovedAccounts(s *Settings, d *dependencies, logger *slog.Logger) *remo
 
 // settlement is the USDC rail of a removed account.
 func (r *removedAccounts) settlement(account string) (x402.Rail, bool) {
-	found := r.get(account).settlement
-	if found == nil {
-		return x402.Rail{}, false
+	if found := r.get(account).settlement; found != nil {
+		return *found, true
 	}
-	return *found, true
+	return x402.Rail{}, false
 }
 
 func (r *removedAccounts) get(account string) removedAccount {
@@ -72,31 +70,6 @@ func (r *removedAccounts) get(account string) removedAccount {
 	return found
 }
 
-// observers returns the observers of the removed accounts in the ledger, by account.
-func (r *removedAccounts) observers(ctx context.Context) (map[string]pool.Beginner, error) {
-	stored := r.stored
-	if r.stored = nil; stored == nil {
-		var err error
-		if stored, err = r.Ledger.Accounts(ctx, r.settings.Offer.ID); err != nil {
-			return nil, err
-		}
-	}
-	configured := make(map[string]bool)
-	for _, account := range r.settings.Accounts() {
-		configured[account.ID] = true
-	}
-	found := make(map[string]pool.Beginner)
-	for _, account := range stored {
-		if configured[account.ID] {
-			continue
-		}
-		if o := r.get(account.ID).observer; o != nil {
-			found[account.ID] = o
-		}
-	}
-	return found, nil
-}
-
 // Begin watches the removed accounts, and those that are added, until ctx ends. It calls
 // ended when all observers have ended.
 func (r *removedAccounts) Begin(ctx context.Context, ended func()) {
@@ -110,15 +83,19 @@ func (r *removedAccounts) Begin(ctx context.Context, ended func()) {
 // watchRetry is the pause before the ledger is read again after an error.
 const watchRetry = 10 * time.Second
 
-// watch runs the observers that do not run yet.
+// watch runs the observers of the removed accounts in the ledger that do not run yet.
 func (r *removedAccounts) watch(ctx context.Context) (time.Duration, error) {
-	found, err := r.observers(ctx)
+	stored, err := r.Ledger.Accounts(ctx, r.settings.Offer.ID)
 	if err != nil {
 		return watchRetry, err // the ledger logs it
 	}
-	for account, o := range found {
-		if !r.running[account] {
-			r.running[account] = true
+	for _, account := range stored {
+		configured := slices.ContainsFunc(r.settings.Accounts(), func(a ledger.Account) bool { return a.ID == account.ID })
+		if configured || r.running[account.ID] {
+			continue
+		}
+		if o := r.get(account.ID).observer; o != nil {
+			r.running[account.ID] = true
 			r.watching.Add(1)
 			o.Begin(ctx, r.watching.Done)
 		}

@@ -150,7 +150,7 @@ func (r *Runtime) acquire(s *Settings) (*dependencies, error) {
 		if o == nil || a.err != nil {
 			continue
 		}
-		d.observers[rail.Offered().Name()] = o
+		d.observers[rail.Name()] = o
 		if addresses, ok := o.(addressObserver); ok {
 			d.addresses = addresses
 		}

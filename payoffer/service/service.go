@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -49,7 +48,7 @@ type Service struct {
 	setReady func()
 	open     atomic.Bool
 	// trouble is why the last attempt to open the offer failed.
-	trouble atomic.Pointer[string]
+	trouble atomic.Pointer[error]
 }
 
 // seldom is how often an offer looks for due work that the pulse of its ledger reports.
@@ -129,42 +128,25 @@ func (svc *Service) newServer() (*web.Server, error) {
 	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
 	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
-		Offer:      svc.Offer,
-		Live:       svc.live,
-		Payments:   counted,
-		Challenges: challenges,
+		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
 		Summary: func(ctx context.Context) (json.RawMessage, error) {
 			svc.started(ctx)
 			return server.Summary(ctx)
 		},
-		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
-		ClientIP: clientIP,
-		Logger:   svc.logger,
+		PaidURL: func(o x402.Outcome) string { return server.PaidURL(o) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	server, err = web.New(web.Config{
-		Offer:       svc.Offer,
-		Payments:    counted,
-		Challenges:  challenges,
-		Agent:       endpoint,
-		Live:        svc.live,
-		Receipts:    svc.Ledger,
-		Started:     func(ctx context.Context) { svc.started(ctx) },
-		Health:      svc.Health,
-		ClockOffset: svc.Clock.Offset,
-		Hooks:       svc.hooks,
-		HooksOff:    svc.HooksOff,
+		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
+		Agent: endpoint, Receipts: svc.Ledger, Health: svc.Health, ClockOffset: svc.Clock.Offset, Hooks: svc.hooks, HooksOff: svc.HooksOff,
+		Started: func(ctx context.Context) { svc.started(ctx) },
 		OnDelivery: func(rail string, v observe.Verdict) {
 			i.Delivery(svc.Offer.ID, rail, v)
 			svc.announcer.Notify()
 		},
-		QRKey:    svc.qrKey.Bytes,
-		Keys:     svc.published,
-		ClientIP: clientIP,
-		Now:      time.Now,
-		Logger:   svc.logger,
+		QRKey: svc.qrKey.Bytes, Keys: svc.published, Now: time.Now,
 	})
 	return server, err
 }
@@ -179,7 +161,7 @@ func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer
 // blocks.
 func (svc *Service) Health() (all []observe.Health) {
 	for _, rail := range svc.Rails {
-		if o := svc.observers[rail.Offered().Name()]; o != nil {
+		if o := svc.observers[rail.Name()]; o != nil {
 			all = append(all, o.Health())
 		}
 	}
@@ -227,11 +209,6 @@ func (svc *Service) setOpen() {
 // IsOpen reports whether the offer takes payments.
 func (svc *Service) IsOpen() bool { return svc.open.Load() }
 
-func (svc *Service) setTrouble(err error) {
-	text := err.Error()
-	svc.trouble.Store(&text)
-}
-
 // started waits up to startWait for the offer to open for the first time, and reports
 // whether it has. It does not wait if opening has failed.
 func (svc *Service) started(ctx context.Context) bool {
@@ -254,14 +231,14 @@ func (svc *Service) started(ctx context.Context) bool {
 
 // Trouble is why the offer takes no payments; empty if it is open.
 func (svc *Service) Trouble() string {
-	trouble := svc.trouble.Load()
-	switch {
+	switch err := svc.trouble.Load(); {
 	case svc.IsOpen():
 		return ""
-	case trouble == nil:
+	case err == nil:
 		return "the ledger or the storage has not answered yet"
+	default:
+		return (*err).Error()
 	}
-	return *trouble
 }
 
 // Begin resolves open payments, watches removed accounts and sends notifications until
@@ -293,9 +270,3 @@ func (svc *Service) Close() error {
 	}
 	return nil
 }
-
-var (
-	_ pool.Beginner = (*Service)(nil)
-	_ pool.Patient  = (*Service)(nil)
-	_ io.Closer     = (*Service)(nil)
-)

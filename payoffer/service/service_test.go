@@ -82,11 +82,11 @@ func (h *house) settings(description string) *Settings {
 	return &Settings{
 		Key: pool.KeyOf("test", description), Offer: o, KeysPath: "pay_offer/signing/pay.example.json",
 		Rails: []Rail{
-			USDC{Rail: usdc, Facilitators: []x402.FacilitatorConfig{facilitator}, RPC: []string{h.down}, Confirm: evm.Safe},
-			USDC{Rail: unread, Facilitators: []x402.FacilitatorConfig{facilitator}},
-			Bitcoin{Rail: bitcoin, Rates: []string{"mempool"}, Esplora: []string{h.down}, Confirmations: 2},
-			Card{Rail: card, WebhookSecret: "whsec_0123456789abcdef"},
-			Storefront{Rail: shop, HookSecret: "0123456789abcdef"},
+			USDC{USDC: usdc, Facilitators: []x402.FacilitatorConfig{facilitator}, RPC: []string{h.down}, Confirm: evm.Safe},
+			USDC{USDC: unread, Facilitators: []x402.FacilitatorConfig{facilitator}},
+			Bitcoin{Bitcoin: bitcoin, Rates: []string{"mempool"}, Esplora: []string{h.down}, Confirmations: 2},
+			Card{Card: card, WebhookSecret: "whsec_0123456789abcdef"},
+			Storefront{Storefront: shop, HookSecret: "0123456789abcdef"},
 			Manual{Rail: transfer},
 		},
 		Announce: []announce.Sink{announce.Webhook{URL: h.down}},

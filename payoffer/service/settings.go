@@ -2,11 +2,13 @@ package service
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -57,4 +59,69 @@ func (s *Settings) Check() error {
 // own reports whether an EVM address is one of the operator's own.
 func (s *Settings) own(address string) bool {
 	return slices.ContainsFunc(s.OwnPayers, func(own string) bool { return strings.EqualFold(own, address) })
+}
+
+// Rail is a rail of an offer with the settings of its observer. A rail that is only
+// published needs none.
+type Rail interface {
+	offer.Rail
+	// observe acquires the observer and what it depends on, and registers the webhook.
+	// It returns nil if the payments of the rail are not monitored.
+	observe(a *acquisition) observer
+}
+
+// warner is a Rail that knows which of its settings are probably mistakes.
+type warner interface{ warn(logger *slog.Logger) }
+
+// observer reads the payments of one rail. The pool runs it.
+type observer interface {
+	// Health says how well the rail is observed. It never blocks.
+	Health() observe.Health
+}
+
+// addressObserver is the observer of a rail that publishes a new address after a payment.
+type addressObserver interface {
+	observer
+	Load(cursors map[string]ledger.Cursor) error
+	Address() string
+	Listen(changed func()) (stop func())
+	Quoted(satoshis, usdCents int64)
+}
+
+// constant is the health of a rail that has no observer.
+type constant observe.Health
+
+func (c constant) Health() observe.Health { return observe.Health(c) }
+
+// Manual is a rail whose payments only the operator enters.
+type Manual struct{ offer.Rail }
+
+func (m Manual) observe(*acquisition) observer {
+	return constant{Rail: m.Name(), Source: "operator"}
+}
+
+// RailsOf returns the rails of one kind, in order.
+func RailsOf[R Rail](s *Settings) (found []R) {
+	for _, rail := range s.Rails {
+		if r, ok := rail.(R); ok {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// Warn logs which settings of the rails are probably mistakes.
+func (s *Settings) Warn(logger *slog.Logger) {
+	for _, rail := range s.Rails {
+		if w, ok := rail.(warner); ok {
+			w.warn(logger.With("rail", rail.Name()))
+		}
+	}
+}
+
+// warnUnreadSince warns of an option since without the option that reads older payments.
+func warnUnreadSince(logger *slog.Logger, since int64, option string, configured bool) {
+	if since > 0 && !configured {
+		logger.Warn("since has no effect without "+option, "hint", "add "+option+", which reads the payments before the first start")
+	}
 }

@@ -69,8 +69,7 @@ type startup struct {
 	result         chan error
 	logger         *slog.Logger
 
-	mu       sync.Mutex
-	returned bool // result has a value
+	once sync.Once // sets result
 }
 
 // returns waits for the result of Start.
@@ -94,15 +93,12 @@ func (s *startup) returns(ctx context.Context) error {
 }
 
 // finish sets the result of Start and reports whether it was not set before.
-func (s *startup) finish(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.returned {
-		return false
-	}
-	s.returned = true
-	s.result <- err
-	return true
+func (s *startup) finish(err error) (first bool) {
+	s.once.Do(func() {
+		s.result <- err
+		first = true
+	})
+	return first
 }
 
 // Run implements pool.Runner.
@@ -117,7 +113,7 @@ func (s *startup) Run(ctx context.Context) {
 			return
 		}
 		for _, svc := range s.closed {
-			svc.setTrouble(err)
+			svc.trouble.Store(&err)
 		}
 		switch transient := ledger.Away(err) || errors.As(err, new(*storageError)); {
 		case !transient && !s.finish(err):
@@ -150,9 +146,9 @@ func (s *startup) open(ctx context.Context) error {
 	}
 	var announcers []*announce.Announcer
 	var accounts []ledger.Account
-	var offerIDs, accountIDs []string
+	var accountIDs []string
 	for _, svc := range s.closed {
-		announcers, offerIDs = append(announcers, svc.announcer), append(offerIDs, svc.Offer.ID)
+		announcers = append(announcers, svc.announcer)
 		for _, account := range svc.Accounts() {
 			account.Since = s.since // however late a source answers for the first time
 			accounts, accountIDs = append(accounts, account), append(accountIDs, account.ID)
@@ -165,11 +161,7 @@ func (s *startup) open(ctx context.Context) error {
 	if err := s.runtime.Ledger.Register(ctx, accounts...); err != nil {
 		return err
 	}
-	stored, err := s.runtime.Ledger.AccountsOf(ctx, offerIDs...)
-	if err != nil {
-		return err
-	}
-	if err := s.runtime.rememberKeys(ctx, s.closed...); err != nil {
+	if err := rememberKeys(ctx, s.runtime.Ledger, s.closed...); err != nil {
 		return err
 	}
 	cursors, err := s.runtime.Ledger.Cursors(ctx, accountIDs...)
@@ -177,7 +169,6 @@ func (s *startup) open(ctx context.Context) error {
 		return err
 	}
 	for _, svc := range s.closed {
-		svc.removed.stored = stored[svc.Offer.ID]
 		if svc.addresses != nil && svc.addresses.Address() == "" {
 			if err := svc.addresses.Load(cursors); err != nil {
 				return err
@@ -222,5 +213,3 @@ func (s *startup) warnForgotten(ctx context.Context) {
 			"hint", "if base_url changed, give the offer its old 'id'; other instances may have these offers")
 	}
 }
-
-var _ pool.Runner = (*startup)(nil)

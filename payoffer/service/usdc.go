@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 
 // USDC says how a USDC rail is settled and observed.
 type USDC struct {
-	Rail         *offer.USDC
+	*offer.USDC
 	Facilitators []x402.FacilitatorConfig
 	// RPC are the JSON-RPC endpoints; empty if the chain is not read.
 	RPC       []string
@@ -22,19 +24,9 @@ type USDC struct {
 
 func init() { removedRails = append(removedRails, removedUSDC) }
 
-// Offered implements Rail.
-func (u USDC) Offered() offer.Rail { return u.Rail }
-
-func (u USDC) upstreams() (addresses []string) {
-	for _, f := range u.Facilitators {
-		addresses = append(addresses, f.URL)
-	}
-	return append(addresses, u.RPC...)
-}
-
 func (u USDC) warn(logger *slog.Logger) {
-	if len(u.RPC) == 0 && !u.Rail.Network.Test {
-		logger.Warn("rpc is off on a main network", "network", u.Rail.Network.Name,
+	if len(u.RPC) == 0 && !u.Network.Test {
+		logger.Warn("rpc is off on a main network", "network", u.Network.Name,
 			"hint", "settlements stay claims of the facilitator and are not counted; remove 'rpc off'")
 	}
 }
@@ -47,41 +39,41 @@ func (u USDC) observe(a *acquisition) observer {
 		})
 	}
 	if len(u.RPC) == 0 {
-		return constant{Rail: u.Rail.Name(), Source: "facilitator", Blind: true}
+		return constant{Rail: u.Name(), Source: "facilitator", Blind: true}
 	}
-	network := u.Rail.Network
+	network := u.Network
 	reader := use(a, pool.KeyOf("chain", a.ledgerKey, network.CAIP2(), u.RPC), func(e *environment) (*evm.Chain, error) {
 		return evm.NewChain(u.reader(&a.Common, newLogger(e)))
 	})
 	a.readers[network.ChainID] = reader
-	return use(a, a.railKey(u.Rail, network.CAIP2(), u.RPC, u.Confirm, u.FromBlock, a.settings.OwnPayers), func(e *environment) (*evm.Observer, error) {
+	return use(a, a.railKey(u, network.CAIP2(), u.RPC, u.Confirm, u.FromBlock, a.settings.OwnPayers), func(e *environment) (*evm.Observer, error) {
 		return evm.New(u.observer(a.settings, &a.Common, reader, newLogger(e).With("offer", a.settings.Offer.ID)))
 	})
 }
 
 // reader configures the reader of the chain, which all offers with these endpoints share.
 func (u USDC) reader(c *Common, logger *slog.Logger) evm.ChainConfig {
-	network := u.Rail.Network.CAIP2()
+	network := u.Network.CAIP2()
 	return evm.ChainConfig{
-		Network: u.Rail.Network, Endpoints: u.RPC, HeadTime: func(unix int64) { c.Clock.Block(network, unix) },
+		Network: u.Network, Endpoints: u.RPC, HeadTime: func(unix int64) { c.Clock.Block(network, unix) },
 		Ledger: c.Ledger, Transport: c.transport("rpc"), Now: time.Now, Logger: logger.With("network", network),
 	}
 }
 
 func (u USDC) observer(s *Settings, c *Common, reader *evm.Chain, logger *slog.Logger) evm.Config {
 	return evm.Config{
-		OfferID: s.Offer.ID, USDC: u.Rail, Chain: reader, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
+		OfferID: s.Offer.ID, USDC: u.USDC, Chain: reader, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
 		ClockOffset: c.Clock.Offset, Ledger: c.Ledger, Now: time.Now, Logger: logger,
 	}
 }
 
 // settlement is the rail for package x402, with its facilitators in their order.
 func (u USDC) settlement(d *dependencies) x402.Rail {
-	rail := x402.Rail{USDC: u.Rail}
+	rail := x402.Rail{USDC: u.USDC}
 	for _, f := range u.Facilitators {
 		rail.Facilitators = append(rail.Facilitators, d.facilitators[facilitatorKey(f)])
 	}
-	if chain, ok := d.observers[u.Rail.Name()].(*evm.Observer); ok {
+	if chain, ok := d.observers[u.Name()].(*evm.Observer); ok {
 		rail.Chain = chain
 	}
 	return rail
@@ -103,12 +95,12 @@ func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok b
 	}
 	u := USDC{RPC: []string{network.RPC}, Confirm: evm.Safe}
 	for _, configured := range RailsOf[USDC](r.settings) {
-		if configured.Rail.Network.ChainID == network.ChainID {
+		if configured.Network.ChainID == network.ChainID {
 			u = configured
 			break
 		}
 	}
-	if u.Rail, err = offer.NewUSDC("usdc", network, payTo, r.settings.Offer.Amount); err != nil {
+	if u.USDC, err = offer.NewUSDC("usdc", network, payTo, r.settings.Offer.Amount); err != nil {
 		return found, true
 	}
 	rail := u.settlement(r.dependencies)
@@ -128,4 +120,42 @@ func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok b
 	}
 	found.settlement = &rail
 	return found, true
+}
+
+// newPayments makes the x402 service of an offer. It also resolves the open payments of
+// removed accounts.
+func newPayments(s *Settings, d *dependencies, removed *removedAccounts, logger *slog.Logger) (*x402.Service, error) {
+	var rails []x402.Rail
+	for _, u := range RailsOf[USDC](s) {
+		rails = append(rails, u.settlement(d))
+	}
+	return x402.New(x402.Config{
+		Offer: s.Offer, Rails: rails, Ledger: d.Ledger, Limiter: d.limiter, Owner: rand.Text(),
+		Hold: d.hold, Former: removed.settlement, Own: s.own, Signer: d.keys, ClockWrong: d.Clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
+	})
+}
+
+// startRetry is the Retry-After of a payment during start-up.
+const startRetry = 2 * time.Second
+
+// countedPayments counts the outcomes of attempts to pay.
+type countedPayments struct {
+	*x402.Service
+	offer string
+	count func(offer string, status x402.Status)
+	// started waits for the start and reports whether it has succeeded.
+	started func(ctx context.Context) bool
+}
+
+// Pay takes a payment. During start-up it takes none, because the address of the receipt
+// is not known yet and a repeated request must get the same answer.
+func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
+	var outcome x402.Outcome
+	if p.started(ctx) {
+		outcome = p.Service.Pay(ctx, a)
+	} else {
+		outcome = p.NotYet(a, startRetry)
+	}
+	p.count(p.offer, outcome.Status)
+	return outcome
 }
