@@ -93,18 +93,6 @@ func (p *Pool[E]) Len() int {
 	return len(p.entries)
 }
 
-// InUse returns the members of a type that configurations hold.
-func InUse[T, E any](p *Pool[E]) (members []T) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.entries {
-		if member, ok := e.member.(T); ok && e.users > 0 {
-			members = append(members, member)
-		}
-	}
-	return members
-}
-
 // Current is the environment of a member: that of the newest configuration that started,
 // or, before any has, of the one that made the member.
 type Current[E any] struct {

@@ -364,15 +364,3 @@ func TestPatienceIsThatOfTheSlowestMember(t *testing.T) {
 	require.NoError(t, b.Wait(t.Context()))
 	require.Zero(t, b.Patience())
 }
-
-func TestMembersAreInUseFromTheFirstMomentOfAConfigurationToItsEnd(t *testing.T) {
-	b := newBench(t)
-	use := b.Use("first")
-	require.Empty(t, pool.InUse[*member](b.Pool))
-	m := b.acquire(use, "one")
-	require.Equal(t, []*member{m}, pool.InUse[*member](b.Pool))
-	require.Empty(t, pool.InUse[*bench](b.Pool), "of another type")
-	b.release(use)
-	require.Empty(t, pool.InUse[*member](b.Pool))
-	b.expect("closed one")
-}

@@ -27,32 +27,29 @@ const (
 // storageError is a failure of the storage, which may end by itself.
 type storageError struct{ error }
 
-// loadKeys loads and publishes the keys of offers. The error is of one that failed.
+// loadKeys loads and publishes the keys of offers, unless another configuration has loaded
+// them. The error is of one offer.
 func loadKeys(ctx context.Context, offers []*Service) error {
 	var loading errgroup.Group
 	loading.SetLimit(maxLoads)
 	for _, svc := range offers {
 		loading.Go(func() error {
-			err := svc.loadKeys(ctx)
-			if err == nil {
+			ctx, cancel := context.WithTimeout(ctx, keysTimeout)
+			defer cancel()
+			err := svc.qrKey.Load(ctx)
+			if err == nil && svc.keys.IDs() == nil {
+				err = svc.keys.Load(ctx)
+			}
+			switch {
+			case err == nil:
 				svc.publish()
-			} else if !errors.As(err, new(*signature.DamagedError)) {
+			case !errors.As(err, new(*signature.DamagedError)):
 				err = &storageError{err}
 			}
 			return err
 		})
 	}
 	return loading.Wait()
-}
-
-// loadKeys loads the keys that no other configuration has loaded.
-func (svc *Service) loadKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
-	defer cancel()
-	if err := svc.qrKey.Load(ctx); err != nil || svc.keys.IDs() != nil {
-		return err
-	}
-	return svc.keys.Load(ctx)
 }
 
 // rememberKeys stores the ids of loaded keys in the ledger. It fails if another instance

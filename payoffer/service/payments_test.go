@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -22,8 +23,10 @@ var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","
 func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		svc := &Service{ready: make(chan struct{})}
-		p := countedPayments{Service: new(x402.Service), started: svc.started, count: func(_ string, status x402.Status) { counted = append(counted, status) }}
+		ctx, set := context.WithCancel(t.Context())
+		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, dependencies: &dependencies{ready: &readiness{ctx, set}}}
+		svc.Instruments = &Instruments{Attempt: func(_ string, status x402.Status) { counted = append(counted, status) }}
+		p := countedPayments{new(x402.Service), svc}
 		began := time.Now()
 		outcome := p.Pay(t.Context(), aPayment)
 		require.Equal(t, x402.Open, outcome.Status)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
@@ -36,8 +35,7 @@ type environment = pool.Current[Environment]
 
 // Instruments count and time what offers do. All configurations share them.
 type Instruments struct {
-	// Transport carries the calls to upstreams of a kind: facilitator, rpc,
-	// esplora, rates, card, storefront or announce.
+	// Transport carries the calls to upstreams of a kind, such as rpc.
 	Transport func(kind string) http.RoundTripper
 	// Mailed is called after each attempt to send an e-mail with the last status of the
 	// mail server (0 for none) and the duration.
@@ -98,7 +96,7 @@ type dependencies struct {
 	keys         *signature.Keys
 	qrKey        *signature.Secret
 	limiter      *x402.Limiter
-	everOpened   *atomic.Bool        // by an offer with this id, whatever its settings were
+	ready        *readiness
 	observers    map[string]observer // by rail
 	hooks        map[string]observe.Hook
 	addresses    addressObserver // nil without a rail that changes its address
@@ -106,6 +104,13 @@ type dependencies struct {
 	indexes      *bitcoin.Indexes
 	facilitators map[pool.Key]*x402.Facilitator
 	readers      map[int64]*evm.Chain // by chain id
+}
+
+// readiness ends when an offer was open once, so that it can take payments and knows the
+// addresses of receipts. New settings of the offer share it: a reload interrupts nothing.
+type readiness struct {
+	context.Context
+	set context.CancelFunc
 }
 
 // acquisition acquires the dependencies of an offer until one cannot be made.
@@ -142,8 +147,9 @@ func (r *Runtime) acquire(s *Settings) (*dependencies, error) {
 	d.limiter = use(&a, pool.KeyOf("limiter", r.LedgerKey, s.Offer.ID, s.Limit), func(*environment) (*x402.Limiter, error) {
 		return x402.NewLimiter(s.Limit), nil
 	})
-	d.everOpened = use(&a, pool.KeyOf("opened", r.LedgerKey, r.StorageKey, s.Offer.ID), func(*environment) (*atomic.Bool, error) {
-		return new(atomic.Bool), nil
+	d.ready = use(&a, pool.KeyOf("ready", r.LedgerKey, r.StorageKey, s.Offer.ID), func(*environment) (*readiness, error) {
+		ctx, set := context.WithCancel(context.Background())
+		return &readiness{ctx, set}, nil
 	})
 	for _, rail := range s.Rails {
 		o := rail.observe(&a)

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,14 +40,8 @@ type Service struct {
 	announcer *announce.Announcer
 	logger    *slog.Logger
 	stops     []func() // of listeners
-
-	// ready is closed, by setReady, once payments can be taken and the address of a
-	// receipt is known.
-	ready    <-chan struct{}
-	setReady func()
-	open     atomic.Bool
-	// trouble is why the last attempt to open the offer failed.
-	trouble atomic.Pointer[error]
+	open      atomic.Bool
+	trouble   atomic.Pointer[error] // why the last attempt to open the offer failed
 }
 
 // seldom is how often an offer looks for due work that the pulse of its ledger reports.
@@ -66,14 +59,7 @@ func Acquire(r *Runtime, s *Settings) (*Service, error) {
 }
 
 func newService(s *Settings, d *dependencies, e *environment) (*Service, error) {
-	ready := make(chan struct{})
-	svc := &Service{
-		Settings: s, dependencies: d, logger: newLogger(e).With("offer", s.Offer.ID),
-		ready: ready, setReady: sync.OnceFunc(func() { close(ready) }),
-	}
-	if d.everOpened.Load() { // with other settings: a reload interrupts nothing
-		svc.setReady()
-	}
+	svc := &Service{Settings: s, dependencies: d, logger: newLogger(e).With("offer", s.Offer.ID)}
 	svc.removed = newRemovedAccounts(s, d, svc.logger)
 	var err error
 	if svc.payments, err = newPayments(s, d, svc.removed, svc.logger); err != nil {
@@ -124,7 +110,7 @@ func (svc *Service) publish() {
 
 func (svc *Service) newServer() (*web.Server, error) {
 	i := svc.Instruments
-	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.started}, svc.clientIP(i.ClientIP)
+	counted, clientIP := countedPayments{svc.payments, svc}, svc.clientIP(i.ClientIP)
 	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
 	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
@@ -201,9 +187,8 @@ func (svc *Service) live() (now offer.Live) {
 
 // setOpen starts to answer the requests that need the ledger and the keys.
 func (svc *Service) setOpen() {
-	svc.everOpened.Store(true)
 	svc.open.Store(true)
-	svc.setReady()
+	svc.ready.set()
 }
 
 // IsOpen reports whether the offer takes payments.
@@ -212,21 +197,14 @@ func (svc *Service) IsOpen() bool { return svc.open.Load() }
 // started waits up to startWait for the offer to open for the first time, and reports
 // whether it has. It does not wait if opening has failed.
 func (svc *Service) started(ctx context.Context) bool {
-	select {
-	case <-svc.ready:
-		return true
-	default:
-		if svc.trouble.Load() != nil {
-			return false
+	if svc.ready.Err() == nil && svc.trouble.Load() == nil {
+		select {
+		case <-svc.ready.Done():
+		case <-ctx.Done():
+		case <-time.After(startWait):
 		}
 	}
-	select {
-	case <-svc.ready:
-		return true
-	case <-ctx.Done():
-	case <-time.After(startWait):
-	}
-	return false
+	return svc.ready.Err() != nil
 }
 
 // Trouble is why the offer takes no payments; empty if it is open.

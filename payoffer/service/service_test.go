@@ -154,8 +154,6 @@ func (h *house) open(runtime *Runtime, svc *Service) {
 	h.t.Helper()
 	runtime.Attach()
 	require.NoError(h.t, runtime.Ledger.Open(h.t.Context()))
-	require.NoError(h.t, svc.loadKeys(h.t.Context()))
-	svc.publish()
 	require.NoError(h.t, (&startup{runtime: runtime, closed: []*Service{svc}}).open(h.t.Context()))
 	svc.setOpen()
 }

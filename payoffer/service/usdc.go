@@ -138,24 +138,21 @@ func newPayments(s *Settings, d *dependencies, removed *removedAccounts, logger 
 // startRetry is the Retry-After of a payment during start-up.
 const startRetry = 2 * time.Second
 
-// countedPayments counts the outcomes of attempts to pay.
+// countedPayments counts the outcomes of attempts to pay. During start-up it takes no
+// payment, because a repeated request must get the same answer and the address of the
+// receipt is not known yet.
 type countedPayments struct {
 	*x402.Service
-	offer string
-	count func(offer string, status x402.Status)
-	// started waits for the start and reports whether it has succeeded.
-	started func(ctx context.Context) bool
+	svc *Service
 }
 
-// Pay takes a payment. During start-up it takes none, because the address of the receipt
-// is not known yet and a repeated request must get the same answer.
-func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
-	var outcome x402.Outcome
-	if p.started(ctx) {
+// Pay implements web.Payments.
+func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) (outcome x402.Outcome) {
+	if p.svc.started(ctx) {
 		outcome = p.Service.Pay(ctx, a)
 	} else {
 		outcome = p.NotYet(a, startRetry)
 	}
-	p.count(p.offer, outcome.Status)
+	p.svc.Instruments.Attempt(p.svc.Offer.ID, outcome.Status)
 	return outcome
 }
