@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -223,22 +222,6 @@ func TestAMemberIsClosedWhenItsLastHolderReleasesIt(t *testing.T) {
 	require.Zero(t, b.Len())
 }
 
-// A configuration that never starts, or whose start fails, leaves nothing.
-func TestMembersThatNeverRanAreClosed(t *testing.T) {
-	b := newBench(t)
-	use := b.Use("host")
-	b.acquire(use, "a", func(m *member) { m.err = errors.New("the disk is full") })
-	_, err := pool.Acquire(use, pool.KeyOf("member", "b"), func(*pool.Current[string]) (*member, error) {
-		return nil, errors.New("no such address")
-	})
-	require.EqualError(t, err, "no such address")
-
-	b.release(use)
-	b.expect("closed a", "failed: the disk is full")
-	b.quiet()
-	require.Zero(t, b.Len())
-}
-
 func TestMemberThatIsTakenUpAgainWhileItEndsRunsAgain(t *testing.T) {
 	b := newBench(t)
 	leave := make(chan struct{})
@@ -329,38 +312,4 @@ func TestNewestHostThatHasStartedIsCurrent(t *testing.T) {
 	b.release(third)
 	b.expect("runs a", "ends a", "closed a")
 	b.quiet()
-}
-
-func TestWaitGivesUpWithItsContext(t *testing.T) {
-	b := newBench(t)
-	leave := make(chan struct{})
-	use := b.Use("host")
-	b.acquire(use, "a", func(m *member) { m.leave = leave })
-	b.start(use)
-	b.release(use)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, b.Wait(ctx), context.Canceled)
-	close(leave)
-	require.NoError(t, b.Wait(t.Context()))
-}
-
-// patient is a member that takes its time.
-type patient time.Duration
-
-func (p patient) Patience() time.Duration { return time.Duration(p) }
-
-func TestPatienceIsThatOfTheSlowestMember(t *testing.T) {
-	b := newBench(t)
-	require.Zero(t, b.Patience())
-	use := b.Use("host")
-	b.acquire(use, "hasty")
-	for _, p := range []patient{2, 9, 4} {
-		_, err := pool.Acquire(use, pool.KeyOf("patient", p), func(*pool.Current[string]) (patient, error) { return p, nil })
-		require.NoError(t, err)
-	}
-	require.EqualValues(t, 9, b.Patience())
-	use.Release(func(err error) { t.Error(err) })
-	require.NoError(t, b.Wait(t.Context()))
-	require.Zero(t, b.Patience())
 }

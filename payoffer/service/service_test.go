@@ -332,3 +332,27 @@ func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 		require.Zero(t, after, "the receipt is still to be announced")
 	}
 }
+
+// dated answers every call with a Date an hour ago.
+type dated struct{}
+
+func (dated) RoundTrip(r *http.Request) (*http.Response, error) {
+	date := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
+	return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Request: r, Header: http.Header{"Date": {date}}}, nil
+}
+
+func TestUpstreamsShowThatTheClockIsWrong(t *testing.T) {
+	h := newHouse(t)
+	h.upstream = dated{}
+	runtime := h.runtime(h.log)
+	defer h.release(runtime)
+	svc := h.acquire(runtime, "one")
+	h.open(runtime, svc)
+	require.False(t, svc.payments.ClockWrong())
+	for _, upstream := range []string{"https://one.example", "https://two.example"} {
+		_, err := runtime.transport("rpc").RoundTrip(httptest.NewRequest(http.MethodGet, upstream, nil))
+		require.NoError(t, err)
+	}
+	require.True(t, svc.payments.ClockWrong())
+	require.Regexp(t, `"clockOffsetSeconds":(3599|3600|3601),`, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String())
+}

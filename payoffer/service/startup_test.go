@@ -17,7 +17,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -110,23 +109,6 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { return strings.Count(h.log.String(), "the offer is open") == 2 }, time.Minute, time.Millisecond)
 		})
-	}
-}
-
-// A webhook that arrives before the ledger is open is sent again.
-func TestAWebhookBeforeTheLedgerIsOpenIsToBeSentAgain(t *testing.T) {
-	h := newHouse(t)
-	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) {
-		return ledger.NewPostgres("postgres://role@127.0.0.1:1/base", time.Now)
-	})
-	defer h.release(runtime)
-	svc := h.acquire(runtime, "one")
-	require.NoError(t, h.start(runtime, false, svc))
-	processor := payoffertest.NewProcessor("", time.Now)
-	processor.Pay("plink_1", 42_00, false)
-	for _, event := range processor.Events() {
-		signed := http.Header{"Stripe-Signature": {payoffertest.SignDelivery(event, time.Now(), "whsec_0123456789abcdef")}}
-		require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodPost, offer.PathHookCard, signed, string(event)).Code)
 	}
 }
 
