@@ -61,7 +61,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"nobody's account":    {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "iban": "DE75512108001245126199"}}`, "bank_transfer: account_holder is missing"},
 		"account, no inbox":   {`{` + valid + `, "bank_transfer": {"inbox": "{env.OFFER_TEST_UNSET}", "account_holder": "A", "iban": "DE75512108001245126199"}}`, "bank_transfer: the inbox is empty"},
 		"price, no inbox":     {`{` + valid + `, "bank_transfer": {"price_eur": "39.00"}}`, "bank_transfer: the inbox is empty"},
-		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: the EPC QR code has room for 331 bytes"},
+		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: the EPC QR code holds 331 bytes"},
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both receive money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},

@@ -120,7 +120,7 @@ func ParseRouting(s string) (string, error) {
 func ParseAccount(s string) (string, error) {
 	number := printed.Replace(s)
 	if !accountForm.MatchString(number) {
-		return "", errors.New("this is not an account number; write 4 to 17 digits")
+		return "", errors.New("this is not an account number; it must have 4 to 17 digits")
 	}
 	return number, nil
 }
