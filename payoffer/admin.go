@@ -16,9 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	strict "github.com/go-json-experiment/json"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
 
 func init() {
@@ -163,7 +161,7 @@ func starting() error {
 		}
 		why = first.Trouble()
 	}
-	if len(pool.InUse[*ledger.Ledger](outliving)) == 0 {
+	if outliving.Len() == 0 {
 		return nil
 	}
 	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)

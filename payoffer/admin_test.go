@@ -88,7 +88,7 @@ func (o *operated) enter(body string) (row operator.Receipt) {
 // onChain is the running service of the offer that has a usdc rail.
 func onChain() *service.Service {
 	services := activeApp().running()
-	return services[slices.IndexFunc(services, func(svc *service.Service) bool { return len(svc.USDC) > 0 })]
+	return services[slices.IndexFunc(services, func(svc *service.Service) bool { return len(svc.Offer.USDC()) > 0 })]
 }
 
 // record puts one confirmed Transfer of 42 USDC into the running ledger.

@@ -96,20 +96,6 @@ func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) 
 	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
 }
 
-// AccountsOf lists those of some offers in one statement, by offer.
-func (l *Ledger) AccountsOf(ctx context.Context, offers ...string) (map[string][]Account, error) {
-	var rows [][]any
-	for _, offer := range offers {
-		rows = append(rows, []any{offer})
-	}
-	all, err := collect(ctx, l, scanAccount, fromAccounts+`offer IN (SELECT value ->> 0 FROM `+l.dialect.rows()+`) ORDER BY account`, inRows(rows))
-	of := make(map[string][]Account, len(offers))
-	for _, a := range all {
-		of[a.Offer] = append(of[a.Offer], a)
-	}
-	return of, err
-}
-
 const selectAccounts = fromAccounts + `offer = $1`
 
 const fromAccounts = `

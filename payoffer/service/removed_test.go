@@ -1,10 +1,13 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,27 +40,29 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	settler, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: "https://settles.example"})
 	require.NoError(t, err)
 	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
-	usdc := USDC{Rail: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
-	former := newFormerRails(
-		&Settings{Offer: o, USDC: []USDC{usdc}},
-		&parts{ledger: book, clock: clock.New(time.Now, slog.New(slog.DiscardHandler)), facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(usdc.Facilitators[0]): settler}},
-		&Instruments{Transport: func(string) http.RoundTripper { return nil }}, slog.New(slog.DiscardHandler),
-	)
+	configured := USDC{USDC: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
+	quiet := slog.New(slog.DiscardHandler)
+	accounts := newRemovedAccounts(&Settings{Offer: o, Rails: []Rail{configured}}, &dependencies{
+		Common: Common{
+			Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
+		},
+		facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
+	}, quiet)
 
 	changed := rail("base-sepolia", before).Account()
-	found, ok := former.find(changed)
+	found, ok := accounts.settlement(changed)
 	require.True(t, ok)
 	require.Equal(t, changed, found.USDC.Account())
 	require.Equal(t, []*x402.Facilitator{settler}, found.Facilitators, "who settles the chain today repeats what is open there")
 	require.NotNil(t, found.Chain)
 
 	removed := rail("base", before).Account()
-	found, ok = former.find(removed)
+	found, ok = accounts.settlement(removed)
 	require.True(t, ok, "a chain that was removed is read at its public endpoint")
 	require.Empty(t, found.Facilitators)
 	require.NotNil(t, found.Chain)
 
-	_, ok = former.find("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
+	_, ok = accounts.settlement("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
 	require.False(t, ok)
 
 	require.NoError(t, book.Open(t.Context()))
@@ -66,9 +71,19 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: o.ID, ID: account, Rail: "usdc"}))
 	}
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
-	observers, err := former.observers(t.Context())
-	require.NoError(t, err)
-	require.Len(t, observers, 2, "those of this offer that are not configured")
+	require.ElementsMatch(t, []string{changed, removed}, watched(t, accounts), "those of this offer that are not configured")
+}
+
+// watched are the accounts whose observers run.
+func watched(t *testing.T, r *removedAccounts) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	r.Begin(ctx, func() { close(ended) })
+	require.Eventually(t, func() bool { _, well := r.loop.Last(); return well }, time.Minute, time.Millisecond)
+	cancel()
+	<-ended
+	return slices.Collect(maps.Keys(r.running))
 }
 
 // refusing is a transport that notes the hosts that were asked, and answers nothing.
@@ -117,25 +132,27 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 			book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
 			asked := &refusing{hosts: make(map[string]bool)}
 			quiet := slog.New(slog.DiscardHandler)
-			settings := &Settings{Offer: o, Bitcoin: Bitcoin{Esplora: c.esplora, Confirmations: 2, Since: 1}}
-			former := newFormerRails(settings, &parts{ledger: book, clock: clock.New(time.Now, quiet)},
-				&Instruments{Transport: func(string) http.RoundTripper { return asked }}, quiet)
+			settings := &Settings{Offer: o}
+			if b := o.Bitcoin(); b != nil {
+				settings.Rails = []Rail{Bitcoin{Bitcoin: b, Esplora: c.esplora, Confirmations: 2, Since: 1}}
+			}
+			accounts := newRemovedAccounts(settings, &dependencies{Common: Common{
+				Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
+			}}, quiet)
 
 			require.NoError(t, book.Open(t.Context()))
 			defer book.Close()
 			account := "bip122:000000000019d6689c085ae165831e93/" + c.former
 			require.NoError(t, book.Register(t.Context(), append(settings.Accounts(), ledger.Account{Offer: o.ID, ID: account, Rail: "btc", Since: 1})...))
 			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: "bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", Rail: "btc"}))
-			_, usdc := former.find(account)
+			_, usdc := accounts.settlement(account)
 			require.False(t, usdc)
-			observers, err := former.observers(t.Context())
-			require.NoError(t, err)
 			if c.asked == "" {
-				require.Empty(t, observers)
+				require.Empty(t, watched(t, accounts))
 				return
 			}
-			require.Len(t, observers, 1, "of this offer alone, and of what is not configured")
-			require.Error(t, observers[account].(*bitcoin.Observer).Round(t.Context()))
+			require.Equal(t, []string{account}, watched(t, accounts), "of this offer alone, and of what is not configured")
+			require.Error(t, accounts.get(account).observer.(*bitcoin.Observer).Round(t.Context()))
 			require.True(t, asked.hosts[c.asked], asked.hosts)
 		})
 	}
