@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -91,7 +90,7 @@ func (d *sqliteDialect) peek() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(requireNoOrphan(path), checkAside(path)); err != nil {
+	if err := requireNoOrphan(path); err != nil {
 		return nil, err
 	}
 	return openSQLite(path, slices.Concat(sqliteParams, []string{"mode=ro", "_query_only=1"})...), nil
