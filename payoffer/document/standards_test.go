@@ -221,7 +221,7 @@ func TestDocumentsSpeakOfThePaymentSchemeWhereItIsSpoken(t *testing.T) {
 		chosen.MPP = field
 		o := fullOffer(t, chosen)
 		for name, document := range map[string]Document{
-			"llms.txt": LLMs(o), "skill": Skill(o), "x402.json": X402(o, []any{}), "OpenAPI": OpenAPI(o, served(o)),
+			"llms.txt": LLMs(o), "skill": Skill(o), "x402.json": X402(o, []any{}), "OpenAPI": api(o),
 		} {
 			require.Equal(t, spoken, strings.Contains(strings.ToLower(string(document.Body)), "mpp"), "%s, credentials in %q", name, field)
 		}

@@ -24,7 +24,7 @@ func hostileOffer(t *testing.T) *offer.Offer {
 
 func TestOperatorTextSurvivesInJSON(t *testing.T) {
 	o := hostileOffer(t)
-	card, info, api := decode(t, AgentCard(o)), decode(t, NodeInfo(o)), decode(t, OpenAPI(o, served(o)))
+	card, info, api := decode(t, AgentCard(o)), decode(t, NodeInfo(o)), decode(t, api(o))
 	require.Equal(t, "N "+hostile, card["name"])
 	require.Equal(t, "D "+hostile, card["description"])
 	require.Equal(t, "O "+hostile, at(t, card, "provider", "organization"))
@@ -89,7 +89,7 @@ func TestOperatorTextIsEscapedWhereMarkdownIsRead(t *testing.T) {
 	require.Contains(t, llms, "# "+markdown(o.Name)+"\n")
 	require.Contains(t, llms, markdown(o.Operator)+". "+markdown(o.Description)+"\n")
 	// OpenAPI reads descriptions as CommonMark, and titles as plain text.
-	require.Equal(t, markdown(o.Description), at(t, decode(t, OpenAPI(o, served(o))), "info", "description"))
+	require.Equal(t, markdown(o.Description), at(t, decode(t, api(o)), "info", "description"))
 }
 
 func TestSkillFrontmatter(t *testing.T) {

@@ -17,7 +17,7 @@ type x402Discovery struct {
 	Description  string   `json:"description"`
 	Resources    []string `json:"resources" jsonschema:"The payable URLs."`
 	Instructions string   `json:"instructions" jsonschema:"What a client has to do."`
-	Accepts      any      `json:"accepts"`
+	Accepts      any      `json:"accepts" jsonschema:"The requirements of x402 version 2."`
 	// LastUpdated is in Unix seconds: the day of the configuration.
 	LastUpdated int64      `json:"lastUpdated,omitempty" jsonschema:"The day of the last change, in Unix seconds."`
 	Items       []x402Item `json:"items"`
@@ -27,7 +27,7 @@ type x402Discovery struct {
 type x402Item struct {
 	Resource offer.Resource `json:"resource"`
 	Type     string         `json:"type"`
-	Accepts  any            `json:"accepts"`
+	Accepts  any            `json:"accepts" jsonschema:"The requirements of x402 version 2."`
 	Input    x402Input      `json:"input" jsonschema:"The request; its body is ignored."`
 }
 

@@ -68,7 +68,7 @@ func Choose(tag string, accept []string) (l *Language, byTag bool) {
 			if l == nil {
 				continue
 			}
-			if q := quality(parameter); q > best {
+			if q := Quality(parameter); q > best {
 				chosen, best = l, q
 			}
 		}
@@ -87,9 +87,9 @@ func find(tag string) *Language {
 	return nil
 }
 
-// quality reads a parameter as in "q=0.8", 1 where there is none and 0 where it
-// cannot be read.
-func quality(parameter string) float64 {
+// Quality reads a parameter such as "q=0.8" of an Accept header: 1 for an empty one, 0
+// for an invalid one (RFC 9110 section 12.4.2).
+func Quality(parameter string) float64 {
 	name, value, found := strings.Cut(strings.TrimSpace(parameter), "=")
 	if !found && name == "" {
 		return 1

@@ -41,9 +41,9 @@ func TestASlowBodyIsNotWaitedFor(t *testing.T) {
 		defer server.Close()
 
 		targets := []string{hookTargets["card"], hookTargets["tip-jar"]}
-		for _, row := range s.table() {
-			if row.method == http.MethodPost {
-				targets = append(targets, row.path)
+		for _, row := range table(s.Offer) {
+			if row.Method == http.MethodPost {
+				targets = append(targets, row.Path)
 			}
 		}
 		require.Contains(t, targets, offer.PathMCP)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -76,7 +76,7 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 			}
 			compressed[target] = true
 			require.Less(t, size, plain.Body.Len(), what)
-			require.GreaterOrEqual(t, plain.Body.Len(), worthPacking, what)
+			require.GreaterOrEqual(t, plain.Body.Len(), minCompressed, what)
 			require.Contains(t, got.Header()["Vary"], "Accept-Encoding", what)
 			require.Equal(t, "gzip", got.Header().Get("Content-Encoding"), what)
 			first := plain.Header().Get("Etag")
@@ -85,14 +85,12 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 			} else {
 				require.Equal(t, strings.TrimSuffix(first, `"`)+`-gzip"`, tag, what)
 			}
-			for _, held := range []string{first, tag, `"other", ` + tag} {
-				same := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", "gzip", "If-None-Match", held)
-				require.Equal(t, 304, same.Code, what)
-				require.Contains(t, held, strings.TrimPrefix(same.Header().Get("Etag"), "W/"), "%s: the tag is that of what the client has", what)
-				require.Zero(t, same.Body.Len(), what)
-				require.Equal(t, got.Header()["Vary"], same.Header()["Vary"], what)
-				require.Empty(t, same.Header().Get("Content-Length"), what)
-			}
+			same := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", "gzip", "If-None-Match", `"other", `+tag)
+			require.Equal(t, 304, same.Code, what)
+			require.Equal(t, tag, same.Header().Get("Etag"), what)
+			require.Zero(t, same.Body.Len(), what)
+			require.Equal(t, got.Header()["Vary"], same.Header()["Vary"], what)
+			require.Empty(t, same.Header().Get("Content-Length"), what)
 		}
 	}
 	for _, target := range []string{"/openapi.json", "/.well-known/agent-card.json", "/llms.txt", "/v1/invoice", "/v1/pay", "/v1/pay/transfer", "/v1/sponsor", "/v1/received"} {
@@ -103,15 +101,11 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 	}
 }
 
-func TestTheCodingIsTheOneThatTheClientPrefers(t *testing.T) {
+func TestGzipIsForClientsThatNameIt(t *testing.T) {
 	s := newWorld(t).server(t)
 	for accept, want := range map[string]string{
-		"": "", "gzip": "gzip", "zstd": "", "x-gzip": "gzip", "GZIP": "gzip", "gzip, deflate, br, zstd": "gzip", "gzip, deflate, br": "gzip",
-		"gzip;q=0": "", "gzip;q=0, *": "", "gzip ; q=0.000": "",
-		"identity": "", "identity;q=1, gzip;q=0.5": "", "identity;q=0.5, gzip;q=0.5": "gzip", "identity;q=0": "", "identity;q=0, gzip": "gzip",
-		"*": "gzip", "*;q=0": "", "identity;q=0, *": "gzip", "*;q=0, gzip": "gzip", "*;q=0.1, identity": "", "br": "", "deflate": "",
-		"gzip;q=2": "", "gzip;q=": "", "gzip;level=9": "", "gzip;q=0.5;q=1": "", "gzip;;": "", ",,,gzip,,": "gzip", "\x00gzip": "", "gzi\u017f": "",
-		";q=1": "", "=": "", "gzip gzip": "", "\tgzip\t;\tQ=1\t": "gzip",
+		"": "", "gzip": "gzip", "zstd": "", "GZIP": "gzip", "gzip, deflate, br, zstd": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "gzip ; q=0.000": "",
+		"identity": "", "*": "", "br": "", "gzip;q=2": "", "gzip;level=9": "", ",,,gzip,,": "gzip", "\x00gzip": "", ";q=1": "", "gzip gzip": "",
 		strings.Repeat("x,", 100_000) + "gzip": "gzip", strings.Repeat("gzip;", 100_000): "",
 	} {
 		name := accept[:min(len(accept), 40)]
@@ -125,36 +119,6 @@ func TestTheCodingIsTheOneThatTheClientPrefers(t *testing.T) {
 	got := httptest.NewRecorder()
 	s.Serve(got, r)
 	require.Equal(t, "gzip", got.Header().Get("Content-Encoding"), "of several lines")
-}
-
-// A cache asks on behalf of clients that take other codings than what it holds.
-func TestNoClientIsToldToUseACodingThatItDoesNotTake(t *testing.T) {
-	s := newWorld(t).server(t)
-	tag := func(accept string) string {
-		return fetch(s, "GET", "/openapi.json", "Accept-Encoding", accept).Header().Get("Etag")
-	}
-	plain, zipped := tag(""), tag("gzip")
-	require.NotEqual(t, plain, zipped)
-	for _, c := range []struct {
-		accept, held string
-		status       int
-		tag          string
-	}{
-		{"gzip", zipped, 304, zipped},
-		{"gzip", plain, 304, plain},
-		{"gzip", plain + ", " + zipped, 304, zipped},
-		{"gzip", "*", 304, zipped},
-		{"identity", zipped, 200, plain},
-		{"identity", plain, 304, plain},
-		{"gzip, identity;q=0", plain, 200, zipped},
-		{"", zipped, 304, zipped}, // who says nothing takes all
-		{"gzip", `"other"`, 200, zipped},
-		{"gzip", "W/" + zipped, 304, zipped},
-	} {
-		got := fetch(s, "GET", "/openapi.json", "Accept-Encoding", c.accept, "If-None-Match", c.held)
-		require.Equal(t, c.status, got.Code, c)
-		require.Equal(t, c.tag, got.Header().Get("Etag"), c)
-	}
 }
 
 // What one client alone may know, or has sent itself, tells nothing by its size.
@@ -176,18 +140,4 @@ func TestWhatIsOfOneClientIsNotCompressed(t *testing.T) {
 	paid := fetch(s, "POST", "/v1/sponsor", "Accept-Encoding", "gzip", "PAYMENT-SIGNATURE", "e30=")
 	require.Equal(t, http.StatusOK, paid.Code)
 	require.Empty(t, paid.Header().Get("Content-Encoding"))
-}
-
-// A document is compressed once, and only when somebody takes it.
-func TestADocumentIsCompressedForTheFirstWhoTakesIt(t *testing.T) {
-	s := newWorld(t).server(t)
-	document := s.find(httptest.NewRequest("GET", "/openapi.json", nil).URL).(*resource).get.(answer)(nil)
-	require.NotNil(t, document.zipped)
-	fetch(s, "GET", "/openapi.json")
-	require.Nil(t, document.zipped.response)
-	fetch(s, "GET", "/openapi.json", "Accept-Encoding", "gzip")
-	first := document.zipped.response
-	require.NotNil(t, first)
-	fetch(s, "GET", "/openapi.json", "Accept-Encoding", "gzip")
-	require.Same(t, first, document.zipped.response)
 }

@@ -23,16 +23,16 @@ var accepts = []string{browser, "text/html", "application/json", "text/uri-list"
 
 // targets are the paths of the route table that answer GET, but the templates.
 func targets(s *Server) (all []string) {
-	for _, row := range s.table() {
-		if row.method == "GET" && !strings.Contains(row.path, "{") {
-			all = append(all, row.path)
+	for _, row := range table(s.Offer) {
+		if row.Method == "GET" && !strings.Contains(row.Path, "{") {
+			all = append(all, row.Path)
 		}
 	}
 	return all
 }
 
-// get is the answer to a GET as a page in a language or what else is accepted.
-func get(s *Server, target, accept, language string) *httptest.ResponseRecorder {
+// getPage is the answer to a GET as a page in a language or what else is accepted.
+func getPage(s *Server, target, accept, language string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", target, nil)
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Accept-Language", language)
@@ -71,7 +71,7 @@ func TestPagesDependOnTheLanguageAndAnswersToProgramsDoNot(t *testing.T) {
 		for _, accept := range accepts {
 			var english []byte
 			for _, l := range text.Languages {
-				w := get(s, target, accept, l.Tag+"-XX, xx;q=0.9")
+				w := getPage(s, target, accept, l.Tag+"-XX, xx;q=0.9")
 				vary, body := strings.Join(w.Header().Values("Vary"), ", "), w.Body.Bytes()
 				if !isPage(w) {
 					require.NotContains(t, vary, "Accept-Language", target)
@@ -120,7 +120,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 			if chosen != "" {
 				query.Set("lang", chosen)
 			}
-			w := get(s, at.Path+"?"+query.Encode(), browser, "de")
+			w := getPage(s, at.Path+"?"+query.Encode(), browser, "de")
 			if !isPage(w) {
 				continue
 			}
@@ -141,7 +141,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 					require.Equal(t, at.Path, link.Path)
 					require.Equal(t, query, link.Query())
 					switches++
-				case link.Host == at.Host && isPage(get(s, link.RequestURI(), browser, "de")):
+				case link.Host == at.Host && isPage(getPage(s, link.RequestURI(), browser, "de")):
 					require.Equal(t, chosen, language, "%s leads to %s", path, link)
 				}
 			}
@@ -164,7 +164,7 @@ func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 	s := w.server(t)
 	for _, target := range targets(s) {
 		for _, l := range text.Languages {
-			page := get(s, target+"?lang="+l.Tag, browser, "")
+			page := getPage(s, target+"?lang="+l.Tag, browser, "")
 			if !isPage(page) {
 				continue
 			}
@@ -194,15 +194,15 @@ func TestALanguageIsReadWhenAPageIsAskedForInIt(t *testing.T) {
 	}
 	s := newWorld(t).server(t)
 	for _, target := range targets(s) {
-		get(s, target, "*/*", "de, fr;q=0.9, es;q=0.8, en;q=0.7")
+		getPage(s, target, "*/*", "de, fr;q=0.9, es;q=0.8, en;q=0.7")
 	}
 	runtime.MemProfileRate = 1             // every allocation
 	for _, l := range text.Languages[1:] { // problems are told to programs in the words of the first
 		before := allocated(t)
-		get(s, "/v1/pay", browser, l.Tag)
+		getPage(s, "/v1/pay", browser, l.Tag)
 		after := allocated(t)
 		require.Greater(t, after, before+50, l.Name)
-		get(s, "/v1/received", browser, l.Tag)
+		getPage(s, "/v1/received", browser, l.Tag)
 		require.Equal(t, after, allocated(t), l.Name)
 	}
 }

@@ -19,7 +19,7 @@ type liveState struct {
 	qrKey []byte
 	// keys are those that sign.
 	keys    []document.VerificationKey
-	answers shelf[pageKey, *response]
+	answers cache[pageKey, *response]
 }
 
 // pageKey names an answer by its path, and a page by its language too.
@@ -58,7 +58,7 @@ func (s *Server) did(live *liveState) *response {
 
 // liveDocument is a document that the rate changes.
 func (s *Server) liveDocument(d document.Document, headers ...header) *response {
-	return s.kept(d.Type, cacheLive, d.Body, headers...)
+	return s.compressible(d.Type, cacheLive, d.Body, headers...)
 }
 
 // invoices is GET /v1/invoice, and methods is GET /v1/pay.
@@ -99,20 +99,6 @@ func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, of
 		}
 		return render(live, m)
 	})
-}
-
-// railRoutes are the rows of the rails: <rail>.uri, for who asks for JSON too,
-// <rail>.png, and the page of the bank transfer.
-func (s *Server) railRoutes() (rows []route) {
-	for _, rail := range s.Offer.Rails {
-		rows = append(rows,
-			route{http.MethodGet, offer.URIPath(rail.Name()), func(s *Server) http.Handler { return s.railURI(rail) }},
-			route{http.MethodGet, offer.PNGPath(rail.Name()), func(s *Server) http.Handler { return s.railImage(rail) }})
-	}
-	if t := s.Offer.Transfer(); t != nil {
-		rows = append(rows, route{http.MethodGet, offer.PagePath(t.Name()), func(s *Server) http.Handler { return s.bankTransfer(t) }})
-	}
-	return rows
 }
 
 func (s *Server) railURI(rail offer.Rail) http.Handler {

@@ -175,7 +175,7 @@ func TestACodeSaysWhetherItIsShownOrHidden(t *testing.T) {
 		for target, codes := range map[string]int{"/v1/pay": 6, "/v1/pay/transfer": 1} {
 			page := read(t, send(t, s, "GET", target+"?lang="+l.Tag, "", "Accept", browser))
 			require.Equal(t, codes, strings.Count(page, "<summary><span>"+l.Text("pay.showQR")+"</span><span>"+l.Text("pay.hideQR")+"</span></summary>"))
-			require.Contains(t, page, ".qr[open] summary>:first-child,.qr:not([open]) summary>:last-child{display:none}")
+			require.Contains(t, page, ".qr[open] summary > :first-child, .qr:not([open]) summary > :last-child { display: none; }")
 		}
 	}
 }

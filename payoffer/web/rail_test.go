@@ -170,7 +170,7 @@ func TestAForgedQRAddressDrawsNothing(t *testing.T) {
 		require.NotEqual(t, good, path, name)
 		require.Equal(t, 404, s.qrImage(&http.Request{URL: &url.URL{Path: path}}).status, name)
 	}
-	require.Empty(t, s.images.kept, "what is forged is not kept")
+	require.Empty(t, s.images.values, "what is forged is not kept")
 	require.Equal(t, "no-store", send(t, s, "GET", "/v1/qr/x", "").Header.Get("Cache-Control"))
 }
 
@@ -197,20 +197,6 @@ func TestBeforeTheStartThereAreNoQRCodes(t *testing.T) {
 	s.Refresh()
 	require.Equal(t, 302, send(t, s, "GET", "/v1/pay/card.png", "").StatusCode)
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "<img")
-}
-
-func TestKeptImagesAreBounded(t *testing.T) {
-	s := newWorld(t).server(t)
-	draw := func(i int) *response {
-		return s.qrImage(&http.Request{URL: &url.URL{Path: qrPath(qrKey, "card", checkout+strings.Repeat("x", i))}})
-	}
-	for i := range maxImages + 10 {
-		require.Equal(t, 200, draw(i).status)
-	}
-	require.Len(t, s.images.kept, maxImages)
-	require.Len(t, s.images.order, maxImages)
-	last := draw(maxImages + 9)
-	require.Same(t, last, draw(maxImages+9), "drawn again")
 }
 
 func FuzzQRPath(f *testing.F) {

@@ -66,16 +66,6 @@ func TestEveryErrorCodeOfARailIsDescribedInEveryLanguage(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfProblemIsDescribed(t *testing.T) {
-	var types []any
-	for _, kind := range literals(t, "problem.go", "problem") {
-		if kind != problemType {
-			types = append(types, problemType+kind.(string))
-		}
-	}
-	require.ElementsMatch(t, types, enum(t, "Problem", "type"))
-}
-
 func TestEveryStatusAndEvidenceIsDescribed(t *testing.T) {
 	levels := literals(t, "../ledger/accounting/standing.go", "Level")
 	require.ElementsMatch(t, levels, enum(t, "Receipt", "evidence"))
