@@ -91,21 +91,6 @@ func TestAnotherAmountReplaces42(t *testing.T) {
 	}
 }
 
-func TestURIListEndsEachLineWithCRLF(t *testing.T) {
-	for name, uris := range map[string][]string{
-		"none": nil, "one": {"https://a.example/"}, "two": {"https://a.example/", "mailto:b@example.org?subject=c%20d"},
-	} {
-		d := URIList(uris...)
-		require.Equal(t, "text/uri-list", d.Type, name)
-		lines := strings.SplitAfter(string(d.Body), "\r\n")
-		require.Empty(t, lines[len(lines)-1], name)
-		require.Len(t, lines[:len(lines)-1], len(uris), name)
-		for i, uri := range uris {
-			require.Equal(t, uri+"\r\n", lines[i], name)
-		}
-	}
-}
-
 func TestInvoiceListsEveryMethod(t *testing.T) {
 	o := fullOffer(t, terms())
 	got := decode(t, Invoice(o, offer.Live{Satoshis: 42_001, RateAt: rendered}))

@@ -107,15 +107,6 @@ func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 	}
 }
 
-func TestAWayToPayThatIsATestIsMarkedAsOne(t *testing.T) {
-	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
-	o.USDC()[0].Network.Test = true
-	for _, l := range text.Languages {
-		page, _ := render(t, o, "", l.Tag)
-		require.Contains(t, page, `#usdc">`+l.Say(o.Rails[1].Face().Name)+" "+l.Text("received.test")+"<")
-	}
-}
-
 func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	for _, l := range text.Languages {
@@ -195,21 +186,4 @@ func TestWriteNeverOverwritesAnotherPage(t *testing.T) {
 	kept, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(kept))
-}
-
-func TestWriteSaysWhyItCannot(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.Error(t, Write(file))
-}
-
-func TestThePageSaysThatItsCheckoutIsForTests(t *testing.T) {
-	for _, test := range []bool{true, false} {
-		o := makeOffer(t, "An offer", "An operator", "One payment.")
-		o.Card.TestMode = test
-		for _, l := range text.Languages {
-			page, _ := render(t, o, l.Tag, "")
-			require.Equal(t, test, strings.Contains(page, l.Text("pay.test")), l.Tag)
-		}
-	}
 }

@@ -4,12 +4,10 @@ import (
 	"maps"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -165,50 +163,4 @@ func TestAMissingTextTakesNoPageDown(t *testing.T) {
 	for _, l := range []*Language{l, Languages[0]} {
 		require.Equal(t, "no.such", l.Text("no.such", "n", 1))
 	}
-}
-
-// A language is one file and one line.
-func TestALanguageIsAddedByItsFileAndItsLine(t *testing.T) {
-	english, err := files.ReadFile("en.json")
-	require.NoError(t, err)
-	said := regexp.MustCompile(`(": ")([^"]+")`)
-	added := fstest.MapFS{"tlh.json": {Data: said.ReplaceAll(english, []byte("${1}~${2}"))}}
-	all := Languages
-	t.Cleanup(func() { Languages = all })
-	Languages = append(slices.Clip(Languages), newLanguage(added.ReadFile, "tlh", "tlhIngan Hol", exactlyOne))
-	l, byTag := Choose("tlh", nil)
-	require.True(t, byTag)
-	fromHeader, _ := Choose("", []string{"ja, tlh;q=0.9, de;q=0.8"})
-	require.Same(t, l, fromHeader)
-	require.Equal(t, "~Amount", l.Text("fact.amount"))
-	require.Len(t, l.load(), len(all[0].load()))
-}
-
-// A language costs memory from the moment on when somebody asks for it, and as
-// much as its texts.
-func TestALanguageCostsMemoryOnlyOnceItIsAskedFor(t *testing.T) {
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC() // what the first found is swept by the second
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	const n = 100 // so that what else the process does weighs little
-	languages, start := make([]*Language, n), heap()
-	for i := range languages {
-		languages[i] = newLanguage(files.ReadFile, "de", "Deutsch", exactlyOne)
-	}
-	resting := heap()
-	for _, l := range languages {
-		require.Equal(t, "Betrag", l.Text("fact.amount"))
-	}
-	loaded := heap()
-	size, err := files.ReadFile("de.json")
-	require.NoError(t, err)
-	t.Logf("a language: %d bytes before it is asked for, %d bytes after, %d bytes of file", (resting-start)/n, (loaded-resting)/n, len(size))
-	require.Less(t, (resting-start)/n, int64(1_000))
-	require.Greater(t, (loaded-resting)/n, int64(len(size)/2))
-	require.Less(t, (loaded-resting)/n, int64(8*len(size)))
-	runtime.KeepAlive(languages)
 }

@@ -4,19 +4,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
-
-// discard is a ResponseWriter that keeps its headers only.
-type discard struct{ header http.Header }
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discard) WriteHeader(int)             {}
 
 // BenchmarkDocument compares a served document with a bare handler that writes
 // the same status, headers and bytes, over HTTP on loopback in the same run.
@@ -69,32 +59,6 @@ func compare(b *testing.B, method, target string) {
 	b.ReportMetric(float64(spentOurs.Nanoseconds())/float64(b.N*turn), "ns/request")
 }
 
-// BenchmarkServe is the same without HTTP around it: what the server itself
-// costs and allocates, beside the bare handler.
-func BenchmarkServe(b *testing.B) {
-	s := newWorld(b).server(b)
-	for name, asked := range map[string][2]string{
-		"document": {"GET", "/.well-known/agent-card.json"}, "quote": {"GET", "/v1/quote"}, "challenge": {"POST", "/v1/sponsor"},
-	} {
-		r := httptest.NewRequest(asked[0], asked[1], nil)
-		r.Header.Set("Accept", "*/*")
-		rec := httptest.NewRecorder()
-		s.Serve(rec, r)
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Serve(&discard{make(http.Header)}, r)
-			}
-		})
-		b.Run(name+"/bare", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				bare(&discard{make(http.Header)}, rec)
-			}
-		})
-	}
-}
-
 // bare writes an answer as a handler does that has it in memory.
 func bare(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	h := w.Header()
@@ -103,27 +67,4 @@ func bare(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	}
 	w.WriteHeader(rec.Code)
 	_, _ = w.Write(rec.Body.Bytes())
-}
-
-// BenchmarkIdle puts 200 offers to work that nobody asks for anything, and says what
-// each takes to begin with and what it holds.
-func BenchmarkIdle(b *testing.B) {
-	const offers = 200
-	c := newWorld(b).config()
-	var held, after runtime.MemStats
-	for b.Loop() {
-		servers := make([]*Server, offers)
-		runtime.GC()
-		runtime.ReadMemStats(&held)
-		for i := range servers {
-			s, err := New(c)
-			require.NoError(b, err)
-			servers[i] = s
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		runtime.KeepAlive(servers)
-	}
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(held.HeapAlloc))/offers, "bytes-held/offer")
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/offers, "µs/offer")
 }

@@ -5,9 +5,6 @@ import (
 	"compress/gzip"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -178,51 +175,4 @@ func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 			require.Less(t, small.Len(), page.Body.Len()/2, "%s in %s", target, l.Name)
 		}
 	}
-}
-
-// TestALanguageIsReadWhenAPageIsAskedForInIt runs in a process of its own, in which
-// nobody has asked for one. What New or a document had read would not be read again.
-func TestALanguageIsReadWhenAPageIsAskedForInIt(t *testing.T) {
-	const alone = "PAY_OFFER_TEST_ALONE"
-	if os.Getenv(alone) == "" {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		command.Env = append(os.Environ(), alone+"=1")
-		out, err := command.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), "--- PASS: "+t.Name())
-		return
-	}
-	s := newWorld(t).server(t)
-	for _, target := range targets(s) {
-		getPage(s, target, "*/*", "de, fr;q=0.9, es;q=0.8, en;q=0.7")
-	}
-	runtime.MemProfileRate = 1             // every allocation
-	for _, l := range text.Languages[1:] { // problems are told to programs in the words of the first
-		before := allocated(t)
-		getPage(s, "/v1/pay", browser, l.Tag)
-		after := allocated(t)
-		require.Greater(t, after, before+50, l.Name)
-		getPage(s, "/v1/received", browser, l.Tag)
-		require.Equal(t, after, allocated(t), l.Name)
-	}
-}
-
-// allocated is how many objects were made by reading catalogues.
-func allocated(t *testing.T) (objects int64) {
-	t.Helper()
-	runtime.GC()
-	runtime.GC() // the profile is as of the last collection but one
-	records := make([]runtime.MemProfileRecord, 100_000)
-	n, ok := runtime.MemProfile(records, true)
-	require.True(t, ok)
-	for _, record := range records[:n] {
-		for frames, more := runtime.CallersFrames(record.Stack()), true; more; {
-			var frame runtime.Frame
-			if frame, more = frames.Next(); strings.HasSuffix(frame.Function, "/payoffer/text.parse") {
-				objects += record.AllocObjects
-				break
-			}
-		}
-	}
-	return objects
 }

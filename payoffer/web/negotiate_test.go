@@ -52,13 +52,6 @@ func TestAClientPrefersHTMLOnlyByNamingIt(t *testing.T) {
 	require.Equal(t, json, prefer(nil, [][]string{asksJSON, asksHTML}))
 }
 
-func TestSeveralAcceptLinesAreOneList(t *testing.T) {
-	variants := [][]string{asksJSON, asksHTML, asksURIs}
-	require.Equal(t, 1, prefer([]string{"application/json;q=0.2", "text/html;q=0.4"}, variants))
-	require.Equal(t, 2, prefer([]string{"text/html;q=0.4", "text/uri-list;q=0.5, */*;q=0.1"}, variants))
-	require.Equal(t, 1, prefer([]string{"text/uri-list", "text/html"}, variants), "the earlier variant wins a tie")
-}
-
 func TestNegotiatedResources(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, tc := range []struct{ target, accept, mediaType string }{
