@@ -137,14 +137,6 @@ func TestSkillSaysHowToPayByEachRail(t *testing.T) {
 	}
 }
 
-func TestSkillNamesTheAccountOfTheBankTransfer(t *testing.T) {
-	o := fullOffer(t, terms())
-	require.NotContains(t, string(Skill(o).Body), "Or transfer it to")
-	require.NoError(t, o.Transfer().Publish(offer.Bank{AccountHolderName: "Example *Org*", IBAN: "DE75512108001245126199", RoutingNumber: "021000021", AccountNumber: "1234"}))
-	require.Contains(t, string(Skill(o).Body),
-		`- Or transfer it to Example \*Org\*: IBAN DE75512108001245126199; routing number 021000021, account number 1234, with the reference Example 42.`)
-}
-
 // An agent that takes a 503 for a refusal pays twice.
 func TestSkillSaysWhatEachAnswerMeans(t *testing.T) {
 	full := strings.Join(strings.Fields(string(Skill(fullOffer(t, terms())).Body)), " ")

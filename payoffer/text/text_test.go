@@ -105,7 +105,7 @@ func TestNumbersAndDatesHaveTheLanguagesForm(t *testing.T) {
 			l.Moment(at), l.Date(time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)),
 		}, tag)
 		require.Equal(t, l.Number("42.50"), strings.Fields(l.Say(offer.Phrase{Key: "fact.dollars", With: offer.With{"amount": offer.USD(42_50)}}))[0])
-		require.Len(t, strings.Fields(l.said("language.months")), 12, tag)
+		require.Len(t, strings.Fields(l.template("language.months")), 12, tag)
 	}
 }
 
