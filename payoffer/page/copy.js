@@ -1,5 +1,5 @@
 "use strict";
-// Copy buttons exist only where a script can copy.
+// Adds copy buttons if the browser can copy.
 if (navigator.clipboard) {
 	const say = JSON.parse(document.getElementById("texts").textContent).copy;
 	for (const value of document.querySelectorAll("[data-copy]")) {

@@ -30,7 +30,7 @@ func (c *cache[K, V]) get(key K, compute func() V) V {
 }
 
 // once is a response that the first request renders.
-func once(render func() *response) answer {
+func once(render func() *response) responseFunc {
 	rendered := sync.OnceValue(render)
 	return func(*http.Request) *response { return rendered() }
 }

@@ -42,7 +42,7 @@ func (l *liveState) page(f page.Frame, render func() *response) *response {
 }
 
 // shown serves what follows from what is live. The path tells its answers apart.
-func (s *Server) shown(path string, render func(*liveState) *response) answer {
+func (s *Server) shown(path string, render func(*liveState) *response) responseFunc {
 	return func(*http.Request) *response {
 		live := s.live.Load()
 		return live.answers.get(pageKey{path: path}, func() *response { return render(live) })
@@ -72,7 +72,7 @@ func (s *Server) forPrograms() variant {
 	return variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
 }
 
-func (s *Server) forPeople() variant { return variant{asksHTML, answer(s.payPage)} }
+func (s *Server) forPeople() variant { return variant{asksHTML, responseFunc(s.payPage)} }
 
 // invoice is GET /v1/invoice for programs, and links is the same as a list of URIs.
 func (s *Server) invoice(live *liveState) *response {
@@ -91,7 +91,7 @@ func (s *Server) links(live *liveState) *response {
 
 // priced serves what needs the price of a rail. Without one there is none of it, for
 // an amount is never guessed.
-func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) answer {
+func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) responseFunc {
 	return s.shown(path, func(live *liveState) *response {
 		m := rail.Methods(s.Offer, live.now)[0]
 		if !m.Available {

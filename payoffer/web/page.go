@@ -59,8 +59,8 @@ type railView struct {
 	Quote             string       // the path of the current amount, for methods with an exchange rate
 	Test, Recommended bool
 	Open              bool // initially; one method is
-	// Asks: the page asks visitors who used the method whether a new payment is theirs,
-	// because the method gives them no receipt.
+	// Asks reports whether the page asks visitors who used the method if a new payment is
+	// theirs. The method gives them no receipt.
 	Asks bool
 }
 
@@ -107,7 +107,7 @@ func (s *Server) payPage(r *http.Request) *response {
 }
 
 // transferPage is the page of the bank transfer.
-func (s *Server) transferPage(t *offer.Transfer) answer {
+func (s *Server) transferPage(t *offer.Transfer) responseFunc {
 	return func(r *http.Request) *response {
 		f, live := s.frame(r, offer.PagePath(t.Name())), s.live.Load()
 		return live.page(f, func() *response {

@@ -53,7 +53,7 @@ func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 // getQuote is GET /v1/offer: the card checkout for a browser, else 402.
 func (s *Server) getQuote() http.Handler {
 	return negotiate(
-		variant{asksJSON, answer(s.postQuote)},
+		variant{asksJSON, responseFunc(s.postQuote)},
 		variant{asksHTML, once(func() *response { return s.redirect(s.Offer.Card.URL, varyAccept) })})
 }
 

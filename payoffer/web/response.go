@@ -23,7 +23,7 @@ const (
 	cacheForever  = "public, max-age=31536000, immutable" // the URL identifies the content
 )
 
-// Media types of answers.
+// Media types of responses.
 const (
 	typeHTML    = "text/html; charset=utf-8"
 	typeJSON    = "application/json"
@@ -95,8 +95,9 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if res.choose != nil {
 		res = res.choose(r)
 	}
+	// A client that has the plain form keeps it.
 	cached, tag := r.Header["If-None-Match"], res.header.Get("Etag")
-	if res.gzipped != nil && acceptsGzip(r.Header["Accept-Encoding"]) && !matches(cached, tag) { // else the client has the plain form
+	if res.gzipped != nil && acceptsGzip(r.Header["Accept-Encoding"]) && !matches(cached, tag) {
 		res = res.gzipped()
 		tag = res.header.Get("Etag")
 	}
@@ -117,11 +118,11 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer chooses the response to a request.
-type answer func(r *http.Request) *response
+// responseFunc chooses the response to a request.
+type responseFunc func(r *http.Request) *response
 
 // ServeHTTP writes the response.
-func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) { a(r).ServeHTTP(w, r) }
+func (f responseFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) { f(r).ServeHTTP(w, r) }
 
 // matches reports whether an If-None-Match header lists an entity tag. The comparison is
 // weak (RFC 9110 section 13.1.2).

@@ -182,7 +182,7 @@ func table(o *offer.Offer) []route {
 
 // perRequest chooses a response for each request.
 func perRequest(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
-	return func(s *Server) http.Handler { return answer(func(r *http.Request) *response { return choose(s, r) }) }
+	return func(s *Server) http.Handler { return responseFunc(func(r *http.Request) *response { return choose(s, r) }) }
 }
 
 // afterStart is perRequest for a response that needs the ledger, which may not be open yet.

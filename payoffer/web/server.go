@@ -77,14 +77,14 @@ type Config struct {
 type Server struct {
 	Config
 	responder
-	// programs has no problem pages. private is for providers and personal for payers; scripts
-	// of other origins cannot read their responses.
+	// programs has no problem pages. Scripts of other origins cannot read the responses of
+	// private, for providers, and of personal, for payers.
 	programs, private, personal responder
 
 	resources map[string]*resource
 	images    cache[string, *response]
 	quote     atomic.Pointer[quoteResponses]
-	security  atomic.Pointer[answer]
+	security  atomic.Pointer[responseFunc]
 	live      atomic.Pointer[liveState]
 	bodies    openBodies
 	refresh   sync.Mutex

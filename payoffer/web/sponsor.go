@@ -24,18 +24,18 @@ type (
 	howToPay struct {
 		Offer       string    `json:"offer"`
 		Description string    `json:"description"`
-		How         string    `json:"howToPay" jsonschema:"What a client has to do."`
+		How         string    `json:"howToPay" jsonschema:"How to pay."`
 		Method      string    `json:"method"`
 		URL         string    `json:"url" jsonschema:"The payable URL."`
 		AmountUSD   offer.USD `json:"amountUsd"`
 		Currency    string    `json:"currency"`
-		Invoice     string    `json:"invoice" jsonschema:"Every way to pay."`
+		Invoice     string    `json:"invoice" jsonschema:"Every payment method."`
 	}
 )
 
 // sponsorTerms is GET /v1/sponsor.
 func (s *Server) sponsorTerms() http.Handler {
-	return negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, answer(s.sponsorPage)})
+	return negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, responseFunc(s.sponsorPage)})
 }
 
 // howToSponsor is GET /v1/sponsor for API clients: the terms with status 200.
