@@ -53,21 +53,6 @@ func TestPagesRunAndLoadOnlyWhatTheyCarry(t *testing.T) {
 	}
 }
 
-func TestTheBankPageAndItsJSONAgree(t *testing.T) {
-	w := newWorld(t)
-	s := w.server(t)
-	body := readJSON(t, send(t, s, "GET", "/v1/pay/transfer", ""))
-	require.Equal(t, "Example Org", body["payee"])
-	require.Equal(t, 42.0, body["amountUsd"])
-	require.Equal(t, "42.00", body["amount"])
-	require.Equal(t, "Example Offer 42", body["memo"])
-	page := read(t, send(t, s, "GET", "/v1/pay/transfer", "", "Accept", browser))
-	for _, name := range []string{"payee", "memo", "inbox"} {
-		require.Contains(t, page, "<span>"+body[name].(string)+"</span>")
-	}
-	require.Contains(t, page, strings.ReplaceAll(body["uri"].(string), "&", "&amp;"))
-}
-
 func TestTheReceivedPageTellsUnknownFromZero(t *testing.T) {
 	w := newWorld(t)
 	w.health[1].Blind = true
@@ -188,20 +173,6 @@ func TestTheReceivedPageSaysWhenTheMoneyMovedAndWhenThatWasRecorded(t *testing.T
 	require.Equal(t, false, second["counted"])
 	require.Nil(t, second["refundedUsd"])
 	require.NotContains(t, second, "valueBasis")
-}
-
-func TestAnOperatorWhoseNameEndsInAFullStopEndsTheSentenceWithOne(t *testing.T) {
-	for name, want := range map[string]string{"Example Inc.": "Example Inc.", "Example Org": "Example Org."} {
-		w, said := newWorld(t), terms()
-		said.Operator = name
-		w.offer = makeOffer(t, said, "base")
-		for _, l := range text.Languages {
-			for _, target := range pageTargets {
-				page := read(t, send(t, w.server(t), "GET", target+"?lang="+l.Tag, "", "Accept", browser))
-				require.Contains(t, page, want+" "+l.Text("layout.question"), target)
-			}
-		}
-	}
 }
 
 // The operator wrote the day; where it began is no matter of the payer's.
