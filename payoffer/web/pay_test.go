@@ -112,20 +112,6 @@ func TestThePageAsksOnlyAboutPaymentsWhosePayersGetNoReceipt(t *testing.T) {
 	}
 }
 
-func TestThePagesShowTheLogoAndWhatIsSaidOfRefunds(t *testing.T) {
-	w, terms := newWorld(t), terms()
-	terms.Logo, terms.Refunds = baseURL+"/images/logo.svg?v=2", "Within 30 days & no questions."
-	w.offer = makeOffer(t, terms, "base")
-	for _, target := range []string{"/v1/pay", "/v1/pay/transfer"} {
-		page := read(t, send(t, w.server(t), "GET", target, "", "Accept", browser))
-		require.Contains(t, page, `<img class="logo" src="/images/logo.svg?v=2"`, target)
-		require.Contains(t, page, "Within 30 days &amp; no questions.", target)
-		require.Contains(t, page, "<span>Pay Example Org</span>", target)
-		plain := read(t, send(t, newWorld(t).server(t), "GET", target, "", "Accept", browser))
-		require.NotContains(t, plain, `class="logo"`, target)
-	}
-}
-
 func TestThePagesOfADemoSaySo(t *testing.T) {
 	for address, demo := range map[string]bool{"https://checkout.example/pay-42": true, "https://checkout.example.net/pay": true, "https://buy.stripe.com/1": false} {
 		w := newWorld(t)

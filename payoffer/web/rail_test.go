@@ -14,16 +14,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-func TestEveryRailHasOneURI(t *testing.T) {
-	w := newWorld(t)
-	s := w.server(t)
-	for _, rail := range w.offer.Rails {
-		body := read(t, send(t, s, "GET", offer.URIPath(rail.Name()), ""))
-		require.Equal(t, rail.Methods(w.offer, w.live)[0].Link()+"\r\n", body)
-		require.NotContains(t, body, "#")
-	}
-}
-
 func TestTheListHoldsEveryURIOfTheInvoice(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
@@ -115,11 +105,8 @@ func TestBitcoinThatCannotBePaidIsQuotedNowhere(t *testing.T) {
 			shown := read(t, send(t, s, "GET", path, "", "Accept", accept))
 			require.Contains(t, shown, reason)
 			require.NotContains(t, shown, "bitcoin:")
-			for _, until := range []string{`"validUntil"`, "data-until="} {
-				require.NotContains(t, shown, until)
-			}
+			require.NotRegexp(t, `"validUntil"|data-until=`, shown)
 		}
-		require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "Not available now")
 		require.Equal(t, 200, send(t, s, "GET", "/v1/pay/usdc.uri", "").StatusCode)
 	}
 }

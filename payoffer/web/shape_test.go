@@ -39,6 +39,8 @@ func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 	policy := w.Header().Get("Content-Security-Policy")
 	require.Contains(t, policy, "default-src 'none'; ")
 	require.NotContains(t, policy, "unsafe")
+	require.Contains(t, policy, "; frame-ancestors 'none'")
+	inlined := 0
 	var texts strings.Builder
 	for n := range document.Descendants() {
 		depth := strings.Repeat(" ", len(slices.Collect(n.Ancestors())))
@@ -51,6 +53,9 @@ func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 					require.Contains(t, policy, " 'self'; connect-src 'self'")
 					continue
 				}
+				if attribute(n, "type") == "" {
+					inlined++
+				}
 				inline(t, n, policy, &texts)
 			}
 		case html.TextNode:
@@ -61,6 +66,7 @@ func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 			s.elements = append(s.elements, depth+"<!"+n.Data)
 		}
 	}
+	require.Equal(t, inlined, strings.Count(policy, "'sha256-"), "the policy allows nothing else")
 	s.texts = texts.String()
 	return s
 }
