@@ -106,9 +106,10 @@ func OpenAPI(o *offer.Offer, operations []Operation, schemas Schemas) Document {
 		Paths:    paths,
 		Components: object{
 			"responses": object{
-				"Quote":   withHeader(Response("The quote. It is not a payment.", Body{typeJSON, "Quote"}), "PAYMENT-REQUIRED", "The quote by x402 version 2."),
-				"Later":   withHeader(Response("Send the same request again after Retry-After.", Problem, HTML), "Retry-After", "Seconds to wait."),
-				"Problem": Response("Refused, with what is wrong and what to do (RFC 9457).", Problem, HTML),
+				"Quote":    withHeader(Response("The quote. It is not a payment.", Body{typeJSON, "Quote"}), "PAYMENT-REQUIRED", "The quote by x402 version 2."),
+				"Redirect": withHeader(Response("Leads to another address.", HTML), "Location", "The address."),
+				"Later":    withHeader(Response("Send the same request again after Retry-After.", Problem, HTML), "Retry-After", "Seconds to wait."),
+				"Problem":  Response("Refused, with what is wrong and what to do (RFC 9457).", Problem, HTML),
 			},
 			"schemas": schemas.describe(o),
 		},
@@ -150,7 +151,7 @@ func (op Operation) describe(o *offer.Offer) object {
 		responses["200"] = Response("Success.", op.OK...)
 	}
 	if has(Redirects) {
-		responses["302"] = withHeader(Response("Leads to another address.", HTML), "Location", "The address.")
+		responses["302"] = refer("responses/Redirect")
 	}
 	if has(Quotes) {
 		responses["402"] = refer("responses/Quote")
