@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
@@ -357,11 +358,10 @@ func updateIntent(tx *transaction, delta accounting.Sums, old, next Intent, now 
 		now, next.reopened, next.Facilitator, next.Doubt, next.ToldAt, next.TurnedUntil, next.lookAt, next.ID)
 }
 
-// WithdrawIntent forgets an open intent of which certainly nothing was sent,
-// so that the same authorization can be taken again. It is for the owner of
-// the lease alone. Errors: ErrNoIntent, errLeaseHeld for another owner, and
-// ErrIntentState for an intent that was refused, settled at any time, or has
-// a transaction.
+// WithdrawIntent takes back an open intent of which certainly nothing was sent, so that
+// the same authorization can come again. If its payer may wait for it, the payer's next
+// charge also answers for it. Only the owner of the lease may call it. Errors: ErrNoIntent,
+// errLeaseHeld, and ErrIntentState if it was decided at any time or has a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		i, err := intentByKey(ctx, tx, key.Canonical())
@@ -371,12 +371,30 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		if err := i.unsent(owner); err != nil {
 			return err
 		}
+		now := l.now().Unix()
 		tx.put("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
-		tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+		tx.put("deleting what cannot be sent any more", `DELETE FROM intents
+			WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND turned_until <= $4`, i.Offer, i.From, reasonWithdrawn, now)
+		if i.Facilitator == "" || i.Doubt {
+			// insertIntent reads it. No authorization has this nonce.
+			until := max(i.TurnedUntil, min(i.ValidBefore, now+int64(rememberedFor/time.Second)))
+			tx.put("remembering the withdrawn intent", `UPDATE intents SET state = 'refused', reason = $1, nonce = $2, turned_until = $3,
+				updated_at = $4, payload = $5, requirement = $5 WHERE id = $6`,
+				reasonWithdrawn, fmt.Sprintf("%s/%d", i.Nonce, i.ID), until, now, []byte{}, i.ID)
+		} else {
+			tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+		}
 		addToTotals(tx, accounting.Sums{}.Change(i.total(), Total{}))
 		return nil
 	})
 }
+
+// reasonWithdrawn is the reason of a row that remembers a withdrawn intent.
+const reasonWithdrawn = "withdrawn"
+
+// rememberedFor bounds how long a withdrawn intent is remembered. Payments that are valid
+// for longer are refused.
+const rememberedFor = 15 * time.Minute
 
 // unsent refuses what may have been sent, or is not owner's.
 func (i *Intent) unsent(owner string) error {

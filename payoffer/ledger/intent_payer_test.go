@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -251,11 +252,80 @@ func TestAPaymentAnswersForWhatWasTurnedAwayBeforeIt(t *testing.T) {
 		requireInTheWay(t, l, "0x02", next("0x04", 1_300, ""))
 		requireInTheWay(t, l, "", next("0x04", 1_301, ""))
 
-		clock.set(1_300)
+		clock.set(1_301)
 		other := next("0x05", 1_600, "")
 		require.NoError(t, l.InsertIntent(ctx, other))
 		require.False(t, mustIntent(t, l, other.IntentKey).Doubt, "what was turned away has run out")
 		requireConsistent(t, l)
+	})
+}
+
+// The payer of a withdrawn intent may still send it, and what was rejected because of it.
+func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		ctx := t.Context()
+		for name, c := range map[string]struct {
+			facilitator string
+			rejected    int64 // the end of a payment that was rejected because of it
+			until       int64 // the last end for which the next charge answers; 0 if it was forgotten
+		}{
+			"suspended":                   {"", 0, 1_700},
+			"suspended, another rejected": {"", 1_800, 1_800},
+			"unsent, another rejected":    {"facilitator.example", 1_800, 1_800},
+			"unsent, nobody waits":        {"facilitator.example", 0, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, clock := d.ledger(t)
+				withdrawn := next("0x01", 1_700, "")
+				withdrawn.Facilitator = c.facilitator
+				require.NoError(t, l.InsertIntent(ctx, withdrawn))
+				if c.rejected != 0 {
+					_, err := l.TurnAway(ctx, withdrawn.IntentKey, c.rejected)
+					require.NoError(t, err)
+				}
+				require.NoError(t, l.WithdrawIntent(ctx, withdrawn.IntentKey, withdrawn.Owner))
+				_, known, err := l.Intent(ctx, withdrawn.IntentKey)
+				require.NoError(t, err)
+				require.False(t, known, "the same authorization can come again")
+				requireConsistent(t, l)
+
+				charged := next("0x02", 1_400, "") // it was signed before
+				require.NoError(t, l.InsertIntent(ctx, charged))
+				require.NoError(t, l.SettleIntent(ctx, charged.IntentKey, "0x2", nil, EvidenceChain))
+				require.NoError(t, l.TellIntent(ctx, charged.IntentKey, true))
+				clock.unix += 200
+				if c.until == 0 {
+					requireInTheWay(t, l, "", withdrawn)
+					return
+				}
+				requireInTheWay(t, l, "0x02", withdrawn)
+				requireInTheWay(t, l, "0x02", next("0x03", c.until, ""))
+				requireInTheWay(t, l, "", next("0x03", c.until+1, ""))
+				requireConsistent(t, l)
+			})
+		}
+	})
+}
+
+// An authorization that is valid for years is not remembered for years, and the memory ends.
+func TestAWithdrawnIntentIsRememberedForAWhile(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		rows := func() (n int) {
+			require.NoError(t, l.db.read.QueryRow(`SELECT count(*) FROM intents`).Scan(&n))
+			return n
+		}
+		long := next("0x01", 1<<62, "")
+		long.Facilitator = ""
+		for range 3 {
+			require.NoError(t, l.InsertIntent(t.Context(), long))
+			require.NoError(t, l.WithdrawIntent(t.Context(), long.IntentKey, long.Owner))
+			clock.unix += int64(rememberedFor / time.Second)
+			require.Equal(t, 1, rows())
+		}
+		other := next("0x02", 3_000, "")
+		require.NoError(t, l.InsertIntent(t.Context(), other))
+		require.Zero(t, mustIntent(t, l, other.IntentKey).TurnedUntil)
 	})
 }
 
