@@ -85,7 +85,7 @@ func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
 	if p.started(ctx) {
 		outcome = p.payments.Pay(ctx, a)
 	} else {
-		outcome = p.payments.NotYet(a, startRetry)
+		outcome = p.payments.NotReady(a, startRetry)
 	}
 	p.count(p.offer, outcome.Status)
 	return outcome

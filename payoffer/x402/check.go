@@ -25,24 +25,21 @@ const (
 )
 
 const (
-	// settleMargin is how long an authorization must stay valid for a
-	// facilitator to take it.
+	// settleMargin is how long an authorization must stay valid, because facilitators require it.
 	settleMargin = 6 * time.Second
 	// clockSlack is how far a client's clock may be ahead.
 	clockSlack = 10 * time.Minute
 )
 
-// refusal says why nothing is charged: a code for programs and a sentence.
+// refusal is why a payment is not taken: a code and a sentence.
 type refusal struct {
 	reason, detail string
-	// expired says that the authorization was good once.
+	// expired says that the authorization was valid once.
 	expired bool
 }
 
-// check begins to look at a payment, before anyone is called: at all but its times. To
-// recover a key takes as long as to ask the ledger, and is done beside that. checked waits
-// for it, and returns the rail that the payment is for; what the ledger knows needs no
-// answer.
+// check starts to check all of a payment but its times. Key recovery runs in parallel with the
+// ledger look-up. checked waits for it and returns the rail that the payment is for.
 func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
 	rail, refused := s.compare(p)
 	if refused != nil {
@@ -53,7 +50,7 @@ func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
 	return func() (*Rail, *refusal) {
 		switch r := <-recovered; {
 		case r.signer != common.HexToAddress(p.authorization.From):
-		case !r.taken:
+		case !r.accepted:
 			return nil, refusedSignature
 		default:
 			p.proven, p.signature = true, keyForm(p.signature)
@@ -62,7 +59,7 @@ func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
 	}
 }
 
-// compare compares a payment with what this offer accepts, which costs nothing.
+// compare compares a payment with what this offer accepts.
 func (s *Service) compare(p *payment) (*Rail, *refusal) {
 	rail := s.match(p)
 	if rail == nil {
@@ -96,14 +93,13 @@ func (s *Service) checkTimes(a authorization) *refusal {
 	return nil
 }
 
-// isTooLong reports whether an authorization is valid for longer than a quote
-// and any clock's error.
+// isTooLong reports whether an authorization is valid for longer than a quote plus clockSlack.
 func (s *Service) isTooLong(a authorization) bool {
 	latest := s.Now().Add(clockSlack + maxTimeoutSeconds*time.Second).Unix()
 	return integer(a.ValidBefore).Cmp(big.NewInt(latest)) > 0
 }
 
-// match finds the rail that a payload names. Addresses compare without case.
+// match finds the rail that a payload names, or nil.
 func (s *Service) match(p *payment) *Rail {
 	for i := range s.Rails {
 		rail := &s.Rails[i]
@@ -111,7 +107,7 @@ func (s *Service) match(p *payment) *Rail {
 		if p.accepted.Scheme != schemeExact || p.network != want.Network || !strings.EqualFold(p.asset, want.Asset) {
 			continue
 		}
-		// Version 1 echoes no more than scheme and network.
+		// Version 1 payloads have only scheme and network.
 		if p.version == 1 || (p.accepted.Amount == want.Amount && strings.EqualFold(p.accepted.PayTo, want.PayTo)) {
 			return rail
 		}
@@ -119,12 +115,11 @@ func (s *Service) match(p *payment) *Rail {
 	return nil
 }
 
-// recovery is what a signature says if it is one of a key: its signer, and whether
-// token contracts take it. They refuse an s in the upper half. The signer is the zero
-// address, which has no key, if there is none.
+// recovery is the signer of a signature (the zero address if there is none), and whether tokens
+// accept it: they refuse an s in the upper half.
 type recovery struct {
-	signer common.Address
-	taken  bool
+	signer   common.Address
+	accepted bool
 }
 
 // recover recovers the signer of a 65-byte signature.
@@ -147,14 +142,14 @@ func (a *authorization) recover(signature, domain []byte) recovery {
 	return recovery{crypto.PubkeyToAddress(*public), crypto.ValidateSignatureValues(signature[64], r, sValue, true)}
 }
 
-// isSigned reports whether a signature is one of the payer's key that tokens take.
+// isSigned reports whether the payer's key made a signature that tokens accept.
 func (a *authorization) isSigned(signature, domain []byte) bool {
 	r := a.recover(signature, domain)
-	return r.taken && r.signer == common.HexToAddress(a.From)
+	return r.accepted && r.signer == common.HexToAddress(a.From)
 }
 
-// keyForm is a key's signature as the token takes it, whose last byte is 27 or 28. Some
-// wallets write 0 and 1.
+// keyForm returns a key's signature with a last byte of 27 or 28, as tokens require. Some wallets
+// write 0 or 1.
 func keyForm(signature []byte) []byte {
 	if len(signature) != minSignature || signature[64] > 1 {
 		return signature
@@ -164,8 +159,7 @@ func keyForm(signature []byte) []byte {
 	return signature
 }
 
-// The types of the one structure that is signed (EIP-712 encodeType; the
-// structure is that of EIP-3009).
+// The EIP-712 types of the structure that EIP-3009 signs.
 var (
 	domainType   = crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
 	transferType = crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
@@ -177,15 +171,13 @@ func domainHash(n offer.Network) []byte {
 		fixed32(big.NewInt(n.ChainID)), addressWord(n.USDC))
 }
 
-// digest is the EIP-712 hash that EIP-3009 has the payer sign for a token's
-// domain. The authorization's form has been checked.
+// digest is the EIP-712 hash of a checked authorization for a token's domain.
 func digest(a authorization, domain []byte) []byte {
 	message := crypto.Keccak256(transferType, addressWord(a.From), addressWord(a.To), fixed32(integer(a.Value)),
 		fixed32(integer(a.ValidAfter)), fixed32(integer(a.ValidBefore)), common.FromHex(a.Nonce))
 	return crypto.Keccak256([]byte{0x19, 0x01}, domain, message)
 }
 
-// addressWord is an address as one word of 32 bytes.
 func addressWord(address string) []byte {
 	return common.LeftPadBytes(common.FromHex(address), 32)
 }

@@ -57,8 +57,8 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 		time.Sleep(pauseMost)
 		synctest.Wait()
 		s.requireHealth("")
-		require.Equal(t, 1, strings.Count(s.logs.String(), "left alone"))
-		require.Equal(t, 1, strings.Count(s.logs.String(), "asked again"))
+		require.Equal(t, 1, strings.Count(s.logs.String(), "facilitator is down"))
+		require.Equal(t, 1, strings.Count(s.logs.String(), "is up again"))
 
 		f.Script(probeCall, fails, payoffertest.Unfunded)
 		f.Script(verifyCall, fails)
