@@ -38,32 +38,13 @@ type refusal struct {
 	expired bool
 }
 
-// check starts to check all of a payment but its times. Key recovery runs in parallel with the
-// ledger look-up. checked waits for it and returns the rail that the payment is for.
-func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
-	rail, refused := s.compare(p)
-	if refused != nil {
-		return func() (*Rail, *refusal) { return nil, refused }
-	}
-	recovered := make(chan recovery, 1)
-	go func() { recovered <- p.authorization.recover(p.signature, rail.terms.domain) }()
-	return func() (*Rail, *refusal) {
-		switch r := <-recovered; {
-		case r.signer != common.HexToAddress(p.authorization.From):
-		case !r.accepted:
-			return nil, refusedSignature
-		default:
-			p.proven, p.signature = true, keyForm(p.signature)
-		}
-		return rail, nil
-	}
-}
-
-// compare compares a payment with what this offer accepts.
-func (s *Service) compare(p *payment) (*Rail, *refusal) {
+// check compares a payment with what this offer accepts and recovers the signer. It returns the rail
+// that the payment is for. It does not check times.
+func (s *Service) check(p *payment) (*Rail, *refusal) {
 	rail := s.match(p)
 	if rail == nil {
-		return nil, &refusal{reason: reasonRequirements, detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
+		return nil, &refusal{reason: reasonRequirements,
+			detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
 	}
 	a := p.authorization
 	switch {
@@ -74,10 +55,16 @@ func (s *Service) compare(p *payment) (*Rail, *refusal) {
 	case strings.EqualFold(a.From, a.To):
 		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself, and nobody can pay himself; use another wallet."}
 	}
+	signer, accepted := a.recover(p.signature, rail.terms.domain)
+	if signer == common.HexToAddress(a.From) {
+		if !accepted {
+			return nil, refusedSignature
+		}
+		p.proven, p.signature = true, keyForm(p.signature)
+	}
 	return rail, nil
 }
 
-// checkTimes checks that an authorization can be settled now.
 func (s *Service) checkTimes(a authorization) *refusal {
 	now := s.Now()
 	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
@@ -115,37 +102,31 @@ func (s *Service) match(p *payment) *Rail {
 	return nil
 }
 
-// recovery is the signer of a signature (the zero address if there is none), and whether tokens
-// accept it: they refuse an s in the upper half.
-type recovery struct {
-	signer   common.Address
-	accepted bool
-}
-
-// recover recovers the signer of a 65-byte signature.
-func (a *authorization) recover(signature, domain []byte) recovery {
+// recover returns the signer of a 65-byte signature (the zero address if there is none), and whether
+// tokens accept the signature: they refuse an s in the upper half.
+func (a *authorization) recover(signature, domain []byte) (signer common.Address, accepted bool) {
 	if len(signature) != minSignature {
-		return recovery{}
+		return signer, false
 	}
-	signature = append([]byte(nil), signature...)
+	signature = bytes.Clone(signature)
 	if signature[64] >= 27 {
 		signature[64] -= 27
 	}
 	r, sValue := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:64])
 	if !crypto.ValidateSignatureValues(signature[64], r, sValue, false) {
-		return recovery{}
+		return signer, false
 	}
 	public, err := crypto.SigToPub(digest(*a, domain), signature)
 	if err != nil {
-		return recovery{}
+		return signer, false
 	}
-	return recovery{crypto.PubkeyToAddress(*public), crypto.ValidateSignatureValues(signature[64], r, sValue, true)}
+	return crypto.PubkeyToAddress(*public), crypto.ValidateSignatureValues(signature[64], r, sValue, true)
 }
 
 // isSigned reports whether the payer's key made a signature that tokens accept.
 func (a *authorization) isSigned(signature, domain []byte) bool {
-	r := a.recover(signature, domain)
-	return r.accepted && r.signer == common.HexToAddress(a.From)
+	signer, accepted := a.recover(signature, domain)
+	return accepted && signer == common.HexToAddress(a.From)
 }
 
 // keyForm returns a key's signature with a last byte of 27 or 28, as tokens require. Some wallets

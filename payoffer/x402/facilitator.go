@@ -35,7 +35,6 @@ const (
 	callSupported = "supported"
 )
 
-// FacilitatorConfig describes a facilitator.
 type FacilitatorConfig struct {
 	// URL is the address below which /verify, /settle and /supported are.
 	URL string
@@ -54,11 +53,10 @@ type FacilitatorConfig struct {
 // Facilitator is a client of a service that verifies payments and settles them on the chain. Rails,
 // offers and configurations may share it.
 type Facilitator struct {
-	url     *url.URL
-	timeout time.Duration
-	client  *http.Client
-	signer  *cdpSigner // nil without a key
-	// header is sent with each call, unless its name is empty.
+	url                 *url.URL
+	timeout             time.Duration
+	client              *http.Client
+	signer              *cdpSigner // nil without a key
 	header, headerValue string
 	secrets             []string // texts that are passed on must not contain them
 	slots               *slots
@@ -103,7 +101,6 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 // Host is the public part of the facilitator's address.
 func (f *Facilitator) Host() string { return f.url.Host }
 
-// facilitatorRequest is the body of /verify and /settle.
 type facilitatorRequest struct {
 	X402Version         int             `json:"x402Version"`
 	PaymentPayload      json.RawMessage `json:"paymentPayload"`
@@ -130,7 +127,6 @@ type settleReply struct {
 	listing Listing
 }
 
-// reason is the code, and the text after it if there is one.
 func (r settleReply) reason() string {
 	if r.ErrorMessage == "" {
 		return r.ErrorReason
@@ -189,7 +185,6 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 	}
 	second, err := f.settleOnce(ctx, r)
 	if err != nil || !wordForm.MatchString(second.Transaction) {
-		// The first reply still names the transaction.
 		return reply, nil
 	}
 	return second, nil

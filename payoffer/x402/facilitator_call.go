@@ -73,11 +73,12 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 		request.Header.Set(f.header, f.headerValue)
 	}
 	response, err := f.client.Do(request)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
-	case err != nil:
-		return nil, nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
+	if err != nil {
+		failed := &callError{code: "unreachable", notSent: !connected.Load()}
+		if errors.Is(err, context.DeadlineExceeded) {
+			failed.code = "timeout"
+		}
+		return nil, nil, 0, failed
 	}
 	defer response.Body.Close()
 	status, header = response.StatusCode, response.Header
@@ -112,7 +113,8 @@ var errBusy = &callError{code: "busy", notSent: true}
 
 // enter waits for a slot until the timeout, or returns errBusy.
 func (s *slots) enter(ctx context.Context, timeout time.Duration, funded bool) (leave func(), err error) {
-	deadline := time.Now().Add(timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	queues := []chan struct{}{s.unfunded, s.all}
 	if funded {
 		queues = queues[1:]
@@ -124,28 +126,13 @@ func (s *slots) enter(ctx context.Context, timeout time.Duration, funded bool) (
 		}
 	}
 	for _, queue := range queues {
-		if !join(ctx, queue, deadline) {
+		select {
+		case queue <- struct{}{}:
+			held++
+		case <-ctx.Done():
 			leave()
 			return nil, errBusy
 		}
-		held++
 	}
 	return leave, nil
-}
-
-// join reports whether there was room before the deadline. It needs no timer if there is room now.
-func join(ctx context.Context, queue chan<- struct{}, deadline time.Time) bool {
-	select {
-	case queue <- struct{}{}:
-		return true
-	default:
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	select {
-	case queue <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -19,11 +19,9 @@ type health struct {
 	// kinds is what it supports; nil while unknown.
 	kinds []kind
 	// down has the error code of each network on which the last probe failed.
-	down map[string]string
-	// failures counts consecutive failed probes.
+	down     map[string]string
 	failures int
-	// next is when the next probe is due.
-	next time.Time
+	next     time.Time
 }
 
 // network is one network on which a facilitator has to settle.
@@ -36,7 +34,6 @@ type network struct {
 	unfunded bool
 }
 
-// target is the terms of a rail and the x402 version that a probe uses.
 type target struct {
 	terms
 	version int
@@ -93,7 +90,6 @@ func (h *health) verified(name string, yes bool) (first bool) {
 	return first
 }
 
-// reason is FacilitatorHealth.Reason of a network.
 func (h *health) reason(name string) string {
 	reason, _ := h.state(name, 2, 1)
 	h.mu.Lock()
@@ -127,7 +123,6 @@ func (h *health) reset() {
 	h.down, h.failures = nil, 0
 }
 
-// failing reports whether the last probe failed on any network.
 func (h *health) failing() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +155,6 @@ func (h *health) version(name string) int {
 	return 0
 }
 
-// reasonUnsupported: the facilitator does not settle on the network.
 const reasonUnsupported = "network_unsupported"
 
 // ReasonUnfunded: the facilitator accepts payers without money. It is used all the same.
@@ -177,7 +171,6 @@ type FacilitatorHealth struct {
 	Listing Listing
 }
 
-// Up reports whether the facilitator is used.
 func (f FacilitatorHealth) Up() bool { return f.Reason == "" || f.Reason == ReasonUnfunded }
 
 // Facilitators returns the health of each facilitator of each rail, in order of use. It never blocks.

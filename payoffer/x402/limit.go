@@ -25,7 +25,6 @@ type Limiter struct {
 	clients map[string]*rate.Limiter
 }
 
-// NewLimiter returns a Limiter with full buckets.
 func NewLimiter(limit Limit) *Limiter {
 	return &Limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
 }

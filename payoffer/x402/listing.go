@@ -13,7 +13,6 @@ import (
 // "Verify and Settlement Response Sidechannel").
 const headerExtensions = "Extension-Responses"
 
-// maxExtensions bounds the header in bytes of base64.
 const maxExtensions = 8 << 10
 
 const listingRejected = "rejected"
@@ -50,30 +49,34 @@ func (f *Facilitator) listing(h http.Header) Listing {
 // listings holds the last Listing of each facilitator host. One of a settlement is newer than any
 // of a verification, because the facilitator lists when it settles.
 type listings struct {
-	mu      sync.Mutex
-	last    map[string]Listing
-	settled map[string]bool
+	mu   sync.Mutex
+	last map[string]lastListing
+}
+
+type lastListing struct {
+	Listing
+	settled bool
 }
 
 // update stores the Listing of a reply and reports whether it has changed.
 func (l *listings) update(host, call string, reply Listing) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if reply.Status == "" || call != callSettle && l.settled[host] {
+	old, settled := l.last[host], call == callSettle
+	if reply.Status == "" || old.settled && !settled {
 		return false
 	}
 	if l.last == nil {
-		l.last, l.settled = make(map[string]Listing), make(map[string]bool)
+		l.last = make(map[string]lastListing)
 	}
-	changed = l.last[host] != reply
-	l.last[host], l.settled[host] = reply, call == callSettle
-	return changed
+	l.last[host] = lastListing{reply, settled}
+	return old.Listing != reply
 }
 
 func (l *listings) of(host string) Listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last[host]
+	return l.last[host].Listing
 }
 
 // recordListing stores the Listing of a reply, and logs a change.

@@ -22,15 +22,12 @@ import (
 const extensionOfferReceipt = "offer-receipt"
 
 const (
-	// formatJWS is the format of signed artifacts: JWS over canonical JSON.
-	formatJWS = "jws"
-	// artifactVersion is the version of the payloads.
+	formatJWS       = "jws"
 	artifactVersion = 1
 	// offerValidity begins with the day (UTC) of the signature, so that all instances sign the same.
 	offerValidity = 72 * time.Hour
 )
 
-// Signer signs statements of the service.
 type Signer interface {
 	// Sign makes a compact JWS of the canonical JSON of payload, or "" while there is no key.
 	Sign(payload any) string
@@ -60,13 +57,11 @@ type OfferPayload struct {
 
 // ReceiptPayload is the payload of a signed receipt (section 5.2).
 type ReceiptPayload struct {
-	Version int `json:"version"`
-	// Network is a CAIP-2 id.
+	Version     int    `json:"version"`
 	Network     string `json:"network"`
 	ResourceURL string `json:"resourceUrl"`
 	Payer       string `json:"payer"`
-	// IssuedAt is in Unix seconds.
-	IssuedAt int64 `json:"issuedAt"`
+	IssuedAt    int64  `json:"issuedAt"`
 	// Transaction is empty in a paid answer, because a reorganization can give it another hash.
 	Transaction string `json:"transaction,omitempty"`
 }
@@ -77,7 +72,6 @@ var (
 	receiptSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"receipt":{"type":"object","required":["format","signature"]}},"required":["receipt"]}`)
 )
 
-// extension is an extension in a quote or a paid answer.
 type extension struct {
 	Info   any             `json:"info"`
 	Schema json.RawMessage `json:"schema"`
@@ -89,7 +83,6 @@ func (s *Service) Refresh() {
 	s.quote.renew(func() *Quote { return s.newQuote(unpaid, extensionPaymentID, extensionBazaar) })
 }
 
-// newExtensions makes and signs the extensions of a quote.
 func (s *Service) newExtensions() *map[string]json.RawMessage {
 	extensions := map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}
 	if offers := s.signedOffers(); len(offers) > 0 {
@@ -151,7 +144,6 @@ type Statement struct {
 	Receipt *ReceiptPayload
 }
 
-// ResourceURL is the URL that the statement is about.
 func (s Statement) ResourceURL() string {
 	if s.Offer != nil {
 		return s.Offer.ResourceURL
@@ -191,7 +183,6 @@ func isExactly(payload []byte, into any) bool {
 	return err == nil && bytes.Equal(canonical, payload)
 }
 
-// isTime reports whether Unix seconds can be written as a date.
 func isTime(seconds int64) bool { return seconds >= 0 && seconds <= math.MaxUint32 }
 
 // MaxArtifacts bounds how many artifacts of one text are checked.

@@ -30,9 +30,7 @@ const (
 	Limited Status = "limited"
 )
 
-// Attempt is one payment as it arrived.
 type Attempt struct {
-	// Payload is the JSON of the PaymentPayload.
 	Payload []byte
 	// Client is the address that the rate limit counts by; empty for none.
 	Client string
@@ -43,8 +41,7 @@ type Attempt struct {
 
 // Outcome answers an attempt.
 type Outcome struct {
-	Status Status
-	// Version is the x402 version of the attempt: 1 or 2.
+	Status  Status
 	Version int
 	// Reason is a stable code for a client, Detail a sentence for a person.
 	Reason, Detail string
@@ -57,8 +54,7 @@ type Outcome struct {
 	// Intent is the nonce of the authorization that was charged or is open: this attempt's, or an
 	// earlier one of the same payer.
 	Intent string
-	// At is when a settled payment was taken.
-	At time.Time
+	At     time.Time
 	// Account and Payer are those of Intent; empty if it is another open authorization.
 	Account, Payer string
 	// RetryAfter is when to ask again, with Open, Unavailable and Limited.
@@ -74,7 +70,6 @@ const (
 // ReasonOperator is the reason of a payment that the operator declared unpaid.
 const ReasonOperator = "operator_not_paid"
 
-// outcome answers a payment that is not settled.
 func (p *payment) outcome(status Status, reason, detail string) Outcome {
 	o := Outcome{Status: status, Version: p.version, Reason: reason, Detail: detail}
 	if status == Open {
@@ -90,7 +85,6 @@ func (p *payment) ledgerUnavailable() Outcome {
 		"The payment records cannot be read at the moment. It was not sent now; whether it was sent before is not known.")
 }
 
-// unavailable answers a payment that was not sent.
 func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
 	o := p.outcome(Unavailable, reason,
 		"The payment cannot be taken at the moment. It was not sent; send the same payment again later.")

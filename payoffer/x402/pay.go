@@ -40,7 +40,6 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return p.unavailable("request_canceled", retryOpen)
 	}
 	defer unlock()
-	checked := s.check(p)
 	lookup, err := s.lookUp(ctx, p)
 	switch {
 	case err != nil:
@@ -50,7 +49,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return s.replay(ctx, p, *lookup.Known)
 	}
 	p.since = lookup.Since
-	rail, refused := checked()
+	rail, refused := s.check(p)
 	if refused != nil {
 		return p.outcome(Refused, refused.reason, refused.detail)
 	}

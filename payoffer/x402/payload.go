@@ -92,11 +92,9 @@ func decodePayment(raw []byte) (*payment, error) {
 	digits, prefixed := strings.CutPrefix(in.Payload.Signature, "0x")
 	var err error
 	p.signature, err = hex.DecodeString(digits)
-	if !prefixed || err != nil {
-		return nil, errors.New("'payload.signature' must be 0x and hexadecimal")
-	}
-	if err := checkSignature(p.signature); err != nil {
-		return nil, err
+	if !prefixed || err != nil || len(p.signature) < minSignature || len(p.signature) > maxSignature {
+		// Only the length is checked, because a contract may accept any bytes.
+		return nil, fmt.Errorf("'payload.signature' must be 0x and %d to %d bytes of hexadecimal", minSignature, maxSignature)
 	}
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	// probeEvery is how often a healthy facilitator is probed.
 	probeEvery = 5 * time.Minute
 	// pauseFirst and pauseMost bound the pause after a failed probe, which doubles.
 	pauseFirst = 5 * time.Second
@@ -47,13 +46,6 @@ func (f *Facilitator) poll(ctx context.Context) (pause time.Duration, err error)
 		return 0, nil
 	}
 	return f.health.probed(f.now(), down), err
-}
-
-// expect adds the network of a rail. Run warns once if the facilitator does not support it.
-func (f *Facilitator) expect(t terms) {
-	if f.health.expect(t) {
-		f.loop.Wake()
-	}
 }
 
 // probeSoon starts a probe after a payment's call failed, to find out whether the facilitator or that
@@ -132,19 +124,14 @@ func (t target) unfundedPayment(now time.Time) facilitatorRequest {
 	return facilitatorRequest{t.version, p.rebuild(&t.terms, nil), t.in(t.version)}
 }
 
-// kind is one entry of GET /supported.
 type kind struct {
 	X402Version int    `json:"x402Version"`
 	Scheme      string `json:"scheme"`
 	Network     string `json:"network"`
 }
 
-// anyEVM stands for all EVM chains in /supported.
-const anyEVM = "eip155:*"
-
-// on reports whether the kind is our scheme on a network (CAIP-2).
 func (k kind) on(network string) bool {
-	return k.Scheme == schemeExact && (k.Network == anyEVM || isNetwork(k.Network, network))
+	return k.Scheme == schemeExact && (k.Network == "eip155:*" || isNetwork(k.Network, network))
 }
 
 // supported asks what a facilitator supports. nil without an error means that it does not say.

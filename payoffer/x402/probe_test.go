@@ -198,7 +198,7 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 				require.Equal(t, c.version, p.version)
 				require.Equal(t, "0x"+strings.Repeat("0", 64), p.authorization.Nonce)
 				if n == len(calls)-1 {
-					_, refused := s.check(p)()
+					_, refused := s.check(p)
 					require.Nil(t, refused, "it would be sent to a facilitator if a buyer had sent it")
 				}
 				require.Contains(t, []byte{27, 28}, p.signature[64], "as the token contract reads it")

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Quote is one rendered 402 answer. Without a USDC rail, Header is empty and Body is only CardQuote.
 type Quote struct {
-	// Header is the value of PAYMENT-REQUIRED.
 	Header string
 	// Body is Terms with the signed offers as JSON.
 	Body []byte
@@ -18,7 +18,6 @@ type Quote struct {
 	Terms PaymentRequiredV1
 }
 
-// unpaid is the error of the 402 for a request without payment.
 const unpaid = "payment required"
 
 func requirements(u *offer.USDC) Requirements {
@@ -29,7 +28,6 @@ func requirements(u *offer.USDC) Requirements {
 	}
 }
 
-// requirementsV1 are the same in version 1.
 func requirementsV1(o *offer.Offer, v2 Requirements, network string) RequirementsV1 {
 	resource := o.Resource()
 	return RequirementsV1{
@@ -42,9 +40,7 @@ func requirementsV1(o *offer.Offer, v2 Requirements, network string) Requirement
 // terms are what a rail's payments are compared with and sent to a facilitator with.
 type terms struct {
 	accepted Requirements
-	// v1 and v2 are our own requirement object in either version.
-	v1, v2 json.RawMessage
-	// domain is the hash of the token's EIP-712 domain.
+	v1, v2   json.RawMessage
 	domain   []byte
 	resource json.RawMessage
 }
@@ -54,10 +50,8 @@ func newTerms(o *offer.Offer, u *offer.USDC) terms {
 	return terms{accepted, encode(requirementsV1(o, accepted, u.Network.Name)), encode(accepted), domainHash(u.Network), encode(o.Resource())}
 }
 
-// amount is the price in atomic units.
 func (r *Rail) amount() int64 { return r.USDC.Atomic() }
 
-// in returns the requirement object of an x402 version.
 func (t *terms) in(version int) json.RawMessage {
 	if version == 1 {
 		return t.v1
@@ -112,7 +106,7 @@ func (s *Service) Refusal(reason string) *Quote { return s.newQuote(reason, exte
 func (s *Service) newQuote(reason string, extensions ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
-		return &Quote{Body: encodeBody(terms.CardQuote), Terms: terms}
+		return &Quote{Body: append(encode(terms.CardQuote), '\n'), Terms: terms}
 	}
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
 	for _, rail := range s.Rails {
@@ -124,10 +118,9 @@ func (s *Service) newQuote(reason string, extensions ...string) *Quote {
 	body.Extensions = only(required.Extensions, extensionOfferReceipt)
 	required.Resource = inHeader(required.Resource)
 	required.Extensions = only(required.Extensions, extensions...)
-	return &Quote{Header: EncodeHeader(required), Body: encodeBody(body), Terms: terms}
+	return &Quote{Header: EncodeHeader(required), Body: append(encode(body), '\n'), Terms: terms}
 }
 
-// inHeader shortens a resource for PAYMENT-REQUIRED.
 func inHeader(r offer.Resource) offer.Resource {
 	r.Description = shortened(r.Description, maxHeaderDescription)
 	if len(encode(r)) > maxHeaderResource {
@@ -136,14 +129,9 @@ func inHeader(r offer.Resource) offer.Resource {
 	return r
 }
 
-// only returns the extensions with these names.
 func only(extensions map[string]json.RawMessage, names ...string) map[string]json.RawMessage {
-	kept := make(map[string]json.RawMessage)
-	for _, name := range names {
-		if extension, found := extensions[name]; found {
-			kept[name] = extension
-		}
-	}
+	kept := maps.Clone(extensions)
+	maps.DeleteFunc(kept, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
 	return kept
 }
 
@@ -159,8 +147,6 @@ func shortened(text string, limit int) string {
 	}
 	return string(runes) + "…"
 }
-
-func encodeBody(v any) []byte { return append(encode(v), '\n') }
 
 func encode(v any) []byte {
 	data, err := json.Marshal(v)

@@ -96,8 +96,10 @@ func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, erro
 
 // railOf finds the rail of an account, which may be removed from the configuration, or nil.
 func (s *Service) railOf(account string) *Rail {
-	if n := slices.IndexFunc(s.Rails, func(rail Rail) bool { return rail.USDC.Account() == account }); n >= 0 {
-		return &s.Rails[n]
+	for n := range s.Rails {
+		if s.Rails[n].USDC.Account() == account {
+			return &s.Rails[n]
+		}
 	}
 	if rail, found := s.Former(account); found {
 		return &rail

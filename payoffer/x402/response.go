@@ -54,18 +54,13 @@ func EndResponse(ctx context.Context, complete bool) {
 // onResponse calls f when the response ends, or at once if it has ended, is not tracked, or the
 // client has left. A client that leaves later may have read the answer.
 func onResponse(ctx context.Context, f func(complete bool)) {
-	if r := responseOf(ctx); r != nil && ctx.Err() == nil && r.add(f) {
-		return
+	if r := responseOf(ctx); r != nil && ctx.Err() == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.ended {
+			r.callbacks = append(r.callbacks, f)
+			return
+		}
 	}
 	f(false)
-}
-
-// add reports false if the response has ended.
-func (r *response) add(f func(complete bool)) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.ended {
-		r.callbacks = append(r.callbacks, f)
-	}
-	return !r.ended
 }

@@ -12,7 +12,6 @@ import (
 // maxMessage bounds a facilitator's message that is passed on, in characters.
 const maxMessage = 120
 
-// reasonUnspecified replaces the reason of a facilitator that gives no code.
 const reasonUnspecified = "unspecified"
 
 var reasonForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)

@@ -18,8 +18,7 @@ import (
 
 // Rail is a USDC rail with its facilitators and its chain.
 type Rail struct {
-	USDC *offer.USDC
-	// Facilitators are asked in order.
+	USDC         *offer.USDC
 	Facilitators []*Facilitator
 	// Chain is nil if no RPC endpoint is configured. Settlements are then claims.
 	Chain Chain
@@ -70,7 +69,6 @@ type Ledger interface {
 	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
 }
 
-// Config configures a Service.
 type Config struct {
 	Offer  *offer.Offer
 	Rails  []Rail
@@ -115,18 +113,6 @@ type Service struct {
 // New makes a Service without any call. Two facilitators of a rail with one host are an error, because
 // an open payment is sent again only to the facilitator that got it, which the ledger names by its host.
 func New(c Config) (*Service, error) {
-	for _, rail := range c.Rails {
-		if len(rail.Facilitators) == 0 {
-			return nil, errors.New("a usdc rail needs a facilitator: add 'facilitator <url>' to " + rail.USDC.Name())
-		}
-		hosts := make(map[string]bool)
-		for _, f := range rail.Facilitators {
-			if hosts[f.Host()] {
-				return nil, fmt.Errorf("%s has two facilitators at %s; leave one", rail.USDC.Name(), f.Host())
-			}
-			hosts[f.Host()] = true
-		}
-	}
 	if c.ClockWrong == nil {
 		c.ClockWrong = func() bool { return false }
 	}
@@ -139,9 +125,19 @@ func New(c Config) (*Service, error) {
 	s.loop.Round = s.resolve
 	for n := range s.Rails {
 		rail := &s.Rails[n]
+		if len(rail.Facilitators) == 0 {
+			return nil, errors.New("a usdc rail needs a facilitator: add 'facilitator <url>' to " + rail.USDC.Name())
+		}
 		rail.terms = newTerms(s.Offer, rail.USDC)
+		hosts := make(map[string]bool)
 		for _, f := range rail.Facilitators {
-			f.expect(rail.terms)
+			if hosts[f.Host()] {
+				return nil, fmt.Errorf("%s has two facilitators at %s; leave one", rail.USDC.Name(), f.Host())
+			}
+			hosts[f.Host()] = true
+			if f.health.expect(rail.terms) {
+				f.loop.Wake()
+			}
 		}
 	}
 	s.Refresh()
@@ -167,7 +163,6 @@ func (s *Service) begin() (end func(), held bool) {
 // and are resolved later.
 func (s *Service) Wait(ctx context.Context) error { return s.inFlight.wait(ctx) }
 
-// Patience is how long a settlement can take.
 func (s *Service) Patience() time.Duration {
 	longest := leaseFor(new(Rail))
 	for n := range s.Rails {

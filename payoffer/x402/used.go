@@ -40,10 +40,16 @@ func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse
 		}
 	}
 	if rail.Chain == nil {
-		if refused == nil {
+		switch {
+		case refused == nil:
 			return false, nil
+		case s.ClockWrong():
+			return false, new(p.unavailable(reasonClock, retryOpen))
+		case refused.expired:
+			return false, new(p.chargeUnknown(refused.reason))
+		default:
+			return false, new(p.outcome(Refused, refused.reason, refused.detail))
 		}
-		return false, new(s.refuseWithoutChain(p, refused))
 	}
 	reading, err := rail.Chain.Read(ctx, p.key())
 	switch {
@@ -62,17 +68,6 @@ func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse
 		return false, new(p.unavailable(refused.reason, retrySoon))
 	default:
 		return false, new(p.outcome(Refused, refused.reason, refused.detail+nothingCharged))
-	}
-}
-
-func (s *Service) refuseWithoutChain(p *payment, refused *refusal) Outcome {
-	switch {
-	case s.ClockWrong():
-		return p.unavailable(reasonClock, retryOpen)
-	case refused.expired:
-		return p.chargeUnknown(refused.reason)
-	default:
-		return p.outcome(Refused, refused.reason, refused.detail)
 	}
 }
 

@@ -3,7 +3,6 @@ package x402
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
@@ -15,14 +14,6 @@ const (
 	// (about 700 bytes each) and the deployment of the account (1 to 2 KB).
 	maxSignature = 8 << 10
 )
-
-// checkSignature checks only the length, because a contract may accept any bytes.
-func checkSignature(signature []byte) error {
-	if len(signature) < minSignature || len(signature) > maxSignature {
-		return fmt.Errorf("'payload.signature' must be 0x and %d to %d bytes of hexadecimal", minSignature, maxSignature)
-	}
-	return nil
-}
 
 // prove asks the chain about a signature that the payer's key did not make: the payer may be a
 // contract (ERC-1271, EIP-7702) or become one (ERC-6492). If the chain cannot be read, the

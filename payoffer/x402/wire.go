@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -28,7 +29,6 @@ const (
 	HeaderResponseV1  = "X-PAYMENT-RESPONSE"
 )
 
-// schemeExact is the scheme of a fixed amount.
 const schemeExact = "exact"
 
 // maxTimeoutSeconds is for how long clients sign an authorization.
@@ -84,7 +84,6 @@ type PaymentRequired struct {
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// CardQuote is the part that every 402 has: the card checkout.
 type CardQuote struct {
 	Error    string         `json:"error"`
 	Fallback offer.Fallback `json:"fallback"`
@@ -132,19 +131,15 @@ func EncodeHeader(v any) string { return base64.StdEncoding.EncodeToString(encod
 // PayloadFromHeader reads the payment payload from PAYMENT-SIGNATURE or X-PAYMENT (version 1). present is
 // false for a request without payment.
 func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) {
-	values := h.Values(HeaderSignature)
-	if len(values) == 0 {
-		values = h.Values(HeaderSignatureV1)
-	} else if len(h.Values(HeaderSignatureV1)) > 0 {
-		return nil, true, fmt.Errorf("send the payment in %s or in %s, not in both", HeaderSignature, HeaderSignatureV1)
-	}
-	switch {
-	case len(values) == 0:
+	switch values := slices.Concat(h.Values(HeaderSignature), h.Values(HeaderSignatureV1)); len(values) {
+	case 0:
 		return nil, false, nil
-	case len(values) > 1:
-		return nil, true, errors.New("the payment header is in the request twice; send it once")
+	case 1:
+		payload, err = PayloadFromText(values[0])
+	default:
+		return nil, true, fmt.Errorf("the request has more than one payment header; send the payment once, in %s or in %s", HeaderSignature, HeaderSignatureV1)
 	}
-	if payload, err = PayloadFromText(values[0]); err != nil {
+	if err != nil {
 		return nil, true, fmt.Errorf("the payment header is %w", err)
 	}
 	return payload, true, nil
