@@ -23,13 +23,13 @@ func TestPlain(t *testing.T) {
 		{"no UTF-8", "a\xff\xfeb\ufffdc", "abc"},
 		{"quotation marks", `say "no" “no” «no»`, "say 'no' 'no' 'no'"},
 		{"other scripts", "недостаточно средств 残高不足", "недостаточно средств 残高不足"},
-		{"the longest", strings.Repeat("é", maxWords), strings.Repeat("é", maxWords)},
-		{"too long", strings.Repeat("é", maxWords+1), strings.Repeat("é", maxWords-1) + "…"},
+		{"the longest", strings.Repeat("é", maxMessage), strings.Repeat("é", maxMessage)},
+		{"too long", strings.Repeat("é", maxMessage+1), strings.Repeat("é", maxMessage-1) + "…"},
 		{"a revert, as viem tells it", "The contract function \"transferWithAuthorization\" reverted with the following reason:\nFiatTokenV2: authorization is expired\n\nContract Call:\n  address:  0x036C\n",
 			"FiatTokenV2: authorization is expired"},
 		{"the same with other line ends", "\r\nThe contract reverted:\r\nauthorization is expired\r\n\r\nDocs: https://viem.sh\r\n", "authorization is expired"},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, plain(c.text)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, singleLine(c.text)) })
 	}
 }
 
@@ -37,13 +37,13 @@ func FuzzPlain(f *testing.F) {
 	f.Add("insufficient funds")
 	f.Add("a\n\nb\u202e\"\xff")
 	f.Fuzz(func(t *testing.T, text string) {
-		got := plain(text)
+		got := singleLine(text)
 		require.True(t, utf8.ValidString(got))
-		require.LessOrEqual(t, utf8.RuneCountInString(got), maxWords)
+		require.LessOrEqual(t, utf8.RuneCountInString(got), maxMessage)
 		require.NotContains(t, got, "  ")
 		require.Equal(t, strings.TrimSpace(got), got)
 		require.Equal(t, -1, strings.IndexFunc(got, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' }))
-		require.Equal(t, got, plain(got))
+		require.Equal(t, got, singleLine(got))
 	})
 }
 
@@ -83,15 +83,15 @@ func TestNoTextHoldsTheKeyOfAFacilitator(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for _, secret := range []string{urlKey, "T0P-s3cr3t", "0c8d6a1e-key", key} {
-		code, text := f.words(secret, "no such path: /"+secret+"/verify")
+		code, text := f.sanitize(secret, "no such path: /"+secret+"/verify")
 		require.Equal(t, [2]string{"unspecified", ""}, [2]string{code, text})
-		_, text = f.words("what about "+secret, "")
+		_, text = f.sanitize("what about "+secret, "")
 		require.Empty(t, text)
-		_, text = f.words("", strings.Repeat("x", maxWords-8)+" "+secret)
+		_, text = f.sanitize("", strings.Repeat("x", maxMessage-8)+" "+secret)
 		require.Empty(t, text, "nor a part of it")
-		_, text = f.words("", "about "+secret[:4]+"\x00"+secret[4:])
+		_, text = f.sanitize("", "about "+secret[:4]+"\x00"+secret[4:])
 		require.Empty(t, text, "nor one that becomes it")
 	}
-	code, text := f.words("v2_payment", "this facilitator is of version v2")
+	code, text := f.sanitize("v2_payment", "this facilitator is of version v2")
 	require.Equal(t, [2]string{"v2_payment", "this facilitator is of version v2"}, [2]string{code, text}, "words of every address are no keys")
 }

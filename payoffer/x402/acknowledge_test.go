@@ -18,7 +18,7 @@ func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
 			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 			settlesOn(f, chain, a)
 			s := newShop(t, setup{facilitators: one(f), chain: chain})
-			ctx := WithWritten(t.Context())
+			ctx := TrackResponse(t.Context())
 			requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 
 			settlesOn(f, chain, b)
@@ -26,7 +26,7 @@ func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
 			go func() { next <- s.pay(b.v2(t)) }()
 			synctest.Wait()
 			require.Len(t, f.Calls(settleCall), 1)
-			Written(ctx, whole)
+			EndResponse(ctx, whole)
 			if whole {
 				requireChargedBy(t, b, <-next)
 			} else {
@@ -42,21 +42,21 @@ func TestWhoLeavesOnceTheAnswerIsMadeWasTold(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
 		s := newShop(t, setup{facilitators: one(f), chain: chain})
-		ctx, leave := context.WithCancel(WithWritten(t.Context()))
+		ctx, leave := context.WithCancel(TrackResponse(t.Context()))
 		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 		leave()
-		Written(ctx, true)
+		EndResponse(ctx, true)
 		settlesOn(f, chain, b)
 		requireChargedBy(t, b, s.pay(b.v2(t)))
 	})
 }
 
 func TestWhoLeftBeforeTheAnswerWasMadeWasNotTold(t *testing.T) {
-	ctx, leave := context.WithCancel(WithWritten(t.Context()))
+	ctx, leave := context.WithCancel(TrackResponse(t.Context()))
 	leave()
 	var told []bool
-	onWritten(ctx, func(whole bool) { told = append(told, whole) })
-	Written(ctx, true)
+	onResponse(ctx, func(whole bool) { told = append(told, whole) })
+	EndResponse(ctx, true)
 	require.Equal(t, []bool{false}, told)
 }
 
@@ -68,13 +68,13 @@ func TestTheNextPurchaseWaitsForTheNoteOfAnotherInstance(t *testing.T) {
 			settlesOn(f, chain, a)
 			s := newShop(t, setup{facilitators: one(f), chain: chain})
 			other := newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
-			ctx := WithWritten(t.Context())
+			ctx := TrackResponse(t.Context())
 			requireChargedBy(t, a, other.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 			settlesOn(f, chain, b)
 			next := make(chan Outcome)
 			go func() { next <- s.pay(b.v2(t)) }()
 			synctest.Wait()
-			Written(ctx, whole)
+			EndResponse(ctx, whole)
 			if whole {
 				requireChargedBy(t, b, <-next)
 			} else {
@@ -91,8 +91,8 @@ type slowBook struct {
 	telling   chan struct{} // nil, or closed when charges are noted
 }
 
-func (b *slowBook) Look(ctx context.Context, i ledger.Intent) (ledger.Look, error) {
-	look, err := b.book.Look(ctx, i)
+func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
+	look, err := b.book.LookUp(ctx, i)
 	if meanwhile := b.meanwhile; meanwhile != nil {
 		b.meanwhile = nil
 		meanwhile()
@@ -100,11 +100,11 @@ func (b *slowBook) Look(ctx context.Context, i ledger.Intent) (ledger.Look, erro
 	return look, err
 }
 
-func (b *slowBook) TellIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
+func (b *slowBook) AcknowledgeIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
 	if b.telling != nil {
 		<-b.telling
 	}
-	return b.book.TellIntent(ctx, key, atOnce)
+	return b.book.AcknowledgeIntent(ctx, key, atOnce)
 }
 
 func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.T) {
@@ -113,11 +113,11 @@ func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.
 		settlesOn(f, chain, a)
 		l := &slowBook{book: openLedger(t)}
 		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
-		ctx := WithWritten(t.Context())
+		ctx := TrackResponse(t.Context())
 		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 		settlesOn(f, chain, b)
 		l.meanwhile = func() {
-			Written(ctx, true)
+			EndResponse(ctx, true)
 			synctest.Wait()
 		}
 		requireChargedBy(t, b, s.pay(b.v2(t)))
@@ -160,6 +160,6 @@ func TestNoConnectionWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
 		close(l.telling)
 		require.NoError(t, <-stopped)
 		stored, _ := s.stored(a)
-		require.NotZero(t, stored.ToldAt)
+		require.NotZero(t, stored.AcknowledgedAt)
 	})
 }
