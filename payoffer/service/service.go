@@ -92,7 +92,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	}
 	svc.Desk = &operator.Desk{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
-		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Report: svc.report, Now: time.Now, Logger: svc.logger,
+		Rotate: svc.rotate, Announcer: svc.announcer, Report: svc.report, Now: time.Now, Logger: svc.logger,
 	}
 	svc.listen()
 	return svc, nil

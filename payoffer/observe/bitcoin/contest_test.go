@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -275,22 +274,22 @@ func TestAFinalBlockThatChangesForTwoStopsTheRail(t *testing.T) {
 	}
 }
 
-// rewinding puts the position back while a round is under way.
-type rewinding struct {
+// lowering lowers the origin while a cycle is under way, as another instance does.
+type lowering struct {
 	Ledger
-	rewind func()
+	lower func()
 }
 
-func (r *rewinding) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+func (r *lowering) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
 	rows, err := r.Ledger.Unfinal(ctx, offer, account, limit)
-	if rewind := r.rewind; rewind != nil {
-		r.rewind = nil
-		rewind()
+	if lower := r.lower; lower != nil {
+		r.lower = nil
+		lower()
 	}
 	return rows, err
 }
 
-func TestAPositionThatWasPutBackIsNotPutForwardAgain(t *testing.T) {
+func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newStandIn(t, 100)
 	o := b.observer(chain)
@@ -302,15 +301,17 @@ func TestAPositionThatWasPutBackIsNotPutForwardAgain(t *testing.T) {
 	b.round(o)
 	require.EqualValues(t, 119, b.position().Height)
 	chain.inBlock(100, hidden...)
-	o.config.Ledger = &rewinding{b.book, func() {
-		text, err := json.Marshal(position{Height: 95})
+	o.config.Ledger = &lowering{b.book, func() {
+		lowered, err := b.book.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
 		require.NoError(t, err)
-		_, err = b.book.Record(t.Context(), &ledger.Cursor{
-			Offer: testOffer, Account: b.rail.Account(), Position: string(text), Anchor: chain.blocks[95].hash,
-		})
-		require.NoError(t, err)
+		require.True(t, lowered)
 	}}
-	b.round(b.observerOn(o))
+	o = b.observerOn(o)
+	b.round(o)
+	_, found, err := o.position(t.Context())
+	require.NoError(t, err)
+	require.False(t, found)
+	b.round(o)
 	b.requireState("hidden", ledger.StatusConfirmed)
 	require.EqualValues(t, 119, b.position().Height)
 }

@@ -38,20 +38,6 @@ func newMemory() memory {
 	return memory{origin: -1, derived: make(map[uint32]watched), scripts: make(map[string]watched)}
 }
 
-// rewind forgets what was read, but for the addresses, after the operator has
-// rewound the account: all of them are read again, and searched for used ones.
-func (o *Observer) rewind() {
-	fresh := newMemory()
-	fresh.derived, fresh.scripts = o.derived, o.scripts
-	fresh.search.least = uint32(len(o.derived))
-	fresh.walked = !o.config.Rail.Extended()
-	o.memory = fresh
-	for _, e := range o.endpoints {
-		e.words = newWords()
-	}
-	o.config.Logger.Info("bitcoin payments are read again from the origin on")
-}
-
 // words are what an endpoint said in the last round.
 type words struct {
 	tip tip
@@ -139,12 +125,6 @@ func (p position) later(q position) position {
 		p.Index = q.Index
 	}
 	return p
-}
-
-// behind reports whether p was put back since q was read: by nobody but the
-// operator, and then nothing that was read from there on is kept.
-func (p position) behind(q position) bool {
-	return p.Height < q.Height || q.Index != nil && (p.Index == nil || *p.Index < *q.Index)
 }
 
 // position reads the account's position from the ledger.

@@ -100,7 +100,6 @@ type Observer struct {
 	round sync.Mutex // held for a round; guards what follows
 	memory
 	wallets map[string]*wallet // by account
-	stood   bool               // the last round began with a cursor
 	busy    bool               // payments that may still change were known to it, or an address was searched
 
 	mu      sync.Mutex // guards what follows

@@ -23,17 +23,15 @@ type plan struct {
 	// due are the receipts to be looked up, and byTransaction all that are not final.
 	due           []ledger.Receipt
 	byTransaction map[string][]ledger.Receipt
-	// settled says that nothing is open in what was final before.
-	settled bool
 	// memory is to be kept once the round is recorded by enough hosts.
 	memory memory
 }
 
 // plan decides what is read; nil while the chain is searched for used addresses.
 func (o *Observer) plan(ctx context.Context, v *view, k recalled) (*plan, error) {
-	p := &plan{recalled: k, memory: o.memory, byTransaction: make(map[string][]ledger.Receipt), settled: true}
+	p := &plan{recalled: k, memory: o.memory, byTransaction: make(map[string][]ledger.Receipt)}
 	p.memory.turn++
-	if err := o.begin(ctx, v, p); err != nil {
+	if err := o.setOrigin(ctx, v, p); err != nil {
 		return nil, err
 	}
 	p.above = p.origin
@@ -46,7 +44,7 @@ func (o *Observer) plan(ctx context.Context, v *view, k recalled) (*plan, error)
 		p.index, p.oldest = index, index-min(index, gapLimit)
 		p.last = min(index+gapLimit, maxIndex)
 		p.walk(o.config.Now())
-	} else if p.back < 0 {
+	} else {
 		p.above = max(p.above, p.Height)
 	}
 	if err := o.watchUpTo(p.last); err != nil {

@@ -3,7 +3,6 @@ package bitcoin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -25,9 +24,6 @@ const (
 // crowdsFor is for how long one that was dropped takes the place of another: whoever
 // makes them up fills the ledger no faster, and keeps nobody's quote out for good.
 const crowdsFor = 24 * time.Hour
-
-// errRewound says that the position was put back while a round went on from it.
-var errRewound = errors.New("the position was put back")
 
 // recalled is what a round starts from.
 type recalled struct {
@@ -70,9 +66,6 @@ func (o *Observer) Round(ctx context.Context) error {
 	defer o.round.Unlock()
 	o.busy = false
 	v, r, err := o.observe(ctx)
-	if errors.Is(err, errRewound) {
-		v, r, err = o.observe(ctx)
-	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -87,6 +80,13 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 	k, err := o.recall(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if lowered, err := o.lowerOrigin(ctx, k.origin); err != nil {
+		return nil, nil, err
+	} else if lowered {
+		if k, err = o.recall(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
 	o.busy = len(k.rows) > 0
 	v := o.look(k)
@@ -180,7 +180,6 @@ func (o *Observer) move(ctx context.Context, v *view, r *reading, disputed int64
 		next := uint32(index)
 		r.next.Index = &next
 	}
-	r.settled = r.settled && disputed > r.next.Height
 }
 
 // apply takes a verdict into the reading.
@@ -238,24 +237,14 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 	if r.next.anchor != "" && v.quorum() {
 		// Another instance may have read further meanwhile.
 		stored, found, err := o.position(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case r.found && (!found || stored.behind(r.position)):
-			return errRewound
-		case found:
+		}
+		if found {
 			r.next = r.next.later(stored)
 		}
-		cursor = o.cursor(r.next)
-		if r.back >= 0 && r.memory.walked && r.settled {
-			// Another instance may have lowered the origin further meanwhile.
-			now, err := o.beginning(ctx)
-			if err != nil {
-				return err
-			}
-			if now.origin == r.origin {
-				cursor.Back = new(string)
-			}
+		if found || !r.found { // else another instance lowered the origin meanwhile
+			cursor = o.cursor(r.next)
 		}
 	}
 	inOrder := slices.SortedFunc(maps.Values(r.sightings), func(a, b ledger.Sighting) int { // in which the money moved
@@ -316,10 +305,6 @@ func (o *Observer) recall(ctx context.Context) (k recalled, err error) {
 	if k.position, k.found, err = o.position(ctx); err != nil {
 		return recalled{}, err
 	}
-	if o.stood && !k.found {
-		o.rewind()
-	}
-	o.stood = k.found
 	if k.beginning, err = o.beginning(ctx); err != nil {
 		return recalled{}, err
 	}

@@ -10,9 +10,6 @@ const searchAtOnce = 200
 type search struct {
 	started, done bool
 	next, at      uint32
-	// least is how far it goes at least: an address that was published may have been
-	// paid to, however many before it were not.
-	least uint32
 }
 
 // restore finds the index of the current address, past every one that was paid
@@ -28,7 +25,7 @@ func (o *Observer) restore(ctx context.Context, v *view, k recalled) (index uint
 		}
 	}
 	for range searchAtOnce {
-		if s.done = s.at >= max(s.next+gapLimit, s.least); s.done || !v.quorum() {
+		if s.done = s.at >= s.next+gapLimit; s.done || !v.quorum() {
 			break
 		}
 		used, err := o.used(ctx, v, s.at)

@@ -113,7 +113,7 @@ func (o *Observer) sighting(ctx context.Context, r *reading, tx transaction, w w
 		if proof.MicroUSD == 0 {
 			proof.MicroUSD = o.priceOf(tx.Status)
 		}
-		if row.ID == 0 && tx.Status.Height <= r.back {
+		if row.ID == 0 && tx.Status.Time < r.account.Since {
 			s.Cause = ledger.CauseBackfilled
 		}
 	case row.ID == 0:

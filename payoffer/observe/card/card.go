@@ -74,7 +74,6 @@ type Observer struct {
 	config   Config
 	money    scope
 	provider *provider // nil without a key
-	started  time.Time
 	loop     source.Loop
 	hook     observe.Deliveries
 
@@ -105,8 +104,8 @@ func New(c Config) (*Observer, error) {
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{
-		config: c, started: c.Now(),
-		money: scope{offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode},
+		config: c,
+		money:  scope{offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode},
 	}
 	o.hook.Option, o.hook.Logger = "webhook_secret", c.Logger
 	o.loop = source.Loop{
@@ -148,7 +147,7 @@ func (o *Observer) scoped(ctx context.Context) (scope, error) {
 
 // begin finds out since when money counts. The operator may have lowered it.
 func (o *Observer) begin(ctx context.Context) error {
-	begun, err := observe.Begin(ctx, o.config.Ledger, o.money.offer, o.money.account, o.config.Since, o.config.ClockOffset, o.started, o.config.Now())
+	begun, err := observe.Begin(ctx, o.config.Ledger, o.money.offer, o.money.account, o.config.Since, o.config.ClockOffset, o.config.Now())
 	if err != nil {
 		return err
 	}
@@ -189,7 +188,7 @@ func (o *Observer) Health() observe.Health {
 	o.mu.Unlock()
 	failure, current := o.loop.Last()
 	begun := o.begun.Load()
-	current = current && begun != nil && !begun.Back
+	current = current && begun != nil
 	h := observe.Health{Rail: o.money.rail, Source: "webhook", Partial: true, At: s.heardAt, LastError: failure}
 	if o.provider != nil {
 		h.Source, h.At = "provider", s.readAt

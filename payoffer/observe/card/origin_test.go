@@ -3,6 +3,7 @@ package card
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -115,31 +116,35 @@ func TestALoweredOriginIsReadBack(t *testing.T) {
 			r.clock.pass(time.Minute)
 			require.NoError(t, r.try(t))
 			require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.book))
+			unseen := r.processor.Pay(testLink, 4200, false)
+			r.clock.pass(2 * time.Hour)
+			_, err := r.book.Record(t.Context(), &ledger.Cursor{ // what was never read
+				Offer: "shop", Account: testAccount, Position: strconv.FormatInt(r.clock.Now().Unix(), 10)})
+			require.NoError(t, err)
+			require.NoError(t, r.try(t))
+			require.Len(t, outcomes(t, r.book), 1)
 
 			r.Observer = r.observer(t, logged(&log, since(from, nil)))
 			r.processor.SetReply(payoffertest.ProcessorReply{Unreachable: true})
 			require.Error(t, r.try(t))
 			require.True(t, r.Health().Partial)
-			account, err := r.book.Account(t.Context(), "shop", testAccount)
-			require.NoError(t, err)
-			require.NotEmpty(t, account.Back, "it is still to be read")
 			require.Contains(t, log.String(), "from an earlier time on")
 
 			r.processor.SetReply(payoffertest.ProcessorReply{})
 			r.Observer = r.observer(t, nil) // also once the option is gone
 			require.NoError(t, r.try(t))
 			found := outcomes(t, r.book)
-			require.Len(t, found, 3)
+			require.Len(t, found, 4)
+			require.Contains(t, found, unseen)
 			require.NotContains(t, found, tooEarly)
 			require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 1000}, found[early])
-			account, err = r.book.Account(t.Context(), "shop", testAccount)
+			account, err := r.book.Account(t.Context(), "shop", testAccount)
 			require.NoError(t, err)
-			require.Empty(t, account.Back)
 			require.Equal(t, fmt.Sprint(from), account.Origin)
 			transitions, err := r.book.Transitions(t.Context(), "shop", 0, 100)
 			require.NoError(t, err)
 			for _, transition := range transitions {
-				require.Equal(t, transition.ExternalID != intent, transition.Cause == ledger.CauseBackfilled, transition)
+				require.Equal(t, transition.ExternalID != intent && transition.ExternalID != unseen, transition.Cause == ledger.CauseBackfilled, transition)
 			}
 			before := len(r.processor.Calls())
 			require.NoError(t, r.observer(t, since(from, nil)).try(t))

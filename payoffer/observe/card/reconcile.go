@@ -65,11 +65,8 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 	if err == nil {
 		o.update(func(s *state) { s.readAt, s.through = cursor.OKAt, through })
 	} // else there is none yet: that of webhooks alone is empty
-	begun := *o.begun.Load()
-	if err = o.reconcile(ctx, money, cursor.Position, through, begun.Back); err == nil {
+	if err = o.reconcile(ctx, money, cursor.Position, through); err == nil {
 		o.hook.LedgerAnswers()
-		begun.Back = false
-		o.begun.Store(&begun)
 	}
 	return source.Spread(interval, o.config.Random()), err
 }
@@ -81,8 +78,8 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 // now. That also finds out at the first start whether the key may read them and
 // whether the link is known. The events that are kept are read after them, for
 // they alone tell when a delayed payment arrived.
-func (o *Observer) reconcile(ctx context.Context, money scope, standing string, through int64, back bool) error {
-	from, whole := max(through-overlap, money.origin), through == 0 || back
+func (o *Observer) reconcile(ctx context.Context, money scope, standing string, through int64) error {
+	from, whole := max(through-overlap, money.origin), through == 0
 	if whole {
 		from = money.origin
 	}
@@ -99,7 +96,7 @@ func (o *Observer) reconcile(ctx context.Context, money scope, standing string, 
 			continue
 		}
 		until := min(from+window, at)
-		if standing, err = o.advance(ctx, money, standing, max(until, through), back && until == at); err != nil {
+		if standing, err = o.advance(ctx, money, standing, max(until, through)); err != nil {
 			return err
 		}
 		if until == at {
@@ -111,13 +108,10 @@ func (o *Observer) reconcile(ctx context.Context, money scope, standing string, 
 
 // advance notes that everything up to through was recorded; whole, also what a
 // lowered origin let in. It returns how the ledger has it, upon what stood there.
-func (o *Observer) advance(ctx context.Context, money scope, upon string, through int64, whole bool) (standing string, err error) {
+func (o *Observer) advance(ctx context.Context, money scope, upon string, through int64) (standing string, err error) {
 	now := o.config.Now().Unix()
 	cursor := ledger.Cursor{
 		Offer: money.offer, Account: money.account, Position: strconv.FormatInt(through, 10), OKAt: now, Upon: &upon,
-	}
-	if whole {
-		cursor.Back = new(string)
 	}
 	if _, err := observe.Record(ctx, o.config.Ledger, &cursor); err != nil {
 		return "", err

@@ -141,6 +141,7 @@ func TestPaymentsFromBeforeTheFirstStartDoNotCount(t *testing.T) {
 	r := newRig(t, withoutKey)
 	early := r.processor.Pay(testLink, 4200, false)
 	r.clock.pass(time.Minute)
+	r.started(t)
 	first := r.observer(t, withoutKey)
 	require.NoError(t, first.try(t))
 	r.clock.pass(day)

@@ -103,8 +103,8 @@ type Observer struct {
 	// quiet is where the account stands after a round that found nothing which may
 	// still change; nil after any other.
 	quiet *place
-	// originTold says that it was logged that FromBlock is ignored.
-	originTold bool
+	// lowered says that the stored origin was compared with FromBlock.
+	lowered bool
 
 	mu     sync.Mutex
 	health observe.Health

@@ -10,15 +10,15 @@ import (
 // begin finds from when on sales count. The operator may have lowered it.
 func (o *Observer) begin(ctx context.Context) error {
 	now := o.cfg.Now()
-	begun, err := observe.Begin(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account, o.cfg.Since, o.cfg.ClockOffset, now, now)
+	begun, err := observe.Begin(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account, o.cfg.Since, o.cfg.ClockOffset, now)
 	if err != nil {
 		return err
 	}
 	if begun.Before > 0 {
 		o.cfg.Logger.Info("the storefront's sales count from an earlier time on", "since", date(begun.Origin), "before", date(begun.Before))
+		o.walk = nil
 	}
 	o.first.Store(begun.First)
-	o.back.Store(begun.Back)
 	o.origin.Store(begun.Origin)
 	return nil
 }

@@ -67,10 +67,8 @@ type walk struct {
 	since time.Time
 	// started and swept are what the cursor will say, in Unix seconds.
 	started, swept int64
-	// back says that it reads from the origin on, whatever was read before.
-	back bool
-	upon string // the cursor's position when it began
-	key  string // of the next page
+	upon           string // the cursor's position when it began
+	key            string // of the next page
 }
 
 // readList reads the list. A walk that was broken off for long is followed by
@@ -84,13 +82,11 @@ func (o *Observer) readList(ctx context.Context) error {
 			}
 			o.walk = w
 		}
-		started, back := o.walk.started, o.walk.back
+		started := o.walk.started
 		if err := o.finish(ctx, o.walk); err != nil {
 			return err
 		}
-		if o.walk = nil; back {
-			o.back.Store(false)
-		}
+		o.walk = nil
 		o.through.Store(started)
 		if o.cfg.Now().Sub(time.Unix(started, 0)) < listEvery {
 			return nil
@@ -117,9 +113,6 @@ func (o *Observer) finish(ctx context.Context, w *walk) error {
 				Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(),
 				Position: strconv.FormatInt(w.started, 10), Anchor: strconv.FormatInt(w.swept, 10), Upon: &w.upon,
 			}
-			if w.back {
-				cursor.Back = new(string)
-			}
 		}
 		if err := o.record(ctx, cursor, p.Sales); err != nil || cursor != nil {
 			return err
@@ -138,16 +131,13 @@ func (o *Observer) newWalk(ctx context.Context) (*walk, error) {
 	now := o.cfg.Now()
 	through, swept, origin := seconds(cursor.Position), seconds(cursor.Anchor), o.origin.Load()
 	o.through.Store(through)
-	w := &walk{started: now.Unix(), swept: swept, back: o.back.Load(), upon: cursor.Position, since: time.Unix(max(through, origin), 0)}
+	w := &walk{started: now.Unix(), swept: swept, upon: cursor.Position, since: time.Unix(max(through, origin), 0)}
 	if age := now.Sub(time.Unix(swept, 0)); age >= sweepEvery || age < 0 || through > now.Unix() { // a clock went back
 		w.swept = now.Unix()
 		if start := now.Add(-sweepDays); start.Before(w.since) {
 			w.since = start
 		}
 		w.since = time.Unix(max(w.since.Unix(), origin), 0)
-	}
-	if w.back {
-		w.since = time.Unix(origin, 0)
 	}
 	w.since = w.since.Add(-overlap)
 	return w, nil

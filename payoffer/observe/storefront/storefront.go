@@ -86,10 +86,8 @@ type Observer struct {
 	loop   source.Loop
 	hook   observe.Deliveries
 	// origin is from when on sales count, 0 while unknown, and first the first
-	// start, both in Unix seconds; back says that sales between them are still to
-	// be read.
+	// start, both in Unix seconds.
 	origin, first atomic.Int64
-	back          atomic.Bool
 	// through is the Unix second up to which the list was read whole.
 	through atomic.Int64
 	// refused is a warning that is given once.
@@ -166,7 +164,7 @@ func (o *Observer) Health() observe.Health {
 	if h.At = o.through.Load(); h.At > 0 {
 		h.ObservedThrough = date(h.At)
 		h.Blind = o.origin.Load() == 0 || o.cfg.Now().Sub(time.Unix(h.At, 0)) > staleAfter
-		h.Partial = h.Blind || o.back.Load()
+		h.Partial = h.Blind
 	}
 	return h
 }
