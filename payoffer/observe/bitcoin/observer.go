@@ -79,7 +79,7 @@ type Config struct {
 	// ClockOffset is by how much the clock of this machine is proven to be ahead;
 	// nil is never. The origin is corrected by it.
 	ClockOffset func() time.Duration
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
