@@ -1,8 +1,6 @@
 package bitcoin
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -23,9 +21,9 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 	for _, blocks := range []int{1, 5, 6, 11, 60, 400} {
 		for _, account := range []string{single, zpub} {
 			t.Run(fmt.Sprint(blocks, account[:2]), func(t *testing.T) {
-				b, chain := newBench(t, account), newStandIn(t, 500)
+				b, chain := newBench(t, account), newFakeIndex(t, 500)
 				before := pay("before", b.at(0), 1000)
-				chain.blocks[len(chain.blocks)-1].txs = []standInTx{before}
+				chain.blocks[len(chain.blocks)-1].txs = []fakeTx{before}
 				o := b.observer(chain)
 				chain.setFault(answer("/", 503, ""))
 				require.Error(t, o.Round(t.Context()))
@@ -55,7 +53,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]string{0: "111", 2 * time.Hour: "99", -2 * time.Hour: "123"} {
-		b, chain := newBench(t, single), newStandIn(t, 200)
+		b, chain := newBench(t, single), newFakeIndex(t, 200)
 		chain.start = start.Unix() - 99*600
 		b.newBook(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
 		b.clock.advance(20 * time.Hour)
@@ -72,7 +70,7 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 // behind, and of those before it no more than eleven count.
 func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 1)
+	b, chain := newBench(t, single), newFakeIndex(t, 1)
 	o := b.observer(chain)
 	for n := range cases.Of(200, 2000, 20_000) {
 		random := rand.New(rand.NewPCG(uint64(n), 11))
@@ -86,7 +84,7 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 			case 1:
 				late = -random.Int64N(7200)
 			}
-			chain.blocks = append(chain.blocks, standInBlock{hash: hashOf(fmt.Sprint(n, i))})
+			chain.blocks = append(chain.blocks, fakeBlock{hash: hashOf(fmt.Sprint(n, i))})
 			chain.blocks[i].late = max(late, chain.median(i-1)+1-chain.timeOf(i)) // as the rules of the chain want
 		}
 		tip := len(chain.blocks) - 1
@@ -125,13 +123,13 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 	}
 }
 
-func tip1(chain *standIn, height int) tip {
+func tip1(chain *fakeIndex, height int) tip {
 	return tip{height: int64(height), hash: chain.blocks[height].hash}
 }
 
 func TestTheOriginIsFoundWithFewCalls(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 30_000)
+	b, chain := newBench(t, single), newFakeIndex(t, 30_000)
 	for ago, most := range map[int64]int{0: 1, 3: 2, 1000: 20, 29_000: 20, 100_000: 20} {
 		b.newBook(start.Unix() - ago*600)
 		chain.called()
@@ -153,7 +151,7 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 		"no median": `[{"id":"` + mainGenesis + `","height":99,"timestamp":1}]`, "no list": "{}", "a page": "<html>",
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, chain := newBench(t, single), newStandIn(t, 100)
+			b, chain := newBench(t, single), newFakeIndex(t, 100)
 			o := b.observer(chain)
 			chain.setFault(answer("/blocks/99", 200, body))
 			require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
@@ -193,7 +191,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
 		t.Run(account[:2], func(t *testing.T) {
-			b, chain := newBench(t, account), newStandIn(t, 100)
+			b, chain := newBench(t, account), newFakeIndex(t, 100)
 			chain.mine(pay("too old", b.at(0), 1000))
 			chain.mineEmpty(12)
 			chain.mine(pay("old", b.at(0), 1000))
@@ -276,8 +274,8 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 
 func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	chain.blocks[50].txs = []standInTx{pay("old", single, 1000)}
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
+	chain.blocks[50].txs = []fakeTx{pay("old", single, 1000)}
 	b.since = start.Add(-80 * 10 * time.Minute).Unix()
 	o := b.hosts(chain, chain)
 	b.round(o)
@@ -287,20 +285,4 @@ func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
 	require.False(t, o.Health().Partial)
 	b.requireState("old", ledger.StatusConfirmed)
 	require.Equal(t, map[string][]string{"old": {ledger.CauseBackfilled}}, b.causes("old"))
-}
-
-// broken fails to tell of the account.
-type broken struct{ Ledger }
-
-func (broken) Account(context.Context, string, string) (ledger.Account, error) {
-	return ledger.Account{}, errors.New("disk")
-}
-
-func TestWithoutTheLedgerNothingBegins(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	o.config.Ledger = broken{b.book}
-	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
-	require.True(t, o.Health().Blind)
 }
