@@ -194,7 +194,6 @@ CREATE TABLE cursors (
 	position TEXT NOT NULL,
 	anchor   TEXT NOT NULL,
 	ok_at    BIGINT NOT NULL,
-	back     TEXT NOT NULL DEFAULT '',  -- below this position, down to an origin that was moved back, is still to be read; '' = nothing
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 );
 

@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
 		t.Run(account[:2], func(t *testing.T) {
-			b, chain := newBench(t, account), newStandIn(t, 100)
+			b, chain := newBench(t, account), newFakeIndex(t, 100)
 			o := b.observer(chain)
 			b.round(o)
 			paid := pay("paid", b.at(0), 50_000)
@@ -32,7 +33,7 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 			b.round(o)
 			require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
 
-			moved := standInTx{name: "moved", spends: hashOf("paid") + ":1", from: scriptOf(b.at(0)), pays: []output{{strangers, 9}, {scriptOf(b.at(0)), 49_000}}}
+			moved := fakeTx{name: "moved", spends: hashOf("paid") + ":1", from: scriptOf(b.at(0)), pays: []output{{strangers, 9}, {scriptOf(b.at(0)), 49_000}}}
 			check := func(status ledger.Status) {
 				t.Helper()
 				row := b.rows("paid", "moved")["moved"]
@@ -58,7 +59,7 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 			b.round(o)
 			check(ledger.StatusMoved)
 			chain.rewind(2)
-			chain.mine(standInTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
+			chain.mine(fakeTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
 			chain.mineEmpty(2)
 			b.round(o)
 			check(ledger.StatusDropped)
@@ -80,12 +81,12 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 
 // An endpoint that does not tell what a transaction spends makes no payment of
 // what was known to be moved.
-func TestWhatWasMovedStaysMoved(t *testing.T) {
+func TestMovedMoneyStaysMoved(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
-	chain.mine(standInTx{name: "p", spends: hashOf("x") + ":0", from: scriptOf(single), pays: []output{{scriptOf(single), 7}}})
+	chain.mine(fakeTx{name: "p", spends: hashOf("x") + ":0", from: scriptOf(single), pays: []output{{scriptOf(single), 7}}})
 	b.round(o)
 	b.requireState("p", ledger.StatusMoved)
 	chain.blocks[100].txs[0].from = ""
@@ -93,4 +94,15 @@ func TestWhatWasMovedStaysMoved(t *testing.T) {
 	b.round(o)
 	b.requireState("p", ledger.StatusMoved)
 	require.Zero(t, b.sum(ledger.StatusConfirmed))
+}
+
+// totals are the sums that are not empty, without their values in US dollars.
+func (b *bench) totals() []ledger.Total {
+	b.Helper()
+	totals, err := b.book.Totals(b.Context(), testOffer)
+	require.NoError(b, err)
+	for i := range totals {
+		totals[i].USDCents, totals[i].UnknownUSD = 0, 0
+	}
+	return slices.DeleteFunc(totals, func(t ledger.Total) bool { return t.Count == 0 })
 }
