@@ -188,10 +188,10 @@ func reportWritten(next func(*Server) http.Handler) func(*Server) http.Handler {
 	return func(s *Server) http.Handler {
 		next := next(s)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, whole := x402.WithWritten(r.Context()), false
-			defer func() { x402.Written(ctx, whole) }()
+			ctx, whole := x402.TrackResponse(r.Context()), false
+			defer func() { x402.EndResponse(ctx, whole) }()
 			next.ServeHTTP(w, r.WithContext(ctx))
-			if !x402.Noted(ctx) {
+			if !x402.AwaitsResponse(ctx) {
 				return
 			}
 			err := http.NewResponseController(w).Flush()
