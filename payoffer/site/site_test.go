@@ -168,4 +168,7 @@ func TestWriteNeverOverwritesAnotherPage(t *testing.T) {
 	path := filepath.Join(dir, "offer", "index.html")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	require.ErrorContains(t, Write(dir), path)
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(kept))
 }
