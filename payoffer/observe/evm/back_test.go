@@ -75,7 +75,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 		before := s.account().Origin
 		s.book.broken = "LowerOrigin"
 		s.lower(1001)
-		s.requireTrouble("ledger_unavailable (ledger)", true)
+		s.requireError("ledger_unavailable (ledger)", true)
 		s.book.broken = ""
 		s.round()
 		s.requireObserved()
@@ -117,7 +117,7 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 		Offer: offerID, Account: s.config.USDC.Account(), Position: "400", Anchor: s.chain.unique().Hex(),
 	})
 	require.NoError(t, err)
-	s.requireTrouble("final_history_changed (one.example)", true)
+	s.requireError("final_history_changed (one.example)", true)
 	s.lower(390)
 	s.settle()
 	require.Len(t, s.rows(), 1)
@@ -151,49 +151,4 @@ func next(number string) string {
 		panic(err)
 	}
 	return strconv.FormatInt(n+1, 10)
-}
-
-// A ledger that was lost is rebuilt from the chain: the same rows, the same sums.
-func TestALostLedgerIsRebuiltByItsFirstBlock(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
-	s.config.FromBlock = 400
-	s.restart()
-	key := s.chain.authorize()
-	s.use(key)
-	for range 40 {
-		s.chain.mine(200)
-		s.chain.mine(1, s.chain.transaction(transfer(payer, payTo, 3*price), transfer(stranger, payTo, price), transfer(payTo, payTo, price)))
-		s.round()
-	}
-	s.chain.finalize()
-	s.settle()
-	facts := func() (rows map[string]ledger.Receipt, sums []ledger.Total) {
-		rows = s.rows()
-		for id, row := range rows {
-			row.ID, row.ObservedAt, row.UpdatedAt, row.Version = 0, 0, 0, 0
-			rows[id] = row
-		}
-		sums, err := s.book.Totals(t.Context(), offerID)
-		require.NoError(t, err)
-		return rows, sums
-	}
-	rows, sums := facts()
-	s.lose()
-	s.settle()
-	again, sumsAgain := facts()
-	require.Equal(t, rows, again)
-	require.ElementsMatch(t, sums, sumsAgain)
-
-	// Also where the block is found out only later.
-	s.lose()
-	s.config.FromBlock = 0
-	s.restart()
-	s.round()
-	require.Empty(t, s.rows())
-	s.lower(400)
-	s.settle()
-	again, sumsAgain = facts()
-	require.Equal(t, rows, again)
-	require.ElementsMatch(t, sums, sumsAgain)
 }

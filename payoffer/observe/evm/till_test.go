@@ -112,15 +112,15 @@ func (s *till) round() {
 	require.NoError(s, s.look())
 }
 
-// requireTrouble requires a round with a problem, by whose code the rail's health names it.
-func (s *till) requireTrouble(problem string, blind bool) {
+// requireError requires a round with a problem, by whose code the rail's health names it.
+func (s *till) requireError(problem string, blind bool) {
 	s.Helper()
 	require.EqualError(s, s.look(), problem)
-	s.requireUnwell(strings.Fields(problem)[0], blind)
+	s.requireProblem(strings.Fields(problem)[0], blind)
 }
 
-// requireUnwell requires that the rail does not claim to know all.
-func (s *till) requireUnwell(code string, blind bool) {
+// requireProblem requires that the rail does not claim to know all.
+func (s *till) requireProblem(code string, blind bool) {
 	s.Helper()
 	health := s.Health()
 	require.Equal(s, code, health.LastError)
@@ -247,27 +247,6 @@ type book struct {
 	asked    atomic.Int64
 
 	mu sync.Mutex // guards broken and recorded beside loops
-}
-
-// breaks has a method fail, none for "".
-func (b *book) breaks(method string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.broken = method
-}
-
-func (b *book) Standings(ctx context.Context, prefix, position string) ([]ledger.Standing, error) {
-	if err := b.fails("Standings"); err != nil {
-		return nil, err
-	}
-	return b.Ledger.Standings(ctx, prefix, position)
-}
-
-func (b *book) MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error {
-	if err := b.fails("MoveCursors"); err != nil {
-		return err
-	}
-	return b.Ledger.MoveCursors(ctx, to, accounts...)
 }
 
 var errBroken = errors.New("broken by the test, at /secret-path")

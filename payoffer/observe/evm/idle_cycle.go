@@ -15,36 +15,33 @@ import (
 )
 
 const (
-	// freshEvery is the shortest time between two rounds for the accounts at rest.
+	// freshEvery is the shortest time between two cycles for idle accounts.
 	freshEvery = time.Second
-	// coverEvery is how often their cursors are moved.
-	coverEvery = 15 * time.Second
-	// widthMost is how many accounts one query asks for at most: some endpoints take
-	// no more than 1,000.
+	// cursorEvery is how often their cursors are moved.
+	cursorEvery = 15 * time.Second
+	// widthMost is how many accounts one query asks for; some endpoints accept at most 1,000.
 	widthMost = 500
-	// behindAtOnce is how many groups of accounts that are behind are read in a round,
-	// one range each: the others do not wait for them.
+	// behindAtOnce is how many groups that are behind are read in a cycle, one range each.
 	behindAtOnce = 2
 )
 
-// watch is one look at the chain for all accounts at rest.
-type watch struct {
+// idleCycle is one reading of the chain for all idle accounts.
+type idleCycle struct {
 	*Chain
 	*view
-	at map[*Observer]*place
-	// by finds those that are read by the address that they are paid to.
+	at map[*Observer]*idleState
+	// by finds the accounts by their addresses.
 	by map[common.Address]*Observer
 }
 
-// watch reads the chain once for all accounts at rest, and reports whether some of
-// them are behind, so that there is more to read. The error is the first problem
+// readIdle reads the chain for all idle accounts; more says that some are behind. The error is the first problem
 // because of which it could not.
-func (c *Chain) watch(ctx context.Context) (more bool, err error) {
-	w := &watch{Chain: c, at: c.atRest(), by: make(map[common.Address]*Observer)}
+func (c *Chain) readIdle(ctx context.Context) (more bool, err error) {
+	w := &idleCycle{Chain: c, at: c.idleAccounts(), by: make(map[common.Address]*Observer)}
 	if len(w.at) == 0 {
 		return false, nil
 	}
-	w.view, err = c.look(ctx, Latest)
+	w.view, err = c.readView(ctx, Latest)
 	if reached, agreed := w.reached(); agreed {
 		c.config.HeadTime(reached)
 	}
@@ -54,7 +51,7 @@ func (c *Chain) watch(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	c.note(w.unscanned(err), outcome{view: w.view, err: err})
+	c.applyToIdle(w.unscanned(err), outcome{view: w.view, err: err})
 	if err == nil {
 		w.origins(ctx)
 		more, err = w.scan(ctx)
@@ -63,26 +60,25 @@ func (c *Chain) watch(ctx context.Context) (more bool, err error) {
 		return false, ctx.Err()
 	}
 	w.report(cmp.Or(err, w.problem), err != nil)
-	w.tellDepth(w.view)
+	w.warnWithoutFinality(w.view)
 	return more, err
 }
 
-// unscanned are the accounts that the look has said everything of: those that are
-// followed alone, and all after an error.
-func (w *watch) unscanned(err error) map[*Observer]*place {
+// unscanned are the accounts without a scan: those that are only followed, and all after an error.
+func (w *idleCycle) unscanned(err error) map[*Observer]*idleState {
 	all := maps.Clone(w.at)
-	maps.DeleteFunc(all, func(e *Observer, _ *place) bool { return err == nil && !e.config.FollowOnly })
+	maps.DeleteFunc(all, func(e *Observer, _ *idleState) bool { return err == nil && !e.config.FollowOnly })
 	return all
 }
 
-func (w *watch) report(err error, blind bool) {
+func (w *idleCycle) report(err error, blind bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reports.report(w.config.Logger, err, blind)
+	w.problems.log(w.config.Logger, err, blind)
 }
 
-// tellDepth logs once where blocks far below the head stand in for final ones.
-func (c *Chain) tellDepth(v *view) {
+// warnWithoutFinality logs once that blocks far below the head count as final.
+func (c *Chain) warnWithoutFinality(v *view) {
 	if slices.ContainsFunc(v.readers, func(r *reader) bool { return r.deep }) {
 		c.deep.Do(func() {
 			c.config.Logger.Warn("an RPC endpoint has no safe or finalized blocks; those far below its head count as such", "blocks", deepBlocks)
@@ -90,10 +86,9 @@ func (c *Chain) tellDepth(v *view) {
 	}
 }
 
-// recall compares the accounts with the ledger. One that was rewound, that has
-// receipts which may still change, or whose origin was lowered, rests no more; and
-// what other instances have read is not read again.
-func (w *watch) recall(ctx context.Context) error {
+// recall compares the accounts with the ledger. One that has open receipts, or whose cursor was deleted, is woken.
+// What other instances have read is not read again.
+func (w *idleCycle) recall(ctx context.Context) error {
 	common, prefix := w.common()
 	rows, err := w.config.Ledger.Standings(ctx, prefix, common.position)
 	if err != nil {
@@ -108,8 +103,8 @@ func (w *watch) recall(ctx context.Context) error {
 		if !differs {
 			stands.Position, stands.Anchor = common.position, common.anchor
 		}
-		if stands.Open || !e.config.FollowOnly && !at.follow(stands) {
-			w.leaveAlone(e)
+		if stands.Open || !e.config.FollowOnly && !at.advanceTo(stands) {
+			w.wakeAccount(e)
 			continue
 		}
 		if !e.config.FollowOnly {
@@ -124,8 +119,8 @@ func (w *watch) recall(ctx context.Context) error {
 	return nil
 }
 
-// common is where most accounts stand, and what the names of all begin with.
-func (w *watch) common() (most place, prefix string) {
+// common returns the state of most accounts and the common prefix of their names.
+func (w *idleCycle) common() (most idleState, prefix string) {
 	votes := make(map[string]int)
 	for e, at := range w.at {
 		prefix = e.account[:strings.LastIndexByte(e.account, '/')+1]
@@ -139,9 +134,8 @@ func (w *watch) common() (most place, prefix string) {
 	return most, prefix
 }
 
-// follow goes to where the cursor stands by now, and reports false where that was
-// put back.
-func (at *place) follow(s ledger.Standing) bool {
+// advanceTo moves to the ledger's cursor; false if that is not further.
+func (at *idleState) advanceTo(s ledger.Standing) bool {
 	if s.Position == at.position {
 		return true
 	}
@@ -153,8 +147,8 @@ func (at *place) follow(s ledger.Standing) bool {
 	return true
 }
 
-// anchors are the blocks at which cursors stand, by their hashes.
-func (w *watch) anchors() map[string]uint64 {
+// anchors are the cursors' blocks, by their hashes.
+func (w *idleCycle) anchors() map[string]uint64 {
 	found := make(map[string]uint64)
 	for _, e := range w.by {
 		if at := w.at[e]; at.position != "" {
@@ -165,18 +159,16 @@ func (w *watch) anchors() map[string]uint64 {
 	return found
 }
 
-// leaveAlone leaves an account to its observer.
-func (w *watch) leaveAlone(e *Observer) {
-	w.disturb(e)
+func (w *idleCycle) wakeAccount(e *Observer) {
+	w.wake(e)
 	delete(w.at, e)
 	if w.by[e.payTo] == e {
 		delete(w.by, e.payTo)
 	}
 }
 
-// origins looks whether the block of the first start is still the last one before
-// it: until the first cursor stands, the chain and the clock may turn out otherwise.
-func (w *watch) origins(ctx context.Context) {
+// origins checks that the block of the first start is still the last one before it, until the first cursor is stored.
+func (w *idleCycle) origins(ctx context.Context) {
 	for _, e := range w.by {
 		at := w.at[e]
 		if at.position != "" || at.first == 0 {
@@ -184,7 +176,7 @@ func (w *watch) origins(ctx context.Context) {
 		}
 		b := w.blockAt(ctx, at.covered)
 		if b != nil && int64(b.Time) > at.first-int64(e.config.ClockOffset().Seconds()) {
-			w.leaveAlone(e)
+			w.wakeAccount(e)
 		}
 	}
 }
