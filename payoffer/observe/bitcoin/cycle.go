@@ -107,7 +107,10 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 
 // join merges the endpoints' reports into one reading.
 func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error) {
-	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool), decided: make(map[string]bool), observations: make(map[string]ledger.Sighting)}
+	r := &reading{
+		plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool),
+		decided: make(map[string]bool), observations: make(map[string]ledger.Sighting),
+	}
 	newest, enough := v.tip()
 	r.tip, r.stale = newest, enough && o.config.Now().Unix()-newest.time > int64(staleAfter/time.Second)
 	v.partial = v.partial || !enough

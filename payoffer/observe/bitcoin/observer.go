@@ -50,6 +50,7 @@ type Ledger interface {
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
 
+// Config configures an Observer.
 type Config struct {
 	OfferID string
 	// Rail is the rail; its Account is the account in the ledger.
@@ -214,9 +215,9 @@ func (o *Observer) Address() string {
 }
 
 func (o *Observer) logProblem(err error) {
-	trouble := "bitcoin payments can be read in part"
+	trouble := "bitcoin payments can be read only in part"
 	if o.Health().Blind {
-		trouble = "bitcoin payments cannot be read; receipts wait"
+		trouble = "bitcoin payments cannot be read"
 	}
 	source.Log(o.config.Logger, trouble, "bitcoin payments can be read again")(err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
+// ChainConfig configures a Chain.
 type ChainConfig struct {
 	Network offer.Network
 	// Endpoints are URLs of JSON-RPC endpoints. Two awaited ones (observe.Witness) must agree on every confirmed
@@ -95,7 +97,7 @@ func (c *Chain) hosts() string {
 // need is how many endpoints must agree.
 func (c *Chain) need() (endpoints int) {
 	for _, endpoint := range c.endpoints {
-		if endpoint.isAwaited() {
+		if _, awaited := endpoint.status(); awaited {
 			endpoints++
 		}
 	}
@@ -110,7 +112,9 @@ func (c *Chain) recentView(ctx context.Context) (*view, error) {
 		c.recent, c.failed = c.readView(ctx, Latest)
 		c.at = c.config.Now()
 	}
-	return c.recent.clone(), c.failed
+	v := *c.recent
+	v.readers = slices.Clone(v.readers)
+	return &v, c.failed
 }
 
 // Run reads the chain for the idle accounts until ctx ends. It can be called again.

@@ -108,12 +108,6 @@ func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Addres
 	return nil
 }
 
-func (e *endpoint) isChecked() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.checked
-}
-
 // note records the outcome of reading its heads.
 func (e *endpoint) note(err error) {
 	e.mu.Lock()
@@ -121,10 +115,10 @@ func (e *endpoint) note(err error) {
 	e.witness.Note(err, e.now())
 }
 
-func (e *endpoint) isAwaited() bool {
+func (e *endpoint) status() (checked, awaited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.witness.Awaited(e.now())
+	return e.checked, e.witness.Awaited(e.now())
 }
 
 // contract calls a function that returns one word.

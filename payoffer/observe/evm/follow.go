@@ -3,7 +3,6 @@ package evm
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,25 +71,20 @@ func (p *cycle) followRows(ctx context.Context) error {
 
 // loadTallies reads the transactions that were not read in this cycle.
 func (p *cycle) loadTallies(ctx context.Context, reach map[common.Hash]uint64) {
-	unasked := maps.Clone(reach)
-	maps.DeleteFunc(unasked, func(transaction common.Hash, _ uint64) bool {
-		_, asked := p.tallies[transaction]
-		return asked
-	})
-	maps.Copy(p.tallies, p.tally(ctx, unasked))
-}
-
-func (p *cycle) tally(ctx context.Context, reach map[common.Hash]uint64) map[common.Hash]tally {
-	tallies := make(map[common.Hash]tally)
-	for part := range slices.Chunk(slices.Collect(maps.Keys(reach)), askBeside) {
+	var unread []common.Hash
+	for transaction := range reach {
+		if _, read := p.tallies[transaction]; !read {
+			unread = append(unread, transaction)
+		}
+	}
+	for part := range slices.Chunk(unread, askBeside) {
 		found, _ := each(part, func(transaction common.Hash) (tally, error) {
 			return p.view.tally(ctx, transaction, reach[transaction], p.movements), nil
 		})
 		for i, transaction := range part {
-			tallies[transaction] = found[i]
+			p.tallies[transaction] = found[i]
 		}
 	}
-	return tallies
 }
 
 func (p *cycle) decideAgain(row ledger.Receipt) *ledger.Sighting {

@@ -177,19 +177,19 @@ func (w *idleCycle) moveCursors(ctx context.Context, g group, number uint64) err
 		return nil
 	}
 	to := ledger.Cursor{Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: now.Unix()}
-	upon, states := make(map[string][]string), make(map[string][]*idleState)
+	names := make(map[string][]string) // by their cursors
 	for _, e := range accounts {
-		at := w.at[e]
-		upon[at.position], states[at.position] = append(upon[at.position], e.account), append(states[at.position], at)
+		names[w.at[e].position] = append(names[w.at[e].position], e.account)
 	}
-	for position, names := range upon {
+	for position, names := range names {
 		to.Upon = &position
 		if err := w.config.Ledger.MoveCursors(ctx, to, names...); err != nil {
 			return observe.ErrNoLedger
 		}
-		for _, at := range states[position] {
-			at.covered, at.position, at.anchor = number, to.Position, to.Anchor
-		}
+	}
+	for _, e := range accounts {
+		at := w.at[e]
+		at.covered, at.position, at.anchor = number, to.Position, to.Anchor
 	}
 	if g.near {
 		w.covered = now

@@ -51,7 +51,9 @@ func (c *Chain) readIdle(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	c.applyToIdle(w.unscanned(err), outcome{view: w.view, err: err})
+	unscanned := maps.Clone(w.at) // accounts that are only followed, and all after an error
+	maps.DeleteFunc(unscanned, func(e *Observer, _ *idleState) bool { return err == nil && !e.config.FollowOnly })
+	c.applyToIdle(unscanned, outcome{view: w.view, err: err})
 	if err == nil {
 		w.origins(ctx)
 		more, err = w.scan(ctx)
@@ -59,22 +61,11 @@ func (c *Chain) readIdle(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	w.report(cmp.Or(err, w.problem), err != nil)
 	w.warnWithoutFinality(w.view)
-	return more, err
-}
-
-// unscanned are the accounts without a scan: those that are only followed, and all after an error.
-func (w *idleCycle) unscanned(err error) map[*Observer]*idleState {
-	all := maps.Clone(w.at)
-	maps.DeleteFunc(all, func(e *Observer, _ *idleState) bool { return err == nil && !e.config.FollowOnly })
-	return all
-}
-
-func (w *idleCycle) report(err error, blind bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.problems.log(w.config.Logger, err, blind)
+	w.problems.log(w.config.Logger, cmp.Or(err, w.problem), err != nil)
+	return more, err
 }
 
 // warnWithoutFinality logs once that blocks far below the head count as final.

@@ -31,6 +31,7 @@ const (
 	Finalized Level = "finalized"
 )
 
+// ParseLevel reads a level.
 func ParseLevel(s string) (Level, error) {
 	level := Level(s)
 	if !slices.Contains([]Level{Latest, Safe, Finalized}, level) {
@@ -39,6 +40,7 @@ func ParseLevel(s string) (Level, error) {
 	return level, nil
 }
 
+// Config configures an Observer.
 type Config struct {
 	OfferID string
 	USDC    *offer.USDC
@@ -74,6 +76,7 @@ type Ledger interface {
 	MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error
 }
 
+// Observer reads the Transfer logs of one USDC rail.
 type Observer struct {
 	config    Config
 	account   string

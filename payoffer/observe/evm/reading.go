@@ -72,7 +72,10 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 
 // checked returns the endpoints that serve the chain, did not fail last and are awaited.
 func (e *Observer) checked() []*endpoint {
-	return slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() || !n.isAwaited() })
+	return slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool {
+		checked, awaited := n.status()
+		return !checked || !awaited
+	})
 }
 
 // usedBy returns the block at which the rows answer for a used authorization. A payer who is refused must not have

@@ -120,7 +120,10 @@ func (p *cycle) findPayments(ctx context.Context, low, high uint64) (discovery, 
 	if !paid.whole {
 		found.sure = low - 1
 	}
-	for _, transaction := range paid.sorted() {
+	inOrder := slices.SortedFunc(maps.Keys(paid.transactions), func(a, b common.Hash) int {
+		return cmp.Or(cmp.Compare(paid.transactions[a], paid.transactions[b]), a.Cmp(b))
+	})
+	for _, transaction := range inOrder {
 		observations, sure := p.decideNew(transaction)
 		if !sure {
 			p.partial = true
@@ -160,13 +163,6 @@ func (p *cycle) decideNew(transaction common.Hash) (observations []ledger.Sighti
 type payments struct {
 	collected
 	transactions map[common.Hash]uint64
-}
-
-// sorted returns them in the order of the chain.
-func (p payments) sorted() []common.Hash {
-	return slices.SortedFunc(maps.Keys(p.transactions), func(a, b common.Hash) int {
-		return cmp.Or(cmp.Compare(p.transactions[a], p.transactions[b]), a.Cmp(b))
-	})
 }
 
 func (p *cycle) read(ctx context.Context, low, high uint64) (payments, error) {

@@ -130,7 +130,8 @@ func (e *Observer) observation(transaction common.Hash, c candidate, state ledge
 	return &ledger.Sighting{
 		Offer: e.config.OfferID, Account: e.account, Rail: e.config.USDC.Name(),
 		ExternalID:  e.externalID(transaction, c.ordinal),
-		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()), Amount: c.amount, USDCents: &cents, ValueBasis: ledger.BasisFace,
+		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()),
+		Amount: c.amount, USDCents: &cents, ValueBasis: ledger.BasisFace,
 		State: state, Final: settled && number <= final, EvidenceLevel: ledger.LevelChain,
 		Evidence: observe.Evidence(evidence{number, c.block.Hash, c.logIndex}),
 		Payer:    payer, Nonce: c.nonce, Own: own, Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,

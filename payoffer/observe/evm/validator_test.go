@@ -51,7 +51,8 @@ func TestASignatureIsValidWhereEnoughEndpointsSaySo(t *testing.T) {
 			}
 			require.Equal(t, before, s.Health(), "the payer's code decides what its call does")
 			for i, e := range s.endpoints {
-				require.True(t, e.isChecked())
+				checked, _ := e.status()
+				require.True(t, checked)
 				require.Equal(t, 2*backoffAfter, s.nodes[i].count("eth_call")-calls[i], "an endpoint is not paused")
 			}
 		})

@@ -243,12 +243,6 @@ func (v *view) same(show func(*reader) (*block, error)) *block {
 	return nil
 }
 
-func (v *view) clone() *view {
-	other := *v
-	other.readers = slices.Clone(v.readers)
-	return &other
-}
-
 func (v *view) usable() error {
 	if len(v.readers) == 0 {
 		return v.problem
