@@ -81,20 +81,20 @@ type Config struct {
 type Observer struct {
 	config    Config
 	endpoints []*endpoint
-	need      int // how many hosts must show the same while all answer
+	need      int // hosts that must agree while all answer
 	quotes    quotes
 	// pollLoop runs the cycles; quoteLoop stores the quotes in between.
 	pollLoop, quoteLoop source.Loop
 	addressListeners    source.Listeners
 
-	cycle sync.Mutex // held for a round; guards what follows
+	cycle sync.Mutex // held during a cycle; guards the fields below
 	memory
 	wallets map[string]*wallet // by account
-	busy    bool               // payments that may still change were known to it, or an address was searched
+	busy    bool               // the last cycle found payments that can change, or searched addresses
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	health  observe.Health
-	ended   time.Time // the last round
+	ended   time.Time // the last cycle
 	address string
 }
 
@@ -215,11 +215,11 @@ func (o *Observer) Address() string {
 }
 
 func (o *Observer) logProblem(err error) {
-	trouble := "bitcoin payments can be read only in part"
+	problem := "bitcoin payments can be read only in part"
 	if o.Health().Blind {
-		trouble = "bitcoin payments cannot be read"
+		problem = "bitcoin payments cannot be read"
 	}
-	source.Log(o.config.Logger, trouble, "bitcoin payments can be read again")(err)
+	source.Log(o.config.Logger, problem, "bitcoin payments can be read again")(err)
 }
 
 // Health says how well the chain was read last, and whether that is late.

@@ -51,14 +51,14 @@ type Chain struct {
 	covered time.Time
 	width   int
 
-	deep sync.Once // to tell of it
+	deep sync.Once // logs a missing tag
 
-	viewing sync.Mutex // guards what follows
+	viewing sync.Mutex // guards the fields below
 	recent  *view
 	failed  error
 	at      time.Time
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	idle map[*Observer]*idleState
 }
 

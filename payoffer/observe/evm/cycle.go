@@ -79,26 +79,26 @@ func (e *Observer) next(ctx context.Context) (time.Duration, error) {
 }
 
 // problemLog is the problem that was logged last.
-type problemLog struct{ trouble string }
+type problemLog struct{ last string }
 
 // log logs a changed problem. Unlike source.Loop it compares hosts too: with the last host the rail becomes blind.
 func (r *problemLog) log(logger *slog.Logger, err error, blind bool) {
-	before := r.trouble
-	r.trouble = ""
+	before := r.last
+	r.last = ""
 	if err != nil {
-		r.trouble = err.Error()
+		r.last = err.Error()
 	}
 	switch {
-	case r.trouble == before:
+	case r.last == before:
 	case err == nil:
 		logger.Info("the chain can be read again")
 	case source.Code(err) == observe.ErrHistory:
-		logger.Error("final blocks have changed", "error", r.trouble,
+		logger.Error("final blocks have changed", "error", r.last,
 			"hint", "check the rpc endpoints of this rail; nothing is recorded until they show the earlier history again")
 	case blind:
-		logger.Warn("the chain cannot be read", "error", r.trouble)
+		logger.Warn("the chain cannot be read", "error", r.last)
 	default:
-		logger.Warn("the chain can be read only in part", "error", r.trouble)
+		logger.Warn("the chain can be read only in part", "error", r.last)
 	}
 }
 
@@ -206,7 +206,7 @@ func (e *Observer) applyOutcome(o outcome) {
 	if o.err == nil || source.Code(o.err) == observe.ErrHistory {
 		e.history = o.err
 	}
-	e.since = cmp.Or(e.since, o.since) // what Covered says
+	e.since = cmp.Or(e.since, o.since)
 	if o.complete && o.head != nil {
 		e.upTo, e.seen = e.seen, o.head
 	}

@@ -106,7 +106,7 @@ func (p *cycle) decideAgain(row ledger.Receipt) *ledger.Sighting {
 func ordinalOf(row ledger.Receipt) int {
 	ordinal, err := strconv.Atoi(row.ExternalID[strings.LastIndexByte(row.ExternalID, ':')+1:])
 	if err != nil {
-		return -1 // a row that the chain cannot show
+		return -1 // not a row of this chain
 	}
 	return ordinal
 }

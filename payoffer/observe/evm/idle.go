@@ -58,15 +58,15 @@ func (p *cycle) idleState() *idleState {
 }
 
 func (c *Chain) addIdle(e *Observer, at *idleState) {
-	e.loop.Heard() // that was for what has been read meanwhile
+	e.loop.Heard() // this cycle has read it
 	c.mu.Lock()
 	c.idle[e] = at
-	if c.problems.trouble == "" {
-		c.problems = e.problems // it was told of already
+	if c.problems.last == "" {
+		c.problems = e.problems // it is already logged
 	}
 	c.mu.Unlock()
 	if e.Health().ObservedThrough == "" {
-		c.loop.Wake() // it was not read yet
+		c.loop.Wake() // this account was not read yet
 	}
 }
 

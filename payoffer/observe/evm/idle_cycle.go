@@ -143,7 +143,7 @@ func (w *idleCycle) anchors() map[string]uint64 {
 	found := make(map[string]uint64)
 	for _, e := range w.by {
 		if at := w.at[e]; at.position != "" {
-			number, _ := observe.Position(at.position) // it was read before
+			number, _ := observe.Position(at.position) // checked before
 			found[at.anchor] = uint64(number)
 		}
 	}

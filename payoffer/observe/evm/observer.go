@@ -83,7 +83,7 @@ type Observer struct {
 	token     common.Address
 	payTo     common.Address
 	chain     *Chain
-	own       bool // the chain is this observer's alone
+	own       bool // the chain is private
 	endpoints []*endpoint
 
 	// These belong to Run: the problem logged last, the time to the next cycle, and whether it was checked if the

@@ -106,7 +106,7 @@ func (p *cycle) lastUntil(ctx context.Context, moment int64, top uint64) (uint64
 			return int64(b.Time) > moment, nil
 		}
 	}
-	low, high := top, top+1 // high is later, or the first that nobody has made
+	low, high := top, top+1 // high is after the moment, or not mined yet
 	for step := uint64(1); ; step *= 2 {
 		is, err := late(low)
 		if err != nil {

@@ -42,8 +42,8 @@ const (
 	nothing demand = iota
 	fewerCalls
 	smallerRange
-	fewerOrSmaller // one of both
-	reverted       // nothing: the contract failed, in words of its own
+	fewerOrSmaller // one of the two
+	reverted       // nothing: the contract failed
 )
 
 // codeReverted is most nodes' error for a contract that reverts; others say it in words.
@@ -67,7 +67,7 @@ func demandOf(code int, message string) demand {
 	case code == codeLimited:
 		return fewerOrSmaller
 	case code == codeParams, code == codeRequest:
-		return smallerRange // for nothing else is wrong with what is sent here
+		return smallerRange // the calls are otherwise valid
 	default:
 		return nothing
 	}

@@ -108,7 +108,7 @@ type evidence struct {
 }
 
 func evidenceOf(row ledger.Receipt) (was evidence) {
-	_ = json.Unmarshal(row.Evidence, &was) // rows that others wrote stand in block 0
+	_ = json.Unmarshal(row.Evidence, &was) // other evidence is block 0
 	return was
 }
 

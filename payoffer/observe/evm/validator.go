@@ -30,9 +30,9 @@ func (e *Observer) Signed(ctx context.Context, account string, hash, signature [
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	data := slices.Concat(validator, wordOf(common.HexToAddress(account)).Bytes(), hash,
-		common.LeftPadBytes([]byte{3 * common.HashLength}, common.HashLength), // where the signature begins
+		common.LeftPadBytes([]byte{3 * common.HashLength}, common.HashLength), // offset of the signature
 		common.BigToHash(big.NewInt(int64(len(signature)))).Bytes(), signature,
-		make([]byte, -len(signature)&(common.HashLength-1))) // to the end of a word
+		make([]byte, -len(signature)&(common.HashLength-1))) // padding to a word
 	said, errs := each(e.checked(), func(n *endpoint) (bool, error) { return n.validates(ctx, data) })
 	votes := map[bool]int{}
 	for i, valid := range said {

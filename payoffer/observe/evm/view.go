@@ -103,7 +103,7 @@ func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
 	}
 	r.blocks.CompareAndDelete(number, f)
 	if f != mine {
-		return r.rereadBlock(ctx, number) // whoever asked may have left
+		return r.rereadBlock(ctx, number) // the caller's context may have ended
 	}
 	return nil, f.err
 }
