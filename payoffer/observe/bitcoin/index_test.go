@@ -174,18 +174,3 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 	require.Equal(t, b.at(2), two.Address())
 	require.Equal(t, b.at(2), b.observer(chain).Address())
 }
-
-func TestAPositionThatNobodyWroteIsNotUsed(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	for _, position := range []string{"", "7", "{}{}", `{"height":-1}`, `{"height":1,"index":2147483648}`, `{"height":1,"later":true}`} {
-		_, err := b.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: b.rail.Account(), Position: position, Anchor: mainGenesis})
-		require.NoError(t, err)
-		cursors, err := b.book.Cursors(t.Context(), b.rail.Account())
-		require.NoError(t, err)
-		require.Error(t, o.Load(cursors), position)
-		require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
-		require.Empty(t, o.Address())
-	}
-}

@@ -169,16 +169,3 @@ func TestAPaymentToAnyAccountIsFoundInTurnAndThenFollowedSoon(t *testing.T) {
 		}
 	})
 }
-
-func TestWhatIsMinedIsCountedInItsFirstRoundWhateverOthersHeardOfTheTip(t *testing.T) {
-	t.Parallel()
-	inCrowd(t, 40, func(t *testing.T, c *crowd) {
-		c.mine(pay("p", c.addresses[20], 100_000))
-		c.mine()
-		c.elapse(2 * pollEvery)
-		transitions, err := c.book.Transitions(t.Context(), "offer-20", 0, 10)
-		require.NoError(t, err)
-		require.Len(t, transitions, 1)
-		require.Equal(t, ledger.StatusConfirmed, transitions[0].To)
-	})
-}

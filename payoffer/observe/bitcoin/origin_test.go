@@ -127,20 +127,6 @@ func tip1(chain *fakeIndex, height int) tip {
 	return tip{height: int64(height), hash: chain.blocks[height].hash}
 }
 
-func TestTheOriginIsFoundWithFewCalls(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 30_000)
-	for ago, most := range map[int64]int{0: 1, 3: 2, 1000: 20, 29_000: 20, 100_000: 20} {
-		b.newBook(start.Unix() - ago*600)
-		chain.called()
-		b.round(b.observer(chain))
-		require.LessOrEqual(t, count(chain.called(), "/blocks/")-1, most, ago)
-		account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
-		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(max(0, 29_999-ago)), account.Origin)
-	}
-}
-
 func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 	t.Parallel()
 	header := func(height int) string {
@@ -270,19 +256,4 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 			require.Equal(t, 1, strings.Count(b.log.String(), "are read again"))
 		})
 	}
-}
-
-func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	chain.blocks[50].txs = []fakeTx{pay("old", single, 1000)}
-	b.since = start.Add(-80 * 10 * time.Minute).Unix()
-	o := b.hosts(chain, chain)
-	b.round(o)
-	require.True(t, o.Health().Partial)
-	b.rows()
-	b.round(o)
-	require.False(t, o.Health().Partial)
-	b.requireState("old", ledger.StatusConfirmed)
-	require.Equal(t, map[string][]string{"old": {ledger.CauseBackfilled}}, b.causes("old"))
 }

@@ -92,36 +92,6 @@ func TestMoneyOfTheWalletItselfIsNotAPayment(t *testing.T) {
 	}
 }
 
-// Whoever pays with hundreds of inputs does not make the observer ask for each.
-func TestPreviousTransactionsAreLookedUpOnlySoOften(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	coin := fakeTx{name: "coin", spends: hashOf("x") + ":0", from: strangers}
-	for range 400 {
-		coin.pays = append(coin.pays, output{strangers, 5})
-	}
-	chain.mine(coin)
-	b.newBook(start.Unix() + 3600)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(fakeTx{name: "tx", spends: hashOf("coin") + ":0", also: make([]string, 399), mute: true, pays: []output{{scriptOf(single), 48_000}}})
-	chain.called()
-	b.round(o)
-	require.LessOrEqual(t, count(chain.called(), "/tx/"), maxPrevious+1)
-	b.requireState("tx", ledger.StatusSeen)
-}
-
-// An index that neither tells what was spent nor knows it proves no payment.
-func TestAnIndexThatDoesNotKnowASpentTransactionIsNotTrusted(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(fakeTx{name: "tx", spends: hashOf("unknown") + ":0", mute: true, pays: []output{{scriptOf(single), 48_000}}})
-	require.ErrorContains(t, o.Round(t.Context()), "bad_answer")
-	require.Empty(t, b.rows())
-}
-
 // An address may be one of a key, too: what is paid there is one payment, whichever
 // of the two is configured.
 func TestOneOutputIsOnePaymentOfAnOffer(t *testing.T) {

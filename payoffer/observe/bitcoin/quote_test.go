@@ -76,21 +76,6 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	}
 }
 
-// The price stands still for hours, and so does the quote.
-func TestAQuoteHoldsForAsLongAsItIsPublished(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	o.Quoted(50_000, 4200)
-	for range 5 {
-		b.clock.advance(time.Hour)
-		b.round(o)
-	}
-	chain.setPool(pay("p", single, 50_000))
-	b.round(b.observer(chain))
-	require.Equal(t, int64(4200), *b.row("p").USDCents)
-}
-
 func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)

@@ -216,21 +216,6 @@ func TestACycleReadsOneHistory(t *testing.T) {
 	}
 }
 
-func TestALatePaymentIsAPayment(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	o.Quoted(46_667, 4200)
-	b.round(o)
-	b.clock.advance(400 * 24 * time.Hour)
-	chain.mineEmpty(1000)
-	b.round(o)
-	chain.mine(pay("late", single, 46_667))
-	chain.mine()
-	b.round(o)
-	b.requireState("late", ledger.StatusConfirmed)
-}
-
 // Transactions that never confirm cost nothing. They must not keep the
 // payments that count from being followed.
 func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
