@@ -66,7 +66,7 @@ func (b *bench) wholly(o *Observer) {
 // position is how far the ledger says that was read.
 func (b *bench) position() position {
 	b.Helper()
-	c, found, err := b.book.Cursor(b.Context(), testOffer, b.rail.Account())
+	c, found, err := b.db.Cursor(b.Context(), testOffer, b.rail.Account())
 	require.NoError(b, err)
 	require.True(b, found)
 	p, err := parsePosition(c)
@@ -138,14 +138,14 @@ func TestATransactionReportedDifferentlyIsSeen(t *testing.T) {
 				lie(&lied)
 				n[liar].inBlock(100, lied)
 				b.partly(o, observe.ErrDisagree)
-				row, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+				row, found, err := b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
 				require.NoError(t, err)
 				require.True(t, found)
 				require.Equal(t, ledger.StatusSeen, row.Status)
 				require.False(t, row.Own)
 				n[liar].inBlock(100, tx)
 				b.wholly(o)
-				row, _, err = b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+				row, _, err = b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
 				require.NoError(t, err)
 				require.Equal(t, ledger.StatusConfirmed, row.Status)
 				require.EqualValues(t, 1000, row.Amount)
@@ -167,7 +167,7 @@ func TestAShortListIsABadAnswer(t *testing.T) {
 					for i := range older {
 						n.mine(0, pay(fmt.Sprint("older", i), single, 1000))
 					}
-					b.newBook(start.Add(time.Hour).Unix())
+					b.newLedger(start.Add(time.Hour).Unix())
 					n.mine(13)
 					o := b.hosts(n...)
 					b.round(o)
@@ -209,7 +209,7 @@ func TestAListWithAGapIsABadAnswer(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	chain.mine(pay("older", single, 1000))
-	b.newBook(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(time.Hour).Unix())
 	chain.mineEmpty(19)
 	o := b.observer(chain)
 	b.round(o)

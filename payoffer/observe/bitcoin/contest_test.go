@@ -143,8 +143,8 @@ func TestTheOriginIsSetByTwo(t *testing.T) {
 	b, n := newBench(t, single), newNetwork(t, 3, 100)
 	n.mine(0, pay("old", single, 1000))
 	n.mine(20)
-	b.newBook(start.Add(15 * time.Minute).Unix()) // after block 100
-	n[0].start += 1000 * 600                      // all its blocks are late
+	b.newLedger(start.Add(15 * time.Minute).Unix()) // after block 100
+	n[0].start += 1000 * 600                        // all its blocks are late
 	require.EqualError(t, b.hosts(n[:2]...).Round(t.Context()), "sources_disagree (a.example, b.example)")
 	require.Empty(t, b.account().Origin)
 	n[1].setFault(answer("/blocks/1", 503, ""))
@@ -262,8 +262,8 @@ func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	b.round(o)
 	require.EqualValues(t, 119, b.position().Height)
 	chain.inBlock(100, hidden...)
-	o.config.Ledger = &lowering{b.book, func() {
-		lowered, err := b.book.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
+	o.config.Ledger = &lowering{b.db, func() {
+		lowered, err := b.db.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
 		require.NoError(t, err)
 		require.True(t, lowered)
 	}}

@@ -143,7 +143,7 @@ func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
 	b := newBench(t, single)
 	o, err := New(Config{
 		OfferID: testOffer, Rail: b.rail, Endpoints: []string{"https://e.example/secret-path?key=secret"}, Confirmations: 1,
-		Ledger: b.book, Now: b.clock.Now, Rate: b.observer(newFakeIndex(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
+		Ledger: b.db, Now: b.clock.Now, Rate: b.observer(newFakeIndex(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			require.Equal(t, "https://e.example/secret-path/block-height/0?key=secret", r.URL.String())
 			return nil, errors.New("dial secret: " + r.URL.String())
@@ -194,10 +194,10 @@ func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
 	b.round(o)
 	chain.mine(pay("p", single, 1000))
 	chain.mine()
-	require.NoError(t, b.book.Close())
+	require.NoError(t, b.db.Close())
 	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
 	require.Equal(t, observe.ErrLedger, o.Health().LastError)
-	require.NoError(t, b.book.Open(t.Context()))
+	require.NoError(t, b.db.Open(t.Context()))
 	b.round(o)
 	b.requireState("p", ledger.StatusConfirmed)
 }

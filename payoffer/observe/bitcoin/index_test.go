@@ -44,7 +44,7 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
 	chain.mine(pay("beyond", b.at(62), 1000))
-	b.newBook(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	chain.setFault(answer("/address/"+b.at(50), 503, ""))
 	require.Error(t, o.Round(t.Context()))
@@ -60,11 +60,11 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 		chain.mine(pay(fmt.Sprint("new", index), b.at(index), 1000))
 	}
 	b.round(b.observer(chain))
-	cursor, _, err := b.book.Cursor(t.Context(), testOffer, b.rail.Account())
+	cursor, _, err := b.db.Cursor(t.Context(), testOffer, b.rail.Account())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"height":101,"index":63}`, cursor.Position)
 	cursor.Position = `{"height":101,"index":44}`
-	_, err = b.book.Record(t.Context(), &cursor)
+	_, err = b.db.Record(t.Context(), &cursor)
 	require.NoError(t, err)
 	restored := b.observer(chain)
 	require.Equal(t, b.at(44), restored.Address())
@@ -97,7 +97,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	chain.mine(pay("old", b.at(4), 1000))
-	b.newBook(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	b.round(o)
 	var names []string

@@ -42,7 +42,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 				for _, name := range names {
 					require.Equal(t, ledger.StatusConfirmed, rows[name].Status)
 				}
-				account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+				account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 				require.NoError(t, err)
 				require.Equal(t, "499", account.Origin)
 			})
@@ -55,11 +55,11 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{0: "111", 2 * time.Hour: "99", -2 * time.Hour: "123"} {
 		b, chain := newBench(t, single), newFakeIndex(t, 200)
 		chain.start = start.Unix() - 99*600
-		b.newBook(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
+		b.newLedger(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
 		b.clock.advance(20 * time.Hour)
 		b.ahead = ahead
 		b.round(b.observer(chain))
-		account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+		account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 		require.NoError(t, err)
 		require.Equal(t, want, account.Origin)
 	}
@@ -142,7 +142,7 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 			chain.setFault(answer("/blocks/99", 200, body))
 			require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
 			require.True(t, o.Health().Blind)
-			account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+			account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 			require.NoError(t, err)
 			require.Empty(t, account.Origin)
 		})
@@ -153,7 +153,7 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 func (b *bench) causes(names ...string) map[string][]string {
 	b.Helper()
 	rows := b.rows(names...)
-	all, err := b.book.Transitions(b.Context(), testOffer, 0, 1000)
+	all, err := b.db.Transitions(b.Context(), testOffer, 0, 1000)
 	require.NoError(b, err)
 	causes := make(map[string][]string)
 	for name, row := range rows {
@@ -168,7 +168,7 @@ func (b *bench) causes(names ...string) map[string][]string {
 
 func (b *bench) account() ledger.Account {
 	b.Helper()
-	account, err := b.book.Account(b.Context(), testOffer, b.rail.Account())
+	account, err := b.db.Account(b.Context(), testOffer, b.rail.Account())
 	require.NoError(b, err)
 	return account
 }
@@ -187,7 +187,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 			chain.mineEmpty(15)
 			tip := start.Add(70 * 10 * time.Minute)
 			b.clock.advance(70 * 10 * time.Minute)
-			b.newBook(tip.Unix())
+			b.newLedger(tip.Unix())
 			o := b.hosts(chain, chain)
 			for range 3 {
 				b.round(o)

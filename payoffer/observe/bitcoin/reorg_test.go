@@ -235,13 +235,13 @@ func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
 			b.round(o)
 		}
 	}
-	rows, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
+	rows, err := b.db.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
 	require.NoError(t, err)
 	require.Len(t, rows, maxUnconfirmed)
 
 	tx := pay("p", single, 1000)
 	state := func() ledger.Status {
-		r, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+		r, found, err := b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
 		require.NoError(t, err)
 		require.True(t, found)
 		return r.Status

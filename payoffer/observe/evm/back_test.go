@@ -40,7 +40,7 @@ func (s *till) lower(block uint64) {
 // causes are those of the first transitions, by transaction.
 func (s *till) causes() map[string]string {
 	s.Helper()
-	list, err := s.book.Transitions(s.Context(), offerID, 0, 10_000)
+	list, err := s.db.Transitions(s.Context(), offerID, 0, 10_000)
 	require.NoError(s, err)
 	causes := make(map[string]string)
 	for _, t := range list {
@@ -73,10 +73,10 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 			n.honest()
 		}
 		before := s.account().Origin
-		s.book.broken = "LowerOrigin"
+		s.db.broken = "LowerOrigin"
 		s.lower(1001)
 		s.requireError("ledger_unavailable (ledger)", true)
-		s.book.broken = ""
+		s.db.broken = ""
 		s.round()
 		s.requireObserved()
 		s.requireOrigin("1000")
@@ -113,7 +113,7 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 	s.chain.pay(price)
 	s.chain.finalize()
 	s.settle()
-	_, err := s.book.Record(t.Context(), &ledger.Cursor{
+	_, err := s.db.Record(t.Context(), &ledger.Cursor{
 		Offer: offerID, Account: s.config.USDC.Account(), Position: "400", Anchor: s.chain.unique().Hex(),
 	})
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	s.chain.mine(20)
 	s.chain.finalize()
 	s.nodes[0].on("eth_getLogs", func(_ call, pass func() any) any {
-		_, err := s.book.Ledger.LowerOrigin(t.Context(), offerID, s.config.USDC.Account(), "7")
+		_, err := s.db.Ledger.LowerOrigin(t.Context(), offerID, s.config.USDC.Account(), "7")
 		require.NoError(t, err)
 		return pass()
 	})

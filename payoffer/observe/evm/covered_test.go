@@ -183,7 +183,7 @@ func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
 	require.Equal(t, second.Nonce, s.requireProof(second, batch, true).Nonce)
 	old := s.requireProof(second, batch, true)
 	old.Nonce = ""
-	_, err := s.book.Record(t.Context(), nil, old)
+	_, err := s.db.Record(t.Context(), nil, old)
 	require.NoError(t, err)
 	s.round()
 	nonces := map[string]string{}
@@ -192,7 +192,7 @@ func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
 		require.EqualValues(t, 1, row.Version)
 	}
 	require.Equal(t, map[string]string{":1": first.Nonce, ":2": "", ":4": second.Nonce, ":6": ""}, nonces)
-	written := s.book.recorded
+	written := s.db.recorded
 	s.round()
-	require.Equal(t, written, s.book.recorded, "once")
+	require.Equal(t, written, s.db.recorded, "once")
 }

@@ -167,22 +167,18 @@ func (e *Observer) runCycle(ctx context.Context, from uint64) (next uint64, err 
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	p.finish(next, err)
+	e.chain.warnWithoutFinality(v)
+	e.idle = nil
+	if err == nil && next == 0 && !p.busy {
+		e.idle = p.idleState()
+	}
+	e.applyOutcome(outcome{
+		view: v, err: err, through: p.through, partial: p.partial || next != 0, complete: p.complete, head: p.head,
+	})
 	if err != nil {
 		return 0, err
 	}
-	return next, p.view.problem
-}
-
-func (p *cycle) finish(next uint64, err error) {
-	p.chain.warnWithoutFinality(p.view)
-	p.idle = nil
-	if err == nil && next == 0 {
-		p.idle = p.idleState()
-	}
-	p.applyOutcome(outcome{
-		view: p.view, err: err, through: p.through, partial: p.partial || next != 0, complete: p.complete, head: p.head,
-	})
+	return next, v.problem
 }
 
 // outcome is the result of a cycle.

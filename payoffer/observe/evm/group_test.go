@@ -59,7 +59,7 @@ func (s *street) open() {
 	s.Helper()
 	var err error
 	s.reader, err = NewChain(ChainConfig{
-		Network: s.config.USDC.Network, Endpoints: s.config.Endpoints, Ledger: s.book,
+		Network: s.config.USDC.Network, Endpoints: s.config.Endpoints, Ledger: s.db,
 		Transport: s.nodes, Now: s.config.Now, Random: func() float64 { return 0 }, Logger: s.config.Logger,
 	})
 	require.NoError(s, err)
@@ -73,10 +73,10 @@ func (s *street) build(number int, change func(*Config)) *house {
 	h.to[0], h.to[1], h.to[2] = 0xaa, byte(number>>8), byte(number)
 	usdc, err := offer.NewUSDC("usdc", s.config.USDC.Network, h.to.Hex(), 42_00)
 	require.NoError(s, err)
-	require.NoError(s, s.book.Register(s.Context(), ledger.Account{
+	require.NoError(s, s.db.Register(s.Context(), ledger.Account{
 		Offer: h.id, ID: usdc.Account(), Rail: "usdc", Testnet: true, Since: s.config.Now().Unix(),
 	}))
-	config := Config{OfferID: h.id, USDC: usdc, Chain: s.reader, Confirm: Latest, Ledger: s.book, Now: s.config.Now, Logger: s.config.Logger}
+	config := Config{OfferID: h.id, USDC: usdc, Chain: s.reader, Confirm: Latest, Ledger: s.db, Now: s.config.Now, Logger: s.config.Logger}
 	if change != nil {
 		change(&config)
 	}
@@ -107,7 +107,7 @@ func (h *house) pay() *transaction {
 // receipts are the statuses of what the offer was paid.
 func (h *house) receipts() (all []ledger.Status) {
 	h.s.Helper()
-	rows, err := h.s.book.Receipts(h.s.Context(), h.id, 0, 100)
+	rows, err := h.s.db.Receipts(h.s.Context(), h.id, 0, 100)
 	require.NoError(h.s, err)
 	for _, row := range rows {
 		all = append(all, row.Status)
@@ -118,7 +118,7 @@ func (h *house) receipts() (all []ledger.Status) {
 // at is where its cursor stands; empty for none.
 func (h *house) at() string {
 	h.s.Helper()
-	c, _, err := h.s.book.Ledger.Cursor(h.s.Context(), h.id, h.account)
+	c, _, err := h.s.db.Ledger.Cursor(h.s.Context(), h.id, h.account)
 	require.NoError(h.s, err)
 	return c.Position
 }
@@ -151,7 +151,7 @@ func TestManyIdleAccountsCauseFewCalls(t *testing.T) {
 		onStreet(t, 2, houses, func(t *testing.T, s *street) {
 			s.requireIdle(0)
 			c.start = s.calls()
-			calls, asked := s.calls(), s.book.asked.Load()
+			calls, asked := s.calls(), s.db.asked.Load()
 			for range 60 {
 				s.chain.mine(5)
 				s.chain.finalize()
@@ -160,7 +160,7 @@ func TestManyIdleAccountsCauseFewCalls(t *testing.T) {
 			s.elapse(cursorEvery)
 			s.requireIdle(0)
 			require.Equal(t, fmt.Sprint(s.chain.head()), s.houses[houses-1].at(), "the cursor goes on")
-			c.calls, c.ledger = s.calls()-calls, int(s.book.asked.Load()-asked)
+			c.calls, c.ledger = s.calls()-calls, int(s.db.asked.Load()-asked)
 		})
 		return c
 	}
@@ -270,7 +270,7 @@ func TestAnAccountWhoseOriginIsLoweredIsReadAgain(t *testing.T) {
 		s.nodes[0].honest()
 		s.elapse(time.Minute)
 		require.Empty(t, h.receipts(), "what was final is not read again")
-		lowered, err := s.book.Ledger.LowerOrigin(t.Context(), h.id, h.account, "1") // by another instance
+		lowered, err := s.db.Ledger.LowerOrigin(t.Context(), h.id, h.account, "1") // by another instance
 		require.NoError(t, err)
 		require.True(t, lowered)
 		s.elapse(2 * watchEvery)

@@ -36,18 +36,11 @@ func (e *Observer) becomeIdle(ctx context.Context) bool {
 		}
 		p.covered = max(p.covered, origin)
 	}
-	at := p.idleState()
-	if at != nil {
-		e.chain.addIdle(e, at)
-	}
-	return at != nil
+	e.chain.addIdle(e, p.idleState())
+	return true
 }
 
-// idleState returns nil while the account cannot be idle.
 func (p *cycle) idleState() *idleState {
-	if p.busy {
-		return nil
-	}
 	at := &idleState{covered: p.covered, position: p.storedPosition}
 	if p.cursor != nil {
 		at.anchor = p.cursor.Anchor

@@ -21,7 +21,7 @@ func openSince(t *testing.T, endpoints int, since int64) *till {
 // register tells the ledger of a start.
 func (s *till) register(since int64) {
 	s.Helper()
-	require.NoError(s, s.book.Register(s.Context(), ledger.Account{
+	require.NoError(s, s.db.Register(s.Context(), ledger.Account{
 		Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true, Since: since,
 	}))
 }
@@ -29,7 +29,7 @@ func (s *till) register(since int64) {
 // account is what the ledger keeps of the rail.
 func (s *till) account() ledger.Account {
 	s.Helper()
-	a, err := s.book.Ledger.Account(s.Context(), offerID, s.config.USDC.Account())
+	a, err := s.db.Ledger.Account(s.Context(), offerID, s.config.USDC.Account())
 	require.NoError(s, err)
 	return a
 }

@@ -32,7 +32,7 @@ func (s *till) covers(r ledger.Reading) bool {
 // paidBy is the receipt of an authorization's Transfer, if there is one.
 func (s *till) paidBy(key ledger.IntentKey) (row ledger.Receipt, found bool) {
 	s.Helper()
-	row, found, err := s.book.AuthorizationReceipt(s.Context(), s.config.USDC.Account(), key.From, key.Nonce)
+	row, found, err := s.db.AuthorizationReceipt(s.Context(), s.config.USDC.Account(), key.From, key.Nonce)
 	require.NoError(s, err)
 	return row, found
 }

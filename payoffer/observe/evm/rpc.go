@@ -97,9 +97,6 @@ type member struct {
 }
 
 func (m member) request(id int) any {
-	if m.params == nil {
-		m.params = []any{}
-	}
 	return map[string]any{"jsonrpc": "2.0", "id": id, "method": m.method, "params": m.params}
 }
 

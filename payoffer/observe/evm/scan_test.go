@@ -260,7 +260,7 @@ func TestATransferToItselfIsNotAPayment(t *testing.T) {
 			require.Equal(t, ledger.StatusMoved, row.Status)
 			require.True(t, row.Own)
 			require.Equal(t, final, row.Final)
-			totals, err := s.book.Totals(t.Context(), offerID)
+			totals, err := s.db.Totals(t.Context(), offerID)
 			require.NoError(t, err)
 			for _, total := range totals {
 				require.True(t, total.Count == 0 || total.Status == ledger.StatusMoved, "%+v", total)
@@ -306,14 +306,14 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 	s.round()
 	s.requireRight()
 	require.Len(t, s.rows(), 261)
-	asked, written := s.nodes[0].count("eth_getTransactionReceipt"), s.book.recorded
+	asked, written := s.nodes[0].count("eth_getTransactionReceipt"), s.db.recorded
 	s.chain.rewind(1)
 	s.chain.mine(1)
 	s.round()
 	s.requireRight()
 	s.requireStatus(ledger.StatusDropped, large)
 	require.Equal(t, asked+1, s.nodes[0].count("eth_getTransactionReceipt"), "what stands in the same block is not read again")
-	require.Equal(t, written+1, s.book.recorded, "what is no news is not written again")
+	require.Equal(t, written+1, s.db.recorded, "what is no news is not written again")
 }
 
 // An account of the past is followed, and not scanned.
@@ -346,11 +346,11 @@ func TestALedgerThatFailsLosesNothing(t *testing.T) {
 		cursor := s.cursor()
 		s.chain.pay(price)
 		s.chain.finalize()
-		s.book.broken = method
+		s.db.broken = method
 		s.requireError("ledger_unavailable (ledger)", true)
 		require.Equal(t, cursor, s.cursor())
 		require.Len(t, s.rows(), 1)
-		s.book.broken = ""
+		s.db.broken = ""
 		s.settle()
 	}
 }
@@ -360,7 +360,7 @@ func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
 	refused := s.chain.pay(price)
-	s.book.refused = map[string]bool{fmt.Sprintf("eip155:84532:%s:0", refused.hash.Hex()): true}
+	s.db.refused = map[string]bool{fmt.Sprintf("eip155:84532:%s:0", refused.hash.Hex()): true}
 	other := s.chain.pay(price)
 	s.requireError("bad_answer (one.example)", false)
 	require.Len(t, s.rows(), 1)

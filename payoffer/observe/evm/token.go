@@ -32,7 +32,7 @@ const decimals = 6
 func (e *endpoint) check(ctx context.Context, chainID int64, token common.Address) error {
 	var id *hexutil.Big
 	var code hexutil.Bytes
-	if err := e.call(ctx, &id, "eth_chainId"); err != nil {
+	if err := e.call(ctx, &id, "eth_chainId", []any{}...); err != nil {
 		return err
 	}
 	if id == nil {
