@@ -21,6 +21,8 @@ const (
 	watchRarely = time.Minute
 	// staleAfter is the age of the newest block, in seconds, at which the chain seems stuck.
 	staleAfter = 10 * 60
+	// untilWoken is the pause of an idle account.
+	untilWoken = math.MaxInt64
 )
 
 // Run reads the chain until ctx ends; while the account is idle, the Chain reads for it. It logs changed problems,
@@ -56,9 +58,6 @@ func (e *Observer) poll(ctx context.Context) (time.Duration, error) {
 	}
 	return e.next(ctx)
 }
-
-// untilWoken is the pause of an idle account.
-const untilWoken = math.MaxInt64
 
 // next runs a cycle and returns the spread time to the next one.
 func (e *Observer) next(ctx context.Context) (time.Duration, error) {

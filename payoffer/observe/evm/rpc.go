@@ -25,6 +25,8 @@ const (
 	// codeRequest and codeParams are invalid calls (JSON-RPC 2.0).
 	codeRequest = -32600
 	codeParams  = -32602
+	// codeReverted means that the contract reverted; some nodes only say it in words.
+	codeReverted = 3
 )
 
 // rpcError is a JSON-RPC error without the endpoint's text, which can contain the URL.
@@ -45,9 +47,6 @@ const (
 	fewerOrSmaller // one of the two
 	reverted       // nothing: the contract failed
 )
-
-// codeReverted is most nodes' error for a contract that reverts; others say it in words.
-const codeReverted = 3
 
 // Endpoints differ in their codes, so these words tell what they ask for.
 var (
