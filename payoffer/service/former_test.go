@@ -135,7 +135,7 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 				return
 			}
 			require.Len(t, observers, 1, "of this offer alone, and of what is not configured")
-			require.Error(t, observers[account].(*bitcoin.Observer).Round(t.Context()))
+			require.Error(t, observers[account].(*bitcoin.Observer).Poll(t.Context()))
 			require.True(t, asked.hosts[c.asked], asked.hosts)
 		})
 	}

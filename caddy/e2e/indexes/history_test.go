@@ -247,7 +247,7 @@ func (h *history) anyPaid() string {
 
 // round is one of the observer, and what it counts is looked at.
 func (h *history) round() {
-	_ = h.observer.Round(h.Context()) // a failure is a state like others
+	_ = h.observer.Poll(h.Context()) // a failure is a state like others
 	counted := h.counted()
 	for id, satoshis := range counted {
 		txid, _, _ := strings.Cut(id, ":")

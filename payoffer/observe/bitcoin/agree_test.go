@@ -49,7 +49,7 @@ func (s *fakeIndex) inBlock(height int, txs ...fakeTx) {
 func (b *bench) partly(o *Observer, code string) {
 	b.Helper()
 	b.clock.advance(pollEvery)
-	require.ErrorContains(b, o.Round(b.Context()), code+" (")
+	require.ErrorContains(b, o.Poll(b.Context()), code+" (")
 	require.False(b, o.Health().Blind)
 	require.True(b, o.Health().Partial)
 	require.Equal(b, code, o.Health().LastError)
@@ -187,7 +187,7 @@ func TestAShortListIsABadAnswer(t *testing.T) {
 					})
 					if lasting {
 						b.clock.advance(pollEvery)
-						require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
+						require.ErrorContains(t, o.Poll(t.Context()), observe.ErrBadAnswer)
 						require.True(t, o.Health().Partial)
 						require.Equal(t, height, b.position().Height, "the cursor stays")
 						require.Zero(t, b.sum(ledger.StatusConfirmed))
@@ -221,12 +221,12 @@ func TestAListWithAGapIsABadAnswer(t *testing.T) {
 	chain.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		return r.URL.Path == "/address/"+single && answer("", 200, encode(object{"chain_stats": counted, "mempool_stats": counted}))(w, r)
 	})
-	require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)")
+	require.EqualError(t, o.Poll(t.Context()), "bad_answer (127.0.0.1)")
 	require.Less(t, b.position().Height, int64(120))
 	chain.setFault(nil)
 	chain.inBlock(120, tx)
 	b.clock.advance(maxPause)
-	require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)", "of two that differ either may be the lie")
+	require.EqualError(t, o.Poll(t.Context()), "bad_answer (127.0.0.1)", "of two that differ either may be the lie")
 	b.clock.advance(maxPause)
 	b.round(o)
 	b.requireState("p", ledger.StatusConfirmed)

@@ -54,9 +54,9 @@ type reading struct {
 	open []transaction
 }
 
-// Round runs one cycle: it reads all endpoints, and commits what enough hosts show. The error is an *observe.Error,
+// Poll runs one cycle: it reads all endpoints, and commits what enough hosts show. The error is an *observe.Error,
 // the first problem because of which not everything is known. Cycles do not overlap.
-func (o *Observer) Round(ctx context.Context) error {
+func (o *Observer) Poll(ctx context.Context) error {
 	o.cycle.Lock()
 	defer o.cycle.Unlock()
 	o.busy = false

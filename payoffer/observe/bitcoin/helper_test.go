@@ -149,7 +149,7 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 func (b *bench) round(o *Observer) {
 	b.Helper()
 	b.clock.advance(pollEvery)
-	require.NoError(b, o.Round(b.Context()))
+	require.NoError(b, o.Poll(b.Context()))
 	require.False(b, o.Health().Blind)
 }
 

@@ -47,7 +47,7 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 	b.newLedger(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	chain.setFault(answer("/address/"+b.at(50), 503, ""))
-	require.Error(t, o.Round(t.Context()))
+	require.Error(t, o.Poll(t.Context()))
 	require.Empty(t, o.Address(), "a search that failed proves nothing")
 	chain.setFault(nil)
 	b.clock.advance(maxPause)
@@ -79,7 +79,7 @@ func TestALongSearchTakesSeveralCycles(t *testing.T) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
 	o := b.hosts(chain, chain)
-	require.NoError(t, o.Round(t.Context()))
+	require.NoError(t, o.Poll(t.Context()))
 	require.True(t, o.Health().Blind)
 	require.Empty(t, o.Address())
 	b.round(o)
@@ -168,7 +168,7 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 		}
 	}}
 	b.clock.advance(time.Minute)
-	require.NoError(t, two.Round(t.Context()))
+	require.NoError(t, two.Poll(t.Context()))
 	require.True(t, recorded)
 	require.Equal(t, b.at(2), one.Address())
 	require.Equal(t, b.at(2), two.Address())

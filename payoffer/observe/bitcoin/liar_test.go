@@ -89,7 +89,7 @@ func (s *fakeIndex) as(other *fakeIndex) {
 func (l *lies) look(o *Observer) {
 	l.Helper()
 	l.clock.advance(pollEvery)
-	_ = o.Round(l.Context())
+	_ = o.Poll(l.Context())
 	for _, r := range l.receipts() {
 		if at, counted := l.counted[r.ExternalID]; counted && at.Block < int64(len(l.honest.blocks)) && l.honest.blocks[at.Block].hash == at.BlockHash {
 			require.Equal(l, ledger.StatusConfirmed, r.Status, "seed %d: what stands where it was is taken back", l.seed)

@@ -119,7 +119,7 @@ func New(c Config) (*Observer, error) {
 			if !o.busy {
 				c.Indexes.waitTurn(ctx)
 			}
-			err := o.Round(ctx)
+			err := o.Poll(ctx)
 			if o.busy {
 				return source.Spread(pollEvery, c.Random()), err
 			}

@@ -26,7 +26,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 				chain.blocks[len(chain.blocks)-1].txs = []fakeTx{before}
 				o := b.observer(chain)
 				chain.setFault(answer("/", 503, ""))
-				require.Error(t, o.Round(t.Context()))
+				require.Error(t, o.Poll(t.Context()))
 				require.True(t, o.Health().Blind, "nothing is known, not even that it is nothing")
 
 				names := []string{"first", "last"}
@@ -140,7 +140,7 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 			b, chain := newBench(t, single), newFakeIndex(t, 100)
 			o := b.observer(chain)
 			chain.setFault(answer("/blocks/99", 200, body))
-			require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
+			require.ErrorContains(t, o.Poll(t.Context()), observe.ErrBadAnswer)
 			require.True(t, o.Health().Blind)
 			account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 			require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 				return failed && answer("/txs/chain", 503, "")(w, r)
 			})
 			b.clock.advance(pollEvery)
-			require.Error(t, o.Round(t.Context()))
+			require.Error(t, o.Poll(t.Context()))
 			require.Equal(t, "104", b.account().Origin)
 			chain.setFault(nil)
 			b.clock.advance(maxPause)

@@ -204,7 +204,7 @@ func TestACycleReadsOneHistory(t *testing.T) {
 					return false
 				})
 				b.clock.advance(pollEvery)
-				require.NoError(t, o.Round(t.Context()))
+				require.NoError(t, o.Poll(t.Context()))
 				require.True(t, changed)
 				want := ledger.StatusConfirmed
 				if name == "a shorter chain" {

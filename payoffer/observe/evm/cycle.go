@@ -49,8 +49,8 @@ func (e *Observer) Begin(ctx context.Context, ended func()) {
 	}
 }
 
-// poll runs a cycle, unless the account starts idle.
-func (e *Observer) poll(ctx context.Context) (time.Duration, error) {
+// start runs a cycle, unless the account starts idle.
+func (e *Observer) start(ctx context.Context) (time.Duration, error) {
 	if !e.began {
 		if e.began = true; e.becomeIdle(ctx) {
 			return untilWoken, nil
@@ -61,7 +61,7 @@ func (e *Observer) poll(ctx context.Context) (time.Duration, error) {
 
 // next runs a cycle and returns the spread time to the next one.
 func (e *Observer) next(ctx context.Context) (time.Duration, error) {
-	err := e.Round(ctx)
+	err := e.Poll(ctx)
 	if ctx.Err() != nil {
 		return 0, err
 	}
@@ -101,9 +101,9 @@ func (r *problemLog) log(logger *slog.Logger, err error, blind bool) {
 	}
 }
 
-// Round reads the receipts that are not final, and every Transfer log since the last final block. The error is the
+// Poll reads the receipts that are not final, and every Transfer log since the last final block. The error is the
 // first problem; what could be read is recorded, and Health says whether that was all. It is not for concurrent use.
-func (e *Observer) Round(ctx context.Context) error {
+func (e *Observer) Poll(ctx context.Context) error {
 	for from := uint64(0); ; {
 		next, err := e.runCycle(ctx, from)
 		if next == 0 {

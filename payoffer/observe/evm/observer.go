@@ -131,7 +131,7 @@ func New(c Config) (*Observer, error) {
 		}
 	}
 	e.endpoints = e.chain.endpoints
-	e.loop.Round = e.poll
+	e.loop.Round = e.start
 	return e, nil
 }
 

@@ -98,7 +98,7 @@ func (s *till) restart() {
 func (s *till) look() error {
 	s.Helper()
 	s.now += every
-	err := s.Round(s.Context())
+	err := s.Poll(s.Context())
 	transfers := s.chain.transfers()
 	for id, amount := range s.confirmed() {
 		require.Equal(s, transfers[id], amount, "%s is confirmed, and not on the chain so", id)
