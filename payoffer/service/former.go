@@ -155,7 +155,7 @@ func (f *formerRails) observers(ctx context.Context) (map[string]observer, error
 	return found, nil
 }
 
-// begin follows all of them, and those that are added, until ctx ends, and calls ended
+// begin follows all of them until ctx ends, and calls ended
 // when all have come to their end.
 func (f *formerRails) begin(ctx context.Context, ended func()) {
 	f.running = make(map[string]bool)
@@ -183,6 +183,3 @@ func (f *formerRails) follow(ctx context.Context) (time.Duration, error) {
 	}
 	return seldom, nil
 }
-
-// look looks for accounts that were added.
-func (f *formerRails) look() { f.loop.Wake() }
