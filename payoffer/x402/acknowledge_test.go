@@ -11,23 +11,29 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// A buyer who has read the 200 may be quicker with the next purchase than the note that it was written.
-func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
-	for name, whole := range map[string]bool{"the 200 was written": true, "the 200 was lost": false} {
+// A payer who has read the 200 may be faster with the next purchase than the record of that 200, by this instance or another.
+func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
+	for name, c := range map[string]struct{ complete, otherInstance bool }{
+		"the 200 was written": {true, false}, "the 200 was lost": {false, false},
+		"another instance wrote the 200": {true, true}, "another instance lost the 200": {false, true},
+	} {
 		bubble(t, name, func(t *testing.T) {
 			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 			settlesOn(f, chain, a)
 			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			first := s
+			if c.otherInstance {
+				first = newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
+			}
 			ctx := TrackResponse(t.Context())
-			requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
-
+			requireChargedBy(t, a, first.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 			settlesOn(f, chain, b)
 			next := make(chan Outcome)
 			go func() { next <- s.pay(b.v2(t)) }()
 			synctest.Wait()
 			require.Len(t, f.Calls(settleCall), 1)
-			EndResponse(ctx, whole)
-			if whole {
+			EndResponse(ctx, c.complete)
+			if c.complete {
 				requireChargedBy(t, b, <-next)
 			} else {
 				requireChargedBy(t, a, <-next)
@@ -58,30 +64,6 @@ func TestWhoLeftBeforeTheAnswerWasMadeWasNotTold(t *testing.T) {
 	onResponse(ctx, func(whole bool) { told = append(told, whole) })
 	EndResponse(ctx, true)
 	require.Equal(t, []bool{false}, told)
-}
-
-// Another instance may be writing the 200 of a charge, or have lost its client.
-func TestTheNextPurchaseWaitsForTheNoteOfAnotherInstance(t *testing.T) {
-	for name, whole := range map[string]bool{"the 200 was written": true, "the 200 was lost": false} {
-		bubble(t, name, func(t *testing.T) {
-			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
-			settlesOn(f, chain, a)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
-			other := newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
-			ctx := TrackResponse(t.Context())
-			requireChargedBy(t, a, other.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
-			settlesOn(f, chain, b)
-			next := make(chan Outcome)
-			go func() { next <- s.pay(b.v2(t)) }()
-			synctest.Wait()
-			EndResponse(ctx, whole)
-			if whole {
-				requireChargedBy(t, b, <-next)
-			} else {
-				requireChargedBy(t, a, <-next)
-			}
-		})
-	}
 }
 
 // slowBook is a ledger after whose next Look something else happens first.

@@ -187,20 +187,6 @@ func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {
 	}
 }
 
-func TestALateRecordEndsWithTheLedger(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		real := openLedger(t)
-		l := &failingBook{book: real}
-		l.settle.Store(true)
-		s := newShop(t, setup{facilitators: one(f), ledger: l})
-		require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
-		l.settle.Store(false)
-		require.NoError(t, real.Close())
-		require.NoError(t, s.Wait(t.Context()))
-	})
-}
-
 func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, l, f := failing(t, nil)
@@ -212,17 +198,6 @@ func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 		require.True(t, s.requireState(b, ledger.IntentSettling).Leased(s.Now()))
 		s.run(3 * time.Minute)
 		s.requireState(b, ledger.IntentSettled)
-	})
-}
-
-func TestAnIntentThatCannotBeWithdrawnStaysOpen(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, l, f := failing(t, nil)
-		goneAfterVerify(f)
-		l.withdraw.Store(true)
-		b := newBuyer(1)
-		require.Equal(t, Open, s.pay(b.v2(t)).Status)
-		s.requireState(b, ledger.IntentSettling)
 	})
 }
 
