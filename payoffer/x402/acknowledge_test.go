@@ -43,7 +43,7 @@ func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
 }
 
 // Many clients leave as soon as they have read an answer.
-func TestWhoLeavesOnceTheAnswerIsMadeWasTold(t *testing.T) {
+func TestAClientThatLeavesAfterTheAnswerIsAcknowledged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -57,7 +57,7 @@ func TestWhoLeavesOnceTheAnswerIsMadeWasTold(t *testing.T) {
 	})
 }
 
-func TestWhoLeftBeforeTheAnswerWasMadeWasNotTold(t *testing.T) {
+func TestAClientThatLeftBeforeTheAnswerIsNotAcknowledged(t *testing.T) {
 	ctx, leave := context.WithCancel(TrackResponse(t.Context()))
 	leave()
 	var told []bool
@@ -70,7 +70,7 @@ func TestWhoLeftBeforeTheAnswerWasMadeWasNotTold(t *testing.T) {
 type slowBook struct {
 	book
 	meanwhile func()
-	telling   chan struct{} // nil, or closed when charges are noted
+	acknowledging   chan struct{} // nil, or closed when charges are noted
 }
 
 func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
@@ -83,13 +83,13 @@ func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, 
 }
 
 func (b *slowBook) AcknowledgeIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
-	if b.telling != nil {
-		<-b.telling
+	if b.acknowledging != nil {
+		<-b.acknowledging
 	}
 	return b.book.AcknowledgeIntent(ctx, key, atOnce)
 }
 
-func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.T) {
+func TestAnAcknowledgementAfterTheLookUpCounts(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -107,7 +107,7 @@ func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.
 	})
 }
 
-func TestWhatCameWhileAnotherWasOpenIsNotChargedBesidesOnceThatIsTold(t *testing.T) {
+func TestAPaymentThatCameWhileAnotherWasOpenIsNotCharged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -128,18 +128,18 @@ func TestWhatCameWhileAnotherWasOpenIsNotChargedBesidesOnceThatIsTold(t *testing
 }
 
 // The connection may bring a request of somebody else next, and a stop waits for the note.
-func TestNoConnectionWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
+func TestNoConnectionWaitsForTheAcknowledgement(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 		settlesOn(f, chain, a)
-		l := &slowBook{book: openLedger(t), telling: make(chan struct{})}
+		l := &slowBook{book: openLedger(t), acknowledging: make(chan struct{})}
 		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
 		requireChargedBy(t, a, s.pay(a.v2(t)))
 		stopped := make(chan error, 1)
 		go func() { stopped <- s.Wait(t.Context()) }()
 		synctest.Wait()
 		require.Empty(t, stopped)
-		close(l.telling)
+		close(l.acknowledging)
 		require.NoError(t, <-stopped)
 		stored, _ := s.stored(a)
 		require.NotZero(t, stored.AcknowledgedAt)

@@ -201,6 +201,17 @@ func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 	})
 }
 
+func TestAnIntentThatCannotBeWithdrawnStaysOpen(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, l, f := failing(t, nil)
+		goneAfterVerify(f)
+		l.withdraw.Store(true)
+		b := newBuyer(1)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		s.requireState(b, ledger.IntentSettling)
+	})
+}
+
 func TestARefusalThatCannotBeRecordedIsTriedAgain(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		chain := newChain(t)

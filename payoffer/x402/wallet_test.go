@@ -78,7 +78,7 @@ func TestTheRateLimitComesBeforeTheChain(t *testing.T) {
 
 // Where the chain says nothing of signatures the facilitator decides, and the exact authorization that
 // was answered 409 is never sent, whatever happens to the other.
-func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
+func TestARejectedUnprovenAuthorizationIsNeverSent(t *testing.T) {
 	for _, length := range lengths {
 		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
 			f, a, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length), walletOf(newBuyer(2), length)
