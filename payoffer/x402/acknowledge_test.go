@@ -69,8 +69,8 @@ func TestAClientThatLeftBeforeTheAnswerIsNotAcknowledged(t *testing.T) {
 // slowBook is a ledger after whose next Look something else happens first.
 type slowBook struct {
 	book
-	meanwhile func()
-	acknowledging   chan struct{} // nil, or closed when charges are noted
+	meanwhile     func()
+	acknowledging chan struct{} // nil, or closed when charges are noted
 }
 
 func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
