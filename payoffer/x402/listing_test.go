@@ -59,7 +59,7 @@ func TestTheListingIsToldOnceForEachChange(t *testing.T) {
 			require.Equal(t, Settled, s.pay(newBuyer(buyer).v2(t)).Status)
 			require.Equal(t, want, s.listed())
 		}
-		lines := func() int { return strings.Count(s.logs.String(), "in its Bazaar") }
+		lines := func() int { return strings.Count(s.logs.String(), "Bazaar listing") }
 
 		pay(extensionsOf(saysProcessing), "", Listing{Status: "processing"})
 		require.Equal(t, 1, lines())
@@ -72,6 +72,6 @@ func TestTheListingIsToldOnceForEachChange(t *testing.T) {
 		require.Equal(t, 2, lines(), "who says nothing has taken nothing back")
 		pay("", extensionsOf(saysRejected), Listing{"rejected", "info failed schema validation"})
 		require.Equal(t, 3, lines())
-		require.Contains(t, s.logs.String(), `level=WARN msg="facilitator says whether it lists the payable address in its Bazaar" facilitator=one.localhost status=rejected reason="info failed schema validation"`)
+		require.Contains(t, s.logs.String(), `level=WARN msg="facilitator reported its Bazaar listing" facilitator=one.localhost status=rejected reason="info failed schema validation"`)
 	})
 }

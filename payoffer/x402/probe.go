@@ -74,7 +74,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
 	for _, name := range f.health.learn(kinds) {
-		f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", name)
+		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "it is skipped; configure another one")
 	}
 	down = make(map[string]string)
 	var failures []string

@@ -168,7 +168,7 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 		require.Empty(t, one.Calls(verifyCall))
 		time.Sleep(4 * probeEvery)
-		require.Equal(t, 1, strings.Count(s.logs.String(), "skipped"), "it is said once")
+		require.Equal(t, 1, strings.Count(s.logs.String(), "does not support"), "it is said once")
 		require.Contains(t, s.logs.String(), "facilitator=one.localhost network=eip155:84532")
 
 		two.Script(supportedCall, supportsOnly(""))
@@ -192,7 +192,7 @@ func TestAFacilitatorOutlivesItsServices(t *testing.T) {
 		after := newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base-sepolia", "arbitrum-sepolia"}})
 		before.run(time.Minute)
 		require.Len(t, f.Calls(supportedCall), 1)
-		skipped := func() int { return strings.Count(before.logs.String(), "skipped") }
+		skipped := func() int { return strings.Count(before.logs.String(), "does not support") }
 		require.Equal(t, 1, skipped())
 		after.requireHealth("", "network_unsupported")
 		after.watching()
@@ -205,7 +205,7 @@ func TestAFacilitatorOutlivesItsServices(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.Calls(supportedCall), 3, "it is looked at for the new network")
 		require.Equal(t, 2, skipped(), "it is said at once, and once for two services")
-		require.Contains(t, before.logs.String(), "network=eip155:8453\n")
+		require.Contains(t, before.logs.String(), "network=eip155:8453 ")
 	})
 }
 
