@@ -179,7 +179,6 @@ CREATE TABLE cursors (
 	position TEXT NOT NULL,
 	anchor   TEXT NOT NULL,
 	ok_at    INTEGER NOT NULL,
-	back     TEXT NOT NULL DEFAULT '',  -- below this position, down to an origin that was moved back, is still to be read; '' = nothing
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT, WITHOUT ROWID;
 
@@ -265,23 +264,6 @@ CREATE TABLE quotes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX quotes_oldest ON quotes (offer, at);
-
--- Transfers that left an account.
-CREATE TABLE outgoing (
-	account     TEXT NOT NULL,
-	external_id TEXT NOT NULL,
-	offer       TEXT NOT NULL,
-	tx          TEXT NOT NULL,
-	payee       TEXT NOT NULL,
-	asset       TEXT NOT NULL,
-	amount      INTEGER NOT NULL CHECK (amount >= 0),
-	occurred_at INTEGER NOT NULL,
-	noted_at    INTEGER NOT NULL,
-	PRIMARY KEY (account, external_id),
-	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX outgoing_newest ON outgoing (offer, noted_at);
 
 -- The ids of the keys of this ledger's instances: of the signing keys of a domain by its DID, and of the key of QR addresses.
 CREATE TABLE instance_keys (
