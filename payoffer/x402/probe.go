@@ -24,9 +24,8 @@ const (
 	probeGap = 5 * time.Second
 )
 
-// Run keeps the facilitator's health current until ctx ends, and logs changes. It probes at once, then
-// every probeEvery, sooner while the facilitator is down, and when a payment's call has failed. It
-// must not run twice at a time.
+// Run keeps the facilitator's health current until ctx ends: it probes at once, every probeEvery, sooner
+// while the facilitator is down, and after a failed call of a payment. It must not run twice at a time.
 func (f *Facilitator) Run(ctx context.Context) {
 	defer f.health.reset()
 	f.loop.Run(ctx)
