@@ -55,8 +55,7 @@ func TestTheLogOfALedgerThatWasPutAwayAloneIsKept(t *testing.T) {
 				if what == "check" {
 					require.Error(t, err)
 				} else {
-					require.ErrorContains(t, err, path+"-wal is there and the file that it belongs to is not", what)
-					require.ErrorContains(t, err, "put it away together with the file", what)
+					require.ErrorContains(t, err, path+"-wal exists without its ledger file", what)
 				}
 				kept, err := os.ReadFile(path + "-wal")
 				require.NoError(t, err, what)

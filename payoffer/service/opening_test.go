@@ -201,7 +201,7 @@ func TestWhatHasToBeMendedIsRefusedAndFoundLateKeepsItsOwnOfferAlone(t *testing.
 		}, "another key of QR addresses", true},
 		"the ledger of a demo": {func(t *testing.T, _ *house, book *ledger.Ledger) {
 			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
-		}, "pretend payments of a demo", true},
+		}, "simulated payments of a demo", true},
 	} {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, late %v", name, late), func(t *testing.T) {
