@@ -39,7 +39,6 @@ const (
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
-//   - `POST /pay_offer/rewind`: has a rail read again from the origin of its account on.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: the receivers of announcements, and what waits for them.
@@ -72,7 +71,6 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 			http.MethodGet: every((*operator.Desk).Announcements, func(a operator.Announcements) string { return a.Offer }),
 		}},
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
-		{Pattern: operator.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
 		{Pattern: operator.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
 		{Pattern: operator.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
@@ -264,19 +262,6 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return answerJSON(w, resolved, err)
-}
-
-func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {
-	var body operator.Rewind
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
-	}
-	d, err := findOperator(body.Offer)
-	if err != nil {
-		return err
-	}
-	done, err := d.Rewind(r.Context(), body)
-	return answerJSON(w, done, err)
 }
 
 func (*AdminAPI) diagnose() caddy.AdminHandlerFunc {

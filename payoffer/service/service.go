@@ -79,8 +79,8 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	}
 	svc.Desk = &operator.Desk{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: d.Ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble,
-		Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL, Rotate: svc.rotateKey, Address: func() string { return svc.live().Address },
-		Follow: svc.removed.loop.Wake, Announcer: svc.announcer, Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
+		Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL, Rotate: svc.rotateKey, Announcer: svc.announcer,
+		Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
 	}
 	svc.stops = append(svc.stops, d.keys.Listen(svc.publish))
 	if d.rates != nil {

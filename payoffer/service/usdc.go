@@ -151,7 +151,7 @@ func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) (outcome x402.
 	if p.svc.started(ctx) {
 		outcome = p.Service.Pay(ctx, a)
 	} else {
-		outcome = p.NotYet(a, startRetry)
+		outcome = p.NotReady(a, startRetry)
 	}
 	p.svc.Instruments.Attempt(p.svc.Offer.ID, outcome.Status)
 	return outcome
