@@ -71,10 +71,10 @@ func TestLookKnowsAnAuthorization(t *testing.T) {
 func TestAnUnacknowledgedChargeProtectsItsPayer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-		tell := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
+		acknowledge := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
 			return func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.AcknowledgeIntent(ctx, key, atOnce)) }
 		}
-		doubt := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.UnacknowledgeIntent(ctx, key)) }
+		unacknowledge := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.UnacknowledgeIntent(ctx, key)) }
 		pass := func(seconds int64) func(*testing.T, *Ledger, *testClock) {
 			return func(_ *testing.T, _ *Ledger, c *testClock) { c.unix += seconds }
 		}
@@ -83,17 +83,17 @@ func TestAnUnacknowledgedChargeProtectsItsPayer(t *testing.T) {
 			steps     steps
 			protected bool
 		}{
-			"never told":                             {steps{pass(100_000)}, true},
-			"told at once":                           {steps{tell(true)}, false},
-			"told at once, then told again":          {steps{tell(true), tell(false)}, false},
-			"told late":                              {steps{tell(false)}, true},
-			"told late, less than two minutes ago":   {steps{tell(false), pass(119)}, true},
-			"told late, two minutes ago":             {steps{tell(false), pass(120)}, false},
-			"told late again later":                  {steps{tell(false), pass(119), tell(false), pass(1)}, false},
-			"in doubt, then told by the first":       {steps{doubt, tell(true), pass(119)}, true},
-			"in doubt, told two minutes ago":         {steps{doubt, tell(true), pass(120)}, false},
-			"told at once, then in doubt":            {steps{tell(true), pass(1_000), doubt, pass(1_000)}, true},
-			"told at once, then in doubt, then told": {steps{tell(true), doubt, tell(false), pass(120)}, false},
+			"never acknowledged":                                           {steps{pass(100_000)}, true},
+			"acknowledged at once":                                         {steps{acknowledge(true)}, false},
+			"acknowledged at once, then acknowledged again":                {steps{acknowledge(true), acknowledge(false)}, false},
+			"acknowledged late":                                            {steps{acknowledge(false)}, true},
+			"acknowledged late, less than two minutes ago":                 {steps{acknowledge(false), pass(119)}, true},
+			"acknowledged late, two minutes ago":                           {steps{acknowledge(false), pass(120)}, false},
+			"acknowledged late again later":                                {steps{acknowledge(false), pass(119), acknowledge(false), pass(1)}, false},
+			"unacknowledged, then acknowledged by the first":               {steps{unacknowledge, acknowledge(true), pass(119)}, true},
+			"unacknowledged, acknowledged two minutes ago":                 {steps{unacknowledge, acknowledge(true), pass(120)}, false},
+			"acknowledged at once, then unacknowledged":                    {steps{acknowledge(true), pass(1_000), unacknowledge, pass(1_000)}, true},
+			"acknowledged at once, then unacknowledged, then acknowledged": {steps{acknowledge(true), unacknowledge, acknowledge(false), pass(120)}, false},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, clock := d.ledger(t)
