@@ -136,7 +136,7 @@ func TestAFrontRunTransferGetsItsAnswerForAnyKindOfAccount(t *testing.T) {
 		p := s.paymentOf(account)
 		transaction := s.front(p)
 		s.requireOpen(p)
-		require.NoError(s, s.evm.Round(s.Context()))
+		require.NoError(s, s.evm.Poll(s.Context()))
 		s.resolve(soon)
 		s.requirePaid(p, transaction)
 		s.requireCharges(1)
