@@ -160,7 +160,7 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 		}, "another key of QR addresses"},
 		"the ledger of a demo": {func(t *testing.T, _ *house, l *ledger.Ledger) {
 			require.NoError(t, l.Register(t.Context(), ledger.Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
-		}, "pretend payments of a demo"},
+		}, "simulated payments of a demo"},
 	} {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, late %v", name, late), func(t *testing.T) {
