@@ -87,7 +87,7 @@ func (h *house) numbered(n int) *Settings {
 	s := h.settings("one of many")
 	s.Key, s.Offer, s.KeysPath = pool.KeyOf("numbered", n), o, "pay_offer/signing/"+id+".json"
 	s.USDC, s.Bitcoin, s.Storefronts = []USDC{{Rail: usdc, Facilitators: s.USDC[0].Facilitators}}, Bitcoin{}, nil
-	s.Announce = []announce.Sink{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
+	s.Announce = []announce.Endpoint{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
 	return s
 }
 

@@ -79,7 +79,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 		return nil, err
 	}
 	svc.announcer, err = announce.New(announce.Config{
-		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
+		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Endpoints: s.Announce, Owner: rand.Text(),
 		Emit:    func(name string, data map[string]any) error { return hosts.Current().Emit(name, data) },
 		Journal: svc.logger, Sent: i.Mailed,
 		PollEvery: seldom, Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
@@ -330,7 +330,7 @@ func (svc *Service) Health() []observe.Health {
 
 // Announcements says how well each receiver of announcements is reached. It
 // never blocks.
-func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
+func (svc *Service) Announcements() []announce.EndpointHealth { return svc.announcer.Health() }
 
 var (
 	_ pool.Beginner = (*Service)(nil)

@@ -88,7 +88,7 @@ func (h *house) settings(description string) *Settings {
 		Rates: []string{"mempool"}, Bitcoin: Bitcoin{Esplora: []string{h.down}, Confirmations: 2},
 		Card:        Card{WebhookSecret: "whsec_0123456789abcdef"},
 		Storefronts: []Storefront{{Rail: shop, HookSecret: "0123456789abcdef"}},
-		Announce:    []announce.Sink{announce.Webhook{URL: h.down}},
+		Announce:    []announce.Endpoint{announce.Webhook{URL: h.down}},
 		Limit:       x402.Limit{Attempts: 10, Period: time.Minute},
 	}
 }

@@ -27,7 +27,7 @@ type Settings struct {
 	Storefronts []Storefront
 	// HooksOff are the rails whose webhook's secret is configured without a value.
 	HooksOff []string
-	Announce []announce.Sink
+	Announce []announce.Endpoint
 	Limit    x402.Limit
 	// KeysPath is where the signing keys of the domain stand in the storage.
 	KeysPath string
