@@ -110,7 +110,7 @@ func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
 }
 
 func TestCommandCheckTellsThatTheClockIsWrong(t *testing.T) {
-	for ahead, want := range map[string]string{"3600": "is 3600 s ahead of that of others", "-61": "is 61 s behind that of others"} {
+	for ahead, want := range map[string]string{"3600": "is off by +3600 s", "-61": "is off by -61 s"} {
 		out, err := execute(t, checkCommand(), "--config", configuration(t, `{"Ahead":`+ahead+`}`))
 		require.NoError(t, err)
 		require.Contains(t, out, "the clock of this machine "+want)
@@ -139,11 +139,4 @@ func TestCommandQRPrintsARailsURI(t *testing.T) {
 	require.ErrorContains(t, err, "http://localhost:8402/v1/pay/btc.uri")
 	_, err = qr("pack")
 	require.ErrorContains(t, err, "there are: card, btc")
-}
-
-func TestCommandSiteWritesThePage(t *testing.T) {
-	folder := t.TempDir()
-	_, err := execute(t, siteCommand(), folder)
-	require.NoError(t, err)
-	require.FileExists(t, filepath.Join(folder, "offer", "index.html"))
 }
