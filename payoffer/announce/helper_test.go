@@ -62,8 +62,7 @@ func (d *fixture) announcer(r *payoffertest.Receiver) *Announcer {
 	return d.configured(Config{Endpoints: []Endpoint{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
 }
 
-// configured makes one that has begun: what is recorded from now on is
-// announced.
+// configured makes an announcer that delivers what is recorded from now on.
 func (d *fixture) configured(c Config) *Announcer {
 	d.Helper()
 	c.OfferID, c.Ledger, c.Owner = testOffer, d.outbox, fmt.Sprint("owner-", owners.Add(1))
@@ -92,7 +91,7 @@ func (a *Announcer) run(ctx context.Context) {
 	<-ended
 }
 
-// leave does what Run does at its end.
+// leave releases the leases, as Begin does at its end.
 func (a *Announcer) leave(ctx context.Context) {
 	for _, s := range a.subscribers {
 		s.release(ctx)
