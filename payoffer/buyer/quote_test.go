@@ -1,6 +1,8 @@
 package buyer
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -27,6 +30,8 @@ func TestWhatIsNotUnderstoodIsNotPaid(t *testing.T) {
 		"above the maximum":    {object{"amount": "50000001"}, "it costs 50.000001 USD, which is more than --max 50"},
 		"far above it":         {object{"amount": "99999999999999999999"}, "is not a number of atomic units"},
 		"nothing":              {object{"amount": "0"}, "is not a number of atomic units"},
+		"less than nothing":    {object{"amount": "-1"}, "is not a number of atomic units"},
+		"an amount of zeros":   {object{"amount": "042"}, "is not a number of atomic units"},
 		"a fraction":           {object{"amount": "1.5"}, "is not a number of atomic units"},
 		"a number":             {object{"amount": 42}, "has the wrong shape"},
 		"an unknown network":   {object{"network": "eip155:56"}, `the network "eip155:56" is unknown`},
@@ -153,4 +158,42 @@ func TestAQuoteInTheBodyIsRead(t *testing.T) {
 	q, err := (&Buyer{Max: 50_000_000}).choose(in.Accepts)
 	require.NoError(t, err)
 	require.Equal(t, payee, q.PayTo)
+}
+
+func FuzzAQuoteIsReadOrRefused(f *testing.F) {
+	accept := `{"scheme":"exact","network":"eip155:84532","asset":"` + usdc + `","payTo":"` + payee + `","amount":"42000000","maxTimeoutSeconds":300,"extra":{"name":"USDC","version":"2"}}`
+	f.Add(true, []byte(`{"x402Version":2,"resource":{"url":"https://a.example/"},"accepts":[`+accept+`],"extensions":{"payment-identifier":{"info":{"required":true}}}}`), []byte("{}"))
+	f.Add(false, []byte{}, []byte(`{"x402Version":2,"accepts":[`+accept+`],"extensions":{"offer-receipt":{"info":{"offers":[{"format":"jws","signature":"eyJ.eyJ.AA"}]}}}}`))
+	f.Add(false, []byte{}, []byte(`{"x402Version":1,"accepts":[]}`))
+	key, err := ParseKey(strings.Repeat("1", 64))
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, inHeader bool, quote, body []byte) {
+		header := http.Header{}
+		if inHeader {
+			header.Set(x402.HeaderRequired, base64.StdEncoding.EncodeToString(quote))
+		}
+		in, err := parseRequired(header, body)
+		if err != nil {
+			return
+		}
+		q, err := (&Buyer{Max: 50_000_000}).choose(in.Accepts)
+		if err != nil {
+			return
+		}
+		// What is left can be paid: known money, an address, an amount within the limit.
+		known, err := offer.LookupNetwork(q.Network.CAIP2())
+		require.NoError(t, err)
+		require.Equal(t, known, q.Network)
+		require.True(t, q.Atomic > 0 && q.Atomic <= 50_000_000)
+		payTo, err := offer.ParseEVMAddress(q.PayTo)
+		require.NoError(t, err)
+		require.Equal(t, payTo, q.PayTo)
+		require.True(t, q.Validity > 0 && q.Validity <= maxValidity)
+		q.resource, q.extensions = in.Resource, in.Extensions
+		authorized := x402.Authorize(key.private, q.Network, q.PayTo, q.Atomic, time.Now())
+		text, err := x402.DecodeHeader(q.payload(authorized))
+		require.NoError(t, err)
+		require.True(t, json.Valid(text))
+		require.True(t, bytes.Contains(text, []byte(authorized.Signature)))
+	})
 }
