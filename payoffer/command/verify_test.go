@@ -161,7 +161,6 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 		"nobody there":        {d.signAs("http://127.0.0.1:9", of("http://127.0.0.1:9")), "could not be read: unreachable (127.0.0.1)"},
 		"of tomorrow":         {receipt(func(p *x402.ReceiptPayload) { p.IssuedAt += 86_400 }), "in the future"},
 		"an offer that ended": {d.sign(x402.OfferPayload{Version: 1, ResourceURL: d.origin + "/", Scheme: "exact", Network: "eip155:1", PayTo: "0x", ValidUntil: 1}), "EXPIRED"},
-		"another format":      {`{"format":"eip712","signature":"0x00"}`, "NOT VALID: it is not a JWS"},
 		"too many":            {many(d, 17), "more than 16"},
 		"one of two":          {`[{"format":"jws","signature":"` + good + `"},{"format":"jws","signature":"` + tampered + `"}]`, "number 2 of 2: NOT VALID"},
 	} {

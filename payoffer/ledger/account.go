@@ -18,9 +18,6 @@ type Account struct {
 	// Origin is the position on the rail at Since, before which no money is counted: a
 	// block or a Unix second in decimal digits, or empty if unknown.
 	Origin string
-	// Back is set after the origin was lowered: positions from Origin to Back are still
-	// to be read. It is empty otherwise.
-	Back string
 }
 
 // errNotRegistered is returned for an account that is not registered for the offer.
@@ -42,9 +39,9 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
-// LowerOrigin moves the origin of an account to an earlier position, in decimal digits,
-// or sets it, and reports whether it was later before. It then sets Back. Error:
-// errNotRegistered.
+// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, or
+// sets it, and reports whether it was later before. It then deletes the cursor, so that the
+// account is read again from there; rows stay. Error: errNotRegistered.
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
@@ -65,8 +62,7 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 			return err
 		}
 		lowered = true
-		_, err = tx.exec(ctx, "lowering the origin", `
-			UPDATE cursors SET back = $1 WHERE offer = $2 AND account = $3 AND back = ''`, a.Origin, offer, account)
+		_, err = tx.exec(ctx, "lowering the origin", `DELETE FROM cursors WHERE offer = $1 AND account = $2`, offer, account)
 		return err
 	})
 	return lowered, err
@@ -86,29 +82,13 @@ func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) 
 	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
 }
 
-// AccountsOf returns the accounts of several offers by offer, in one query.
-func (l *Ledger) AccountsOf(ctx context.Context, offers ...string) (map[string][]Account, error) {
-	var rows [][]any
-	for _, offer := range offers {
-		rows = append(rows, []any{offer})
-	}
-	all, err := collect(ctx, l, scanAccount, fromAccounts+`offer IN (SELECT value ->> 0 FROM `+l.dialect.rows()+`) ORDER BY account`, inRows(rows))
-	of := make(map[string][]Account, len(offers))
-	for _, a := range all {
-		of[a.Offer] = append(of[a.Offer], a)
-	}
-	return of, err
-}
-
 const selectAccounts = fromAccounts + `offer = $1`
 
 const fromAccounts = `
-	SELECT offer, account, rail, testnet, origin, since,
-		coalesce((SELECT back FROM cursors WHERE cursors.account = accounts.account), '')
-	FROM accounts WHERE `
+	SELECT offer, account, rail, testnet, origin, since FROM accounts WHERE `
 
 func scanAccount(row scanner) (a Account, err error) {
-	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since, &a.Back)
+	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since)
 	return a, err
 }
 
@@ -129,11 +109,10 @@ func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 // Cursor says how far an account was read.
 type Cursor struct {
 	Offer, Account string
-	Position       string  // the last position that was read, in the terms of the rail
-	Anchor         string  // identifies the position, such as a block's hash
-	Back           *string // the new Back of the account; nil leaves it
+	Position       string // the last position that was read, in the terms of the rail
+	Anchor         string // identifies the position, such as a block's hash
 	// Upon is the Position before the reading, or empty. If another one is stored now, the
-	// cursor stays, because it was reset or another instance moved it. nil means any.
+	// cursor stays: the origin was lowered, or another instance moved it. nil means any.
 	Upon *string
 	OKAt int64 // when the source last answered, in Unix seconds; 0 for never
 }
@@ -143,17 +122,6 @@ func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, boo
 	return first(collect(ctx, l, scanCursor, `
 		SELECT offer, account, position, anchor, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
 		offer, account))
-}
-
-// Rewind deletes the cursor of an account, which is then read again from its origin, and
-// reports whether it had one. Rows stay: observations are merged with them.
-func (l *Ledger) Rewind(ctx context.Context, offer, account string) (rewound bool, err error) {
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		_, rewound, err = first(ask(ctx, tx, scanValue[string], `
-			DELETE FROM cursors WHERE offer = $1 AND account = $2 RETURNING account`, offer, account))
-		return err
-	})
-	return rewound, err
 }
 
 func scanCursor(row scanner) (c Cursor, err error) {
@@ -176,31 +144,28 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
 		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
-	if err == nil && c.Back != nil {
-		_, err = tx.exec(ctx, "storing the cursor", `UPDATE cursors SET back = $1 WHERE account = $2`, *c.Back, c.Account)
-	}
 	return err
 }
 
 // Standing is the reading state of an account.
 type Standing struct {
-	Account                string
-	Position, Anchor, Back string // of its cursor, empty without one
-	Open                   bool   // it has receipts that are not final
+	Account          string
+	Position, Anchor string // of its cursor, empty without one
+	Open             bool   // it has receipts that are not final
 }
 
 // Standings returns the reading states of the accounts whose IDs begin with a prefix,
 // except those that are at a position and have nothing else to read.
 func (l *Ledger) Standings(ctx context.Context, prefix, position string) ([]Standing, error) {
 	return collect(ctx, l, func(row scanner) (s Standing, err error) {
-		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Back, &s.Open)
+		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Open)
 		return s, err
-	}, `SELECT account, position, anchor, back, open FROM (
-			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor, coalesce(c.back, '') AS back,
+	}, `SELECT account, position, anchor, open FROM (
+			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor,
 				EXISTS (SELECT 1 FROM receipts r WHERE r.offer = a.offer AND r.account = a.account AND NOT r.final) AS open
 			FROM accounts a LEFT JOIN cursors c ON c.account = a.account
 			WHERE substr(a.account, 1, length($1)) = $1) AS standing
-		WHERE position <> $2 OR back <> '' OR open`, prefix, position)
+		WHERE position <> $2 OR open`, prefix, position)
 }
 
 // moveAtOnce is the number of cursors that one statement moves.

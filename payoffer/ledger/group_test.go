@@ -98,13 +98,13 @@ func TestChargesThatAreToldTogetherAreNotedTogether(t *testing.T) {
 		i := testIntent(fmt.Sprintf("0x%d", n), "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
 		require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, fmt.Sprintf("0x%d", n), []byte(`{}`), EvidenceFacilitator))
-		changes = append(changes, l.tellIntent(i.IntentKey, true))
+		changes = append(changes, l.acknowledgeIntent(i.IntentKey, true))
 	}
 	became, begun := together(t, l, changes...)
 	require.NoError(t, errors.Join(became...))
 	require.Equal(t, 1, begun)
 	for n := range groupSize {
-		require.NotZero(t, mustIntent(t, l, testIntent(fmt.Sprintf("0x%d", n), "0x01").IntentKey).ToldAt)
+		require.NotZero(t, mustIntent(t, l, testIntent(fmt.Sprintf("0x%d", n), "0x01").IntentKey).AcknowledgedAt)
 	}
 }
 

@@ -1,10 +1,7 @@
 package web
 
 import (
-	"net/http/httptest"
 	"regexp"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,17 +25,6 @@ func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
 	for _, held := range []string{`"other"`, etag[:5], ""} {
 		require.Equal(t, 200, send(t, s, "GET", "/v1/invoice", "", "If-None-Match", held).StatusCode, held)
 	}
-}
-
-func TestVariantsHaveDifferentEntityTags(t *testing.T) {
-	s := newWorld(t).server(t)
-	tags := map[string]bool{}
-	for _, accept := range []string{"application/json", "text/html", "text/uri-list"} {
-		res := send(t, s, "GET", "/v1/invoice", "", "Accept", accept)
-		require.Equal(t, "Accept", res.Header.Get("Vary"))
-		tags[res.Header.Get("ETag")] = true
-	}
-	require.Len(t, tags, 3)
 }
 
 func TestOnlyWhatLastsIsStored(t *testing.T) {
@@ -77,26 +63,6 @@ func TestANewRateReplacesWhatFollowsFromIt(t *testing.T) {
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "0.0005 BTC")
 }
 
-func TestTheLastOfManyRatesStays(t *testing.T) {
-	var satoshis atomic.Int64
-	c := newWorld(t).config()
-	c.Live = func() offer.Live { return offer.Live{Satoshis: 1_000 + satoshis.Load(), RateAt: at} }
-	s, err := New(c)
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 5 {
-				satoshis.Add(1)
-				s.Refresh()
-				s.Serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/pay/btc.uri", nil))
-			}
-		})
-	}
-	all.Wait()
-	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay/btc.uri", "")), "amount=0.0000104&")
-}
-
 func TestRenewMovesTheExpiryOfSecurityTxt(t *testing.T) {
 	s := newWorld(t).server(t)
 	before := read(t, send(t, s, "GET", "/.well-known/security.txt", ""))
@@ -119,12 +85,4 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 	require.NoError(t, err)
 	_, err = New(w.config())
 	require.ErrorContains(t, err, `rail "shop"`)
-}
-
-func TestProblemsSayWhatToDo(t *testing.T) {
-	s := newWorld(t).server(t)
-	w := httptest.NewRecorder()
-	s.problem(problemNoRate, "Try the card.", retryAfter(1500*1e6)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.JSONEq(t, `{"type":"urn:pay-offer:problem:no-rate","title":"The rail cannot quote a price now","status":503,"detail":"Try the card."}`, w.Body.String())
 }

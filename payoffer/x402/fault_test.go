@@ -37,8 +37,8 @@ func (b *failingBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledge
 	return i, known, err
 }
 
-func (b *failingBook) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
-	err = fail(&b.read, func() error { look, err = b.book.Look(ctx, i); return err })
+func (b *failingBook) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
+	err = fail(&b.read, func() error { look, err = b.book.LookUp(ctx, i); return err })
 	return look, err
 }
 
@@ -185,20 +185,6 @@ func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {
 			require.NoError(t, s.Wait(t.Context()))
 		})
 	}
-}
-
-func TestALateRecordEndsWithTheLedger(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		real := openLedger(t)
-		l := &failingBook{book: real}
-		l.settle.Store(true)
-		s := newShop(t, setup{facilitators: one(f), ledger: l})
-		require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
-		l.settle.Store(false)
-		require.NoError(t, real.Close())
-		require.NoError(t, s.Wait(t.Context()))
-	})
 }
 
 func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {

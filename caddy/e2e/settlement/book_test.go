@@ -70,8 +70,8 @@ func (b *book) around(method string, call func() error) error {
 	return b.call(b.after, method)
 }
 
-func (b *book) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
-	err = b.around("Look", func() (err error) { look, err = b.Ledger.Look(ctx, i); return err })
+func (b *book) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
+	err = b.around("Look", func() (err error) { look, err = b.Ledger.LookUp(ctx, i); return err })
 	return look, err
 }
 
@@ -81,14 +81,6 @@ func (b *book) InsertIntent(ctx context.Context, i ledger.Intent) error {
 
 func (b *book) SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error {
 	return b.around("SettleIntent", func() error { return b.Ledger.SettleIntent(ctx, key, transaction, answer, evidence) })
-}
-
-func (b *book) RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error {
-	return b.around("RefuseIntent", func() error { return b.Ledger.RefuseIntent(ctx, key, reason) })
-}
-
-func (b *book) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
-	return b.around("NoteIntent", func() error { return b.Ledger.NoteIntent(ctx, key, owner, lease, transaction, reason) })
 }
 
 func (b *book) WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,15 +78,15 @@ func wrongAnswers() map[string]struct {
 }
 
 // Whatever one endpoint of a host does, the other one is asked, and nothing of
-// the first one's words is believed.
+// the first one's responses is believed.
 func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range wrongAnswers() {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, single)
-			sick, well := newStandIn(t, 100), newStandIn(t, 100)
+			sick, well := newFakeIndex(t, 100), newFakeIndex(t, 100)
 			b.round(b.observer(well))
-			for _, chain := range []*standIn{sick, well} {
+			for _, chain := range []*fakeIndex{sick, well} {
 				chain.mine(pay("real", single, 1000))
 				chain.mine()
 			}
@@ -98,7 +97,7 @@ func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 			require.Equal(t, int64(1000), b.row("real").Amount)
 
 			alone := b.observer(sick)
-			err := alone.Round(t.Context())
+			err := alone.Poll(t.Context())
 			require.EqualError(t, err, wrong.code+" (127.0.0.1)")
 			require.True(t, alone.Health().Blind)
 			require.Equal(t, wrong.code, alone.Health().LastError)
@@ -114,7 +113,7 @@ func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 
 func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	b, sick, well := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	b, sick, well := newBench(t, single), newFakeIndex(t, 100), newFakeIndex(t, 100)
 	o := b.observer(sick, well)
 	sick.setFault(answer("", 503, ""))
 	b.round(o)
@@ -135,79 +134,28 @@ func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
 	require.NotEmpty(t, sick.called(), "it is asked in each round again")
 }
 
-func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	chain.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Retry-After", "300")
-		w.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
-	require.Error(t, o.Round(t.Context()))
-	chain.setFault(nil)
-	chain.called()
-	b.clock.advance(299 * time.Second)
-	require.Error(t, o.Round(t.Context()))
-	require.Empty(t, chain.called())
-	require.Equal(t, observe.ErrLimited, o.Health().LastError)
-	b.clock.advance(time.Second)
-	b.round(o)
-}
-
-// The body is endless; reading stops at the limit.
-func TestAGiantAnswerIsCutOff(t *testing.T) {
-	// Not beside others: it is large, and a host has its time.
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	var sent int64
-	endless := transport(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(readerFunc(func(p []byte) (int, error) {
-			for i := range p {
-				p[i] = ' '
-			}
-			if sent == 0 {
-				p[0] = '['
-			}
-			sent += int64(len(p))
-			return len(p), nil
-		}))}, nil
-	})
-	o := b.observer(chain)
-	o.endpoints[0].client.Transport = endless
-	_, err := o.endpoints[0].chain(t.Context(), single, "")
-	require.EqualError(t, err, "bad_answer (127.0.0.1)")
-	_, err = o.endpoints[0].height(t.Context())
-	require.EqualError(t, err, "bad_answer (127.0.0.1)")
-	require.GreaterOrEqual(t, sent, int64(maxAnswer), "as much as a hostile payer can fill a page with is read")
-	require.LessOrEqual(t, sent, int64(maxAnswer+3*maxText))
-}
-
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, single)
 	o, err := New(Config{
 		OfferID: testOffer, Rail: b.rail, Endpoints: []string{"https://e.example/secret-path?key=secret"}, Confirmations: 1,
-		Ledger: b.book, Now: b.clock.Now, Rate: b.observer(newStandIn(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
+		Ledger: b.db, Now: b.clock.Now, Rate: b.observer(newFakeIndex(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			require.Equal(t, "https://e.example/secret-path/block-height/0?key=secret", r.URL.String())
 			return nil, errors.New("dial secret: " + r.URL.String())
 		}),
 	})
 	require.NoError(t, err)
-	require.EqualError(t, o.Round(t.Context()), "unreachable (e.example)")
+	require.EqualError(t, o.Poll(t.Context()), "unreachable (e.example)")
 }
 
 func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 	t.Parallel()
-	b, fast, slow := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	b, fast, slow := newBench(t, single), newFakeIndex(t, 100), newFakeIndex(t, 100)
 	tx := pay("p", single, 1000)
 	b.round(b.observer(fast))
 	fast.mine(tx)
@@ -215,44 +163,23 @@ func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 	b.round(b.observer(fast))
 	slow.setPool(tx)
 	o := b.observer(slow)
-	require.EqualError(t, o.Round(t.Context()), "lagging (127.0.0.1)")
+	require.EqualError(t, o.Poll(t.Context()), "lagging (127.0.0.1)")
 	b.requireState("p", ledger.StatusConfirmed)
 	slow.mine(tx)
 	slow.mine()
 	b.round(o)
 }
 
-// An explorer that stands still answers well, with an old chain.
-func TestTheFreshestEndpointIsBelieved(t *testing.T) {
-	t.Parallel()
-	b, old, fresh := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
-	o := b.observer(old, fresh)
-	b.round(o)
-	fresh.mineEmpty(24)
-	b.clock.advance(4 * time.Hour)
-	fresh.setPool(pay("p", single, 1000))
-	b.round(o)
-	require.Equal(t, "block 123", o.Health().ObservedThrough)
-	require.Empty(t, o.Health().LastError)
-	b.requireState("p", ledger.StatusSeen)
-
-	b.clock.advance(4 * time.Hour)
-	b.round(o)
-	require.Equal(t, observe.ErrLagging, o.Health().LastError)
-	require.True(t, o.Health().Partial, "what came since the last block is not seen")
-	require.Equal(t, "block 123", o.Health().ObservedThrough)
-}
-
 func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	honest := slices.Clone(chain.blocks)
 	chain.rewind(20)
 	chain.mine(pay("other history", single, 1000))
 	chain.mineEmpty(30)
-	require.EqualError(t, o.Round(t.Context()), "final_history_changed (127.0.0.1)")
+	require.EqualError(t, o.Poll(t.Context()), "final_history_changed (127.0.0.1)")
 	require.True(t, o.Health().Blind)
 	b.rows()
 	chain.blocks = honest
@@ -262,22 +189,22 @@ func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 
 func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	chain.mine(pay("p", single, 1000))
 	chain.mine()
-	require.NoError(t, b.book.Close())
-	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
+	require.NoError(t, b.db.Close())
+	require.EqualError(t, o.Poll(t.Context()), "ledger_unavailable (ledger)")
 	require.Equal(t, observe.ErrLedger, o.Health().LastError)
-	require.NoError(t, b.book.Open(t.Context()))
+	require.NoError(t, b.db.Open(t.Context()))
 	b.round(o)
 	b.requireState("p", ledger.StatusConfirmed)
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,8 +23,8 @@ import (
 // crowd are many offers that are read at the same indexes.
 type crowd struct {
 	*testing.T
-	book      *ledger.Ledger
-	network   []*standIn
+	db        *ledger.Ledger
+	network   []*fakeIndex
 	observers []*Observer
 	addresses []string
 	began     time.Time
@@ -41,7 +40,7 @@ func inCrowd(t *testing.T, offers int, test func(t *testing.T, c *crowd)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{T: t, network: n, began: time.Now()}
 		b := newBench(t, single)
-		c.book = b.book
+		c.db = b.db
 		indexes := NewIndexes(c.now)
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup
@@ -51,7 +50,7 @@ func inCrowd(t *testing.T, offers int, test func(t *testing.T, c *crowd)) {
 			o := c.observer(i, indexes)
 			work.Go(func() { o.Run(ctx) })
 		}
-		c.elapse(time.Duration(offers) * turnEvery)
+		c.elapse(time.Duration(offers) * idleEvery)
 		test(t, c)
 	})
 }
@@ -64,11 +63,11 @@ func (c *crowd) observer(i int, indexes *Indexes) *Observer {
 	rail, err := offer.NewBitcoin(a.EncodeAddress(), "", 4200)
 	require.NoError(c, err)
 	id := fmt.Sprint("offer-", i)
-	require.NoError(c, c.book.Register(c.Context(), ledger.Account{Offer: id, ID: rail.Account(), Rail: rail.Name(), Since: start.Unix()}))
+	require.NoError(c, c.db.Register(c.Context(), ledger.Account{Offer: id, ID: rail.Account(), Rail: rail.Name(), Since: start.Unix()}))
 	o, err := New(Config{
 		OfferID: id, Rail: rail, Endpoints: []string{"https://a.example", "https://b.example"}, Indexes: indexes, Confirmations: 2,
 		Rate:   func() (rate.Rate, bool) { return rate.Rate{}, false },
-		Ledger: c.book, Now: c.now,
+		Ledger: c.db, Now: c.now,
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			answer := httptest.NewRecorder()
 			c.network[r.URL.Host[0]-'a'].ServeHTTP(answer, r)
@@ -87,7 +86,7 @@ func (c *crowd) elapse(d time.Duration) {
 }
 
 // mine adds a block at all indexes.
-func (c *crowd) mine(txs ...standInTx) {
+func (c *crowd) mine(txs ...fakeTx) {
 	for _, n := range c.network {
 		n.mine(txs...)
 	}
@@ -96,7 +95,7 @@ func (c *crowd) mine(txs ...standInTx) {
 // receipts are the statuses of what an offer was paid.
 func (c *crowd) receipts(i int) (all []ledger.Status) {
 	c.Helper()
-	rows, err := c.book.Receipts(c.Context(), fmt.Sprint("offer-", i), 0, 10)
+	rows, err := c.db.Receipts(c.Context(), fmt.Sprint("offer-", i), 0, 10)
 	require.NoError(c, err)
 	for _, row := range rows {
 		all = append(all, row.Status)
@@ -122,12 +121,12 @@ func TestAnIndexIsNotAskedMoreOftenForMoreAccounts(t *testing.T) {
 				require.False(t, o.Health().Partial)
 			}
 			for _, a := range c.addresses {
-				require.GreaterOrEqual(t, count(called, "/address/"+a), int(10*time.Minute/max(pollEvery, time.Duration(offers)*turnEvery*5/4))-1)
+				require.GreaterOrEqual(t, count(called, "/address/"+a), int(10*time.Minute/max(pollEvery, time.Duration(offers)*idleEvery*5/4))-1)
 			}
 			t.Logf("%d accounts: %d calls in 10 minutes, %d of them about blocks", offers, len(called), len(called)-count(called, "/address/"))
 		})
 	}
-	const perAddress = 10 * time.Minute / turnEvery
+	const perAddress = 10 * time.Minute / idleEvery
 	for _, offers := range []int{20, 80, 160} {
 		require.LessOrEqual(t, calls[offers], int(perAddress)+5*40, "an address takes turns, and blocks are asked for every fifteen seconds")
 	}
@@ -167,45 +166,6 @@ func TestAPaymentToAnyAccountIsFoundInTurnAndThenFollowedSoon(t *testing.T) {
 		}
 		for i := range offers {
 			require.Len(t, c.receipts(i), map[int]int{0: 1, 57: 1, offers - 1: 1}[i])
-		}
-	})
-}
-
-func TestWhatIsMinedIsCountedInItsFirstRoundWhateverOthersHeardOfTheTip(t *testing.T) {
-	t.Parallel()
-	inCrowd(t, 40, func(t *testing.T, c *crowd) {
-		c.mine(pay("p", c.addresses[20], 100_000))
-		c.mine()
-		c.elapse(2 * pollEvery)
-		transitions, err := c.book.Transitions(t.Context(), "offer-20", 0, 10)
-		require.NoError(t, err)
-		require.Len(t, transitions, 1)
-		require.Equal(t, ledger.StatusConfirmed, transitions[0].To)
-	})
-}
-
-func TestAnIndexThatFailsIsAskedAgainForAll(t *testing.T) {
-	t.Parallel()
-	inCrowd(t, 30, func(t *testing.T, c *crowd) {
-		fails := func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.Contains(r.URL.Path, "tip") {
-				w.WriteHeader(http.StatusBadGateway)
-				return true
-			}
-			return false
-		}
-		c.network[0].setFault(fails)
-		c.network[1].setFault(fails)
-		c.elapse(2 * time.Minute)
-		for _, o := range c.observers {
-			require.True(t, o.Health().Blind)
-		}
-		c.network[0].setFault(nil)
-		c.network[1].setFault(nil)
-		c.elapse(2*maxPause + time.Minute)
-		for _, o := range c.observers {
-			require.False(t, o.Health().Blind)
-			require.Empty(t, o.Health().LastError)
 		}
 	})
 }

@@ -3,15 +3,13 @@ package evm
 import (
 	"cmp"
 	"context"
-	"strconv"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// origin is the last block whose money is not counted: the one before FromBlock,
-// else the one before the first start. It is stored once, and only ever lowered.
-func (p *pass) origin(ctx context.Context) (uint64, error) {
+// origin returns the last block whose payments do not count: the one before FromBlock, else the one before the first
+// start. The stored one is only ever lowered.
+func (p *cycle) origin(ctx context.Context) (uint64, error) {
 	account, err := observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
 	if err != nil {
 		return 0, err
@@ -22,71 +20,47 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 			p.first = account.Since
 		}
 	}
-	origin, err := position(account.Origin)
-	if err == nil && p.config.FromBlock > 0 {
-		origin, account, err = p.configured(ctx, origin, account)
-	} else if err == nil && (origin < 0 || account.Since > 0 && p.cursor == nil) {
+	origin, err := observe.Position(account.Origin)
+	switch {
+	case err != nil:
+	case p.config.FromBlock > 0 && origin < 0:
+		origin, err = observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, int64(p.config.FromBlock-1))
+	case p.config.FromBlock == 0 && (origin < 0 || account.Since > 0 && p.cursor == nil):
 		origin, err = p.started(ctx, origin, account.Since)
 	}
-	if err != nil {
-		return 0, err
-	}
-	p.back, err = position(account.Back)
 	return uint64(origin), err
 }
 
-// position reads a block's number as the ledger keeps it; -1 for none.
-func position(text string) (int64, error) {
-	if text == "" {
-		return -1, nil
+// lowerOrigin moves the origin back to FromBlock, once a process, and has everything read again from there. It does
+// not read the chain, because the cursor's block may not be on it.
+func (p *cycle) lowerOrigin(ctx context.Context) error {
+	if p.config.FromBlock == 0 || p.config.FollowOnly || p.lowered {
+		return nil
 	}
-	number, err := strconv.ParseUint(text, 10, 63)
+	account, err := observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
 	if err != nil {
-		return 0, observe.ErrNoLedger
+		return err
 	}
-	return int64(number), nil
-}
-
-// configured is the origin before FromBlock; stored is -1 while there is none.
-// One that lies further back than the stored one lowers it.
-func (p *pass) configured(ctx context.Context, stored int64, account ledger.Account) (int64, ledger.Account, error) {
+	stored, err := observe.Position(account.Origin)
 	origin := int64(p.config.FromBlock - 1)
-	switch {
-	case stored < 0:
-		origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin)
-		return origin, account, err
-	case stored <= origin:
-		if stored < origin && !p.originTold {
-			p.originTold = true
-			p.config.Logger.Warn("from_block is ignored: receipts are counted from an earlier block on already, and none are taken back",
-				"from_block", p.config.FromBlock, "first_block", stored+1)
-		}
-		return stored, account, nil
+	if err != nil || stored < 0 {
+		return err
 	}
-	if p.cursor == nil {
-		// New payments do not wait for what lies back: a cursor parts the two.
-		if err := p.record(ctx, p.cursorAt(ctx, min(p.view.final, uint64(stored))), nil); err != nil {
-			return 0, account, err
-		}
+	if stored < origin {
+		p.config.Logger.Warn("from_block is later than before and ignored", "from_block", p.config.FromBlock, "first_block", stored+1)
+	} else if lowered, err := observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin); err != nil {
+		return err
+	} else if lowered {
+		p.config.Logger.Info("receipts are read again from an earlier block", "first_block", p.config.FromBlock, "before", stored+1)
 	}
-	lowered, err := observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin)
-	if err != nil {
-		return 0, account, err
-	}
-	if lowered {
-		p.config.Logger.Info("receipts are counted from an earlier block on; the blocks between are read now, beside the new ones",
-			"first_block", p.config.FromBlock, "before", stored+1)
-	}
-	account, err = observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
-	return origin, account, err
+	p.lowered = true
+	return nil
 }
 
-// started is the origin at the first start, since (Unix seconds by the clock of
-// then). Until the first cursor stands, which is for good, the block of that time
-// may become another one, and the clock may still be found to have been ahead:
-// then the origin is lowered. Where since was not kept it is the chain's head
-// when that was first read.
-func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) {
+// started returns the origin by the first start (Unix seconds by the clock of that time). Until the first cursor is
+// stored, a reorganization or an offset of the clock can still lower it. If the start is unknown, it is the chain's
+// head.
+func (p *cycle) started(ctx context.Context, stored, since int64) (int64, error) {
 	if since == 0 {
 		first := int64(-1)
 		if p.view.quorum() {
@@ -117,23 +91,22 @@ func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) 
 	return int64(first), err
 }
 
-// lastUntil is the last block up to top that was made until a moment (Unix
-// seconds), by what enough endpoints show: it goes back in steps that double, and
-// then halves the last one.
-func (p *pass) lastUntil(ctx context.Context, moment int64, top uint64) (uint64, error) {
+// lastUntil returns the last block up to top that was made until a moment (Unix seconds): it steps back by doubling,
+// then halves.
+func (p *cycle) lastUntil(ctx context.Context, moment int64, top uint64) (uint64, error) {
 	late := func(number uint64) (bool, error) {
 		b := p.view.blockAt(ctx, number)
 		switch {
 		case b == nil:
 			return false, cmp.Or(p.view.problem, error(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()}))
 		case number == p.view.head && int64(b.Time) <= moment && p.config.Now().Add(-p.config.ClockOffset()).Unix()-int64(b.Time) > staleAfter:
-			// It stands still: many blocks may follow from before that moment.
+			// The chain seems stuck: unread blocks can be from before that moment.
 			return false, &observe.Error{Code: observe.ErrLagging, Host: p.hosts()}
 		default:
 			return int64(b.Time) > moment, nil
 		}
 	}
-	low, high := top, top+1 // high is later, or the first that nobody has made
+	low, high := top, top+1 // high is after the moment, or not mined yet
 	for step := uint64(1); ; step *= 2 {
 		is, err := late(low)
 		if err != nil {

@@ -33,7 +33,7 @@ type fixture struct {
 	*Observer
 	t    testing.TB
 	shop *payoffertest.Storefront
-	book *flakyLedger
+	db   *flakyLedger
 	log  *bytes.Buffer
 
 	clock sync.Mutex
@@ -56,25 +56,11 @@ func (f *flakyLedger) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.
 	return f.Ledger.Record(ctx, c, s...)
 }
 
-func (f *flakyLedger) Receipt(ctx context.Context, offer, account, id string) (ledger.Receipt, bool, error) {
-	if f.broken {
-		return ledger.Receipt{}, false, errDisk
-	}
-	return f.Ledger.Receipt(ctx, offer, account, id)
-}
-
 func (f *flakyLedger) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
 	if f.broken {
 		return ledger.Account{}, errDisk
 	}
 	return f.Ledger.Account(ctx, offer, account)
-}
-
-func (f *flakyLedger) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
-	if f.broken {
-		return "", errDisk
-	}
-	return f.Ledger.SetOrigin(ctx, offer, account, origin)
 }
 
 // newFixture observes since noon. The options change the configuration.
@@ -86,7 +72,7 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 	}
 	f.openLedger(f.time.Unix())
 	f.start(options...)
-	require.NoError(t, f.begin(t.Context()))
+	require.NoError(t, f.loadOrigin(t.Context()))
 	return f
 }
 
@@ -94,26 +80,26 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 func (f *fixture) openLedger(since int64) {
 	f.t.Helper()
 	f.useLedger(payoffertest.LedgerFile(f.t))
-	require.NoError(f.t, f.book.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
+	require.NoError(f.t, f.db.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
 }
 
 // useLedger goes on with a file.
 func (f *fixture) useLedger(file string) {
 	f.t.Helper()
-	book := ledger.NewSQLite(file, f.now)
-	require.NoError(f.t, book.Open(f.t.Context()))
-	f.t.Cleanup(func() { require.NoError(f.t, book.Close()) })
-	f.book = &flakyLedger{Ledger: book, file: file}
+	db := ledger.NewSQLite(file, f.now)
+	require.NoError(f.t, db.Open(f.t.Context()))
+	f.t.Cleanup(func() { require.NoError(f.t, db.Close()) })
+	f.db = &flakyLedger{Ledger: db, file: file}
 }
 
 // copyLedger is a copy of the ledger as it is now, which the observer then goes
 // on with as after a restart.
 func (f *fixture) copyLedger(options ...func(*Config)) []byte {
 	f.t.Helper()
-	require.NoError(f.t, f.book.Close())
-	copied, err := os.ReadFile(f.book.file)
+	require.NoError(f.t, f.db.Close())
+	copied, err := os.ReadFile(f.db.file)
 	require.NoError(f.t, err)
-	f.useLedger(f.book.file)
+	f.useLedger(f.db.file)
 	f.start(options...)
 	return copied
 }
@@ -123,7 +109,7 @@ func (f *fixture) start(options ...func(*Config)) {
 	f.t.Helper()
 	cfg := Config{
 		OfferID: testOffer, Account: testAccount, Rail: "tip-jar", Seller: testSeller, Product: testProduct,
-		Secret: testSecret, Token: testToken, API: f.shop.URL(), Ledger: f.book, Transport: f.shop.Transport(),
+		Secret: testSecret, Token: testToken, API: f.shop.URL(), Ledger: f.db, Transport: f.shop.Transport(),
 		Now: f.now, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
 	}
 	for _, option := range options {
@@ -159,7 +145,7 @@ func (f *fixture) sell(options ...func(*payoffertest.StorefrontSale)) payofferte
 	return f.shop.Sell(sale)
 }
 
-// tell delivers a notice of the sale as it is, as a form.
+// tell delivers a ping of the sale.
 func (f *fixture) tell(sale payoffertest.StorefrontSale, resource string) observe.Verdict {
 	contentType, body := sale.Form(resource)
 	return f.deliver(testSecret, contentType, body)
@@ -197,7 +183,7 @@ func (f *fixture) mustRead() {
 
 func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
 	f.t.Helper()
-	r, found, err := f.book.Ledger.Receipt(f.t.Context(), testOffer, testAccount, id)
+	r, found, err := f.db.Ledger.Receipt(f.t.Context(), testOffer, testAccount, id)
 	require.NoError(f.t, err)
 	return r, found
 }
@@ -205,7 +191,7 @@ func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
 // held is the money that counts, in US cents: confirmed by evidence that counts.
 func (f *fixture) held() (cents int64) {
 	f.t.Helper()
-	totals, err := f.book.Totals(f.t.Context(), testOffer)
+	totals, err := f.db.Totals(f.t.Context(), testOffer)
 	require.NoError(f.t, err)
 	for _, total := range totals {
 		if total.Held() {

@@ -1,0 +1,147 @@
+package x402
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// A payer who has read the 200 may be faster with the next purchase than the record of that 200, by this instance or another.
+func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
+	for name, c := range map[string]struct{ complete, otherInstance bool }{
+		"the 200 was written": {true, false}, "the 200 was lost": {false, false},
+		"another instance wrote the 200": {true, true}, "another instance lost the 200": {false, true},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+			settlesOn(f, chain, a)
+			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			first := s
+			if c.otherInstance {
+				first = newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
+			}
+			ctx := TrackResponse(t.Context())
+			requireChargedBy(t, a, first.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+			settlesOn(f, chain, b)
+			next := make(chan Outcome)
+			go func() { next <- s.pay(b.v2(t)) }()
+			synctest.Wait()
+			require.Len(t, f.Calls(settleCall), 1)
+			EndResponse(ctx, c.complete)
+			if c.complete {
+				requireChargedBy(t, b, <-next)
+			} else {
+				requireChargedBy(t, a, <-next)
+			}
+		})
+	}
+}
+
+// Many clients leave as soon as they have read an answer.
+func TestAClientThatLeavesAfterTheAnswerIsAcknowledged(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		settlesOn(f, chain, a)
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		ctx, leave := context.WithCancel(TrackResponse(t.Context()))
+		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+		leave()
+		EndResponse(ctx, true)
+		settlesOn(f, chain, b)
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+	})
+}
+
+func TestAClientThatLeftBeforeTheAnswerIsNotAcknowledged(t *testing.T) {
+	ctx, leave := context.WithCancel(TrackResponse(t.Context()))
+	leave()
+	var told []bool
+	onResponse(ctx, func(whole bool) { told = append(told, whole) })
+	EndResponse(ctx, true)
+	require.Equal(t, []bool{false}, told)
+}
+
+// slowBook is a ledger after whose next Look something else happens first.
+type slowBook struct {
+	book
+	meanwhile     func()
+	acknowledging chan struct{} // nil, or closed when charges are noted
+}
+
+func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
+	look, err := b.book.LookUp(ctx, i)
+	if meanwhile := b.meanwhile; meanwhile != nil {
+		b.meanwhile = nil
+		meanwhile()
+	}
+	return look, err
+}
+
+func (b *slowBook) AcknowledgeIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
+	if b.acknowledging != nil {
+		<-b.acknowledging
+	}
+	return b.book.AcknowledgeIntent(ctx, key, atOnce)
+}
+
+func TestAnAcknowledgementAfterTheLookUpCounts(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		settlesOn(f, chain, a)
+		l := &slowBook{book: openLedger(t)}
+		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
+		ctx := TrackResponse(t.Context())
+		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+		settlesOn(f, chain, b)
+		l.meanwhile = func() {
+			EndResponse(ctx, true)
+			synctest.Wait()
+		}
+		requireChargedBy(t, b, s.pay(b.v2(t)))
+		require.Len(t, f.Calls(settleCall), 2)
+	})
+}
+
+func TestAPaymentThatCameWhileAnotherWasOpenIsNotCharged(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		settlesOn(f, chain, a)
+		f.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}, payoffertest.FacilitatorReply{})
+		l := &slowBook{book: openLedger(t)}
+		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
+		first := make(chan Outcome, 1)
+		go func() { first <- s.pay(a.v2(t)) }()
+		f.Await(settleCall, 1)
+		l.meanwhile = func() {
+			f.Release()
+			requireChargedBy(t, a, <-first)
+			synctest.Wait()
+		}
+		requireChargedBy(t, a, s.pay(b.v2(t)))
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}
+
+// The connection may bring a request of somebody else next, and a stop waits for the note.
+func TestNoConnectionWaitsForTheAcknowledgement(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		settlesOn(f, chain, a)
+		l := &slowBook{book: openLedger(t), acknowledging: make(chan struct{})}
+		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
+		requireChargedBy(t, a, s.pay(a.v2(t)))
+		stopped := make(chan error, 1)
+		go func() { stopped <- s.Wait(t.Context()) }()
+		synctest.Wait()
+		require.Empty(t, stopped)
+		close(l.acknowledging)
+		require.NoError(t, <-stopped)
+		stored, _ := s.stored(a)
+		require.NotZero(t, stored.AcknowledgedAt)
+	})
+}

@@ -1,0 +1,333 @@
+package x402
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+// saysNothingCharged reports whether an outcome tells its buyer so.
+func saysNothingCharged(o Outcome) bool {
+	return strings.Contains(strings.ToLower(o.Reason+o.Detail), "nothing was charged")
+}
+
+// A time that is wrong is a definite no only where the chain says that the
+// authorization is unused and cannot be used any more.
+func TestPayRefusesATimeByTheWordOfTheChain(t *testing.T) {
+	in := func(seconds int64) string { return fmt.Sprint(time.Now().Unix() + seconds) }
+	set := func(after, before string) func(*authorization) {
+		return func(a *authorization) {
+			if after != "" {
+				a.ValidAfter = after
+			}
+			if before != "" {
+				a.ValidBefore = before
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, reason string
+		change       func() func(*authorization)
+		// ahead is how far the chain's time is ahead of ours.
+		ahead                int64
+		withChain, withClock Status
+		without              Status
+	}{
+		{"not valid yet", reasonEarly, func() func(*authorization) { return set(in(1), "") }, 0, Refused, Unavailable, Refused},
+		{"expired", reasonLate, func() func(*authorization) { return set("", in(-1)) }, 0, Refused, Unavailable, Conflict},
+		{"about to expire", reasonLate, func() func(*authorization) { return set("", in(5)) }, 0, Unavailable, Unavailable, Conflict},
+		{"expired on the chain alone", reasonLate, func() func(*authorization) { return set("", in(5)) }, 6, Refused, Unavailable, Conflict},
+		{"expired, while the chain is behind", reasonLate, func() func(*authorization) { return set("", in(-1)) }, -1, Unavailable, Unavailable, Conflict},
+		{"valid for a day", reasonLate, func() func(*authorization) { return set("", in(86_400)) }, 0, Refused, Unavailable, Refused},
+		{"valid for ever", reasonLate, func() func(*authorization) {
+			return set("", new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String())
+		}, 0, Refused, Unavailable, Refused},
+	} {
+		for _, with := range []string{"a chain", "a wrong clock", "a wrong clock and no chain", "no chain"} {
+			bubble(t, c.name+", with "+with, func(t *testing.T) {
+				f := payoffertest.NewPipedFacilitator(t, "one")
+				setup, want := setup{facilitators: one(f)}, c.withChain
+				if !strings.Contains(with, "no chain") {
+					setup.chain = newChain(t)
+					setup.chain.At(7, time.Now().Unix()+c.ahead)
+				} else {
+					want = c.without
+				}
+				if strings.Contains(with, "clock") {
+					setup.clockWrong = func() bool { return true }
+					want = Unavailable
+				}
+				s, b := newShop(t, setup), newBuyer(1)
+				c.change()(&b.auth)
+				got := s.pay(b.v2(t))
+				require.Equal(t, want, got.Status, got.Detail)
+				require.Equal(t, want == Refused && setup.chain != nil, saysNothingCharged(got), got.Detail)
+				require.Equal(t, want == Unavailable, got.RetryAfter > 0)
+				if want != Unavailable {
+					require.Equal(t, c.reason, got.Reason)
+				}
+				require.Empty(t, f.Calls(payoffertest.CallVerify))
+				s.requireState(b, "")
+			})
+		}
+	}
+}
+
+// What others had settled before it came here was paid all the same.
+func TestAUsedAuthorizationGetsWhatTheRowsSay(t *testing.T) {
+	for _, verified := range []string{"before it came", "during verification"} {
+		for _, c := range []struct {
+			name    string
+			amount  int64
+			covered bool
+			row     bool
+			since   int64
+			status  Status
+			reason  string
+		}{
+			{"a row shows it", 42_000_000, true, true, 0, Settled, ""},
+			{"a row shows it before the observer has passed its block", 42_000_000, false, true, 0, Settled, ""},
+			{"the observer has not passed its block", 42_000_000, false, false, 0, Open, reasonUsed},
+			{"another amount was paid", 1_000_000, true, true, 0, Refused, reasonElsewhere},
+			{"no row shows it", 42_000_000, true, false, -3600, Refused, reasonElsewhere},
+			{"the rows may have begun after it was signed", 42_000_000, true, false, -59, Conflict, reasonUsed},
+			{"the rows began before it, by whatever clock", 42_000_000, true, false, -60, Refused, reasonElsewhere},
+		} {
+			bubble(t, c.name+", used "+verified, func(t *testing.T) {
+				f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+				var duringVerify func()
+				s := newShop(t, setup{made: hooked(t, f, &duringVerify), chain: chain})
+				chain.At(7, time.Now().Unix())
+				chain.Cover(time.Now().Unix()+c.since, 6)
+				if c.covered {
+					chain.Cover(time.Now().Unix()+c.since, 7)
+				}
+				use := func() {
+					chain.Transfer(b.key(), someTransaction, c.amount, false)
+					if !c.row {
+						return
+					}
+					sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+					require.NoError(t, err)
+					_, err = s.book.Record(t.Context(), nil, sighting)
+					require.NoError(t, err)
+				}
+				if verified == "before it came" {
+					use()
+				} else {
+					duringVerify = use
+					f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "invalid_payload"})
+				}
+				for range 2 {
+					got := s.pay(b.v2(t))
+					require.Equal(t, c.status, got.Status, got.Detail)
+					require.Empty(t, f.Calls(settleCall))
+					if c.status == Settled {
+						require.Equal(t, "seen", got.Evidence)
+						require.Equal(t, someTransaction, got.Response.Transaction)
+						require.Equal(t, strings.ToLower(b.auth.Nonce), got.Intent)
+						continue
+					}
+					require.Equal(t, c.reason, got.Reason)
+					require.False(t, saysNothingCharged(got) && c.reason != reasonElsewhere, got.Detail)
+					if c.status == Open {
+						break // the second time it is known
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
+	for name, c := range map[string]struct {
+		then   func(*testing.T, *shop, *payoffertest.Chain, *buyer)
+		status Status
+		state  ledger.IntentState
+	}{
+		"which come to show it": {func(t *testing.T, s *shop, chain *payoffertest.Chain, b *buyer) {
+			sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+			require.NoError(t, err)
+			_, err = s.book.Record(t.Context(), nil, sighting)
+			require.NoError(t, err)
+		}, Settled, ledger.IntentSettled},
+		"which do not come to show it": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
+			chain.Cover(1, 7)
+		}, Refused, ledger.IntentRefused},
+		"which began too late": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
+			chain.Cover(time.Now().Unix()+1, 7)
+		}, Conflict, ""},
+		"which say nothing yet": {func(*testing.T, *shop, *payoffertest.Chain, *buyer) {}, Open, ledger.IntentSettling},
+		"which cannot be read": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
+			chain.Down(true)
+		}, Open, ledger.IntentSettling},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+			chain.At(7, time.Now().Unix())
+			chain.Cover(1, 6)
+			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			chain.Transfer(b.key(), someTransaction, 42_000_000, false)
+			got := s.pay(b.v2(t))
+			require.Equal(t, Open, got.Status)
+			require.Equal(t, b.auth.Nonce, got.Intent)
+			require.Contains(t, s.pay(b.v2(t)).Detail, "it was not sent")
+			again := s.pay(newBuyer(2).v2(t))
+			require.Equal(t, Conflict, again.Status, "another one could be charged besides")
+			require.Equal(t, b.auth.Nonce, again.Intent)
+
+			c.then(t, s, chain, b)
+			s.run(20 * time.Second)
+			require.Equal(t, c.status, s.pay(b.v2(t)).Status)
+			s.requireState(b, c.state)
+			require.Empty(t, f.Calls(settleCall))
+		})
+	}
+}
+
+// The chain cannot be read while a facilitator says no.
+func TestARefusalWaitsForTheChain(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "blocked"}, payoffertest.FacilitatorReply{Reason: "blocked"})
+		duringVerify := func() { chain.Down(true) }
+		s := newShop(t, setup{made: hooked(t, f, &duringVerify), chain: chain})
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		s.run(20 * time.Second)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+
+		duringVerify = nil
+		chain.Down(false)
+		s.run(20 * time.Second)
+		s.requireState(b, "")
+		got := s.pay(b.v2(t))
+		require.Equal(t, Refused, got.Status)
+		require.Equal(t, "blocked", got.Reason)
+		require.True(t, saysNothingCharged(got), "the chain says so")
+	})
+}
+
+// A facilitator sends the transaction while it verifies, and says no before it is in a block.
+func TestAPaymentThatIsOnItsWayToABlockIsNotRefused(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "blocked"})
+		var s *shop
+		duringVerify := func() {
+			go func() {
+				time.Sleep(2 * time.Second)
+				chain.Transfer(b.key(), someTransaction, 42_000_000, false)
+				sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+				assert.NoError(t, err)
+				_, err = s.book.Record(t.Context(), nil, sighting)
+				assert.NoError(t, err)
+			}()
+		}
+		s = newShop(t, setup{made: hooked(t, f, &duringVerify), chain: chain})
+		got := s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status, got.Detail)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+	})
+}
+
+func TestAFacilitatorsWordAloneNeverSaysThatNothingWasCharged(t *testing.T) {
+	for _, c := range []struct {
+		reason        string
+		with, without Status
+	}{
+		{"invalid_exact_evm_nonce_already_used", Open, Conflict},
+		{"invalid_exact_evm_payload_authorization_valid_before", Refused, Conflict},
+		{"invalid_exact_evm_transaction_simulation_failed", Refused, Conflict},
+		{"invalid_exact_evm_insufficient_balance", Refused, Refused},
+		{"blocked", Refused, Refused},
+		{"refused_by_policy", Refused, Refused},
+	} {
+		for _, withChain := range []bool{true, false} {
+			bubble(t, fmt.Sprintf("%s, chain %t", c.reason, withChain), func(t *testing.T) {
+				f := payoffertest.NewPipedFacilitator(t, "one")
+				f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: c.reason})
+				setup, want := setup{facilitators: one(f)}, c.without
+				if withChain {
+					setup.chain, want = newChain(t), c.with
+				}
+				got := newShop(t, setup).pay(newBuyer(1).v2(t))
+				require.Equal(t, want, got.Status, got.Detail)
+				require.Equal(t, withChain && want == Refused, saysNothingCharged(got), got.Detail)
+				require.Equal(t, want == Open, got.RetryAfter > 0)
+			})
+		}
+	}
+}
+
+// Whoever sends a signature that cannot be checked now, for an authorization that is public on the
+// chain, gets no receipt. The wallet gets it once the signature can be checked.
+func TestAUsedAuthorizationOfAContractWalletGetsItsReceiptByASignature(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), 99)
+		unread := unsigned{chain, new(bool)}
+		*unread.fails = true
+		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		s.Rails[0].Chain = unread
+		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
+		sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+		require.NoError(t, err)
+		_, err = s.book.Record(t.Context(), nil, sighting)
+		require.NoError(t, err)
+		got := s.pay(b.v2(t))
+		require.Equal(t, Open, got.Status, "it may come again")
+		require.Contains(t, got.Detail, someTransaction)
+		require.Nil(t, got.Response)
+		s.requireState(b, "")
+
+		*unread.fails = false
+		require.Equal(t, Refused, s.pay(b.v2(t)).Status, "nobody signed it")
+		chain.Sign(b.auth.From, b.signatureBytes())
+		got = s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status, "%+v", got)
+		require.Equal(t, someTransaction, got.Response.Transaction)
+		require.Empty(t, f.Calls(verifyCall))
+	})
+}
+
+// unsigned is a chain that can be asked about everything but signatures.
+type unsigned struct {
+	*payoffertest.Chain
+	fails *bool
+}
+
+func (u unsigned) Signed(ctx context.Context, account string, hash, signature []byte) (bool, error) {
+	if *u.fails {
+		return false, payoffertest.ErrChain
+	}
+	return u.Chain.Signed(ctx, account, hash, signature)
+}
+
+// hooked is a facilitator that does something besides while it verifies.
+func hooked(t *testing.T, f *payoffertest.Facilitator, besides *func()) []*Facilitator {
+	t.Helper()
+	made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: hook{f.Transport(), besides}})
+	require.NoError(t, err)
+	return []*Facilitator{made}
+}
+
+type hook struct {
+	http.RoundTripper
+	besides *func()
+}
+
+func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, payoffertest.CallVerify) && *h.besides != nil {
+		(*h.besides)()
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
