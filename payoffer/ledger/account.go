@@ -39,9 +39,9 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
-// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, and
-// reports whether the stored one was later. It deletes the cursor, so that the account is read
-// again from there. Rows stay. An unknown origin is set. Error: errNotRegistered.
+// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, or
+// sets it, and reports whether it was later before. It then deletes the cursor, so that the
+// account is read again from there; rows stay. Error: errNotRegistered.
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
@@ -109,11 +109,10 @@ func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 // Cursor says how far an account was read.
 type Cursor struct {
 	Offer, Account string
-	Position       string  // the last position that was read, in the terms of the rail
-	Anchor         string  // identifies the position, such as a block's hash
-	Back           *string // the new Back of the account; nil leaves it
+	Position       string // the last position that was read, in the terms of the rail
+	Anchor         string // identifies the position, such as a block's hash
 	// Upon is the Position before the reading, or empty. If another one is stored now, the
-	// cursor stays, because it was reset or another instance moved it. nil means any.
+	// cursor stays: the origin was lowered, or another instance moved it. nil means any.
 	Upon *string
 	OKAt int64 // when the source last answered, in Unix seconds; 0 for never
 }
