@@ -130,7 +130,8 @@ func New(c Config) (*Announcer, error) {
 
 // raise raises an event of the server.
 func (c *Config) raise(_ context.Context, e event) failure {
-	if c.Emit(e.kind, e.data) != nil {
+	data, err := e.members()
+	if err != nil || c.Emit(e.kind, data) != nil {
 		return failure{code: codeHandler} // the error may hold anything, and the server has logged it
 	}
 	return failure{}

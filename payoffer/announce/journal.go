@@ -16,7 +16,7 @@ func (c *Config) write(ctx context.Context, e event) failure {
 		says = "a receipt is new"
 	}
 	fields := []any{
-		"change", e.change.Told(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.data["amountUsdDecimal"], "refunded", unit.Format(t.Refunded),
+		"change", e.change.Told(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.usd(), "refunded", unit.Format(t.Refunded),
 		"before", string(t.From), "status", string(t.To), "evidence", string(t.EvidenceLevel), "counted", e.counted,
 		"own", t.Own, "testnet", t.Testnet, "reference", t.ExternalID, "number", t.ReceiptID, "version", t.Version,
 		"cause", t.Cause, "cursor", t.Bookmark().String(), "id", e.id, "page", e.pageCommand(),

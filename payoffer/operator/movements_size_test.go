@@ -58,7 +58,7 @@ func TestAnyNumberOfMovementsTakesTheSameMemory(t *testing.T) {
 	const most = 8 << 20 // bytes
 	receipts := cases.Of(20_000, 100_000, 1_000_000)
 	path := filepath.Join(t.TempDir(), "many.db")
-	o := newOffice(t)
+	o := newFixture(t)
 	o.Ledger = ledger.NewSQLite(path, o.Now)
 	require.NoError(t, o.Ledger.Open(t.Context()))
 	require.NoError(t, o.Ledger.Register(t.Context(), o.Accounts...))

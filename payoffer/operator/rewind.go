@@ -35,7 +35,7 @@ var rereads = []string{"chain", "provider"}
 // Rewind has a rail read again from the origin of its account on: for what was
 // misread, and for a position that was false. The observer takes it up with its next
 // round. Receipts stay, and what is read again is counted once.
-func (d *Desk) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
+func (d *Service) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
 	var names []string
 	for _, a := range d.Accounts {
 		names = append(names, a.Rail)
@@ -58,7 +58,7 @@ func (d *Desk) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
 	defer d.acting.Unlock()
 	done, rewound, err := d.rewind(ctx, d.Accounts[i], source)
 	if err != nil {
-		return Rewound{}, noLedger(err)
+		return Rewound{}, unreadable(err)
 	}
 	if !rewound {
 		return Rewound{}, refuse(Conflict, "nothing of the rail %s was read yet, so that there is nothing to read again: "+
@@ -71,14 +71,14 @@ func (d *Desk) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
 	return done, nil
 }
 
-func (d *Desk) rewind(ctx context.Context, configured ledger.Account, source string) (Rewound, bool, error) {
+func (d *Service) rewind(ctx context.Context, configured ledger.Account, source string) (Rewound, bool, error) {
 	done := Rewound{Offer: d.Offer.ID, Rail: configured.Rail}
 	account, err := d.Ledger.Account(ctx, d.Offer.ID, configured.ID)
 	if err != nil {
 		return done, false, err
 	}
 	if origin, err := strconv.ParseInt(account.Origin, 10, 64); err == nil {
-		done.From = moment(origin)
+		done.From = timestamp(origin)
 		if source == "chain" {
 			done.From = fmt.Sprintf("block %d", origin+1) // the origin is the last that does not count
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // stands stores how far a rail was read.
-func (o *office) stands(rail, origin, position string) {
+func (o *fixture) stands(rail, origin, position string) {
 	o.t.Helper()
 	account := o.account(rail).ID
 	_, err := o.book.SetOrigin(o.t.Context(), testOffer, account, origin)
@@ -20,7 +20,7 @@ func (o *office) stands(rail, origin, position string) {
 	require.NoError(o.t, err)
 }
 
-func (o *office) read(rail string) bool {
+func (o *fixture) read(rail string) bool {
 	o.t.Helper()
 	_, found, err := o.book.Cursor(o.t.Context(), testOffer, o.account(rail).ID)
 	require.NoError(o.t, err)
@@ -28,7 +28,7 @@ func (o *office) read(rail string) bool {
 }
 
 func TestARailIsRewoundToItsOrigin(t *testing.T) {
-	inEachOffice(t, func(t *testing.T, o *office) {
+	onEachLedger(t, func(t *testing.T, o *fixture) {
 		o.sees("card", "pi_1", ledger.LevelProvider, ledger.StatusConfirmed)
 		for _, test := range []struct{ rail, source, origin, from string }{
 			{"usdc", "chain", "43000000", "block 43000001"},
@@ -50,7 +50,7 @@ func TestARailIsRewoundToItsOrigin(t *testing.T) {
 }
 
 func TestOnlyARailThatIsReadBackIsRewound(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	for _, source := range []string{"operator", "facilitator", "webhook", ""} {
 		o.health = observe.Health{Rail: "card", Source: source}
 		o.stands("card", "1", "2")
@@ -75,7 +75,7 @@ func TestARewoundKeyKeepsTheAddressThatItPublished(t *testing.T) {
 	const zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
 	const single = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
 	for account, kept := range map[string]string{zpub: "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", single: ""} {
-		o := newOffice(t)
+		o := newFixture(t)
 		rail, err := offer.NewBitcoin(account, "", 4200)
 		require.NoError(t, err)
 		o.Offer, err = offer.New(offer.Terms{ID: testOffer, BaseURL: "https://pay.example", Amount: 4200}, o.Offer.Card, rail)

@@ -12,7 +12,7 @@ func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
 	share := h.share(new(lockedBuffer))
 	svc := h.acquire(share, "")
 	h.open(share, svc)
-	got := svc.Desk.Diagnose(t.Context())
+	got := svc.Operator.Diagnose(t.Context())
 	require.Equal(t, "pay.example", got.ID)
 	require.Equal(t, svc.Key.String(), got.Settings)
 	require.Len(t, got.Keys, 1)

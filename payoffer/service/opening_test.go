@@ -95,7 +95,7 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 				require.Equal(t, http.StatusServiceUnavailable, refused.Code)
 				require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code, "a load balancer sees it")
 				require.NotEmpty(t, refused.Header().Get("Retry-After"))
-				require.False(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
+				require.False(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
 			}
 			require.Contains(t, h.log.String(), "offers come later")
 			require.Contains(t, h.log.String(), c.trouble)
@@ -108,7 +108,7 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 				require.Equal(t, http.StatusBadRequest, h.pays(svc).Code, "it is looked at")
 				require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code)
 				require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "publicKeyJwk")
-				require.True(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
+				require.True(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
 			}
 			require.Eventually(t, func() bool { return strings.Count(h.log.String(), "the offer is open") == 2 }, time.Minute, time.Millisecond)
 		})
@@ -237,8 +237,8 @@ func TestWhatHasToBeMendedIsRefusedAndFoundLateKeepsItsOwnOfferAlone(t *testing.
 				h.untilOpen(all[0], all[2])
 				require.Equal(t, http.StatusServiceUnavailable, h.pays(all[1]).Code)
 				require.Equal(t, http.StatusBadRequest, h.pays(all[0]).Code)
-				require.False(t, all[1].Desk.Diagnose(t.Context()).Ledger.Writable)
-				told, err := all[1].Desk.Received(t.Context())
+				require.False(t, all[1].Operator.Diagnose(t.Context()).Ledger.Writable)
+				told, err := all[1].Operator.Received(t.Context())
 				require.NoError(t, err)
 				require.Contains(t, told.Trouble, c.want)
 			})

@@ -32,9 +32,8 @@ import (
 type Service struct {
 	*Settings
 	*parts
-	// Server answers requests, and Desk is for the operator.
-	Server *web.Server
-	Desk   *operator.Desk
+	Server   *web.Server
+	Operator *operator.Service
 
 	payments  *payments
 	announcer *announce.Announcer
@@ -90,7 +89,7 @@ func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) 
 	if svc.Server, err = svc.newServer(i); err != nil {
 		return nil, err
 	}
-	svc.Desk = &operator.Desk{
+	svc.Operator = &operator.Service{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
 		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Report: svc.report, Now: time.Now, Logger: svc.logger,
 	}
@@ -138,7 +137,7 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		Challenges: challenges,
 		Summary: func(ctx context.Context) (json.RawMessage, error) {
 			svc.started(ctx)
-			return server.Summary(ctx)
+			return server.SummaryJSON(ctx)
 		},
 		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
 		ClientIP: clientIP,

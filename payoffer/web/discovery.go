@@ -12,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -67,16 +68,16 @@ func (s *Server) webFinger(r *http.Request) *response {
 func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 	var types []document.Type
 	add := func(name string, value any) { types = append(types, document.Type{Name: name, Value: value}) }
-	add("Received", report{})
-	add("RailReport", railSummary{})
-	add("Sum", tally{})
-	add("CurrencySum", currencyTally{})
-	add("Receipt", receipt{})
+	add("Received", receivedReport{})
+	add("RailReport", report.Rail{})
+	add("Sum", report.Tally{})
+	add("CurrencySum", report.CurrencyTally{})
+	add("Receipt", report.Receipt{})
 	add("Payment", payment{})
 	add("SignedReceipt", x402.Artifact{})
 	add("Arrival", arrival{})
 	add("Feed", feed{})
-	add("Transition", transition{})
+	add("Transition", report.Transition{})
 	add("Problem", problem{})
 	problems := commonProblems
 	if len(o.USDC()) > 0 {
@@ -108,9 +109,9 @@ func words(problems []problemKind) map[string][]any {
 	statuses := []any{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped, ledger.StatusRefunded, ledger.StatusReversed, ledger.StatusMoved}
 	evidence := []any{ledger.LevelSigned, ledger.LevelProvider, ledger.LevelChain, ledger.LevelManual}
 	all := map[string][]any{
-		"Received.status":   {statusObserved, statusPartial},
-		"RailReport.state":  {statusObserved, statusPartial, stateManual, stateUnknown, stateRemoved},
-		"RailReport.source": {"chain", sourceFacilitator, "webhook", "provider", sourceOperator},
+		"Received.status":   {report.StatusObserved, report.StatusPartial},
+		"RailReport.state":  {report.StatusObserved, report.StatusPartial, report.StateManual, report.StateUnknown, report.StateRemoved},
+		"RailReport.source": {"chain", report.SourceFacilitator, "webhook", "provider", report.SourceOperator},
 		"RailReport.lastError": {
 			observe.ErrUnreachable, observe.ErrWrongChain, observe.ErrBadAnswer, observe.ErrLagging, observe.ErrLedger, observe.ErrDisagree,
 			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrMalformed, observe.ErrHistory,

@@ -14,7 +14,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
@@ -35,11 +34,11 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 	require.Equal(t, "application/json", res.Header.Get("Content-Type"), "the feed is for programs alone")
 	require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
 	require.JSONEq(t, `{"offer": "pay.example.org", "cursor": "8.000000000000001f", "last": 8, "next": "https://pay.example.org/v1/received?after=8.000000000000001f&limit=100", "transitions": [{
-		"seq": 3, "cursor": "3.ffffffffffffffff", "number": 9, "counted": false, "id": "transfer:inv%2E7%20%C3%A4:1:ffffffffffffffff", "rail": "transfer", "receipt": "inv.7 ä", "version": 1, "from": null, "to": "seen", "change": "new",
+		"seq": 3, "cursor": "3.ffffffffffffffff", "number": 9, "counted": false, "id": "transfer:inv%2E7%20%C3%A4:1:ffffffffffffffff", "rail": "transfer", "receipt": "inv.7 ä", "version": 1, "from": null, "to": "seen", "status": "seen", "change": "new",
 		"amountAtomic": "4200", "refundedAtomic": "0", "amountUsd": null, "amountUsdDecimal": null, "asset": "USD",
 		"evidence": "manual", "own": false, "testnet": false, "occurredAt": "2026-11-21T13:13:15Z", "cause": "operator", "at": "2026-11-21T13:14:15Z"
 	}, {
-		"seq": 8, "cursor": "8.000000000000001f", "number": 7, "counted": false, "id": "usdc:eip155:8453:0xab:0:2:000000000000001f", "rail": "usdc", "receipt": "eip155:8453:0xab:0", "version": 2, "from": "seen", "to": "confirmed", "change": "status from seen to confirmed",
+		"seq": 8, "cursor": "8.000000000000001f", "number": 7, "counted": false, "id": "usdc:eip155:8453:0xab:0:2:000000000000001f", "rail": "usdc", "receipt": "eip155:8453:0xab:0", "version": 2, "from": "seen", "to": "confirmed", "status": "confirmed", "change": "status from seen to confirmed",
 		"amountAtomic": "42000000", "refundedAtomic": "1", "amountUsd": 41.50, "amountUsdDecimal": "41.50", "asset": "USDC", "via": "x402",
 		"evidence": "chain", "own": true, "testnet": true, "occurredAt": "2026-11-21T13:14:15Z", "cause": "poll", "at": "2026-11-21T13:14:15Z"
 	}]}`, read(t, res))
@@ -53,29 +52,6 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 	between := readJSON(t, send(t, s, "GET", "/v1/received?after=9", ""))
 	require.Equal(t, "9", between["cursor"], "another offer's change")
 	require.Len(t, readJSON(t, send(t, s, "GET", "/v1/received?after=0&limit=1", ""))["transitions"], 1)
-}
-
-// What an operator is told of a change is told to programs, but for why.
-func TestTheFeedTellsEveryKindOfChangeAsWhatItIs(t *testing.T) {
-	records := openLedger(t)
-	require.NoError(t, records.Register(t.Context(), ledger.Account{Offer: sightings.Offer, ID: sightings.CardAccount, Rail: "card"},
-		ledger.Account{Offer: sightings.Offer, ID: sightings.ChainAccount, Rail: "usdc", Testnet: true}))
-	for _, c := range sightings.Changes() {
-		for _, s := range c.Life {
-			_, err := records.Record(t.Context(), nil, s)
-			require.NoError(t, err, c.Name)
-		}
-	}
-	rows, err := records.Transitions(t.Context(), sightings.Offer, 0, 1000)
-	require.NoError(t, err)
-	last := map[string]transition{}
-	for _, row := range rows {
-		last[row.ExternalID] = newTransition(row, false)
-	}
-	for _, c := range sightings.Changes() {
-		require.Equal(t, c.Words, last[c.Name].Change, c.Name)
-		require.Equal(t, c.Words == "new", last[c.Name].From == nil, c.Name)
-	}
 }
 
 // openLedger is an empty ledger with a card account of each offer.

@@ -18,6 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -155,7 +156,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 			body := readJSON(t, res)
 			require.Equal(t, baseURL+receiptPath(id), body["url"])
 			require.Equal(t, c.status, body["status"])
-			require.Equal(t, text.Languages[0].Text(says, "amount", strings.Replace(c.back, " ", "\u00a0", 1)), body["description"])
+			require.Equal(t, text.Languages[0].Text(says, "amount", c.back), body["description"])
 			require.Equal(t, []any{"Example Org Ltd", "VAT EU 123"}, body["legal"])
 			require.Equal(t, "Example Org", body["operator"])
 			if number == "" {
@@ -192,7 +193,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				page := html.UnescapeString(read(t, res))
 				shown := func(amount string) string {
 					number, unit, _ := strings.Cut(amount, " ")
-					return l.Number(number) + "\u00a0" + unit
+					return l.Number(number) + " " + unit
 				}
 				railName := c.railName
 				if rail, found := w.offer.Rail(c.rail); found {
@@ -281,7 +282,7 @@ func TestAReceiptHoldsNothingThatIsNotPublicBesideWhoPaid(t *testing.T) {
 		}
 		return names
 	}
-	published := append(members(receipt{}), "offer", "name", "operator", "legal") // the report, and the terms of the offer
+	published := append(members(report.Receipt{}), "offer", "name", "operator", "legal") // the report, and the terms of the offer
 	private := slices.DeleteFunc(members(payment{}), func(name string) bool { return slices.Contains(published, name) })
 	require.ElementsMatch(t, []string{
 		"url", "description", "transactionUrl", "signedReceipt", "signedReceiptUrl", // which follow from the others
@@ -376,7 +377,7 @@ func TestAReceiptThatCannotBeReadIsNotLost(t *testing.T) {
 	require.Equal(t, 503, res.StatusCode)
 	require.NotEmpty(t, res.Header.Get("Retry-After"))
 	require.Equal(t, "urn:pay-offer:problem:ledger-unavailable", readJSON(t, res)["type"])
-	require.Contains(t, log.String(), "cannot read a receipt")
+	require.Contains(t, log.String(), "cannot read the receipts")
 	require.NotContains(t, log.String(), id[:8])
 }
 

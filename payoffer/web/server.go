@@ -96,8 +96,7 @@ type Server struct {
 	live      atomic.Pointer[liveState]
 	bodies    openBodies
 	refresh   sync.Mutex
-	arrivals  arrivals
-	edition   func() []byte
+	snapshots snapshots
 	unread    atomic.Bool // the receipts cannot be read, which the log says once
 }
 
@@ -121,7 +120,6 @@ func New(c Config) (*Server, error) {
 		Config: c, private: responder{common: common}, programs: programs, responder: programs, images: shelf[string, *response]{limit: maxImages},
 		bodies: openBodies{open: make(map[string]int)},
 	}
-	s.edition = sync.OnceValue(func() []byte { return newEdition(s.Offer) })
 	s.explained = s.problemPage
 	s.personal = responder{common, s.problemPage}
 	if err := s.checkImages(); err != nil {
