@@ -83,7 +83,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 		return err
 	}
 	var all operator.MovementsEnd
-	undated, written := 0, make(tallies)
+	var printed struct{ lines, cents int64 }
 	decoder := json.NewDecoder(from)
 	for {
 		var line operator.MovementLine
@@ -94,10 +94,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 			if table.Flush(); table.Error() != nil {
 				return table.Error()
 			}
-			written.print(info)
-			if undated > 0 {
-				fmt.Fprintf(info, "the source of %d reported an impossible date, printed as 9999-12-31; look up the right one at the source\n", undated)
-			}
+			fmt.Fprintf(info, "%d lines, %s USD counted\n", printed.lines, dollars(printed.cents))
 			return agree(all, *line.End, days, info)
 		}
 		if line.Movement == nil {
@@ -108,20 +105,18 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 		if err != nil {
 			return fmt.Errorf("the date of a movement cannot be read: %w", err)
 		}
-		all.Count++
+		counted := int64(0)
 		if m.Counted && m.AmountUSD != nil {
-			all.ReceivedCents += int64(*m.AmountUSD)
-			if !m.Own {
-				all.ExternalCents += int64(*m.AmountUSD)
-			}
+			counted = int64(*m.AmountUSD)
 		}
-		if strings.HasPrefix(m.Date, operator.Undated) {
-			undated++
+		if all.Count, all.ReceivedCents = all.Count+1, all.ReceivedCents+counted; !m.Own {
+			all.ExternalCents += counted
 		}
 		at = at.In(time.Local)
 		if !days.holds(at.Format(time.DateOnly)) {
 			continue
 		}
+		printed.lines, printed.cents = printed.lines+1, printed.cents+counted
 		row := m.Row(at, zoneOf(at))
 		for i := range row {
 			row[i] = cell(row[i])
@@ -129,7 +124,6 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 		if err := table.Write(row); err != nil {
 			return err
 		}
-		written.add(m)
 	}
 }
 

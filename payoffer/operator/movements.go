@@ -12,9 +12,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-// Undated begins the date of a movement whose source reported an impossible one.
-const Undated = "9999-"
-
 // MovementsEnd is the last line of all movements: the ledger's totals at the same moment. Without it they are incomplete.
 type MovementsEnd struct {
 	Count         int64  `json:"count"` // of the movements

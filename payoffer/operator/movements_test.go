@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -46,26 +45,6 @@ func (o *fixture) refundOf(id string, amount, at int64) {
 		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: at}},
 	})
 	require.NoError(o.t, err)
-}
-
-// A version before took any time from a source. It must not keep the books shut.
-func TestAMovementWithADateThatIsNoneIsTold(t *testing.T) {
-	o := newFixture(t)
-	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
-	now := o.unix
-	for i, at := range []int64{253_402_300_860, 1 << 53} {
-		o.unix = at
-		o.sees("card", fmt.Sprint("pi_1000", i), ledger.LevelSigned, ledger.StatusConfirmed)
-	}
-	o.unix = now
-	rows, end := o.movements()
-	require.Len(t, rows, 3)
-	require.EqualValues(t, 3*4200, end.ReceivedCents)
-	for _, row := range rows {
-		_, err := time.Parse(time.RFC3339, row.Date)
-		require.NoError(t, err)
-		require.Equal(t, row.ID != "pi_1", strings.HasPrefix(row.Date, Undated), row.Date)
-	}
 }
 
 func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {

@@ -28,8 +28,7 @@ func inDollars(cents *int64) (*offer.USD, *string) {
 	if cents == nil {
 		return nil, nil
 	}
-	usd := offer.USD(*cents)
-	return &usd, new(usd.Decimal())
+	return new(offer.USD(*cents)), new(offer.USD(*cents).Decimal())
 }
 
 // Amounts are what was paid and what of it was refunded.
@@ -179,13 +178,13 @@ func (m Movement) Row(local time.Time, zone string) []string {
 	unit := offer.UnitOf(m.Asset)
 	return []string{
 		m.Date, local.Format(time.DateOnly), zone, string(m.Kind), m.Rail, m.ID, strconv.FormatInt(m.Number, 10), unit.Symbol,
-		Decimal(unit, Atomic(m.AmountAtomic)), m.AmountAtomic, usd, m.ValueBasis, m.Status, m.Evidence,
+		signed(unit, Atomic(m.AmountAtomic)), m.AmountAtomic, usd, m.ValueBasis, m.Status, m.Evidence,
 		yesNo(m.Own), yesNo(m.Testnet), yesNo(m.Counted), m.Transaction,
 	}
 }
 
-// Decimal is an amount in whole units, which may be negative.
-func Decimal(unit offer.Unit, atomic int64) string {
+// signed is an amount in whole units, which may be negative.
+func signed(unit offer.Unit, atomic int64) string {
 	if atomic < 0 {
 		return "-" + unit.Decimal(-atomic)
 	}

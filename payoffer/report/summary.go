@@ -28,12 +28,10 @@ const (
 	SourceFacilitator = "facilitator"
 )
 
-// Health is how well a rail is observed: observe.Health, which this package is below.
+// Health is how well a rail is observed. It has the fields of observe.Health, which this package cannot import.
 type Health struct {
-	Rail            string
-	Source          string
-	Blind           bool
-	Partial         bool
+	Rail, Source    string
+	Blind, Partial  bool
 	ObservedThrough string
 	At              int64
 	LastError       string
@@ -129,8 +127,8 @@ func Summarize(o *offer.Offer, totals []ledger.Total, health []Health, now time.
 	if s.GoalMet = &met; !met && counted.Partial {
 		s.GoalMet = nil // money of unknown value may reach it
 	}
-	for _, key := range railKeys(o, totals) {
-		rail := summarizeRail(o, key, totals, testCounts, health, now)
+	for _, rail := range rails(o, totals, health, now) {
+		rail.addUp(totals, testCounts)
 		if rail.AtLeast {
 			s.Status = StatusPartial
 		}
@@ -151,56 +149,45 @@ func (s Summary) AtLeast() bool { return s.Status == StatusPartial }
 // Percent is how much of the goal is reached, 0 to 100.
 func (s Summary) Percent() int { return int(min(100, max(0, s.ExternalUSD)*100/s.GoalUSD)) }
 
-// railKey separates the test money of a rail from its real money: a rail may have had both over time.
-type railKey struct {
-	rail    string
-	testnet bool
-}
-
-// railKeys are the configured rails in their order, then those that only the ledger knows.
-func railKeys(o *offer.Offer, totals []ledger.Total) []railKey {
-	var keys []railKey
+// rails are the configured rails in their order with their health, then those that only the ledger knows. The test
+// money of a rail is apart from its real money: a rail may have had both over time.
+func rails(o *offer.Offer, totals []ledger.Total, health []Health, now time.Time) (all []Rail) {
 	for _, rail := range o.Rails {
-		keys = append(keys, railKey{rail.Name(), rail.Test()})
+		r := Rail{Rail: rail.Name(), Testnet: rail.Test()}
+		r.setHealth(health, now)
+		all = append(all, r)
 	}
 	for _, t := range totals {
-		if key := (railKey{t.Rail, t.Testnet}); !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if !slices.ContainsFunc(all, func(r Rail) bool { return r.Rail == t.Rail && r.Testnet == t.Testnet }) {
+			all = append(all, Rail{Rail: t.Rail, Testnet: t.Testnet, State: StateRemoved})
 		}
 	}
-	return keys
+	return all
 }
 
-func summarizeRail(o *offer.Offer, key railKey, totals []ledger.Total, testCounts bool, health []Health, now time.Time) Rail {
-	out := Rail{Rail: key.rail, Testnet: key.testnet, State: StateRemoved}
-	if rail, configured := o.Rail(key.rail); configured && rail.Test() == key.testnet {
-		out.setHealth(health, now)
-	}
-	totals = slices.DeleteFunc(slices.Clone(totals), func(t ledger.Total) bool { return t.Rail != key.rail || t.Testnet != key.testnet })
-	counted, blind := accounting.Count(totals, testCounts), out.State == StateUnknown
-	out.AtLeast = blind || out.State == StatusPartial || counted.Partial
+// addUp sets the sums of the rail.
+func (r *Rail) addUp(totals []ledger.Total, testCounts bool) {
+	totals = slices.DeleteFunc(slices.Clone(totals), func(t ledger.Total) bool { return t.Rail != r.Rail || t.Testnet != r.Testnet })
+	counted, blind := accounting.Count(totals, testCounts), r.State == StateUnknown
+	r.AtLeast = blind || r.State == StatusPartial || counted.Partial
 	if !blind || counted.Payments > 0 {
-		out.ReceivedUSD, out.ReceivedDecimal = inDollars(&counted.Received)
+		r.ReceivedUSD, r.ReceivedDecimal = inDollars(&counted.Received)
 	}
 	if !blind || counted.ExternalPayments > 0 {
-		out.ExternalUSD, out.ExternalDecimal = inDollars(&counted.External)
+		r.ExternalUSD, r.ExternalDecimal = inDollars(&counted.External)
 	}
-	is := func(status ledger.Status) func(ledger.Total) bool {
-		return func(t ledger.Total) bool { return t.Status == status }
+	for status, sum := range map[ledger.Status]**Tally{
+		ledger.StatusClaimed: &r.Claimed, ledger.StatusSettling: &r.Settling, ledger.StatusConfirmed: &r.Confirmed,
+		ledger.StatusSeen: &r.Seen, ledger.StatusReversed: &r.Reversed,
+	} {
+		*sum = tally(slices.DeleteFunc(slices.Clone(totals), func(t ledger.Total) bool { return t.Status != status }), ledger.Total.Net)
 	}
-	any := func(ledger.Total) bool { return true }
-	out.Claimed, out.Settling = tally(totals, is(ledger.StatusClaimed), ledger.Total.Net), tally(totals, is(ledger.StatusSettling), ledger.Total.Net)
-	out.Confirmed, out.Seen = tally(totals, ledger.Total.Held, ledger.Total.Net), tally(totals, ledger.Total.Seen, ledger.Total.Net)
-	out.Reversed = tally(totals, is(ledger.StatusReversed), ledger.Total.Net)
-	out.Refunded = tally(totals, any, ledger.Total.Returned)
-	if blind {
-		for _, t := range []**Tally{&out.Confirmed, &out.Seen, &out.Refunded, &out.Reversed} {
-			if (*t).Empty() {
-				*t = nil
-			}
+	r.Refunded = tally(totals, ledger.Total.Returned)
+	for _, sum := range []**Tally{&r.Confirmed, &r.Seen, &r.Refunded, &r.Reversed} {
+		if blind && (*sum).Empty() {
+			*sum = nil
 		}
 	}
-	return out
 }
 
 // setHealth sets how well the rail is observed. A rail without a health is unknown.
@@ -226,11 +213,11 @@ func (r *Rail) setHealth(health []Health, now time.Time) {
 	}
 }
 
-// tally adds up a part of the totals by currency. The empty currency is the rail's own.
-func tally(totals []ledger.Total, include func(ledger.Total) bool, part func(ledger.Total) accounting.Money) *Tally {
+// tally adds up a part of each total by currency. The empty currency is the rail's own.
+func tally(totals []ledger.Total, part func(ledger.Total) accounting.Money) *Tally {
 	by := make(map[string]accounting.Money)
 	for _, t := range totals {
-		if m := part(t); include(t) && m != (accounting.Money{}) {
+		if m := part(t); m != (accounting.Money{}) {
 			by[t.Currency] = by[t.Currency].Plus(m)
 		}
 	}

@@ -60,6 +60,12 @@ func (d *decimal) cents(t *testing.T) int64 {
 	return n
 }
 
+// railKey separates the test money of a rail from its real money.
+type railKey struct {
+	rail    string
+	testnet bool
+}
+
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)

@@ -248,29 +248,6 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 	}
 }
 
-// With 'rpc off' nobody here looks at the chain, so no page may say that somebody
-// will: not the payment's own, not what a wallet's payment is told, not what a
-// payer is told who waits.
-func TestNobodyIsPromisedALookAtAChainThatNobodyReads(t *testing.T) {
-	promise := map[string]string{"en": `yet|\bonce\b`, "de": "noch (?:nicht nach|bestät)|sobald", "fr": "encore|une fois lu", "es": "aún|cuando"}
-	for source, reads := range map[string]bool{"chain": true, "facilitator": false} {
-		w := newWorld(t)
-		w.health[1] = observe.Health{Rail: "usdc", Source: source, Blind: !reads}
-		id := w.intent(t, ledger.IntentSettled, ledger.EvidenceFacilitator)
-		s := w.server(t)
-		for _, l := range text.Languages {
-			page := html.UnescapeString(read(t, send(t, s, "GET", receiptPath(id), "", "Accept", browser, "Accept-Language", l.Tag)))
-			said := regexp.MustCompile(`(?s)<h2 id="state">.*?</section>`).FindString(page)
-			require.Equal(t, reads, regexp.MustCompile(promise[l.Tag]).MatchString(said), "%s, %s: %s", source, l.Tag, said)
-			require.Equal(t, reads, strings.Contains(page, `id="live" data-arrive>`), "%s: nothing changes by itself", source)
-			require.NotRegexp(t, promise[l.Tag], l.Text("wallet.claimed"), l.Tag)
-			page = html.UnescapeString(read(t, send(t, s, "GET", "/v1/thanks", "", "Accept", browser, "Accept-Language", l.Tag)))
-			require.Contains(t, page, l.Text("thanks.none.how"))
-			require.NotRegexp(t, promise[l.Tag], l.Text("thanks.none.how"))
-		}
-	}
-}
-
 // Who rebuilds a settled payload of the calldata of its transaction is told the
 // address of its page, so nothing may stand there that is known to its payer alone.
 func TestAReceiptHoldsNothingThatIsNotPublicBesideWhoPaid(t *testing.T) {
