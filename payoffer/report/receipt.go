@@ -19,16 +19,11 @@ type Dollars struct {
 }
 
 // NewDollars converts US cents; nil means that the amount is unknown.
-func NewDollars(cents *int64) (d Dollars) {
-	d.AmountUSD, d.AmountUSDDecimal = inDollars(cents)
-	return d
-}
-
-func inDollars(cents *int64) (*offer.USD, *string) {
+func NewDollars(cents *int64) Dollars {
 	if cents == nil {
-		return nil, nil
+		return Dollars{}
 	}
-	return new(offer.USD(*cents)), new(offer.USD(*cents).Decimal())
+	return Dollars{new(offer.USD(*cents)), new(offer.USD(*cents).Decimal())}
 }
 
 // Amounts are what was paid and what of it was refunded.
@@ -102,7 +97,8 @@ type Record struct {
 func NewRecord(r ledger.Receipt) Record {
 	record := Record{Facts: newFacts(r), Final: r.Final, ValueBasis: string(r.ValueBasis), Transaction: r.Transaction, Day: Day(r)}
 	if r.USDCents != nil {
-		record.RefundedUSD, record.RefundedUSDDecimal = inDollars(&r.RefundedCents)
+		refunded := NewDollars(&r.RefundedCents)
+		record.RefundedUSD, record.RefundedUSDDecimal = refunded.AmountUSD, refunded.AmountUSDDecimal
 	}
 	return record
 }
@@ -124,9 +120,7 @@ func NewReceipt(r ledger.Receipt, testCounts bool) Receipt {
 
 // Standing is the part of the receipt that decides whether it counts.
 func (f Facts) Standing() accounting.Standing {
-	return accounting.Standing{
-		Status: ledger.Status(f.Status), EvidenceLevel: ledger.EvidenceLevel(f.Evidence), Own: f.Own, Testnet: f.Testnet,
-	}
+	return accounting.Standing{Status: ledger.Status(f.Status), EvidenceLevel: ledger.EvidenceLevel(f.Evidence), Own: f.Own, Testnet: f.Testnet}
 }
 
 // Day is the day that the operator entered for a payment instead of a moment; empty for a moment. It holds only
@@ -142,6 +136,71 @@ func Day(r ledger.Receipt) string {
 		return ""
 	}
 	return entry.Day
+}
+
+// Change is one change of a receipt, with the facts after it. Evidence, own and testnet are those of the receipt now.
+type Change struct {
+	Seq     int64   `json:"seq" jsonschema:"Grows in the order in which changes are recorded; not every number is used."`
+	Cursor  string  `json:"cursor" jsonschema:"The position after the change: its seq and a random tag."`
+	ID      string  `json:"id" jsonschema:"Identifies the change for good: rail, receipt (percent-encoded), version and the tag of the cursor, if that is not 0."`
+	Number  int64   `json:"number" jsonschema:"The receipt's number. Rail and number identify a payment even after its id was replaced; after a 410 numbers are assigned again."`
+	Version int64   `json:"version" jsonschema:"Counts the changes of the receipt: of its status, amount, value, evidence, and payer (own or not)."`
+	From    *string `json:"from" jsonschema:"The status before; null for a new receipt."`
+	Words   string  `json:"change" jsonschema:"What changed, in English; new for a new receipt."`
+	Counted bool    `json:"counted" jsonschema:"Whether the payment counts as received after the change, less refunds."`
+	Facts
+}
+
+// Transition is a change in the feed.
+type Transition struct {
+	Change
+	Receipt string `json:"receipt" jsonschema:"The receipt's id."`
+	To      string `json:"to" jsonschema:"The status after. moved: within the account, nobody paid it."`
+	Cause   string `json:"cause" jsonschema:"A short code for what reported the change."`
+	At      string `json:"at" jsonschema:"When the change was recorded."`
+}
+
+// Event is the data of a notification.
+type Event struct {
+	Change
+	Offer      string `json:"offer"`
+	ExternalID string `json:"externalId"` // the receipt's id
+	RecordedAt string `json:"recordedAt"` // when the change was recorded
+	ReturnKind string `json:"returnKind,omitempty"`
+	Backfilled bool   `json:"backfilled,omitempty"`
+	BaseURL    string `json:"baseUrl,omitempty"`
+}
+
+// NewTransition makes an entry of the feed. testCounts is as for accounting.Standing.Counts.
+func NewTransition(t ledger.Transition, testCounts bool) Transition {
+	return Transition{newChange(t, testCounts), t.ExternalID, string(t.To), t.Cause, accounting.Timestamp(t.At)}
+}
+
+// NewEvent makes the data of a notification.
+func NewEvent(t ledger.Transition, testCounts bool, baseURL string) Event {
+	return Event{
+		Change: newChange(t, testCounts), Offer: t.Offer, ExternalID: t.ExternalID, RecordedAt: accounting.Timestamp(t.At),
+		ReturnKind: string(t.ReturnKind), Backfilled: t.Cause == ledger.CauseBackfilled, BaseURL: baseURL,
+	}
+}
+
+func newChange(t ledger.Transition, testCounts bool) Change {
+	after := ledger.Receipt{
+		Rail: t.Rail, Via: t.Via, Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet,
+		Asset: t.Asset, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, OccurredAt: t.OccurredAt,
+	}
+	return Change{
+		Seq: t.Seq, Cursor: t.Bookmark().String(), ID: t.EventID(), Number: t.ReceiptID, Version: t.Version,
+		From: optional(string(t.From)), Words: t.Change().Words(), Counted: t.Standing().Counts(testCounts), Facts: newFacts(after),
+	}
+}
+
+// optional is nil for the empty string.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // Movement is money that arrived or was returned: one line of the books. It is the receipt as it is now, but with
@@ -171,29 +230,17 @@ var MovementColumns = []string{
 
 // Row is the movement as a line of a table. local is its date in the reader's time zone, which has that name.
 func (m Movement) Row(local time.Time, zone string) []string {
-	usd := ""
+	unit, atomic, usd := offer.UnitOf(m.Asset), Atomic(m.AmountAtomic), ""
+	amount := unit.Decimal(max(atomic, -atomic))
+	if atomic < 0 {
+		amount = "-" + amount
+	}
 	if m.AmountUSDDecimal != nil {
 		usd = *m.AmountUSDDecimal
 	}
-	unit := offer.UnitOf(m.Asset)
+	yes := map[bool]string{true: "yes", false: "no"}
 	return []string{
 		m.Date, local.Format(time.DateOnly), zone, string(m.Kind), m.Rail, m.ID, strconv.FormatInt(m.Number, 10), unit.Symbol,
-		signed(unit, Atomic(m.AmountAtomic)), m.AmountAtomic, usd, m.ValueBasis, m.Status, m.Evidence,
-		yesNo(m.Own), yesNo(m.Testnet), yesNo(m.Counted), m.Transaction,
+		amount, m.AmountAtomic, usd, m.ValueBasis, m.Status, m.Evidence, yes[m.Own], yes[m.Testnet], yes[m.Counted], m.Transaction,
 	}
-}
-
-// signed is an amount in whole units, which may be negative.
-func signed(unit offer.Unit, atomic int64) string {
-	if atomic < 0 {
-		return "-" + unit.Decimal(-atomic)
-	}
-	return unit.Decimal(atomic)
-}
-
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
 }

@@ -21,8 +21,7 @@ const (
 	StateRemoved   = "removed"
 )
 
-// SourceOperator is the Health.Source of a rail whose payments the operator enters, and SourceFacilitator that of
-// a rail whose chain is not read.
+// Values of Health.Source for a rail whose payments the operator enters, and for one whose chain is not read.
 const (
 	SourceOperator    = "operator"
 	SourceFacilitator = "facilitator"
@@ -171,10 +170,10 @@ func (r *Rail) addUp(totals []ledger.Total, testCounts bool) {
 	counted, blind := accounting.Count(totals, testCounts), r.State == StateUnknown
 	r.AtLeast = blind || r.State == StatusPartial || counted.Partial
 	if !blind || counted.Payments > 0 {
-		r.ReceivedUSD, r.ReceivedDecimal = inDollars(&counted.Received)
+		r.ReceivedUSD, r.ReceivedDecimal = new(offer.USD(counted.Received)), new(offer.USD(counted.Received).Decimal())
 	}
 	if !blind || counted.ExternalPayments > 0 {
-		r.ExternalUSD, r.ExternalDecimal = inDollars(&counted.External)
+		r.ExternalUSD, r.ExternalDecimal = new(offer.USD(counted.External)), new(offer.USD(counted.External).Decimal())
 	}
 	for status, sum := range map[ledger.Status]**Tally{
 		ledger.StatusClaimed: &r.Claimed, ledger.StatusSettling: &r.Settling, ledger.StatusConfirmed: &r.Confirmed,
