@@ -38,15 +38,15 @@ const (
 //   - `GET /pay_offer/received`: what was received, and how well each rail is observed.
 //   - `GET /pay_offer/receipts`: receipts, newest first.
 //   - `POST /pay_offer/receipts`: enters, reverses, restores, refunds, values or redacts a receipt.
-//   - `GET /pay_offer/movements`: all money that came or went back, a JSON object a line, and the sums behind it in the last.
+//   - `GET /pay_offer/movements`: payments, refunds and disputes, one JSON object a line, and their sums in the last line.
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
-//   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
-//   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
+//   - `GET /pay_offer/claims`: x402 payments that only a facilitator or the operator reported as settled.
+//   - `POST /pay_offer/intents`: sets the outcome of an x402 payment that nothing else can decide, or retracts a claim.
 //   - `POST /pay_offer/rewind`: has a rail read again from the origin of its account on.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
-//   - `GET /pay_offer/announcements`: the receivers of announcements, and what waits for them.
-//   - `GET /pay_offer/feed`: the changes of receipts after a cursor, waited for where there are none yet.
+//   - `GET /pay_offer/announcements`: the endpoints of notifications, and how many changes wait for them.
+//   - `GET /pay_offer/feed`: the changes of receipts after a cursor; the request waits for the next change.
 type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -123,9 +123,8 @@ func answerJSON(w http.ResponseWriter, value any, err error) error {
 // asWritten reads an amount, which is a number or a string.
 var asWritten = strict.UnmarshalFunc(func(text []byte, n *json.Number) error { return json.Unmarshal(text, n) })
 
-// decodeBody reads one JSON object that has no other members than into, each once and in
-// its own letters: of two that differ nobody knows which was meant. The content type
-// keeps out what a foreign page can send without being asked.
+// decodeBody reads one JSON object with the members of into, each at most once and spelled exactly. The content type
+// keeps out requests of foreign web pages.
 func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refusal(http.StatusUnsupportedMediaType, "the content type must be application/json")
@@ -253,7 +252,7 @@ func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, receipt, err)
 }
 
-// resolve asks each operator, for a payment is named without its offer.
+// resolve asks each operator, because the request does not name the offer.
 func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 	var body operator.IntentOutcome
 	if err := decodeBody(w, r, &body); err != nil {
