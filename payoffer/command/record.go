@@ -2,11 +2,9 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -66,6 +64,13 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 	cmd.Flags().String("transaction", "", "With --refund and --restore: the hash of the refund's transfer")
 	cmd.Flags().String("value", "", "Its value in US dollars, if no source knows it")
 	cmd.Flags().Bool("redact", false, "Replace the published reference, for good")
+	cmd.MarkFlagsMutuallyExclusive(entryFlags...)
+	for _, name := range []string{"refund", "value"} {
+		cmd.MarkFlagsMutuallyExclusive("amount", name)
+	}
+	for _, name := range []string{"rail", "reference"} {
+		_ = cmd.MarkFlagRequired(name) // both exist
+	}
 	return cmd
 }
 
@@ -74,35 +79,20 @@ var entryFlags = []string{"reverse", "restore", "refund", "value", "redact"}
 
 func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 	body := manual.Entry{
-		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"),
+		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"), Amount: json.Number(fl.String("amount")),
 		Transaction: fl.String("transaction"), Reason: fl.String("reason"),
 	}
-	amount := "amount" // the flag with the amount
-	var asked []string
 	for _, action := range entryFlags {
-		if fl.Changed(action) && fl.Lookup(action).Value.String() != "false" {
-			body.Action, asked = action, append(asked, "--"+action)
+		if fl.Changed(action) {
+			body.Action = action
 		}
 	}
 	if body.Action == "refund" || body.Action == "value" {
-		amount = body.Action
+		body.Amount = json.Number(fl.String(body.Action))
 	}
 	if err := checkZone(); err != nil {
 		return err
 	}
-	switch {
-	case len(asked) > 1:
-		return fmt.Errorf("%s cannot be done at once; give one of them", strings.Join(asked, " and "))
-	case body.Rail == "" || body.Reference == "":
-		return errors.New("--rail and --reference are missing; give the name of the rail and the reference of the payment")
-	case amount != "amount" && fl.Changed("amount"):
-		return fmt.Errorf("--amount cannot be used with --%s, which has an amount of its own", amount)
-	case fl.Changed(amount) && !fl.Changed("refund"): // its unit is known to the server
-		if _, err := manual.ParseAmount(fl.String(amount)); err != nil {
-			return err
-		}
-	}
-	body.Amount = json.Number(fl.String(amount))
 	if body.Amount != "" && !json.Valid([]byte(body.Amount)) {
 		return fmt.Errorf("%.40q is not an amount; write for example 42 or 42.50", body.Amount)
 	}

@@ -276,15 +276,3 @@ func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
 	require.Equal(t, StatusObserved, s.Status, "what is not sure yet may be of unknown value")
 	require.Equal(t, "130.00", *s.Rails[0].Confirmed.AmountUSDDecimal)
 }
-
-// Real money by card takes the test money of the chains out of the sum.
-func TestTestMoneyIsApartFromTheFirstRealMoneyOn(t *testing.T) {
-	w, o := newWorld(t), testOffer(t)
-	test := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
-	s := Summarize(o, []ledger.Total{test, confirmed("card", ledger.LevelSigned, 1_00)}, w.health, at)
-	require.False(t, s.TestnetMoneyCounts)
-	require.Equal(t, offer.USD(1_00), s.ReceivedUSD)
-	require.Equal(t, offer.USD(42_00), s.TestnetUSD)
-	require.Equal(t, "0.00", *s.Rails[1].ReceivedDecimal)
-	require.Equal(t, "42.00", *s.Rails[1].Confirmed.AmountUSDDecimal)
-}

@@ -137,7 +137,11 @@ func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
 		Challenges: challenges,
 		Summary: func(ctx context.Context) (json.RawMessage, error) {
 			svc.started(ctx)
-			return server.SummaryJSON(ctx)
+			summary, err := server.Summary(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(summary)
 		},
 		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
 		ClientIP: clientIP,

@@ -30,7 +30,6 @@ var needsLedger = map[string]struct {
 	"report, page":     {method: "GET", path: offer.PathReceived, header: accept("text/html"), status: 200, has: "<html", without: "cannot be read"},
 	"report, older":    {method: "GET", path: offer.PathReceived + "?before=9", status: 200, has: `"receipts"`, without: "ledger-unavailable"},
 	"feed":             {method: "GET", path: offer.PathReceived + "?after=0", status: 200, has: `"transitions"`, without: "ledger-unavailable"},
-	"thanks":           {method: "GET", path: offer.PathThanks, status: 200, has: `"state"`, without: "ledger-unavailable"},
 	"thanks, checkout": {method: "GET", path: offer.PathThanks + "?session_id=cs_1", status: 200, has: `"state"`, without: "ledger-unavailable"},
 	"receipt":          {method: "GET", path: offer.PathReceipt + "/QQ.QQ", status: 404, has: "not-found", without: "starting"},
 	"signed receipt":   {method: "GET", path: offer.PathReceipt + "/QQ.QQ/receipt.jws", status: 404, has: "not-found", without: "starting"},

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,13 +103,4 @@ func (s *Server) Summary(ctx context.Context) (report.Summary, error) {
 		return report.Summary{}, err
 	}
 	return n.summary, nil
-}
-
-// SummaryJSON is Summary as JSON.
-func (s *Server) SummaryJSON(ctx context.Context) (json.RawMessage, error) {
-	n, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return n.render("summary", func() *response { return &response{body: compact(n.summary)} }).body, nil
 }
