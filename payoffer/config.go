@@ -66,7 +66,7 @@ type USDCConfig struct {
 	Explorer string `json:"explorer,omitempty"`
 
 	// The block from which payments are counted. Set to an earlier block later,
-	// what lies between is read beside the new blocks; a later one is ignored.
+	// everything is read again from there; a later one is ignored.
 	// Default: the first block after the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }

@@ -100,7 +100,7 @@ func (h *Handler) build(today time.Time, leftOut []string) (*service.Settings, e
 		return nil, err
 	}
 	card.PaymentLink, card.TestMode = h.Card.PaymentLink, card.TestMode || h.Card.TestMode
-	s.Card = service.Card{WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey, Since: unixSince(h.Card.Since)}
+	s.Rails = append(s.Rails, service.Card{Card: card, WebhookSecret: h.Card.WebhookSecret, APIKey: h.Card.APIKey, Since: unixSince(h.Card.Since)})
 	rails, err := h.rails(s, terms)
 	if err != nil {
 		return nil, err
@@ -159,8 +159,8 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 		if err != nil {
 			return nil, err
 		}
-		s.USDC = append(s.USDC, usdc)
-		rails = append(rails, usdc.Rail)
+		s.Rails = append(s.Rails, usdc)
+		rails = append(rails, usdc.USDC)
 	}
 	if b := h.Bitcoin; b != nil {
 		rail, err := offer.NewBitcoin(b.Account, terms.Name, terms.Amount)
@@ -168,12 +168,12 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 			return nil, err
 		}
 		rail.Explorer = explorer(b.Explorer, rail.Explorer)
-		s.Rates = b.Rates
-		s.Bitcoin = service.Bitcoin{
+		s.Rails = append(s.Rails, service.Bitcoin{
+			Bitcoin: rail, Rates: b.Rates,
 			Esplora:       endpoints(b.Esplora, bitcoin.DefaultEndpoints(rail)),
 			Confirmations: cmp.Or(b.Confirmations, bitcoin.DefaultConfirmations),
 			Since:         unixSince(b.Since),
-		}
+		})
 		rails = append(rails, rail)
 	}
 	if b := h.BankTransfer; b != nil {
@@ -187,6 +187,7 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 				return nil, fmt.Errorf("bank_transfer: %w", err)
 			}
 		}
+		s.Rails = append(s.Rails, service.Manual{Rail: rail})
 		rails = append(rails, rail)
 	}
 	for _, c := range h.Storefronts {
@@ -195,8 +196,8 @@ func (h *Handler) rails(s *service.Settings, terms offer.Terms) (rails []offer.R
 			return nil, err
 		}
 		rail.Product = c.Product
-		s.Storefronts = append(s.Storefronts, service.Storefront{
-			Rail: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token, Since: unixSince(c.Since),
+		s.Rails = append(s.Rails, service.Storefront{
+			Storefront: rail, Seller: c.Seller, HookSecret: c.HookSecret, Token: c.Token, Since: unixSince(c.Since),
 		})
 		rails = append(rails, rail)
 	}
@@ -231,10 +232,10 @@ func (u *USDCConfig) settings(first bool, amount offer.USD) (s service.USDC, err
 	if len(s.Facilitators) == 0 && network.Test {
 		s.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
 	}
-	if s.Rail, err = offer.NewUSDC(name, network, u.Address, amount); err != nil {
+	if s.USDC, err = offer.NewUSDC(name, network, u.Address, amount); err != nil {
 		return s, err
 	}
-	s.Rail.Explorer = explorer(u.Explorer, s.Rail.Explorer)
+	s.Explorer = explorer(u.Explorer, s.Explorer)
 	return s, nil
 }
 

@@ -31,7 +31,6 @@ const (
 	PathAnnouncements = "/pay_offer/announcements"
 	PathMovements     = "/pay_offer/movements"
 	PathFeed          = "/pay_offer/feed"
-	PathRewind        = "/pay_offer/rewind"
 	PathDiagnostics   = "/pay_offer/diagnostics"
 )
 
@@ -53,11 +52,7 @@ type Service struct {
 	// Page is the URL of a receipt's page, a secret of the payer and the operator; empty during the start.
 	Page func(ledger.Receipt) string
 	// Rotate makes and publishes a new signing key. If it fails, the keys are unchanged.
-	Rotate func(ctx context.Context, revoke bool) (keyID string, signsFrom time.Time, err error)
-	// Address is the current address of an extended key, or empty. Follow starts to observe accounts that were added
-	// to the ledger.
-	Address   func() string
-	Follow    func()
+	Rotate    func(ctx context.Context, revoke bool) (keyID string, signsFrom time.Time, err error)
 	Announcer *announce.Announcer
 	// Report returns the diagnostics of the offer, without its ledger and its rails.
 	Report func() Diagnostics

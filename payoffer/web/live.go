@@ -18,7 +18,7 @@ type liveState struct {
 	now     offer.Live
 	qrKey   []byte
 	keys    []document.VerificationKey // that sign
-	answers shelf[pageKey, *response]
+	answers cache[pageKey, *response]
 }
 
 // pageKey identifies a response by its path, and a page also by its language.
@@ -41,7 +41,7 @@ func (l *liveState) page(f page.Frame, render func() *response) *response {
 }
 
 // shown serves a response that is rendered from the live state, once for each path.
-func (s *Server) shown(path string, render func(*liveState) *response) answer {
+func (s *Server) shown(path string, render func(*liveState) *response) responseFunc {
 	return func(*http.Request) *response {
 		live := s.live.Load()
 		return live.answers.get(pageKey{path: path}, func() *response { return render(live) })
@@ -57,7 +57,7 @@ func (s *Server) did(live *liveState) *response {
 
 // liveDocument is a document that changes with the price of Bitcoin.
 func (s *Server) liveDocument(d document.Document, headers ...header) *response {
-	return s.kept(d.Type, cacheLive, d.Body, headers...)
+	return s.compressible(d.Type, cacheLive, d.Body, headers...)
 }
 
 // invoices is GET /v1/invoice, and methods is GET /v1/pay.
@@ -71,7 +71,7 @@ func (s *Server) forPrograms() variant {
 	return variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
 }
 
-func (s *Server) forPeople() variant { return variant{asksHTML, answer(s.payPage)} }
+func (s *Server) forPeople() variant { return variant{asksHTML, responseFunc(s.payPage)} }
 
 // invoice is GET /v1/invoice as JSON, and links is the same as a list of URIs.
 func (s *Server) invoice(live *liveState) *response {
@@ -89,7 +89,7 @@ func (s *Server) links(live *liveState) *response {
 }
 
 // priced serves what needs the price of a rail. Without a price it is refused, because amounts are never guessed.
-func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) answer {
+func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) responseFunc {
 	return s.shown(path, func(live *liveState) *response {
 		m := rail.Methods(s.Offer, live.now)[0]
 		if !m.Available {
@@ -97,19 +97,6 @@ func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, of
 		}
 		return render(live, m)
 	})
-}
-
-// railRoutes are the routes of the rails: <rail>.uri (URI or JSON), <rail>.png, and the page of the bank transfer.
-func (s *Server) railRoutes() (rows []route) {
-	for _, rail := range s.Offer.Rails {
-		rows = append(rows,
-			route{http.MethodGet, offer.URIPath(rail.Name()), func(s *Server) http.Handler { return s.railURI(rail) }},
-			route{http.MethodGet, offer.PNGPath(rail.Name()), func(s *Server) http.Handler { return s.railImage(rail) }})
-	}
-	if t := s.Offer.Transfer(); t != nil {
-		rows = append(rows, route{http.MethodGet, offer.PagePath(t.Name()), func(s *Server) http.Handler { return s.bankTransfer(t) }})
-	}
-	return rows
 }
 
 func (s *Server) railURI(rail offer.Rail) http.Handler {

@@ -136,10 +136,10 @@ func (s *Server) newestReport(r *http.Request) (*response, error) {
 		return nil, err
 	}
 	if !prefersPage(r) {
-		return n.render("json", func() *response { return s.reportJSON(s.report(n.summary, n.rows, newest)) }), nil
+		return n.rendered.get("json", func() *response { return s.reportJSON(s.report(n.summary, n.rows, newest)) }), nil
 	}
 	f := s.frame(r, offer.PathReceived)
-	return n.render(pageVariant(f), func() *response {
+	return n.rendered.get(pageVariant(f), func() *response {
 		return s.page(http.StatusOK, cacheNever, s.receivedPage(f, s.report(n.summary, n.rows, newest), newest))
 	}), nil
 }

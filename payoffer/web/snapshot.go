@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,13 +16,12 @@ const snapshotAge = time.Second
 
 // snapshot is what the ledger contained at one moment.
 type snapshot struct {
-	taken   time.Time
-	changes uint64 // Receipts.Changes before the ledger was read
-	err     error
-	summary report.Summary
-	rows    []ledger.Receipt // the newest page, and one more if there is another page
-	// rendered are the responses that were made of it, by their variant.
-	rendered sync.Map
+	taken    time.Time
+	changes  uint64 // Receipts.Changes before the ledger was read
+	err      error
+	summary  report.Summary
+	rows     []ledger.Receipt         // the newest page, and one more if there is another page
+	rendered cache[string, *response] // by variant
 }
 
 // snapshots reads the ledger at most once in snapshotAge, and again after this process has changed it, so that a
@@ -75,15 +73,6 @@ func (s *Server) takeSnapshot(ctx context.Context) *snapshot {
 		n.summary = s.summarize(totals, n.taken)
 	}
 	return n
-}
-
-// render returns the response of a variant, which its first reader renders.
-func (n *snapshot) render(variant string, render func() *response) *response {
-	if kept, found := n.rendered.Load(variant); found {
-		return kept.(*response)
-	}
-	kept, _ := n.rendered.LoadOrStore(variant, render())
-	return kept.(*response)
 }
 
 func (s *Server) summarize(totals []ledger.Total, now time.Time) report.Summary {
