@@ -172,7 +172,7 @@ func TestAnotherNameOfAPaymentIsNotAnotherPayment(t *testing.T) {
 		tr := transition()
 		tr.From, tr.To, tr.Cause = status, status, ledger.CauseRedacted
 		require.False(t, announced(tr))
-		tr.Cause = "corrected"
+		tr.Cause = "entered"
 		require.True(t, announced(tr))
 	}
 }

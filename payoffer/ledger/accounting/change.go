@@ -198,7 +198,7 @@ func (c Change) rest() string {
 
 // causes are why a change was recorded, for the operator.
 var causes = map[string]string{
-	"entered": "you entered it", "corrected": "you corrected it", "value_stated": "you stated its value",
+	"entered": "you entered it", "value_stated": "you stated its value",
 	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
 	CauseRedacted: "you replaced its reference",
 
@@ -210,7 +210,7 @@ var causes = map[string]string{
 	"replaced": "another transaction spent the same money", "evicted": "the network gave it up",
 }
 
-// Why says why it was recorded, as in "you corrected it".
+// Why says why it was recorded, as in "you entered it".
 func (c Change) Why() string { return cmp.Or(causes[c.Cause], c.Cause) }
 
 // Told is all that there is to tell in a line, as in "new; you entered it".
