@@ -53,7 +53,7 @@ func TestTheFormOfAnOptionIsTheOneThatIsTaken(t *testing.T) {
 }
 
 // example is what an error shows of a right value.
-var example = regexp.MustCompile(`(?:\bas in|write for example|for example|write) ([^\s,;)]+)(?: or (?:as in )?([^\s,;)]+))?`)
+var example = regexp.MustCompile(`(?:\bas in|\bsuch as|write for example|for example|write) ([^\s,;)]+)(?: or (?:as in )?([^\s,;)]+))?`)
 
 // An example that is followed to the letter is taken by the check that gave it.
 func TestEveryExampleOfAnErrorPassesItsOwnCheck(t *testing.T) {

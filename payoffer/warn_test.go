@@ -186,7 +186,7 @@ func warned(t *testing.T, sites string) (warnings []string, log string) {
 	log = i.log()
 	for _, line := range strings.Split(log, "\n") {
 		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, `"logger":"pay_offer"`) &&
-			!strings.Contains(line, "facilitator is left alone") {
+			!strings.Contains(line, "facilitator is down") {
 			warnings = append(warnings, line)
 		}
 	}

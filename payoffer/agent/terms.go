@@ -150,8 +150,7 @@ type report struct {
 	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer alone: whoever has the address can read it"`
 }
 
-// isRejected reports whether a payment was not and will not be charged, so that the client
-// may be asked to pay again.
+// isRejected reports whether a payment was not and will not be charged.
 func isRejected(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
 
 // report describes every outcome but a rejection.

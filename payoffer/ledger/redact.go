@@ -3,12 +3,10 @@ package ledger
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 )
 
-// ErrRedaction is returned for a receipt that is not there, or is not named by the
-// operator.
-var ErrRedaction = errors.New("no receipt whose name is the operator's to change")
+// ErrRedaction is returned for a receipt that does not exist or is not an operator's entry.
+var ErrRedaction = errors.New("the ledger has no such entry of the operator")
 
 // Redact replaces the external id of an operator's entry. It erases the operator's notes on the receipt, which may
 // repeat the id; all other facts stay. Copies, delivered notifications and free space of the database may still
@@ -32,7 +30,7 @@ func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replace
 	return receipt, err
 }
 
-// redact stores the receipt under its new id, and the transition that tells of it.
+// redact stores the receipt under its new ID, and the transition.
 func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) error {
 	tx.reported = true
 	for _, update := range []struct {
@@ -48,12 +46,6 @@ func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) e
 			return err
 		}
 	}
-	_, err := tx.exec(ctx, "storing the transition", `
-		INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
-			asset, evidence_level, own, testnet, occurred_at)
-		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
-		r.ID, r.Offer, r.Version, r.Status, r.Status, r.Amount, r.Refunded, r.USDCents,
-		CauseRedacted, note, r.UpdatedAt, int64(rand.Uint64()),
-		r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)
-	return err
+	putTransition(tx, r, r.Status, CauseRedacted, note, Return{}, 0)
+	return nil
 }

@@ -241,9 +241,7 @@ func (s *Service) isReportedByProvider(rail string) bool {
 
 // enterable is the account of a rail on which payments are entered.
 func (s *Service) enterable(name string) (ledger.Account, error) {
-	rail, _ := s.Offer.Rail(name)
-	switch rail.(type) {
-	case *offer.USDC, *offer.Bitcoin:
+	if rail, found := s.Offer.Rail(name); found && rail.Methods(s.Offer, offer.Live{})[0].Network != offer.Fiat {
 		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain; there is nothing to enter", name)
 	}
 	if i := slices.IndexFunc(s.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {
