@@ -134,7 +134,7 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://pay.example.org/x":             "use https",
-		"https://user:secret@pay.example.org/": "holds a user name or password",
+		"https://user:secret@pay.example.org/": "contains a user name or password",
 		"pay.example.org":                      "this is not an absolute URL",
 		"ftp://pay.example.org":                "this is not an absolute URL",
 		"0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d": "this is not an absolute URL",

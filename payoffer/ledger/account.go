@@ -39,9 +39,15 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
+<<<<<<< HEAD
 // LowerOrigin moves the origin of an account to an earlier position, in decimal digits, and
 // reports whether the stored one was later. It deletes the cursor, so that the account is read
 // again from there. Rows stay. An unknown origin is set. Error: errNotRegistered.
+=======
+// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, or
+// sets it, and reports whether it was later before. It then deletes the cursor, so that the
+// account is read again from there; rows stay. Error: errNotRegistered.
+>>>>>>> h-agent
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
@@ -109,11 +115,18 @@ func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 // Cursor says how far an account was read.
 type Cursor struct {
 	Offer, Account string
+<<<<<<< HEAD
 	Position       string  // the last position that was read, in the terms of the rail
 	Anchor         string  // identifies the position, such as a block's hash
 	Back           *string // the new Back of the account; nil leaves it
 	// Upon is the Position before the reading, or empty. If another one is stored now, the
 	// cursor stays, because it was reset or another instance moved it. nil means any.
+=======
+	Position       string // the last position that was read, in the terms of the rail
+	Anchor         string // identifies the position, such as a block's hash
+	// Upon is the Position before the reading, or empty. If another one is stored now, the
+	// cursor stays: the origin was lowered, or another instance moved it. nil means any.
+>>>>>>> h-agent
 	Upon *string
 	OKAt int64 // when the source last answered, in Unix seconds; 0 for never
 }
