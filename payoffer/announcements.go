@@ -168,7 +168,7 @@ func (e *EmailConfig) resolve(r *resolver, name string) bool {
 }
 
 // sink is the receiver that the options describe.
-func (a *AnnounceConfig) sink() announce.Sink {
+func (a *AnnounceConfig) sink() announce.Endpoint {
 	switch {
 	case a.Ntfy != nil:
 		return announce.Ntfy{URL: a.Ntfy.URL, Token: a.Ntfy.Token}

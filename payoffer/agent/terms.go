@@ -111,8 +111,7 @@ func (e *Endpoint) describe(methods []offer.Method) string {
 // oneLine prevents an operator's text from looking like lines of this program.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// noInput is the schema that MCP recommends for a tool without parameters. Arguments are
-// ignored.
+// noInput is the schema that MCP recommends for a tool whose arguments are ignored.
 var noInput = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 
 // outputSchema describes terms and outcomes; a result is one of them. The members of

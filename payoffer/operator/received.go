@@ -66,8 +66,8 @@ type receiver struct {
 // Announcements returns the state of each endpoint.
 func (s *Service) Announcements(context.Context) (Announcements, error) {
 	a := Announcements{Offer: s.Offer.ID, Receivers: []receiver{}}
-	for _, sink := range s.Announcer.Sinks() {
-		a.Receivers = append(a.Receivers, receiver(sink))
+	for _, h := range s.Announcer.Health() {
+		a.Receivers = append(a.Receivers, receiver(h))
 	}
 	return a, nil
 }

@@ -24,7 +24,7 @@ type Settings struct {
 	Rails []Rail
 	// HooksOff are the rails whose webhook secret is configured and empty.
 	HooksOff []string
-	Announce []announce.Sink
+	Announce []announce.Endpoint
 	Limit    x402.Limit
 	// KeysPath is where the storage keeps the signing keys of the domain.
 	KeysPath string
