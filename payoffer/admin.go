@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	strict "github.com/go-json-experiment/json"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
@@ -33,16 +34,16 @@ const (
 // AdminAPI adds the operator's view of the offers to the admin API:
 //
 //   - `GET /pay_offer/received`: what was received, and how well each rail is observed.
-//   - `GET /pay_offer/receipts`: receipts, newest first, and transfers that may be refunds.
-//   - `POST /pay_offer/receipts`: enters, corrects, reverses, restores, refunds, values or redacts a receipt.
-//   - `GET /pay_offer/movements`: all money that came or went back, a JSON object a line, and the sums behind it in the last.
+//   - `GET /pay_offer/receipts`: receipts, newest first.
+//   - `POST /pay_offer/receipts`: enters, reverses, restores, refunds, values or redacts a receipt.
+//   - `GET /pay_offer/movements`: payments, refunds and disputes, one JSON object a line, and their sums in the last line.
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
-//   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
-//   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
+//   - `GET /pay_offer/claims`: x402 payments that only a facilitator or the operator reported as settled.
+//   - `POST /pay_offer/intents`: sets the outcome of an x402 payment that nothing else can decide, or retracts a claim.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
-//   - `GET /pay_offer/announcements`: the receivers of announcements, and what waits for them.
-//   - `GET /pay_offer/feed`: the changes of receipts after a cursor, waited for where there are none yet.
+//   - `GET /pay_offer/announcements`: the endpoints of notifications, and how many changes wait for them.
+//   - `GET /pay_offer/feed`: the changes of receipts after a cursor; the request waits for the next change.
 type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -57,18 +58,18 @@ func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: operator.PathReceived, Handler: byMethod{
-			http.MethodGet: every((*operator.Desk).Received, func(r operator.Received) string { return r.ID }),
+			http.MethodGet: every((*operator.Service).Received, func(r operator.Received) string { return r.ID }),
 		}},
 		{Pattern: operator.PathReceipts, Handler: byMethod{
-			http.MethodGet: listing("before", (*operator.Desk).Receipts), http.MethodPost: a.enter,
+			http.MethodGet: listing("before", (*operator.Service).Receipts), http.MethodPost: a.enter,
 		}},
 		{Pattern: operator.PathMovements, Handler: byMethod{http.MethodGet: a.movements}},
 		{Pattern: operator.PathIntents, Handler: byMethod{
-			http.MethodGet: listing("after", (*operator.Desk).Intents), http.MethodPost: a.resolve,
+			http.MethodGet: listing("after", (*operator.Service).Intents), http.MethodPost: a.resolve,
 		}},
-		{Pattern: operator.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*operator.Desk).Claims)}},
+		{Pattern: operator.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*operator.Service).Claims)}},
 		{Pattern: operator.PathAnnouncements, Handler: byMethod{
-			http.MethodGet: every((*operator.Desk).Announcements, func(a operator.Announcements) string { return a.Offer }),
+			http.MethodGet: every((*operator.Service).Announcements, func(a operator.Announcements) string { return a.Offer }),
 		}},
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: operator.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
@@ -94,13 +95,13 @@ func refusal(status int, format string, args ...any) error {
 	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf(format, args...)}
 }
 
-// statuses are what the errors of a operator are answered with.
+// statuses are the HTTP statuses of operator errors.
 var statuses = map[operator.Kind]int{
 	operator.Invalid: http.StatusBadRequest, operator.Unknown: http.StatusNotFound,
 	operator.Conflict: http.StatusConflict, operator.Unavailable: http.StatusServiceUnavailable,
 }
 
-// answerJSON answers with what a operator says.
+// answerJSON writes the answer of an operator.Service.
 func answerJSON(w http.ResponseWriter, value any, err error) error {
 	var refused *operator.Error
 	switch {
@@ -118,9 +119,8 @@ func answerJSON(w http.ResponseWriter, value any, err error) error {
 // asWritten reads an amount, which is a number or a string.
 var asWritten = strict.UnmarshalFunc(func(text []byte, n *json.Number) error { return json.Unmarshal(text, n) })
 
-// decodeBody reads one JSON object that has no other members than into, each once and in
-// its own letters: of two that differ nobody knows which was meant. The content type
-// keeps out what a foreign page can send without being asked.
+// decodeBody reads one JSON object with the members of into, each at most once and spelled exactly. The content type
+// keeps out requests of foreign web pages.
 func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refusal(http.StatusUnsupportedMediaType, "the content type must be application/json")
@@ -135,12 +135,12 @@ func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	return refusal(http.StatusBadRequest, "the body cannot be read: %w", err)
 }
 
-// desks are those of the offers that are running.
-func desks() []*operator.Desk {
-	var found []*operator.Desk
+// operators are those of the running offers.
+func operators() []*operator.Service {
+	var found []*operator.Service
 	if app := activeApp(); app != nil {
 		for _, svc := range app.running() {
-			found = append(found, svc.Desk)
+			found = append(found, svc.Operator)
 		}
 	}
 	return found
@@ -167,8 +167,8 @@ func starting() error {
 
 // findOperator finds the operator of an offer; the name may be left out where there is
 // one offer alone.
-func findOperator(id string) (*operator.Desk, error) {
-	all := desks()
+func findOperator(id string) (*operator.Service, error) {
+	all := operators()
 	var names []string
 	for _, d := range all {
 		if d.Offer.ID == id || id == "" && len(all) == 1 {
@@ -188,7 +188,7 @@ func findOperator(id string) (*operator.Desk, error) {
 
 // listing answers with a page of an offer's rows. The query parameters are offer,
 // limit, and the one named from, which says where the list goes on.
-func listing[T any](from string, list func(d *operator.Desk, ctx context.Context, from int64, limit int) (T, error)) caddy.AdminHandlerFunc {
+func listing[T any](from string, list func(d *operator.Service, ctx context.Context, from int64, limit int) (T, error)) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) (err error) {
 		query := r.URL.Query()
 		for name := range query {
@@ -217,9 +217,9 @@ func listing[T any](from string, list func(d *operator.Desk, ctx context.Context
 }
 
 // every answers for every offer, in the order of their ids.
-func every[T any](tell func(*operator.Desk, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
+func every[T any](tell func(*operator.Service, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		offers, all := []T{}, desks()
+		offers, all := []T{}, operators()
 		if err := starting(); len(all) == 0 && err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func every[T any](tell func(*operator.Desk, context.Context) (T, error), id func
 }
 
 func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
-	var body operator.ReceiptEntry
+	var body manual.Entry
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
@@ -248,14 +248,14 @@ func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, receipt, err)
 }
 
-// resolve asks each operator, for a payment is named without its offer.
+// resolve asks each operator, because the request does not name the offer.
 func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 	var body operator.IntentOutcome
 	if err := decodeBody(w, r, &body); err != nil {
 		return err
 	}
 	resolved, err := operator.Intent{}, cmp.Or(starting(), errNoOffer)
-	for _, d := range desks() {
+	for _, d := range operators() {
 		resolved, err = d.Resolve(r.Context(), body)
 		if refused := (*operator.Error)(nil); !errors.As(err, &refused) || refused.Kind != operator.Unknown {
 			break
@@ -265,7 +265,7 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (*AdminAPI) diagnose() caddy.AdminHandlerFunc {
-	return every(func(d *operator.Desk, ctx context.Context) (operator.Diagnostics, error) {
+	return every(func(d *operator.Service, ctx context.Context) (operator.Diagnostics, error) {
 		return d.Diagnose(ctx), nil
 	}, func(d operator.Diagnostics) string { return d.ID })
 }

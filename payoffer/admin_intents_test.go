@@ -33,13 +33,13 @@ func openPayment(t *testing.T, nonce string, change func(*ledger.Intent)) ledger
 		ValidBefore: time.Now().Add(-time.Hour).Unix(), Reason: "timeout",
 	}
 	change(&i)
-	require.NoError(t, svc.Desk.Ledger.InsertIntent(t.Context(), i))
+	require.NoError(t, svc.Operator.Ledger.InsertIntent(t.Context(), i))
 	return i
 }
 
 func storedIntent(t *testing.T, key ledger.IntentKey) ledger.Intent {
 	t.Helper()
-	i, found, err := onChain().Desk.Ledger.Intent(t.Context(), key)
+	i, found, err := onChain().Operator.Ledger.Intent(t.Context(), key)
 	require.NoError(t, err)
 	require.True(t, found)
 	return i
@@ -72,7 +72,7 @@ func TestAdminAPIListsOpenPayments(t *testing.T) {
 	require.NotNil(t, first.Next)
 	require.NoError(t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathIntents+"?after=1", "").body), &second))
 	require.Len(t, second.Intents, 1)
-	require.Contains(t, second.Intents[0].Waiting, "can be settled till then")
+	require.Contains(t, second.Intents[0].Waiting, "can be settled until then")
 	require.Nil(t, second.Next)
 }
 
@@ -114,7 +114,7 @@ func TestAdminAPIRefusesResolutionsWithASentence(t *testing.T) {
 		status int
 		want   string
 	}{
-		"while it can be settled": {unpaid, 409, "can be settled till then"},
+		"while it can be settled": {unpaid, 409, "can be settled until then"},
 		"of an unknown payment":   {strings.Replace(unpaid, "0x01", "0x09", 1), 404, "no payment of a running offer"},
 		"of an unknown network":   {strings.Replace(unpaid, "base-sepolia", "moon", 1), 400, "unknown network"},
 		"without a reason":        {strings.Replace(unpaid, `"reason":"x"`, `"reason":""`, 1), 400, "reason is missing"},

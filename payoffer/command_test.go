@@ -83,15 +83,16 @@ func TestCommandRecordKeepsTheBooks(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--amount 42 --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
 		{"--amount 42 --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
-		{"--correct --amount 40.50 --reason fee", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 2\n"},
-		{"--reverse --reason recalled", "transfer INV-7: 40.50 USD of 2026-11-20, reversed, evidence manual, version 3\n"},
-		{"--restore --reason refused", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 4\n"},
-		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n" +
-			"  paid 40.50, refunded 10, left 30.50 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n"},
-		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n" +
-			"  paid 40.50, refunded 10, left 30.50 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n" +
-			"  this refund stands already, nothing was changed; another one of the same amount needs another reason or a date of its own\n"},
-		{"--restore --reason slip", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 6\n"},
+		{"--reverse --reason recalled", "transfer INV-7: 42 USD of 2026-11-20, reversed, evidence manual, version 2\n"},
+		{"--restore --reason refused", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 3\n"},
+		{"--reverse --reason fee", "transfer INV-7: 42 USD of 2026-11-20, reversed, evidence manual, version 4\n"},
+		{"--amount 40.50 --date 2026-11-20", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n"},
+		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 6\n" +
+			"  paid 40.50 USD, refunded 10 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n"},
+		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 6\n" +
+			"  paid 40.50 USD, refunded 10 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n" +
+			"  this refund is recorded already, nothing was changed; another refund of the same amount needs another reason or date\n"},
+		{"--restore --reason typo", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 7\n"},
 	} {
 		out, err := o.payOffer(append([]string{"record", "--rail", "transfer", "--reference", "INV-7"}, strings.Fields(c.args)...)...)
 		require.NoError(t, err)

@@ -48,8 +48,8 @@ var unchecked = map[string]string{
 	"pay.example.org: 42 USD received by transfer":              "payoffer/announce compares messages of ntfy",
 	"Auto-Submitted: auto-generated":                            "payoffer/announce and caddy/e2e/announce compare mails",
 	"OFFER            RECEIVER              BEHIND  LAST ERROR": "a server that has such receivers; caddy/e2e/announce runs one",
-	"the server is away and is waited for: no server answers at the admin API localhost:2019: start it, or name that of another with --address (connect: connection refused)": "payoffer/command restarts a server under the command",
-	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes":                                                                    "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+	"the server is down, waiting: no server answers at the admin API localhost:2019: start it, or name that of another with --address (connect: connection refused)": "payoffer/command restarts a server under the command",
+	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes":                                                           "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
 }
 
 func documentation(t *testing.T) []handbook.Page {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// feed answers with what has changed since a cursor, and waits a while where nothing
-// has. The query parameters are offer and after.
+// feed returns the changes after a cursor, and waits for one. The query parameters are offer and after.
 func (*AdminAPI) feed(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	for name := range query {
@@ -19,12 +18,12 @@ func (*AdminAPI) feed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// Caddy gives up reading a request after ten seconds, which would end this one.
+	// Caddy stops reading a request after ten seconds, which would end this one.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if app := activeApp(); app != nil {
-		defer context.AfterFunc(app.ctx, cancel)() // whoever waits holds up no reload and no end
+		defer context.AfterFunc(app.ctx, cancel)() // a waiting request must not delay a reload
 	}
 	feed, err := d.Feed(ctx, query.Get("after"))
 	return answerJSON(w, feed, err)

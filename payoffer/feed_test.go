@@ -47,15 +47,15 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 	}
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"date":"2026-11-20"}`)
 	first := next()
-	require.Equal(t, "INV-1 confirmed 42 USD", first.Reference+" "+first.Status+" "+first.Paid+" "+first.Unit)
+	require.Equal(t, "INV-1 confirmed 42 USD", first.Receipt+" "+first.Status+" "+first.Paid())
 
 	config, err := adapt(t, strings.Replace(o.caddyfile(strings.Replace(books, "checkout.example", "other.example", 1)), "admin off", "admin "+o.address, 1))
 	require.NoError(t, err)
 	require.NoError(t, caddy.Load([]byte(config), true))
 	o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
 	second := next()
-	require.Equal(t, "INV-1 reversed recalled", second.Reference+" "+second.Status+" "+second.Reason)
-	require.Equal(t, "confirmed", second.Before)
+	require.Equal(t, "INV-1 reversed recalled", second.Receipt+" "+second.Status+" "+second.Reason)
+	require.Equal(t, "confirmed", *second.From)
 
 	stop()
 	require.NoError(t, <-ended)
@@ -70,8 +70,8 @@ func TestTheFeedRefusesWhatItDoesNotKnow(t *testing.T) {
 		says   string
 	}{
 		"?since=1":       {http.StatusBadRequest, "use offer and after"},
-		"?after=x":       {http.StatusBadRequest, "this is no cursor"},
-		"?after=99":      {http.StatusConflict, "an older copy was put back"},
+		"?after=x":       {http.StatusBadRequest, "this is not a cursor"},
+		"?after=99":      {http.StatusConflict, "an older copy was restored"},
 		"?offer=nothing": {http.StatusNotFound, "no offer has the id"},
 	} {
 		got := o.ask(http.MethodGet, operator.PathFeed+query, "")

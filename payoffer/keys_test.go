@@ -137,7 +137,7 @@ func TestACopyOfTheStorageFromBeforeARotationIsRefused(t *testing.T) {
 			eachLedger(t, func(t *testing.T, k *keyed) {
 				require.NoError(t, k.on("storage"))
 				k.copied("before")
-				_, _, err := activeApp().running()[0].Desk.Rotate(t.Context(), revoke)
+				_, _, err := activeApp().running()[0].Operator.Rotate(t.Context(), revoke)
 				require.NoError(t, err)
 				keys := k.keys()
 				k.copied("after")
@@ -169,12 +169,12 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 				require.NoError(t, other.Load(t.Context()))
 				_, err := other.Rotate(t.Context(), false, func([]string) error { return nil })
 				require.NoError(t, err)
-				require.NoError(t, svc.Desk.Ledger.RememberKeys(t.Context(), map[string][]string{other.DID: other.IDs()}))
+				require.NoError(t, svc.Operator.Ledger.RememberKeys(t.Context(), map[string][]string{other.DID: other.IDs()}))
 				k.copied("after")
 				require.NoError(t, os.RemoveAll(k.storage("storage")))
 				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("before"))))
 
-				_, err = svc.Desk.RotateKey(t.Context(), revoke)
+				_, err = svc.Operator.RotateKey(t.Context(), revoke)
 				var refused *operator.Error
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, operator.Conflict, refused.Kind)
@@ -202,8 +202,8 @@ func TestAKeyThatTheLedgerDoesNotRememberYetIsTakenAtTheNextStart(t *testing.T) 
 	eachLedger(t, func(t *testing.T, k *keyed) {
 		require.NoError(t, k.on("storage"))
 		svc := activeApp().running()[0]
-		require.NoError(t, svc.Desk.Ledger.Close())
-		_, _, err := svc.Desk.Rotate(t.Context(), true)
+		require.NoError(t, svc.Operator.Ledger.Close())
+		_, _, err := svc.Operator.Rotate(t.Context(), true)
 		require.NoError(t, err, "a stolen key is withdrawn while the ledger is away, too")
 		keys := k.keys()
 		require.Len(t, keys, 1)

@@ -34,6 +34,7 @@ var layers = [][]string{
 		"payoffer/mpp", "payoffer/x402", "payoffer/announce", "payoffer/observe", "payoffer/observe/bitcoin", "payoffer/observe/card",
 		"payoffer/observe/evm", "payoffer/observe/manual", "payoffer/observe/storefront",
 	},
+	{"payoffer/report"},
 	{"payoffer/ledger", "payoffer/ledger/accounting", "payoffer/rate", "payoffer/document", "payoffer/signature", "payoffer/site"},
 	{"payoffer/text"},
 	// Prices and key documents are fetched as payments are, so the engine of the
@@ -59,7 +60,7 @@ var caddyRooms = []string{"payoffer", "payoffer/command", "caddy", "caddy/bare",
 const demoRoom = "caddy/demo"
 
 // pure are the rooms that do no I/O and take no clock which they were not given.
-var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/accounting"}
+var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/accounting", "payoffer/report"}
 
 // fromOutside is what every black-box test may use beside the stand-ins: the
 // paths and rails of an offer, the texts of its pages, and the names of the points at

@@ -10,12 +10,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
-// movementsPatience is how long a reader of movements may take no more of them: the
-// ledger is held as it stood until they are read.
-const movementsPatience = 30 * time.Second
+// movementsTimeout is how long a client may pause: the ledger keeps a snapshot until the movements are read.
+const movementsTimeout = 30 * time.Second
 
-// movements answers with all movements of an offer, one JSON object a line, and with
-// their end as the last. The query parameter is offer.
+// movements returns all movements of an offer, one JSON object a line, and their end in the last line. The query
+// parameter is offer.
 func (*AdminAPI) movements(w http.ResponseWriter, r *http.Request) error {
 	d, err := findOperator(r.URL.Query().Get("offer"))
 	if err != nil {
@@ -33,11 +32,11 @@ func (*AdminAPI) movements(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !begun {
 		return answerJSON(w, nil, err)
 	}
-	_ = buffer.Flush() // who does not read to the end misses the end
+	_ = buffer.Flush() // a client that leaves misses the end
 	return nil
 }
 
-// patientWriter bounds each write.
+// patientWriter has a deadline for each write.
 type patientWriter struct {
 	io.Writer
 	control *http.ResponseController
@@ -45,7 +44,7 @@ type patientWriter struct {
 
 // Write implements io.Writer.
 func (w patientWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(movementsPatience)) // if it cannot be bounded, it is not
+	_ = w.control.SetWriteDeadline(time.Now().Add(movementsTimeout)) // without a deadline if there can be none
 	defer func() { _ = w.control.SetWriteDeadline(time.Time{}) }()
 	return w.Writer.Write(p)
 }

@@ -59,20 +59,18 @@ func (o *operated) tell(origin string) (all told) {
 	var list struct{ Receipts []operator.Receipt }
 	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathReceipts+"?offer="+id, "").body), &list))
 	for _, r := range list.Receipts {
-		all.listed = append(all.listed, r.Reference)
+		all.listed = append(all.listed, r.ID)
 	}
-	var sums struct {
+	var admin struct {
 		Offers []struct {
 			ID     string
-			Totals []struct{ USD float64 }
+			Report struct{ ReceivedUSD float64 }
 		}
 	}
-	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathReceived, "").body), &sums))
-	for _, one := range sums.Offers {
-		for _, total := range one.Totals {
-			if one.ID == id {
-				all.adminUSD += total.USD
-			}
+	require.NoError(o.t, json.Unmarshal([]byte(o.ask(http.MethodGet, operator.PathReceived, "").body), &admin))
+	for _, one := range admin.Offers {
+		if one.ID == id {
+			all.adminUSD = one.Report.ReceivedUSD
 		}
 	}
 	all.measuredUSD = measured(o.t, "caddy_pay_offer_receipts_usd", id)

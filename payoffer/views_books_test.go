@@ -187,11 +187,11 @@ func inCents(t *testing.T, decimal string) int64 {
 
 // shown is a payment in the words of the report and of the feed.
 type shown struct {
-	Number                                  int64
-	Rail, ID, Receipt, Status, To, Evidence string
-	AmountAtomic, RefundedAtomic            int64   `json:",string"`
-	AmountUSD                               *string `json:"amountUsdDecimal"`
-	Own, Testnet                            bool
+	Number                              int64
+	Rail, ID, Receipt, Status, Evidence string
+	AmountAtomic, RefundedAtomic        int64   `json:",string"`
+	AmountUSD                           *string `json:"amountUsdDecimal"`
+	Own, Testnet                        bool
 }
 
 // row is what it says.
@@ -201,7 +201,7 @@ func (s shown) row(t *testing.T) row {
 		cents := inCents(t, *s.AmountUSD)
 		value = &cents
 	}
-	return newRow(s.Status+s.To, s.Evidence, value, s.AmountAtomic, s.RefundedAtomic, s.Own, s.Testnet)
+	return newRow(s.Status, s.Evidence, value, s.AmountAtomic, s.RefundedAtomic, s.Own, s.Testnet)
 }
 
 // newRow is a row of a view that says nothing of whether it counts.
@@ -329,15 +329,15 @@ func (b *viewed) announced() map[string]row {
 
 // exported is what the movements that count add up to.
 func (b *viewed) exported() (m money) {
-	books := &operator.Desk{Offer: offerViewed(b.t), Ledger: b.ledger, Page: b.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
+	books := &operator.Service{Offer: offerViewed(b.t), Ledger: b.ledger, Page: b.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
 	left := make(map[int64]row) // of each payment, by its number
 	var end *operator.MovementsEnd
 	require.NoError(b.t, books.Movements(b.t.Context(), func(line operator.MovementLine) error {
 		if end = line.End; end == nil && line.Counted {
 			r := left[line.Number]
 			r.own, r.status, r.evidence, r.counted = line.Own, line.Status, line.Evidence, line.Status == string(ledger.StatusConfirmed)
-			if line.USDCents != nil {
-				r.cents += *line.USDCents
+			if line.AmountUSD != nil {
+				r.cents += int64(*line.AmountUSD)
 			}
 			left[line.Number] = r
 		}

@@ -202,7 +202,8 @@ func (a *Announcer) Health() []EndpointHealth {
 
 // raise raises a Caddy event.
 func (c *Config) raise(_ context.Context, e event) failure {
-	if c.Emit(e.kind, e.data) != nil {
+	data, err := e.members()
+	if err != nil || c.Emit(e.kind, data) != nil {
 		return failure{code: codeHandler} // Caddy has logged the error
 	}
 	return failure{}
@@ -216,7 +217,7 @@ func (c *Config) write(ctx context.Context, e event) failure {
 		message = "a receipt is new"
 	}
 	c.Journal.InfoContext(ctx, message,
-		"change", e.change.Told(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.data["amountUsdDecimal"], "refunded", unit.Format(t.Refunded),
+		"change", e.change.Told(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.usd(), "refunded", unit.Format(t.Refunded),
 		"before", string(t.From), "status", string(t.To), "evidence", string(t.EvidenceLevel), "counted", e.counted,
 		"own", t.Own, "testnet", t.Testnet, "reference", t.ExternalID, "number", t.ReceiptID, "version", t.Version,
 		"cause", t.Cause, "cursor", t.Bookmark().String(), "id", e.id,

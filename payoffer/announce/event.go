@@ -1,35 +1,31 @@
 package announce
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-// event is the announcement of one transition.
+// event is the notification of one transition.
 type event struct {
-	// kind says what the receipt amounts to since then: payment_seen,
-	// payment_confirmed, payment_refunded (in part, while its status is still
-	// confirmed), payment_reversed or payment_dropped.
+	// kind is what the receipt has become: payment_seen, payment_confirmed, payment_refunded (also in part, while its
+	// status is confirmed), payment_reversed or payment_dropped.
 	kind string
-	id   string    // names the transition for good
+	id   string    // identifies the transition for good
 	at   time.Time // when the transition was recorded
-	// data are the facts, without anything about the payer and without what an
-	// operator noted.
-	data map[string]any
-	// of is the transition, change what it changed, and counted whether its money is
-	// received after it.
-	of      ledger.Transition
+	data report.Event
+	of   ledger.Transition
+	// change is what the transition changed, and counted whether the money is received after it.
 	change  accounting.Change
 	counted bool
 }
 
-// testCounts is what the ledger's sums make of TestOffer now.
+// testCounts reports whether the money of test networks counts now.
 func (c *Config) testCounts(ctx context.Context) (bool, error) {
 	if !c.TestOffer {
 		return false, nil
@@ -38,62 +34,34 @@ func (c *Config) testCounts(ctx context.Context) (bool, error) {
 	return accounting.TestCounts(totals, c.TestOffer), err
 }
 
-// newEvent is a pure function of a transition, of what the configuration says of
-// its offer, and of whether test money counts. Via, evidence, own, testnet and
-// counted are those of the receipt now, so that a later try may say more than an
-// earlier one.
+// newEvent makes the event of a transition. Some facts are those of the receipt now, so that a later attempt may
+// say more than an earlier one.
 func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
-	e := event{kind: kindOf(t), id: t.EventID(), at: time.Unix(t.At, 0).UTC(), of: t, change: t.Change(), counted: t.Standing().Counts(testCounts)}
-	e.data = map[string]any{
-		"id":               e.id,
-		"seq":              t.Seq,
-		"offer":            t.Offer,
-		"rail":             t.Rail,
-		"externalId":       t.ExternalID,
-		"number":           t.ReceiptID,
-		"version":          t.Version,
-		"change":           e.change.Words(),
-		"from":             nil,
-		"status":           string(t.To),
-		"evidence":         string(t.EvidenceLevel),
-		"asset":            t.Asset,
-		"amountAtomic":     strconv.FormatInt(t.Amount, 10),
-		"refundedAtomic":   strconv.FormatInt(t.Refunded, 10),
-		"amountUsd":        nil,
-		"amountUsdDecimal": nil,
-		"own":              t.Own,
-		"testnet":          t.Testnet,
-		"counted":          e.counted,
-		"cursor":           t.Bookmark().String(),
-		"occurredAt":       accounting.Timestamp(t.OccurredAt),
-		"recordedAt":       rfc3339(e.at),
-	}
-	if t.From != "" {
-		e.data["from"] = string(t.From)
-	}
-	if t.USDCents != nil {
-		usd := offer.USD(*t.USDCents)
-		e.data["amountUsd"], e.data["amountUsdDecimal"] = usd, usd.Decimal()
-	}
-	if t.Via != "" {
-		e.data["via"] = t.Via
-	}
-	if t.ReturnKind != "" {
-		e.data["returnKind"] = string(t.ReturnKind) // a dispute of a part is no refund
-	}
-	if t.Cause == ledger.CauseBackfilled {
-		e.data["backfilled"] = true
-	}
-	if c.BaseURL != "" {
-		e.data["baseUrl"] = c.BaseURL
-	}
-	return e
+	data := report.NewEvent(t, testCounts, c.BaseURL)
+	return event{kind: kindOf(t), id: data.ID, at: time.Unix(t.At, 0).UTC(), data: data, of: t, change: t.Change(), counted: data.Counted}
 }
 
-// announced reports whether a transition is anybody's news. Money that moved
-// within the account was paid by nobody; it is news only where it was taken for a
-// payment before. Another name moves no money; what comes after has the payment's
-// number still.
+// usd is the value with two decimals; nil while it is unknown.
+func (e event) usd() any {
+	if e.data.AmountUSDDecimal == nil {
+		return nil
+	}
+	return *e.data.AmountUSDDecimal
+}
+
+// members are the data as an event of Caddy has them. Numbers keep their digits.
+func (e event) members() (members map[string]any, err error) {
+	text, err := json.Marshal(e.data)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return members, decoder.Decode(&members)
+}
+
+// announced reports whether a transition is sent to subscribers. Money that moved within the account is sent only if
+// it was reported as a payment before. A redaction moves no money.
 func announced(t ledger.Transition) bool {
 	switch {
 	case t.Cause == ledger.CauseRedacted:
@@ -107,16 +75,16 @@ func announced(t ledger.Transition) bool {
 	}
 }
 
-// everything is the news of a receiver that is told of every transition.
+// everything is for an endpoint that gets every transition.
 func everything(ledger.Transition) bool { return true }
 
-// kindOf names what the receipt amounts to after the transition.
+// kindOf is the kind of event for a transition.
 func kindOf(t ledger.Transition) string {
 	switch {
 	case t.To == ledger.StatusConfirmed && t.Refunded > 0:
 		return "payment_refunded"
 	case t.To == ledger.StatusMoved:
-		return "payment_dropped" // it was none
+		return "payment_dropped" // it was not a payment
 	default:
 		return "payment_" + string(t.To)
 	}
@@ -124,11 +92,11 @@ func kindOf(t ledger.Transition) string {
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// body is the payload as Standard Webhooks recommends it.
+// body is the payload that Standard Webhooks recommends.
 func (e event) body() ([]byte, error) {
 	return json.Marshal(struct {
-		Type      string         `json:"type"`
-		Timestamp string         `json:"timestamp"`
-		Data      map[string]any `json:"data"`
+		Type      string       `json:"type"`
+		Timestamp string       `json:"timestamp"`
+		Data      report.Event `json:"data"`
 	}{e.kind, rfc3339(e.at), e.data})
 }

@@ -49,7 +49,8 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
 	unknown := transition()
 	unknown.USDCents, unknown.Via = nil, ""
-	data := newEvent(&Config{}, unknown, false).data
+	data, err := newEvent(&Config{}, unknown, false).members()
+	require.NoError(t, err)
 	require.Contains(t, data, "amountUsd")
 	require.Nil(t, data["amountUsd"])
 	require.Contains(t, data, "amountUsdDecimal")
@@ -77,9 +78,9 @@ func TestEventsAreNamedByWhatTheReceiptAmountsTo(t *testing.T) {
 	part.Refunded = 1_000_000
 	e := newEvent(&Config{}, part, false)
 	require.Equal(t, "payment_refunded", e.kind)
-	require.Equal(t, "confirmed", e.data["status"], "the rest is still held")
-	require.Equal(t, "1000000", e.data["refundedAtomic"])
-	require.Equal(t, true, e.data["counted"])
+	require.Equal(t, "confirmed", e.data.Status, "the rest is still held")
+	require.Equal(t, "1000000", e.data.RefundedAtomic)
+	require.True(t, e.data.Counted)
 }
 
 func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
@@ -102,7 +103,7 @@ func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			tr := transition()
 			test.change(&tr)
-			require.Equal(t, test.counted, newEvent(&Config{}, tr, test.testCounts).data["counted"])
+			require.Equal(t, test.counted, newEvent(&Config{}, tr, test.testCounts).data.Counted)
 		})
 	}
 }
@@ -169,14 +170,14 @@ func TestAnotherNameOfAPaymentIsNotAnotherPayment(t *testing.T) {
 		tr := transition()
 		tr.From, tr.To, tr.Cause = status, status, ledger.CauseRedacted
 		require.False(t, announced(tr))
-		tr.Cause = "corrected"
+		tr.Cause = "entered"
 		require.True(t, announced(tr))
 	}
 }
 
 func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
 	tr := transition()
-	require.NotContains(t, newEvent(&Config{}, tr, false).data, "backfilled")
+	require.False(t, newEvent(&Config{}, tr, false).data.Backfilled)
 	tr.Cause = ledger.CauseBackfilled
-	require.Equal(t, true, newEvent(&Config{}, tr, false).data["backfilled"])
+	require.True(t, newEvent(&Config{}, tr, false).data.Backfilled)
 }

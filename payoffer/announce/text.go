@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// What people are told: nothing about the payer, and no reference, for that of a
-// bank transfer may be a name.
+// Messages for people contain nothing about the payer, and no reference: that of a bank transfer may be a name.
 
-// headline is one line: how much, by which rail, and what became of it.
+// headline is one line: how much, by which rail, and what happened.
 func (e event) headline() string { return e.change.Headline(e.of.Rail) }
 
 // subject is the headline with the offer.
 func (e event) subject() string { return e.of.Offer + ": " + e.headline() }
 
-// text says beside the headline what has changed and why, what the receipt amounts to,
-// what it counts, and by which number its operator finds it.
+// text is the message below the headline: what changed and why, the state of the receipt, whether it counts, and its
+// number.
 func (e event) text() string {
 	var says strings.Builder
 	if !e.change.New() {
@@ -26,7 +25,7 @@ func (e event) text() string {
 	if why := e.change.Why(); why != "" {
 		fmt.Fprintf(&says, "Recorded because %s.\n", why)
 	}
-	switch usd := e.data["amountUsdDecimal"]; {
+	switch usd := e.usd(); {
 	case usd == nil:
 		fmt.Fprint(&says, "What the payment is worth in US dollars is not known.\n")
 	case e.of.Asset != "USD":
@@ -51,8 +50,7 @@ func (e event) text() string {
 	return says.String()
 }
 
-// sum names the transition for good, as its id does, in 32 hexadecimal digits: the
-// id holds the reference.
+// sum identifies the transition as its id does, in 32 hexadecimal digits, but without the reference.
 func (e event) sum() string {
 	sum := sha256.Sum256([]byte(e.of.Offer + "\n" + e.id))
 	return hex.EncodeToString(sum[:16])

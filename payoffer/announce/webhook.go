@@ -24,14 +24,12 @@ const (
 	secretLeast, secretMost = 24, 64
 )
 
-// Webhook is an address that is called.
+// Webhook is an endpoint that gets a POST request for each event.
 type Webhook struct {
-	// URL is absolute. It may hold a key.
-	URL string
-	// Secrets sign the announcements, each of them: two while the receiver
-	// changes from one to the other. A secret is "whsec_" and the base64 of 24 to
-	// 64 random bytes, or any other text of at least 24 characters, which is used
-	// as it is. Empty ones are left out; without any they are not signed.
+	URL string // absolute; it may contain a key
+	// Secrets each sign every request: two while the endpoint changes its secret. A secret is "whsec_" and the base64
+	// of 24 to 64 random bytes, or another text of at least 24 characters, used unchanged. Without one that is not
+	// empty, requests are not signed.
 	Secrets []string
 }
 
@@ -46,7 +44,7 @@ func (s Webhook) receiver(c *Config) (receiver, error) {
 // webhook sends events to one address.
 type webhook struct {
 	url, host string
-	keys      [][]byte // each of them signs
+	keys      [][]byte // each one signs
 	client    source.Client
 	now       func() time.Time
 }
@@ -69,7 +67,7 @@ func newWebhook(s Webhook, client source.Client, now func() time.Time) (*webhook
 	return w, nil
 }
 
-// deliver tries once. Whatever the answer holds, its status has said it all.
+// deliver sends an event once. Only the status of the response matters.
 func (w *webhook) deliver(ctx context.Context, e event) failure {
 	body, err := e.body()
 	if err != nil {
@@ -78,8 +76,7 @@ func (w *webhook) deliver(ctx context.Context, e event) failure {
 	return post(ctx, w.client, source.Request{URL: w.url, Header: w.header(e.id, body), Body: body})
 }
 
-// header is that of Standard Webhooks, signed anew at each try so that receivers
-// may refuse what is old.
+// header is the header of Standard Webhooks. Each attempt is signed again, because endpoints may refuse old requests.
 func (w *webhook) header(id string, body []byte) http.Header {
 	at := w.now().Unix()
 	h := http.Header{
@@ -95,8 +92,7 @@ func (w *webhook) header(id string, body []byte) http.Header {
 	return h
 }
 
-// parseSecret returns the key that signs, nil for an empty secret. Errors do
-// not repeat the secret.
+// parseSecret returns the signing key, nil for an empty secret. Errors do not repeat the secret.
 func parseSecret(secret string) ([]byte, error) {
 	if secret == "" {
 		return nil, nil
@@ -118,8 +114,7 @@ func parseSecret(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// sign returns one signature of the header webhook-signature, which has one for
-// each key; at is in Unix seconds.
+// sign returns the signature of one key for the header webhook-signature; at is in Unix seconds.
 func sign(key []byte, id string, at int64, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%d.", id, at)

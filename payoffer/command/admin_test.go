@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
@@ -88,7 +89,7 @@ func TestAConfigurationWithoutAdminAPIAsksNobody(t *testing.T) {
 
 func TestReceivedSaysWhyAnOfferTakesNoPayments(t *testing.T) {
 	printed := map[string]any{"offers": []operator.Received{
-		{ID: "one.example", Trouble: "its account belongs to\x1b another"}, {ID: "two.example", Report: []byte("{}")},
+		{ID: "one.example", Trouble: "its account belongs to\x1b another"}, {ID: "two.example", Report: new(report.Summary)},
 	}}
 	out, err := newAdminAPI(t, printed).run(receivedCommand())
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ import (
 func intentsCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "intents [--claims] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Lists x402 payments whose outcome is unknown, or is a claim",
+		Short: "Lists x402 payments whose outcome is unknown or only claimed",
 	}, printIntents)
-	cmd.Flags().Bool("claims", false, "List those that are settled by a facilitator's word alone, or by yours")
+	cmd.Flags().Bool("claims", false, "List payments that only a facilitator or you reported as settled")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("json", false, "Print one JSON object for each")
 	return cmd
@@ -61,8 +61,7 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 	return nil
 }
 
-// printIntent prints an open payment, or what became of it, for people. It is open
-// since it came, and what is decided was last changed when it was decided, or told.
+// printIntent prints an x402 payment for people: since when it is open, or when its outcome was last changed.
 func printIntent(out io.Writer, r operator.Intent) {
 	when := "since " + r.CreatedAt
 	if r.State != "settling" {
@@ -70,7 +69,7 @@ func printIntent(out io.Writer, r operator.Intent) {
 	}
 	amount := fmt.Sprintf("%d atomic units", r.Amount)
 	if r.AmountUSD != nil {
-		amount = printable(r.AmountUSD.String()) + " USD"
+		amount = r.AmountUSD.String() + " USD"
 	}
 	fmt.Fprintf(out, "%s on %s for %s, %s %s\n", amount, printable(r.Network), printable(r.Offer), printable(r.State), printable(when))
 	for _, line := range [][2]string{
@@ -86,16 +85,15 @@ func printIntent(out io.Writer, r operator.Intent) {
 func resolveCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "resolve --network <chain> --from <address> --nonce <hex> {--paid <transaction> | --not-paid} --reason <text> [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Says what became of an x402 payment, or takes a claim back",
+		Short: "Sets the outcome of an x402 payment, or retracts a claim",
 		Long: `
-Look the payment up at a block explorer first: the token's event
-AuthorizationUsed with this payer and nonce stands in the transaction that paid.
-What you say is a claim and counted in no sum; the chain's word replaces it as
-soon as it can be read. While the chain is read, it decides and this is refused.
+Look the payment up at a block explorer first: the transaction that paid it
+contains the token's event AuthorizationUsed with this payer and nonce. The
+outcome that you set is a claim and is not counted; the chain replaces it as
+soon as it can be read. While the chain is read, this command is refused.
 
-With --not-paid a claim is taken back, a facilitator's or yours, and its
-transaction may be named by another payment; with --paid, what you called unpaid
-is a claim again.`,
+--not-paid retracts a claim, yours or a facilitator's; its transaction is then
+free for another payment. --paid makes what you called unpaid a claim again.`,
 		Example: `  caddy pay-offer resolve --network base --from 0x… --nonce 0x… --not-paid --reason "nonce unused at the explorer"
   caddy pay-offer intents --claims`,
 	}, resolveIntent)
@@ -104,8 +102,8 @@ is a claim again.`,
 	cmd.Flags().String("from", "", "The payer's address")
 	cmd.Flags().String("nonce", "", "The authorization's nonce")
 	cmd.Flags().String("paid", "", "It was paid, by this transaction")
-	cmd.Flags().Bool("not-paid", false, "It was not paid and cannot be any more")
-	cmd.Flags().String("reason", "", "How you know; kept in the log and not published")
+	cmd.Flags().Bool("not-paid", false, "It was not paid, and can no longer be paid")
+	cmd.Flags().String("reason", "", "How you know; logged and not published")
 	cmd.MarkFlagsMutuallyExclusive("paid", "not-paid")
 	cmd.MarkFlagsOneRequired("paid", "not-paid")
 	return cmd
@@ -118,7 +116,7 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 	}
 	if body.Transaction == "" {
 		if !fl.Bool("not-paid") {
-			return errors.New("say --paid with the hash of the transaction, or --not-paid")
+			return errors.New("give --paid with the hash of the transaction, or --not-paid")
 		}
 		body.Outcome = "not_paid"
 	}
@@ -134,12 +132,12 @@ func rotateKeyCommand() *cobra.Command {
 		Use:   "rotate-key [--offer <id>] [--revoke] [--address <interface>] [--config <path>] [--adapter <name>]",
 		Short: "Makes a new key for signed offers and receipts",
 		Long: `
-Makes a new key for signed offers and receipts. It is published at once, and
-signs ten minutes later, when every instance and every cache knows it. Former
-keys stay published, so that receipts which they signed can still be checked.
+Makes a new key for signed offers and receipts. It is published at once and
+signs ten minutes later, when every instance and cache has it. Former keys stay
+published, so that the receipts that they signed can be verified.
 
-With --revoke, for a key that was stolen, former keys are withdrawn and the new
-one signs at once: no receipt that they signed can be checked any more.`,
+Use --revoke if a key was stolen: former keys are withdrawn, the new key signs
+at once, and receipts that former keys signed can no longer be verified.`,
 	}, rotateKey)
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("revoke", false, "Withdraw all former keys")

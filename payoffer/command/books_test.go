@@ -1,38 +1,41 @@
 package command
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-func usd(amount string) *json.Number {
-	number := json.Number(amount)
-	return &number
+func usd(cents offer.USD) *offer.USD { return &cents }
+
+// row is a receipt of a payment.
+func row(number int64, rail, id, asset, amount, refunded string, cents *int64, occurred, status, evidence string) (r operator.Receipt) {
+	r.Number, r.Rail, r.ID, r.OccurredAt, r.Status, r.Evidence = number, rail, id, occurred, status, evidence
+	r.Amounts = report.Amounts{Asset: asset, AmountAtomic: amount, RefundedAtomic: refunded, Dollars: report.NewDollars(cents)}
+	return r
 }
 
 func TestCommandRecordSendsOneEntry(t *testing.T) {
 	inBerlin(t)
-	api := newAdminAPI(t, operator.Receipt{
-		Rail: "transfer", Reference: "INV\u202e-7", AmountUSD: usd("40.50"), OccurredAt: "2026-11-19T23:00:00Z",
-		Status: "confirmed", Evidence: "manual", Version: 2,
-	})
+	entered := row(1, "transfer", "INV\u202e-7", "USD", "4050", "0", new(int64(4050)), "2026-11-19T23:00:00Z", "confirmed", "manual")
+	entered.Version = 2
+	api := newAdminAPI(t, entered)
 	for args, want := range map[string]string{
 		"--amount 42 --date 2026-11-20":                 `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20T00:00:00+01:00"}`,
 		"--amount 42 --date 2026-11-20T05:00:00-05:00":  `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20T05:00:00-05:00"}`,
 		"--offer x --amount 42.50":                      `{"action":"enter","offer":"x","rail":"transfer","reference":"INV-7","amount":42.50}`,
-		"--correct --amount 40.50 --reason a-fee":       `{"action":"correct","rail":"transfer","reference":"INV-7","amount":40.50,"reason":"a-fee"}`,
 		"--reverse --reason recalled":                   `{"action":"reverse","rail":"transfer","reference":"INV-7","reason":"recalled"}`,
 		"--restore --reason refused":                    `{"action":"restore","rail":"transfer","reference":"INV-7","reason":"refused"}`,
 		"--refund 0.00000001 --reason x":                `{"action":"refund","rail":"transfer","reference":"INV-7","amount":0.00000001,"reason":"x"}`,
 		"--refund 10 --transaction 0xAb --reason x":     `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"transaction":"0xAb","reason":"x"}`,
 		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
 		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
-		"--redact --reverse=false --reason x":           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
 		"--refund 10 --date 2026-11-20 --reason a-half": `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"date":"2026-11-20T00:00:00+01:00","reason":"a-half"}`,
 	} {
 		api.asked, api.bodies = nil, nil
@@ -48,13 +51,12 @@ func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 	api := newAdminAPI(t, nil)
 	for args, want := range map[string]string{
 		"--rail transfer --reference INV-7 --amount 42,50":             "write for example 42 or 42.50",
-		"--rail transfer --reference INV-7 --value 0":                  "out of range",
 		"--rail transfer --reference INV-7 --refund NaN":               "write for example 42 or 42.50",
 		"--rail transfer --reference INV-7 --amount 42 --date 20.11.":  "write for example 2026-11-20",
-		"--rail transfer --reference INV-7 --correct --reverse":        "--correct and --reverse cannot be done at once",
-		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "--amount is what arrived and has no place beside --refund",
-		"--rail transfer --amount 42":                                  "name the receipt: --rail",
-		"--reference INV-7 --amount 42":                                "name the receipt: --rail",
+		"--rail transfer --reference INV-7 --restore --reverse":        "none of the others can be",
+		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "none of the others can be",
+		"--rail transfer --amount 42":                                  "not set",
+		"--reference INV-7 --amount 42":                                "not set",
 		"--rail transfer --reference INV-7 --amount 42 of the invoice": `unexpected argument "of"`,
 	} {
 		_, err := api.run(recordCommand(), strings.Fields(args)...)
@@ -66,35 +68,32 @@ func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 
 func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 	inBerlin(t)
-	row := operator.Receipt{
-		Rail: "usdc", Reference: "eip155:8453:0x1:0", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed",
-		Evidence: "chain", Version: 2, Refunded: 1, Unit: "USDC", Paid: "42", Returned: "10", Left: "32", Page: "https://pay.example/v1/receipt/x", Said: []string{"this refund stands already"},
-	}
-	require.NoError(t, json.Unmarshal([]byte(`[{"kind":"refund","amount":"10","gone":true,"at":"2026-11-20T10:00:00Z"},{"kind":"refund","amount":"5","gone":false}]`), &row.Returns))
-	require.NoError(t, json.Unmarshal([]byte(`[{"version":1,"reason":"a\u001bb"},{"version":2}]`), &row.History))
-	api := newAdminAPI(t, row)
+	paid := row(3, "usdc", "eip155:8453:0x1:0", "USDC", "42000000", "10000000", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "chain")
+	paid.Version, paid.Page, paid.Hints = 2, "https://pay.example/v1/receipt/x", []string{"this refund is a\u001bb"}
+	paid.Returns = []operator.Return{{Kind: "refund", Amount: "10 USDC", Gone: true, At: "2026-11-20T10:00:00Z"}, {Kind: "refund", Amount: "5 USDC"}}
+	api := newAdminAPI(t, paid)
 	out, err := api.run(recordCommand(), "--rail", "usdc", "--reference", "x", "--refund", "10", "--reason", "x")
 	require.NoError(t, err)
 	require.Equal(t, `usdc eip155:8453:0x1:0: 42 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence chain, version 2
-  paid 42, refunded 10, left 32 USDC
+  paid 42 USDC, refunded 10 USDC
   refund of 10 USDC at 2026-11-20 11:00 Europe/Berlin = 2026-11-20T10:00:00Z
-  reason of version 1: ab
-  this refund stands already
+  this refund is ab
   page for the payer: https://pay.example/v1/receipt/x
 `, out)
-	row.Refunded, row.Returns, row.History, row.Said, row.ValueBasis, row.Unit, row.Paid = 0, nil, nil, nil, "stated", "JPY", "6300"
-	out, err = newAdminAPI(t, row).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")
+	paid = row(4, "card", "pi_1", "JPY", "6300", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "signed")
+	paid.ValueBasis = "stated"
+	out, err = newAdminAPI(t, paid).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")
 	require.NoError(t, err)
 	require.Contains(t, out, "\n  worth 42 USD by your statement; paid 6300 JPY\n")
 }
 
 func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
-	const report = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsdDecimal":"42.50","payments":3,"externalUsdDecimal":"42.00","rails":[
+	const summary = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsdDecimal":"42.50","payments":3,"externalUsdDecimal":"42.00","rails":[
 		{"rail":"usdc","state":"blind","testnet":true,"settling":{"count":1,"amountAtomic":"42000000","amountUsdDecimal":"42.00"},"lagSeconds":7,"lastError":"unreachable\u001b"},
 		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
 		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
 	api := newAdminAPI(t)
-	api.answers = []string{`{"offers":[{"id":"one","report":` + report + `},{"id":"two","report":{"goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
+	api.answers = []string{`{"offers":[{"id":"one","report":` + summary + `},{"id":"two","report":{"goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
 	out, err := api.run(receivedCommand())
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
@@ -117,10 +116,10 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	inBerlin(t)
 	next := int64(2)
 	page := operator.Receipts{Next: &next, Receipts: []operator.Receipt{
-		{Number: 3, Rail: "usdc", Reference: "eip155:84532:0x01:0", Paid: "0.5", Refunded: 1, Returned: "0.1", Unit: "BTC", OccurredAt: "2026-11-21T10:00:00Z", Status: "seen", Evidence: "chain"},
-		{Number: 2, Rail: "transfer", Reference: "INV-8", Page: "https://pay.example/v1/receipt/\u001bx", AmountUSD: usd("42"), OccurredAt: "2026-11-19T23:00:00Z", Status: "confirmed", Evidence: "manual"},
+		row(3, "usdc", "eip155:84532:0x01:0", "BTC", "50000000", "10000000", nil, "2026-11-21T10:00:00Z", "seen", "chain"),
+		row(2, "transfer", "INV-8", "USD", "4200", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "manual"),
 	}}
-	require.NoError(t, json.Unmarshal([]byte(`[{"reason":"statement"},{"reason":"fee"},{}]`), &page.Receipts[1].History))
+	page.Receipts[1].Page, page.Receipts[1].History = "https://pay.example/v1/receipt/\u001bx", []operator.Change{{Reason: "statement"}, {Reason: "fee"}, {}}
 	api := newAdminAPI(t, page)
 	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
 	require.NoError(t, err)
@@ -130,7 +129,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 2       2026-11-20  transfer  42 USD   -         confirmed  manual    INV-8                fee
 older ones: --before 2
 
-a page for each payer, to be given to nobody else:
+a page for each payer; send it to nobody else:
 2: https://pay.example/v1/receipt/x
 `, out)
 	raw, err := api.run(receivedCommand(), "--receipts", "--json")
@@ -141,7 +140,7 @@ a page for each payer, to be given to nobody else:
 func TestCommandIntentsPrintsAllPages(t *testing.T) {
 	next := int64(7)
 	first := operator.Intents{Next: &next, Intents: []operator.Intent{{
-		Offer: "one", Network: "eip155:8453", From: "0x11", Nonce: "0x01", Amount: 42_000_000, AmountUSD: usd("42"),
+		Offer: "one", Network: "eip155:8453", From: "0x11", Nonce: "0x01", Amount: 42_000_000, AmountUSD: usd(4200),
 		State: "settling", Reason: "timeout\x1b[2J\u202e", CreatedAt: "2026-11-20T00:00:00Z", Waiting: "for its chain",
 	}}}
 	second := operator.Intents{Intents: []operator.Intent{{Offer: "one", Network: "eip155:1", Amount: 42, State: "settling", CreatedAt: "2026-11-21T00:00:00Z"}}}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 // exportFlags are those of received --csv.
@@ -49,10 +50,9 @@ func (s span) holds(day string) bool {
 	return (s.from == "" || day >= s.from) && (s.to == "" || day <= s.to)
 }
 
-// exportCSV prints the movements of an offer, and on told what they add up to. It
-// fails where that is not what the ledger's sums say: what was printed must not be
-// used then.
-func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
+// exportCSV prints the movements of an offer, and their sums on info. It fails if the sums differ from the ledger's
+// totals: what was printed must not be used then.
+func exportCSV(fl caddycmd.Flags, out, info io.Writer) error {
 	if err := checkZone(); err != nil {
 		return err
 	}
@@ -74,20 +74,16 @@ func exportCSV(fl caddycmd.Flags, out, told io.Writer) error {
 	}
 	table := csv.NewWriter(out)
 	table.UseCRLF = true
-	return export(response.Body, days, table, told)
+	return export(response.Body, days, table, info)
 }
 
-// export reads movements to their end, and compares what all of them add up to with
-// what the end says.
-func export(from io.Reader, days span, table *csv.Writer, told io.Writer) error {
-	if err := table.Write([]string{
-		"date_utc", "date_local", "time_zone", "kind", "rail", "reference", "number", "asset", "amount", "amount_atomic",
-		"usd_value", "value_basis", "status", "evidence", "own", "testnet", "counted", "transaction",
-	}); err != nil {
+// export reads all movements and compares their sums with the totals at the end.
+func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error {
+	if err := table.Write(report.MovementColumns); err != nil {
 		return err
 	}
 	var all operator.MovementsEnd
-	undated, written := 0, make(tallies)
+	var printed struct{ lines, cents int64 }
 	decoder := json.NewDecoder(from)
 	for {
 		var line operator.MovementLine
@@ -98,40 +94,41 @@ func export(from io.Reader, days span, table *csv.Writer, told io.Writer) error 
 			if table.Flush(); table.Error() != nil {
 				return table.Error()
 			}
-			written.print(told)
-			if undated > 0 {
-				fmt.Fprintf(told, "the source of %d told no date that it can have meant; 9999-12-31 stands there, look at the source for the right one\n", undated)
-			}
-			return agree(all, *line.End, days, told)
+			fmt.Fprintf(info, "%d lines, %s USD counted\n", printed.lines, dollars(printed.cents))
+			return agree(all, *line.End, days, info)
+		}
+		if line.Movement == nil {
+			return errors.New("the server's answer has a line without a movement; what was printed is not complete")
 		}
 		m := *line.Movement
 		at, err := time.Parse(time.RFC3339, m.Date)
 		if err != nil {
 			return fmt.Errorf("the date of a movement cannot be read: %w", err)
 		}
-		all.Count++
-		if m.Counted && m.USDCents != nil {
-			all.ReceivedCents += *m.USDCents
-			if !m.Own {
-				all.ExternalCents += *m.USDCents
-			}
+		counted := int64(0)
+		if m.Counted && m.AmountUSD != nil {
+			counted = int64(*m.AmountUSD)
 		}
-		if strings.HasPrefix(m.Date, operator.Undated) {
-			undated++
+		if all.Count, all.ReceivedCents = all.Count+1, all.ReceivedCents+counted; !m.Own {
+			all.ExternalCents += counted
 		}
 		at = at.In(time.Local)
 		if !days.holds(at.Format(time.DateOnly)) {
 			continue
 		}
-		if err := table.Write(row(m, at)); err != nil {
+		printed.lines, printed.cents = printed.lines+1, printed.cents+counted
+		row := m.Row(at, zoneOf(at))
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+		if err := table.Write(row); err != nil {
 			return err
 		}
-		written.add(m)
 	}
 }
 
-// agree says that all movements add up to what the ledger says, or fails.
-func agree(all, end operator.MovementsEnd, days span, told io.Writer) error {
+// agree prints that all movements add up to the ledger's totals, or fails.
+func agree(all, end operator.MovementsEnd, days span, info io.Writer) error {
 	if end.Error != "" {
 		return errors.New(printable(end.Error))
 	}
@@ -143,48 +140,27 @@ func agree(all, end operator.MovementsEnd, days span, told io.Writer) error {
 	if days != (span{}) {
 		which = "all movements, of whatever day,"
 	}
-	fmt.Fprintf(told, "%s add up to the ledger's sums: %s USD received, %s of it from others\n",
+	fmt.Fprintf(info, "%s add up to the ledger's sums: %s USD received, %s of it from others\n",
 		which, dollars(all.ReceivedCents), dollars(all.ExternalCents))
 	if end.Partial {
-		fmt.Fprintln(told, "some money of unknown value is not in these dollars: its usd_value is empty")
+		fmt.Fprintln(info, "some money of unknown value is not in these dollars: its usd_value is empty")
 	}
 	return nil
 }
 
 func dollars(cents int64) string { return offer.USD(cents).Decimal() }
 
-// row is the line of a movement, with its local time.
-func row(m operator.Movement, at time.Time) []string {
-	usd := ""
-	if m.USDCents != nil {
-		usd = dollars(*m.USDCents)
-	}
-	return []string{
-		cell(m.Date), at.Format(time.DateOnly), cell(zoneOf(at)), cell(string(m.Kind)), cell(m.Rail), cell(m.Reference),
-		strconv.FormatInt(m.Number, 10), cell(m.Asset), m.Amount, strconv.FormatInt(m.Atomic, 10), usd, cell(m.ValueBasis),
-		cell(m.Status), cell(m.Evidence), yesNo(m.Own), yesNo(m.Testnet), yesNo(m.Counted), cell(m.Transaction),
-	}
-}
-
-// cell is a text that no spreadsheet takes for a formula
-// (https://owasp.org/www-community/attacks/CSV_Injection) and no terminal for an
-// order: many strings come from payers and providers.
+// cell is a value that no spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection)
+// and no terminal for a command, because payers and providers choose many texts. A number stays as it is.
 func cell(s string) string {
-	if s = printable(s); s != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", []rune(s)[0]) {
+	s = printable(s)
+	if _, err := strconv.ParseFloat(s, 64); err != nil && s != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", []rune(s)[0]) {
 		return "'" + s
 	}
 	return s
 }
 
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
-}
-
-// zoneOf is the name of the time zone, or its distance from UTC where the machine
-// knows its rules alone.
+// zoneOf is the name of the time zone, or its offset from UTC if the machine knows only the rules of its zone.
 func zoneOf(at time.Time) string {
 	if name := at.Location().String(); name != "Local" {
 		return name

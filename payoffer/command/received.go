@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 func receivedCommand() *cobra.Command {
@@ -34,8 +35,8 @@ func receivedCommand() *cobra.Command {
 	})
 	cmd.Flags().Bool("receipts", false, "List the receipts, newest first")
 	cmd.Flags().String("offer", "", "With --receipts and --csv: the id of the offer, if there are several")
-	cmd.Flags().Int64("before", 0, "With --receipts: go on below this number")
-	cmd.Flags().Bool("json", false, "Print the answer of the admin API as it is")
+	cmd.Flags().Int64("before", 0, "With --receipts: list receipts below this number")
+	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	exportFlags(cmd)
 	return cmd
 }
@@ -54,7 +55,7 @@ func printReceived(fl caddycmd.Flags, out io.Writer) error {
 	return show(fl, out, operator.PathReceipts+"?"+query.Encode(), printReceipts)
 }
 
-// show prints an answer of the admin API, with --json as it is.
+// show prints an answer of the admin API, with --json unchanged.
 func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Writer, T) error) error {
 	if fl.Bool("json") {
 		answer, err := ask[json.RawMessage](fl, http.MethodGet, uri, nil)
@@ -70,18 +71,12 @@ func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Wri
 	return print(out, answer)
 }
 
-// printedOffers is the part of the answer of GET /pay_offer/received that is
-// printed for people.
-type printedOffers struct {
-	Offers []struct {
-		ID           string                 `json:"id"`
-		Trouble      string                 `json:"trouble"`
-		Report       printedReport          `json:"report"`
-		Facilitators []operator.Facilitator `json:"facilitators"`
-	} `json:"offers"`
+// allReceived is the answer of GET /pay_offer/received.
+type allReceived struct {
+	Offers []operator.Received `json:"offers"`
 }
 
-func printOffers(out io.Writer, answer printedOffers) error {
+func printOffers(out io.Writer, answer allReceived) error {
 	if len(answer.Offers) == 0 {
 		fmt.Fprintln(out, "no offer is running")
 	}
@@ -89,11 +84,11 @@ func printOffers(out io.Writer, answer printedOffers) error {
 		if n > 0 {
 			fmt.Fprintln(out)
 		}
-		if o.Trouble != "" {
+		if o.Report == nil {
 			fmt.Fprintf(out, "%s takes no payments: %s\n", printable(o.ID), printable(o.Trouble))
 			continue
 		}
-		if err := o.Report.print(out, o.ID); err != nil {
+		if err := printSummary(out, o.ID, *o.Report); err != nil {
 			return err
 		}
 		if err := printFacilitators(out, o.Facilitators); err != nil {
@@ -103,7 +98,7 @@ func printOffers(out io.Writer, answer printedOffers) error {
 	return nil
 }
 
-// printFacilitators prints who settles, and whether they list the offer.
+// printFacilitators prints the facilitators, and whether they list the offer.
 func printFacilitators(out io.Writer, all []operator.Facilitator) error {
 	if len(all) == 0 {
 		return nil
@@ -112,63 +107,30 @@ func printFacilitators(out io.Writer, all []operator.Facilitator) error {
 	fmt.Fprintln(table, "\nFACILITATOR\tNETWORK\tSTATE\tBAZAAR\tREASON")
 	for _, f := range all {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", printable(f.Host), printable(f.Network),
-			cmp.Or(printable(f.Reason), "up"), cmp.Or(printable(f.BazaarStatus), "-"), cmp.Or(printable(f.BazaarReason), "-"))
+			cmp.Or(printable(f.Reason), "up"), orDash(f.BazaarStatus), orDash(f.BazaarReason))
 	}
 	return table.Flush()
 }
 
-// printedReport is the part of the answer of /v1/received that is printed.
-type printedReport struct {
-	Status   string `json:"status"`
-	Goal     string `json:"goalUsdDecimal"`
-	Met      *bool  `json:"goalMet"`
-	Missing  string `json:"remainingUsdDecimal"`
-	Received string `json:"receivedUsdDecimal"`
-	Payments int64  `json:"payments"`
-	External string `json:"externalUsdDecimal"`
-	Clock    int64  `json:"clockOffsetSeconds"`
-	Rails    []struct {
-		Rail      string      `json:"rail"`
-		State     string      `json:"state"`
-		Testnet   bool        `json:"testnet"`
-		Confirmed *printedSum `json:"confirmed"`
-		Seen      *printedSum `json:"seen"`
-		Claimed   *printedSum `json:"claimed"`
-		Settling  *printedSum `json:"settling"`
-		Refunded  *printedSum `json:"refunded"`
-		Reversed  *printedSum `json:"reversed"`
-		Lag       *int64      `json:"lagSeconds"`
-		LastError *string     `json:"lastError"`
-	} `json:"rails"`
-}
-
-// printedSum is a sum of a rail; nil while it is unknown.
-type printedSum struct {
-	Count   int64   `json:"count"`
-	Atomic  string  `json:"amountAtomic"`
-	USD     *string `json:"amountUsdDecimal"`
-	Unknown int64   `json:"unknownUsd"`
-}
-
-// String is the value in US dollars with the number of receipts.
-func (t *printedSum) String() string {
+// sum is a sum of a rail for people: the value in US dollars and the number of payments; nil is unknown.
+func sum(t *report.Tally) string {
 	switch {
 	case t == nil:
 		return "unknown"
-	case t.Atomic == "0" && t.Count == 0:
+	case t.AmountAtomic == "0" && t.Count == 0:
 		return "-"
-	case t.USD == nil:
+	case t.AmountUSDDecimal == nil:
 		return fmt.Sprintf("? (%d)", t.Count)
-	case t.Unknown > 0:
-		return fmt.Sprintf("%s+? (%d)", printable(*t.USD), t.Count)
-	case t.Count == 0: // refunds of a part are not counted
-		return printable(*t.USD)
+	case t.UnknownUSD > 0:
+		return fmt.Sprintf("%s+? (%d)", printable(*t.AmountUSDDecimal), t.Count)
+	case t.Count == 0: // partial refunds are not counted
+		return printable(*t.AmountUSDDecimal)
 	default:
-		return fmt.Sprintf("%s (%d)", printable(*t.USD), t.Count)
+		return fmt.Sprintf("%s (%d)", printable(*t.AmountUSDDecimal), t.Count)
 	}
 }
 
-// payments is their number for people.
+// payments is a number of payments for people.
 func payments(n int64) string {
 	if n == 1 {
 		return "1 payment"
@@ -176,41 +138,41 @@ func payments(n int64) string {
 	return fmt.Sprintf("%d payments", n)
 }
 
-// goal is what is to be said of the goal.
-func (r printedReport) goal() string {
+// goal says how far the goal is reached.
+func goal(s report.Summary) string {
 	switch {
-	case r.Met == nil:
-		return fmt.Sprintf("; at most %s are missing to the goal of %s", printable(r.Missing), printable(r.Goal))
-	case !*r.Met:
-		return fmt.Sprintf("; the goal of %s is not reached yet", printable(r.Goal))
+	case s.GoalMet == nil:
+		return fmt.Sprintf("; at most %s are missing to the goal of %s", printable(s.RemainingDecimal), printable(s.GoalUSDDecimal))
+	case !*s.GoalMet:
+		return fmt.Sprintf("; the goal of %s is not reached yet", printable(s.GoalUSDDecimal))
 	default:
-		return fmt.Sprintf("; the goal of %s is reached", printable(r.Goal))
+		return fmt.Sprintf("; the goal of %s is reached", printable(s.GoalUSDDecimal))
 	}
 }
 
-func (r printedReport) print(out io.Writer, id string) error {
+func printSummary(out io.Writer, id string, s report.Summary) error {
 	least := ""
-	if r.Status == "partial" {
+	if s.AtLeast() {
 		least = "at least "
 	}
 	fmt.Fprintf(out, "%s: %s%s USD received in %s, %s of it from others%s; %s\n",
-		printable(id), least, printable(r.Received), payments(r.Payments), printable(r.External), r.goal(), printable(r.Status))
-	printClock(out, r.Clock)
+		printable(id), least, printable(s.ReceivedDecimal), payments(s.Payments), printable(s.ExternalDecimal), goal(s), printable(s.Status))
+	printClock(out, s.ClockOffsetSeconds)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tREVERSED\tLAG\tERROR")
-	for _, rail := range r.Rails {
+	for _, rail := range s.Rails {
 		name, lag, failed := printable(rail.Rail), "-", "-"
 		if rail.Testnet {
 			name += " (test)"
 		}
-		if rail.Lag != nil {
-			lag = strconv.FormatInt(*rail.Lag, 10) + "s"
+		if rail.LagSeconds != nil {
+			lag = strconv.FormatInt(*rail.LagSeconds, 10) + "s"
 		}
 		if rail.LastError != nil {
 			failed = printable(*rail.LastError)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State),
-			rail.Confirmed, rail.Seen, rail.Claimed, rail.Settling, rail.Refunded, rail.Reversed, lag, failed)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State), sum(rail.Confirmed), sum(rail.Seen),
+			sum(rail.Claimed), sum(rail.Settling), sum(rail.Refunded), sum(rail.Reversed), lag, failed)
 	}
 	return table.Flush()
 }
@@ -220,12 +182,8 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
-		refunded := "-"
-		if r.Refunded != 0 {
-			refunded = printable(r.Returned + " " + r.Unit)
-		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), worth(r), refunded,
-			printable(r.Status), printable(r.Evidence), printable(r.Reference), lastReason(r))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), printable(r.Value()),
+			orDash(r.Refunded()), printable(r.Status), printable(r.Evidence), printable(r.ID), lastReason(r))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -239,7 +197,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 
 // printPages prints the addresses of the receipts' pages.
 func printPages(out io.Writer, receipts []operator.Receipt) {
-	title := "\na page for each payer, to be given to nobody else:\n"
+	title := "\na page for each payer; send it to nobody else:\n"
 	for _, r := range receipts {
 		if r.Page != "" {
 			fmt.Fprintf(out, "%s%d: %s\n", title, r.Number, printable(r.Page))
@@ -264,25 +222,19 @@ func local(moment string) string {
 		return "-"
 	}
 	zone := time.Local.String()
-	if zone == "Local" { // known by its rules alone
+	if zone == "Local" { // the machine knows only the rules of its zone
 		zone = at.Local().Format("MST")
 	}
 	return at.Local().Format("2006-01-02 15:04") + " " + zone + " = " + at.UTC().Format(time.RFC3339)
 }
 
-// lastReason is why the operator changed it last.
+// lastReason is the operator's reason of the last change that has one.
 func lastReason(r operator.Receipt) (reason string) {
 	for _, change := range r.History {
-		reason = cmp.Or(printable(change.Reason), reason)
+		reason = cmp.Or(change.Reason, reason)
 	}
-	return cmp.Or(reason, "-")
+	return orDash(reason)
 }
 
-// worth is the amount for people: in dollars where the value is known, else in its
-// own unit.
-func worth(r operator.Receipt) string {
-	if r.AmountUSD != nil {
-		return printable(r.AmountUSD.String()) + " USD"
-	}
-	return printable(r.Paid + " " + r.Unit)
-}
+// orDash is a text for a terminal, or a dash for an empty one.
+func orDash(s string) string { return cmp.Or(printable(s), "-") }

@@ -5,16 +5,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
-	for report, want := range map[string]string{
+	for members, want := range map[string]string{
 		`"goalMet":null,"status":"partial","remainingUsdDecimal":"2.00","externalUsdDecimal":"40.00","receivedUsdDecimal":"40.00","payments":1`: "one: at least 40.00 USD received in 1 payment, 40.00 of it from others; at most 2.00 are missing to the goal of 42.00; partial\n",
 		`"goalMet":true,"status":"observed","externalUsdDecimal":"42.00","receivedUsdDecimal":"42.00","payments":1`:                             "one: 42.00 USD received in 1 payment, 42.00 of it from others; the goal of 42.00 is reached; observed\n",
 		`"goalMet":true,"status":"observed","externalUsdDecimal":"210.00","receivedUsdDecimal":"252.00","payments":6`:                           "one: 252.00 USD received in 6 payments, 210.00 of it from others; the goal of 42.00 is reached; observed\n",
 	} {
 		api := newAdminAPI(t)
-		api.answers = []string{`{"offers":[{"id":"one","report":{"goalUsdDecimal":"42.00",` + report + `}}]}`}
+		api.answers = []string{`{"offers":[{"id":"one","report":{"goalUsdDecimal":"42.00",` + members + `}}]}`}
 		out, err := api.run(receivedCommand())
 		require.NoError(t, err)
 		require.Contains(t, out, want)
@@ -22,16 +24,16 @@ func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
 }
 
 func TestCommandReceivedMarksWhatIsOfUnknownValue(t *testing.T) {
-	dollars := "42.00"
-	for want, sum := range map[string]*printedSum{
-		"unknown":     nil,
-		"-":           {Atomic: "0"},
-		"42.00 (1)":   {Count: 1, Atomic: "4200", USD: &dollars},
-		"42.00+? (3)": {Count: 3, Atomic: "4200", USD: &dollars, Unknown: 2},
-		"? (1)":       {Count: 1, Atomic: "0", Unknown: 1}, // in another currency alone
+	dollars := report.NewDollars(new(int64(4200)))
+	for want, money := range map[string]*report.Money{
+		"-":           {AmountAtomic: "0"},
+		"42.00 (1)":   {Count: 1, AmountAtomic: "4200", Dollars: dollars},
+		"42.00+? (3)": {Count: 3, AmountAtomic: "4200", Dollars: dollars, UnknownUSD: 2},
+		"? (1)":       {Count: 1, AmountAtomic: "0", UnknownUSD: 1}, // only in another currency
 	} {
-		require.Equal(t, want, sum.String())
+		require.Equal(t, want, sum(&report.Tally{Money: *money}))
 	}
+	require.Equal(t, "unknown", sum(nil))
 }
 
 func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {

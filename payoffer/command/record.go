@@ -1,13 +1,10 @@
 package command
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -19,93 +16,83 @@ import (
 
 func recordCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use:   "record --rail <rail> --reference <text> [--amount <usd>] [--date <day>] [--reason <text>] [--correct | --reverse | --restore | --refund <amount> | --value <usd> | --redact] [--transaction <hash>] [--offer <id>] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Enters a receipt, its refunds or its value, and corrects it",
+		Use: "record --rail <rail> --reference <text> [--amount <usd>] [--date <day>] [--reason <text>] " +
+			"[--reverse | --restore | --refund <amount> | --value <usd> | --redact] [--transaction <hash>] " +
+			"[--offer <id>] [--address <interface>] [--config <path>] [--adapter <name>]",
+		Short: "Enters a payment, a refund or a value",
 		Long: `
-Enters money that no other source tells of, such as a bank transfer, into the
-ledger of the running server. The reference names the payment for good and is
-published with the receipt; the reason stays in the history. The same again
-changes nothing, and nothing is ever deleted: every entry can be undone.
+Enters money that no other source reports, such as a bank transfer, into the
+ledger of the running server. The reference identifies the payment for good and
+is published with the receipt; the reason stays in the history. The same again
+changes nothing. Nothing is deleted.
 
-Name a sale of a storefront without a token by its sale id. What a chain shows
-is neither entered nor reversed by hand.
+Enter a sale of a storefront without a token under its sale id. Payments on a
+chain cannot be entered or reversed.
 
---refund enters what went back of any receipt, in the receipt's own unit: USD
-for dollars, USDC, BTC, or its currency. It is a fact of its own, dated with
---date (default: now), and what was paid stays. --transaction names the
-transfer on the chain by which it went back; those that may be refunds are
-listed by 'received'. What a provider tells by itself is refunded at the
-provider.
+--reverse takes a wrong entry out of the totals. Enter it again with the right
+amount and date under the same reference, or undo the reversal with --restore.
 
---restore undoes --reverse; where nothing is reversed, it takes the refunds back
-that you entered, or with --transaction that one.
+--refund enters a refund of any receipt, in the receipt's own unit: USD, USDC,
+BTC, or its currency. --date is its date (default: now). --transaction is the
+hash of its transfer on the chain. If the provider reports refunds, refund the
+payment there. --restore takes back the refunds that you entered, or with
+--transaction only that one.
 
---value states what a payment is worth in US dollars that no source can value.
+--value states the value in US dollars of a payment that no source can value.
 
---redact replaces a published reference by a random one, for good, except on a
-rail whose provider tells of payments by itself: one could come back under its
-id.
+--redact replaces a published reference by a random one, for good. It is refused
+on a rail whose provider reports payments: one could come back under its id.
 
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
   caddy pay-offer record --rail usdc --reference eip155:8453:0x…:0 --refund 10 --transaction 0x… --reason "sent back"
   caddy pay-offer record --rail card --reference pi_… --value 42 --reason "rate of the bank, 6300 JPY"
-  caddy pay-offer record --rail transfer --reference INV-7 --correct --amount 40 --reason "the bank kept a fee"
   caddy pay-offer record --rail transfer --reference INV-7 --reverse --reason "recalled by the payer's bank"
   caddy pay-offer record --rail transfer --reference INV-7 --restore --reason "the recall was refused"
   caddy pay-offer record --rail transfer --reference "Jane Doe" --redact --reason "a name"`,
 	}, recordEntry)
-	cmd.Flags().String("rail", "", "The name of the rail, as in transfer")
-	cmd.Flags().String("reference", "", "What names the payment for good; it is published")
-	cmd.Flags().String("amount", "", "US dollars that arrived, as in 42 or 42.50")
-	cmd.Flags().String("date", "", "When it arrived, or went back, as in 2026-11-20 or 2026-11-20T15:04:05+01:00 (default: now)")
-	cmd.Flags().String("reason", "", "Why; not published, needed for all but a new entry")
+	cmd.Flags().String("rail", "", "The name of the rail, such as transfer")
+	cmd.Flags().String("reference", "", "Identifies the payment for good; it is published")
+	cmd.Flags().String("amount", "", "US dollars that arrived, such as 42 or 42.50")
+	cmd.Flags().String("date", "", "When it arrived or was refunded, such as 2026-11-20 or 2026-11-20T15:04:05+01:00 (default: now)")
+	cmd.Flags().String("reason", "", "Why; not published, required except for a new entry")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
-	cmd.Flags().Bool("correct", false, "Give an entry another amount or date")
 	cmd.Flags().Bool("reverse", false, "Take a receipt out of the sums")
 	cmd.Flags().Bool("restore", false, "Undo --reverse or --refund")
-	cmd.Flags().String("refund", "", "What went back, in the receipt's own unit")
-	cmd.Flags().String("transaction", "", "With --refund and --restore: the hash of the transfer by which it went back")
-	cmd.Flags().String("value", "", "What it is worth in US dollars, where no source knows it")
+	cmd.Flags().String("refund", "", "The refunded amount, in the receipt's own unit")
+	cmd.Flags().String("transaction", "", "With --refund and --restore: the hash of the refund's transfer")
+	cmd.Flags().String("value", "", "Its value in US dollars, if no source knows it")
 	cmd.Flags().Bool("redact", false, "Replace the published reference, for good")
+	cmd.MarkFlagsMutuallyExclusive(entryFlags...)
+	for _, name := range []string{"refund", "value"} {
+		cmd.MarkFlagsMutuallyExclusive("amount", name)
+	}
+	for _, name := range []string{"rail", "reference"} {
+		_ = cmd.MarkFlagRequired(name) // both exist
+	}
 	return cmd
 }
 
-// entryFlags are the flags that ask for something else than a new entry.
-var entryFlags = []string{"correct", "reverse", "restore", "refund", "value", "redact"}
+// entryFlags are the flags of the actions other than enter.
+var entryFlags = []string{"reverse", "restore", "refund", "value", "redact"}
 
 func recordEntry(fl caddycmd.Flags, out io.Writer) error {
-	body := operator.ReceiptEntry{
-		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"),
+	body := manual.Entry{
+		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"), Amount: json.Number(fl.String("amount")),
 		Transaction: fl.String("transaction"), Reason: fl.String("reason"),
 	}
-	amount := "amount" // the flag that says it
-	var asked []string
 	for _, action := range entryFlags {
-		if fl.Changed(action) && fl.Lookup(action).Value.String() != "false" {
-			body.Action, asked = action, append(asked, "--"+action)
+		if fl.Changed(action) {
+			body.Action = action
 		}
 	}
 	if body.Action == "refund" || body.Action == "value" {
-		amount = body.Action
+		body.Amount = json.Number(fl.String(body.Action))
 	}
 	if err := checkZone(); err != nil {
 		return err
 	}
-	switch {
-	case len(asked) > 1:
-		return fmt.Errorf("%s cannot be done at once; give one of them", strings.Join(asked, " and "))
-	case body.Rail == "" || body.Reference == "":
-		return errors.New("name the receipt: --rail with the name of its rail, and --reference with what names the payment")
-	case amount != "amount" && fl.Changed("amount"):
-		return fmt.Errorf("--amount is what arrived and has no place beside --%s, which has an amount of its own", amount)
-	case fl.Changed(amount) && !fl.Changed("refund"): // whose unit the server knows
-		if _, err := manual.ParseAmount(fl.String(amount)); err != nil {
-			return err
-		}
-	}
-	body.Amount = json.Number(fl.String(amount))
 	if body.Amount != "" && !json.Valid([]byte(body.Amount)) {
 		return fmt.Errorf("%.40q is not an amount; write for example 42 or 42.50", body.Amount)
 	}
@@ -123,28 +110,23 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 	return printEntry(out, row)
 }
 
-// printEntry prints what stands after an entry.
+// printEntry prints the receipt after an entry.
 func printEntry(out io.Writer, r operator.Receipt) error {
-	lines := []string{fmt.Sprintf("%s %s: %s of %s, %s, evidence %s, version %d", r.Rail, r.Reference,
-		worth(r), local(r.OccurredAt), r.Status, r.Evidence, r.Version)}
+	lines := []string{fmt.Sprintf("%s %s: %s of %s, %s, evidence %s, version %d", r.Rail, r.ID,
+		r.Value(), local(r.OccurredAt), r.Status, r.Evidence, r.Version)}
 	if r.ValueBasis == "stated" {
-		lines = append(lines, fmt.Sprintf("  worth %s by your statement; paid %s %s", worth(r), r.Paid, r.Unit))
+		lines = append(lines, fmt.Sprintf("  worth %s by your statement; paid %s", r.Value(), r.Paid()))
 	}
-	if r.Refunded != 0 {
-		lines = append(lines, fmt.Sprintf("  paid %s, refunded %s, left %s %s", r.Paid, r.Returned, r.Left, r.Unit))
+	if refunded := r.Refunded(); refunded != "" {
+		lines = append(lines, fmt.Sprintf("  paid %s, refunded %s", r.Paid(), refunded))
 	}
 	for _, w := range r.Returns {
 		if w.Gone && w.Amount != "" {
-			lines = append(lines, fmt.Sprintf("  %s of %s %s at %s", w.Kind, w.Amount, cmp.Or(w.Unit, r.Unit), local(w.At)))
+			lines = append(lines, fmt.Sprintf("  %s of %s at %s", w.Kind, w.Amount, local(w.At)))
 		}
 	}
-	for _, change := range r.History {
-		if change.Reason != "" {
-			lines = append(lines, fmt.Sprintf("  reason of version %d: %s", change.Version, change.Reason))
-		}
-	}
-	for _, sentence := range r.Said {
-		lines = append(lines, "  "+sentence)
+	for _, hint := range r.Hints {
+		lines = append(lines, "  "+hint)
 	}
 	if r.Page != "" {
 		lines = append(lines, "  page for the payer: "+r.Page)

@@ -19,7 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
-// watchPause is how long a server that is away is left alone.
+// watchPause is the pause before a server that is down is asked again.
 const watchPause = 2 * time.Second
 
 func watchCommand() *cobra.Command {
@@ -30,9 +30,9 @@ func watchCommand() *cobra.Command {
 Prints a line for each receipt and for each change of one, from now on, until
 it is stopped (Ctrl-C).
 
---since begins after a change that was seen before: its "cursor", which --json
-prints and announcements hold. A restart of the server is waited for, and
-nothing that was recorded meanwhile is missed.`
+--since begins after the change with that "cursor", which --json and
+notifications contain. The command waits while the server restarts, and then
+prints what was recorded meanwhile.`
 	cmd.Example = "  caddy pay-offer watch\n  caddy pay-offer watch --json --since 12.00c0ffee00c0ffee"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		address, err := adminAddress(fl)
@@ -41,7 +41,7 @@ nothing that was recorded meanwhile is missed.`
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		w := watcher{address: address, offer: fl.String("offer"), cursor: fl.String("since"), json: fl.Bool("json"), out: out, aside: cmd.ErrOrStderr(), pause: watchPause}
+		w := watcher{address: address, offer: fl.String("offer"), cursor: fl.String("since"), json: fl.Bool("json"), out: out, info: cmd.ErrOrStderr(), pause: watchPause}
 		return w.run(ctx)
 	})
 	cmd.Flags().String("since", "", "Begin after the change with this cursor")
@@ -55,8 +55,8 @@ type watcher struct {
 	address, offer, cursor string
 	json                   bool
 	out                    io.Writer
-	aside                  io.Writer     // takes what is no change
-	pause                  time.Duration // while the server is away
+	info                   io.Writer     // for messages
+	pause                  time.Duration // while the server is down
 }
 
 // watched is the answer of GET /pay_offer/feed.
@@ -66,25 +66,25 @@ type watched struct {
 	Changes []json.RawMessage `json:"changes"`
 }
 
-// run ends with ctx, which is no error.
+// run prints changes until ctx ends.
 func (w *watcher) run(ctx context.Context) error {
 	now, _, err := w.ask(ctx, "")
 	if err != nil {
 		return ended(ctx, err)
 	}
 	w.cursor = cmp.Or(w.cursor, now.Cursor)
-	fmt.Fprintf(w.aside, "watching %s after %s; stop with Ctrl-C\n", printable(now.Offer), printable(w.cursor))
+	fmt.Fprintf(w.info, "watching %s after %s; stop with Ctrl-C\n", printable(now.Offer), printable(w.cursor))
 	if !w.json {
 		fmt.Fprintf(w.out, changeLine, "NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE: CHANGE; WHY (YOUR REASON)")
 	}
 	for gone := false; ; {
-		feed, away, err := w.ask(ctx, w.cursor)
+		feed, down, err := w.ask(ctx, w.cursor)
 		switch {
-		case err != nil && (!away || ctx.Err() != nil):
+		case err != nil && (!down || ctx.Err() != nil):
 			return ended(ctx, err)
 		case err != nil:
 			if !gone {
-				fmt.Fprintf(w.aside, "the server is away and is waited for: %v\n", err)
+				fmt.Fprintf(w.info, "the server is down, waiting: %v\n", err)
 			}
 			gone = true
 			select {
@@ -93,7 +93,7 @@ func (w *watcher) run(ctx context.Context) error {
 			}
 			continue
 		case gone:
-			fmt.Fprintln(w.aside, "the server is back; what was recorded meanwhile follows")
+			fmt.Fprintln(w.info, "the server is back; what was recorded meanwhile follows")
 			gone = false
 		}
 		for _, change := range feed.Changes {
@@ -105,7 +105,7 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// ended is nil where somebody stopped it.
+// ended is nil if the operator stopped the command.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -113,9 +113,9 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// ask asks for what follows a cursor, or for the newest. away says that the same may be asked again: the server
-// does not answer, or is being started.
-func (w *watcher) ask(ctx context.Context, after string) (feed watched, away bool, err error) {
+// ask gets the changes after a cursor, or the newest cursor. down reports that the request may be repeated: the
+// server does not answer, or is starting.
+func (w *watcher) ask(ctx context.Context, after string) (feed watched, down bool, err error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"offer": w.offer, "after": after} {
 		if value != "" {
@@ -136,8 +136,7 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, away boo
 	return feed, false, nil
 }
 
-// changeLine are the columns of a change. What has no bound stands last, so that all
-// lines are as the first one.
+// changeLine are the columns of a change. The unbounded one is last, so that all lines are aligned.
 const changeLine = "%-7v %-19s %-12s %-16s %-16s %-10s %-9s %s\n"
 
 func (w *watcher) print(raw json.RawMessage) error {
@@ -149,19 +148,15 @@ func (w *watcher) print(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
 	}
-	refunded := "-"
-	if c.Returned != "0" {
-		refunded = printable(c.Returned + " " + c.Unit)
-	}
 	at := "-"
 	if moment, err := time.Parse(time.RFC3339, c.At); err == nil {
 		at = moment.Local().Format(time.DateTime)
 	}
-	what := c.Reference + ": " + c.Change
+	what := c.Receipt + ": " + c.Words
 	if c.Reason != "" {
 		what += " (" + c.Reason + ")"
 	}
-	_, err := fmt.Fprintf(w.out, changeLine, c.Number, at, printable(c.Rail), worth(operator.Receipt{AmountUSD: c.AmountUSD, Paid: c.Paid, Unit: c.Unit}),
-		refunded, printable(c.Status), printable(c.Evidence), printable(what))
+	_, err := fmt.Fprintf(w.out, changeLine, c.Number, at, printable(c.Rail), printable(c.Value()), orDash(c.Refunded()),
+		printable(c.Status), printable(c.Evidence), printable(what))
 	return err
 }

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	firstChange = `{"cursor":"7.00000000000000aa","number":3,"version":1,"rail":"transfer","reference":"INV\u001b[2J-7","status":"confirmed","evidence":"manual",` +
-		`"unit":"USD","paid":"42","refunded":"0","amount_usd":42,"change":"new; you entered it","reason":"","at":"2026-11-20T12:00:00Z"}`
-	secondChange = `{"cursor":"8.00000000000000bb","number":3,"version":2,"rail":"transfer","reference":"INV-7","status":"confirmed","evidence":"manual",` +
-		`"unit":"EUR","paid":"42","refunded":"10.50","amount_usd":null,"change":"refunded from 0 EUR to 10.50 EUR; you entered a refund","reason":"half","at":"2026-11-20T12:01:00Z"}`
+	firstChange = `{"cursor":"7.00000000000000aa","number":3,"version":1,"rail":"transfer","receipt":"INV\u001b[2J-7","status":"confirmed","evidence":"manual",` +
+		`"asset":"USD","amountAtomic":"4200","refundedAtomic":"0","amountUsd":42,"amountUsdDecimal":"42.00","change":"new; you entered it","reason":"","at":"2026-11-20T12:00:00Z"}`
+	secondChange = `{"cursor":"8.00000000000000bb","number":3,"version":2,"rail":"transfer","receipt":"INV-7","status":"confirmed","evidence":"manual",` +
+		`"asset":"EUR","amountAtomic":"4200","refundedAtomic":"1050","amountUsd":null,"change":"refunded from 0 EUR to 10.50 EUR; you entered a refund","reason":"half","at":"2026-11-20T12:01:00Z"}`
 )
 
 // feedServer answers one request after the other as scripted, and then none until the
@@ -110,10 +110,10 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	var out, aside bytes.Buffer
-	w := watcher{address: server.Listener.Addr().String(), json: true, out: &out, aside: &aside} // which pauses for nothing
+	w := watcher{address: server.Listener.Addr().String(), json: true, out: &out, info: &aside} // which pauses for nothing
 	require.NoError(t, w.run(ctx))
 	require.Equal(t, firstChange+"\n"+secondChange+"\n", out.String())
-	require.Regexp(t, `^watching pay\.example .*\nthe server is away and is waited for: .*\nthe server is back; what was recorded meanwhile follows\n$`, aside.String())
+	require.Regexp(t, `^watching pay\.example .*\nthe server is down, waiting: .*\nthe server is back; what was recorded meanwhile follows\n$`, aside.String())
 	for _, asked := range s.asked[1:5] {
 		require.Equal(t, "/pay_offer/feed?after=6.0000000000000099", asked)
 	}
@@ -122,11 +122,11 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 // A reader whose place is gone is told, and not led past what it missed.
 func TestWatchEndsWhereItsPlaceInTheHistoryIsGone(t *testing.T) {
 	s := &feedServer{
-		answers:  []string{answering("6.0000000000000099"), `{"error":"the ledger does not have this place in its history"}`},
+		answers:  []string{answering("6.0000000000000099"), `{"error":"the ledger does not have this position in its history"}`},
 		statuses: map[int]int{1: http.StatusConflict},
 	}
 	_, _, err := watch(t, s)
-	require.EqualError(t, err, "the ledger does not have this place in its history")
+	require.EqualError(t, err, "the ledger does not have this position in its history")
 }
 
 func TestWatchNeedsAServerToBeginWith(t *testing.T) {

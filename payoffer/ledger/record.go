@@ -219,36 +219,6 @@ func steps(old, next Receipt) []step {
 	}
 }
 
-func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
-	r.tx.reported = true
-	var stated *int64
-	var statedAt int64
-	if next.Stated != nil {
-		stated, statedAt = &next.Stated.USDCents, next.Stated.At
-	}
-	facts := []any{
-		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
-		next.Status, next.State, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
-		next.Nonce, next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
-		next.ValueBasis, stated, statedAt,
-	}
-	if next.ID != 0 {
-		_, err := r.tx.exec(ctx, "storing the receipt", `
-			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $25`, append(facts, next.ID)...)
-		return err
-	}
-	next.ObservedAt = r.now
-	next.ID, _, err = first(ask(ctx, r.tx, scanValue[int64], `
-		INSERT INTO receipts (`+factColumns+`, observed_at, offer, account, rail, external_id)
-		VALUES `+placeholders(1, len(facts)+5)+` RETURNING id`,
-		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...))
-	return err
-}
-
-const factColumns = `tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
-	final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, occurred_at, updated_at,
-	value_basis, stated_cents, stated_at`
-
 // join links the row to the intent of the sighting, and updates the intent.
 func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
 	if s.EvidenceLevel != LevelChain {

@@ -52,7 +52,6 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		manual := cardOf(name, LevelManual, StatusConfirmed)
 		manual.Note = "statement of " + strings.ToUpper(name)
 		sale := cardOf("sale "+name, LevelManual, StatusSeen)
-		sale.Evidence = []byte(`{"sale":"sale jane\"doe@example.org","order":7}`)
 		other := cardOf("INV-8", LevelManual, StatusConfirmed)
 		for _, s := range []Sighting{manual, sale, other} {
 			mustRecord(t, l, s)
@@ -68,7 +67,7 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		totals, err := l.Totals(t.Context(), testOffer)
 		require.NoError(t, err)
 
-		after, err := l.Redact(t.Context(), testOffer, cardAccount, name, "redacted-1", name+" asked for it")
+		after, err := l.Redact(t.Context(), testOffer, cardAccount, name, "redacted-1", "the payer asked for it")
 		require.NoError(t, err)
 		want := before
 		want.ExternalID, want.Version, want.UpdatedAt = "redacted-1", before.Version+1, 2_000
@@ -99,7 +98,7 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		require.NotZero(t, told[0].Tag)
 		history, err := l.History(t.Context(), testOffer, before.ID, before.ID)
 		require.NoError(t, err)
-		require.Equal(t, "statement of redacted-1", history[0].Note)
+		require.Empty(t, history[0].Note, "it repeated the reference")
 
 		refund.ExternalID, refund.Returns[0].Gone, refund.Returns[0].Rank = "redacted-1", false, 1
 		require.Zero(t, mustRecord(t, l, refund).Refunded, "its returns go with it")

@@ -75,6 +75,22 @@ func (u USD) Decimal() string {
 // MarshalJSON writes a number of dollars.
 func (u USD) MarshalJSON() ([]byte, error) { return []byte(u.String()), nil }
 
+// UnmarshalJSON reads what MarshalJSON writes; an amount may be negative or null.
+func (u *USD) UnmarshalJSON(text []byte) error {
+	number, negative := strings.CutPrefix(string(text), "-")
+	cents, cut, ok := ParseDecimal(number, 2)
+	switch {
+	case number == "null":
+		return nil
+	case !ok || cut:
+		return fmt.Errorf("%.40q is not an amount of US dollars", text)
+	case negative:
+		cents = -cents
+	}
+	*u = USD(cents)
+	return nil
+}
+
 // String, Decimal and MarshalJSON write euros as USD does dollars.
 func (e EUR) String() string               { return USD(e).String() }
 func (e EUR) Decimal() string              { return USD(e).Decimal() }

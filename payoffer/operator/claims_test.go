@@ -11,7 +11,7 @@ import (
 )
 
 func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
-	inEachOffice(t, func(t *testing.T, o *office) {
+	onEachLedger(t, func(t *testing.T, o *fixture) {
 		claimed := func() (nonces []string) {
 			for after := int64(0); ; {
 				page, err := o.Claims(t.Context(), after, 1)
@@ -41,13 +41,13 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 		third := o.pays("0x03", func(i *ledger.Intent) { i.From = "0x3333333333333333333333333333333333333333" })
 		require.Equal(t, []string{"0x01", "0x02"}, claimed())
 		_, err := resolve(third, testTransaction)
-		requireRefusal(t, err, Conflict, "another payment names this transaction")
+		requireRefusal(t, err, Conflict, "another payment has this transaction")
 
 		o.unix += 60
 		row, err := resolve(first, "")
 		require.NoError(t, err)
 		require.Equal(t, "refused", row.State)
-		require.Equal(t, moment(o.unix), row.UpdatedAt, "when it was said, not when it was sent")
+		require.Equal(t, timestamp(o.unix), row.UpdatedAt, "when it was said, not when it was sent")
 		require.Equal(t, []string{"0x02"}, claimed())
 		totals, err := o.book.Totals(t.Context(), testOffer)
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 		require.Equal(t, row, again, "the same again changes nothing")
 		other := "0x" + strings.Repeat("cd", 32)
 		_, err = resolve(third, other)
-		requireRefusal(t, err, Conflict, "say that it was not paid first")
+		requireRefusal(t, err, Conflict, "resolve it as not_paid first")
 		_, err = resolve(third, "")
 		require.NoError(t, err)
 		row, err = resolve(third, other)
@@ -72,12 +72,12 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 }
 
 func TestAClaimIsNotTakenBackWhileSomethingElseDecides(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	claim := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix + 3600 })
 	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceFacilitator))
 	outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}
 	_, err := o.Resolve(t.Context(), outcome)
-	requireRefusal(t, err, Conflict, "can be settled till then")
+	requireRefusal(t, err, Conflict, "can be settled until then")
 	o.unix += 7200
 	o.health = observe.Health{Rail: "usdc", Source: "chain"}
 	_, err = o.Resolve(t.Context(), outcome)

@@ -1,14 +1,11 @@
 package operator
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -16,70 +13,51 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// ReceiptEntry is what an operator enters or changes.
-type ReceiptEntry struct {
-	Action      string      `json:"action"`          // enter, correct, reverse, restore, refund, value or redact
-	Offer       string      `json:"offer,omitempty"` // its id; it may be left out where there is one alone
-	Rail        string      `json:"rail"`
-	Reference   string      `json:"reference"`
-	Amount      json.Number `json:"amount,omitempty"`      // as in 42 or "42.50": in US dollars; of a refund in the payment's own unit
-	Transaction string      `json:"transaction,omitempty"` // by which a refund went back on the chain; to restore, whose refund alone
-	Date        string      `json:"date,omitempty"`        // a day (UTC) or a moment, as in 2026-11-20 or 2026-11-20T15:04:05+01:00
-	Reason      string      `json:"reason,omitempty"`
-}
-
-// act does what an entry asks for, and returns the receipt as it stands then.
-type act func(d *Desk, ctx context.Context, e manual.Entry) (Receipt, error)
-
-// action is one thing that an entry can ask for.
+// action is one thing that an entry can ask for. It returns the receipt after it, and hints for the operator.
 type action struct {
-	name                      string
-	amount, date, transaction bool // what else it takes
-	act                       act
+	name    string
+	members []string // the optional members that it takes
+	run     func(s *Service, ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error)
 }
 
-// actions are all of them.
 var actions = []action{
-	{"enter", true, true, false, (*Desk).entered},
-	{"correct", true, true, false, answered((*Desk).correct)},
-	{"reverse", false, false, false, answered((*Desk).reverse)},
-	{"restore", false, false, true, answered((*Desk).restore)},
-	{"refund", true, true, true, (*Desk).refund},
-	{"value", true, false, false, answered((*Desk).value)},
-	{"redact", false, false, false, (*Desk).redact},
+	{"enter", []string{"amount", "date"}, (*Service).enter},
+	{"reverse", nil, (*Service).reverse},
+	{"restore", []string{"transaction"}, (*Service).restore},
+	{"refund", []string{"amount", "date", "transaction"}, (*Service).refund},
+	{"value", []string{"amount"}, (*Service).value},
+	{"redact", nil, (*Service).redact},
 }
 
-// answered is an action that has nothing to say but the receipt as it stands then.
-func answered(enter func(*Desk, context.Context, manual.Entry) (ledger.Receipt, error)) act {
-	return func(d *Desk, ctx context.Context, e manual.Entry) (Receipt, error) {
-		receipt, err := enter(d, ctx, e)
-		return d.newReceipt(receipt), err
-	}
-}
-
-// Enter does what an entry asks for, and returns the receipt as it stands then.
-func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
-	i := slices.IndexFunc(actions, func(a action) bool { return a.name == r.Action })
+// Enter performs the action of an entry and returns the receipt after it.
+func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.name == e.Action })
 	if i < 0 {
-		return Receipt{}, refuse(Invalid, "the action must be enter, correct, reverse, restore, refund, value or redact")
+		return Receipt{}, refuse(Invalid, "the action must be enter, reverse, restore, refund, value or redact")
 	}
-	entry, err := r.entry(actions[i])
-	if err != nil {
+	for name, value := range map[string]string{"amount": e.Amount.String(), "date": e.Date, "transaction": e.Transaction} {
+		if value != "" && !slices.Contains(actions[i].members, name) {
+			return Receipt{}, refuse(Invalid, "the action %s takes no %s; leave it out", e.Action, name)
+		}
+	}
+	if err := e.Parse(s.Now()); err != nil {
 		return Receipt{}, invalid(err)
 	}
-	d.acting.Lock()
-	defer d.acting.Unlock()
-	receipt, err := actions[i].act(d, ctx, entry)
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	row, hints, err := actions[i].run(s, ctx, e)
+	var receipt Receipt
 	if err == nil {
-		err = d.withReturns(ctx, &receipt)
+		var testCounts bool
+		if testCounts, err = s.testCounts(ctx); err == nil {
+			receipt, err = s.newReceipt(ctx, row, testCounts)
+		}
 	}
 	switch {
 	case err == nil:
-		if receipt.Testnet && receipt.Evidence != string(ledger.LevelChain) { // of a chain's, test money counts until real money comes
-			receipt.Said = append(receipt.Said, "this is a test payment, and counts in no sum")
-		}
-		if _, err := time.Parse(time.DateOnly, r.Date); err == nil {
-			receipt.Said = append(receipt.Said, r.Date+" is taken as its beginning in UTC, "+r.Date+"T00:00:00Z")
+		receipt.Hints = append(hints, receipt.Hints...)
+		if receipt.Testnet && row.EvidenceLevel != ledger.LevelChain { // test money on a chain can count
+			receipt.Hints = append(receipt.Hints, "this is a test payment and is not counted")
 		}
 		return receipt, nil
 	case errors.As(err, new(*Error)):
@@ -91,229 +69,217 @@ func (d *Desk) Enter(ctx context.Context, r ReceiptEntry) (Receipt, error) {
 	}
 }
 
-func (r ReceiptEntry) entry(a action) (manual.Entry, error) {
-	entry := manual.Entry{Rail: r.Rail, Reference: r.Reference, Transaction: r.Transaction, Reason: r.Reason}
-	for _, given := range []struct {
-		name, value string
-		taken       bool
-	}{{"amount", r.Amount.String(), a.amount}, {"date", r.Date, a.date}, {"transaction", r.Transaction, a.transaction}} {
-		if given.value != "" && !given.taken {
-			return entry, fmt.Errorf("the action %s takes no %s; leave it out", a.name, given.name)
-		}
-	}
-	var err error
-	switch {
-	case a.name == "refund":
-		entry.Refund = r.Amount.String()
-	case r.Amount != "":
-		if entry.Amount, err = manual.ParseAmount(r.Amount.String()); err != nil {
-			return entry, err
-		}
-	}
-	if r.Date != "" {
-		entry.OccurredAt, err = manual.ParseDate(r.Date, time.UTC)
-	}
-	return entry, err
-}
-
-// entered is enter, and warns of what a provider tells of by itself.
-func (d *Desk) entered(ctx context.Context, e manual.Entry) (Receipt, error) {
-	receipt, err := d.enter(ctx, e)
-	row := d.newReceipt(receipt)
-	told := func(h observe.Health) bool {
-		return h.Rail == e.Rail && (h.Source == "webhook" || h.Source == "provider")
-	}
-	if receipt.Version == 1 && slices.ContainsFunc(d.Health(), told) {
-		row.Said = []string{"the provider tells of the payments of the rail " + e.Rail +
-			" under their own ids: if this is one of them and its id another, it counts twice; reverse this entry then"}
-	}
-	return row, err
-}
-
-// enter records money that arrived. The same again changes nothing.
-func (d *Desk) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	account, err := d.takes(e.Rail)
+// enter records money that arrived, or enters a reversed entry again. The same entry again changes nothing.
+func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	account, err := s.enterable(e.Rail)
 	if err != nil {
-		return ledger.Receipt{}, err
+		return ledger.Receipt{}, nil, err
 	}
-	if err := e.Check(d.Now()); err != nil {
-		return ledger.Receipt{}, invalid(err)
+	if e.USD == 0 {
+		return ledger.Receipt{}, nil, refuse(Invalid, "the amount is missing; write for example 42 or 42.50, in US dollars")
 	}
-	if e.Amount == 0 {
-		return ledger.Receipt{}, refuse(Invalid, "the amount is missing; write for example 42 or 42.50, in US dollars")
-	}
-	stored, found, err := d.find(ctx, e)
+	stored, found, err := s.find(ctx, e)
 	if err != nil {
-		return ledger.Receipt{}, err
+		return ledger.Receipt{}, nil, err
 	}
-	if found {
-		return stored, again(stored, e)
+	var hints []string
+	if s.isReportedByProvider(e.Rail) {
+		hints = []string{"the provider reports the payments of the rail " + e.Rail + " under its own ids: if this is one of them, " +
+			"and its id is another, it is counted twice; then reverse this entry"}
 	}
-	if err := manual.CheckPublishable(e.Reference); err != nil {
-		return ledger.Receipt{}, invalid(err)
+	if !found {
+		if err := manual.CheckPublishable(e.Reference); err != nil {
+			return ledger.Receipt{}, nil, invalid(err)
+		}
+		stored = ledger.Receipt{Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference}
+	} else if reenter, err := canReenter(stored, e); !reenter || err != nil {
+		return stored, hints, err
 	}
-	stored = ledger.Receipt{
-		Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference, OccurredAt: d.Now().Unix(),
-	}
-	return d.add(ctx, e.Entered(stored, d.Now()))
+	receipt, err := s.add(ctx, e.Entered(stored, s.Now()))
+	return receipt, hints, stillReversed(receipt, err)
 }
 
-// again is an entry of a reference that has a receipt already.
-func again(stored ledger.Receipt, e manual.Entry) error {
+// canReenter reports whether an entry replaces the one that is stored, which must have been reversed. It returns
+// false if both are the same.
+func canReenter(stored ledger.Receipt, e manual.Entry) (bool, error) {
 	switch {
-	case stored.Status == ledger.StatusReversed:
-		return refuse(Conflict, "%q was entered and reversed; restore it, or correct it with what is right", e.Reference)
 	case stored.EvidenceLevel != ledger.LevelManual:
-		return refuse(Conflict, "%q is recorded already, with the evidence %q; there is nothing to enter", e.Reference, stored.EvidenceLevel)
-	case e.Amount == offer.USD(stored.Amount) && sameTime(stored.OccurredAt, e.OccurredAt):
-		return nil
+		return false, refuse(Conflict, "%q is recorded already, with the evidence %q; there is nothing to enter", e.Reference, stored.EvidenceLevel)
+	case stored.Status == ledger.StatusReversed && int64(e.USD) < stored.Refunded:
+		return false, refuse(Conflict, "%s of %q was refunded, which is more than this amount; restore the refund first",
+			offer.UnitOf(stored.Asset).Format(stored.Refunded), e.Reference)
+	case stored.Status == ledger.StatusReversed:
+		return true, nil
+	case int64(e.USD) == stored.Amount && e.IsDated(stored):
+		return false, nil
 	default:
-		return refuse(Conflict, "%q is entered already, with %s %s of %s; correct it if that is wrong, or give another payment a reference of its own",
-			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, moment(stored.OccurredAt))
+		return false, refuse(Conflict, "%q is entered already, with %s %s of %s; if that is wrong, reverse it and enter it again, "+
+			"or give another payment another reference",
+			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, timestamp(stored.OccurredAt))
 	}
 }
 
-// sameTime reports whether an entry, with a time or without, is of the time that
-// stands. A day is the same wherever it began: at midnight in the zone of another
-// machine, or in UTC. Two
-// days that begin in one zone are two.
-func sameTime(stored int64, at time.Time) bool {
-	if at.IsZero() || at.Unix() == stored {
-		return true
-	}
-	apart := time.Unix(stored, 0).Sub(at)
-	if hour, minute, second := at.Clock(); hour+minute+second > 0 || apart%(24*time.Hour) == 0 {
-		return false
-	}
-	_, east := at.Zone()
-	begun := apart - time.Duration(east)*time.Second                                      // since midnight in UTC
-	return begun%(15*time.Minute) == 0 && -14*time.Hour <= begun && begun <= 12*time.Hour // as zones are
-}
-
-// changes reports whether a correction says another amount or time than stands.
-func changes(stored ledger.Receipt, e manual.Entry) bool {
-	return e.Amount != 0 && int64(e.Amount) != stored.Amount ||
-		!e.OccurredAt.IsZero() && (e.OccurredAt.Unix() != stored.OccurredAt || e.Day() != manual.Day(stored))
-}
-
-// correct gives an entry another amount, another time, or both, and undoes its
-// reversal. Receipts with other evidence are refused.
-func (d *Desk) correct(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	stored, err := d.known(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, err
-	}
-	if e.Amount == 0 && e.OccurredAt.IsZero() {
-		return ledger.Receipt{}, refuse(Invalid, "there is nothing to correct; give the right amount or date, or use restore to undo a reversal")
-	}
-	switch stored.EvidenceLevel {
-	case ledger.LevelManual:
-	case ledger.LevelChain:
-		return ledger.Receipt{}, refuse(Conflict, "%q is a transfer on its chain, which decides", e.Reference)
-	default:
-		return ledger.Receipt{}, refuse(Conflict, "%q rests on the provider's own word (%s); refund it at the provider, or reverse it if the money is not yours",
-			e.Reference, stored.EvidenceLevel)
-	}
-	if e.Amount != 0 && int64(e.Amount) < stored.Refunded {
-		return ledger.Receipt{}, refuse(Conflict, "%q cannot be corrected to less than the %s that went back of it; restore it first, which takes your refunds back",
-			e.Reference, offer.UnitOf(stored.Asset).Format(stored.Refunded))
-	}
-	if err := d.refundedBefore(ctx, stored, e); err != nil {
-		return ledger.Receipt{}, err
-	}
-	if stored.Status != ledger.StatusReversed && !changes(stored, e) {
-		return stored, nil
-	}
-	return d.add(ctx, e.Corrected(stored, d.Now()))
-}
-
-// refundedBefore refuses a date after one of the payment's own refunds: no money goes
-// back before it came. Of one day both may be.
-func (d *Desk) refundedBefore(ctx context.Context, stored ledger.Receipt, e manual.Entry) error {
-	if e.OccurredAt.IsZero() {
-		return nil
-	}
-	words, err := d.Ledger.Returns(ctx, stored.Offer, stored.Account, stored.ExternalID)
-	if err != nil {
-		return err
-	}
-	year, month, date := e.OccurredAt.Date()
-	begun := time.Date(year, month, date, 0, 0, 0, 0, e.OccurredAt.Location()).Unix()
-	for _, w := range words {
-		if w.Gone && w.Kind == ledger.ReturnRefund && w.At < begun {
-			return refuse(Conflict, "%q cannot be dated %s, for %s of it went back on %s, which is before; restore that refund first, and enter it again with its right date",
-				e.Reference, moment(e.OccurredAt.Unix()), offer.UnitOf(stored.Asset).Format(w.Amount), moment(w.At))
-		}
-	}
-	return nil
-}
-
-// reverse takes a receipt out of the sums: the money is not, or no longer, the
-// operator's. It stays in the ledger as reversed and can be restored. A
-// transfer on a chain is refused.
-func (d *Desk) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	stored, err := d.known(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, err
-	}
+// reverse takes a receipt out of the totals, because the money is not the operator's. The receipt stays in the
+// ledger as reversed and can be restored. A transfer on a chain is refused.
+func (s *Service) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
 	switch {
+	case err != nil:
+		return ledger.Receipt{}, nil, err
 	case stored.EvidenceLevel == ledger.LevelChain:
-		return ledger.Receipt{}, refuse(Conflict, "%q is a transfer on its chain and stands as long as the chain has it; enter what you sent back as a refund", e.Reference)
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q is a transfer on its chain and cannot be reversed; enter what you sent back as a refund", e.Reference)
 	case stored.Status == ledger.StatusDropped:
-		return ledger.Receipt{}, refuse(Conflict, "%q never became money; there is nothing to reverse", e.Reference)
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q never became money; there is nothing to reverse", e.Reference)
 	}
-	receipt, err := d.add(ctx, e.Reversed(stored, d.Now()))
+	receipt, err := s.add(ctx, e.Reversed(stored, s.Now()))
 	if err == nil && receipt.Status != ledger.StatusReversed {
 		err = refuse(Conflict, "%q was not reversed: the clock of this machine is behind an earlier entry; set the clock and reverse it again", e.Reference)
 	}
-	return receipt, err
+	return receipt, nil, err
 }
 
-// takes is the account of a rail that takes entries.
-func (d *Desk) takes(name string) (ledger.Account, error) {
-	if rail, found := d.Offer.Rail(name); found && rail.Methods(d.Offer, offer.Live{})[0].Network != offer.Fiat {
-		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain, which decides what arrived; there is nothing to enter", name)
+// restore undoes a reversal by the operator. If there is none, it undoes the refunds that the operator entered, or
+// only that of a transaction.
+func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
+	if err != nil {
+		return ledger.Receipt{}, nil, err
 	}
-	if i := slices.IndexFunc(d.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {
-		return d.Accounts[i], nil
+	if e.Transaction != "" {
+		if e.Transaction, err = manual.ParseTransaction(stored.Asset, e.Transaction); err != nil {
+			return ledger.Receipt{}, nil, invalid(err)
+		}
+	} else if stored.Status == ledger.StatusReversed {
+		receipt, err := s.add(ctx, e.Restored(stored, s.Now()))
+		return receipt, nil, stillReversed(receipt, err)
+	} else if repeated, err := s.isRepeatedRestore(ctx, e, stored); err != nil || repeated {
+		return stored, nil, err
 	}
-	return ledger.Account{}, d.noRail(name)
+	returns, err := s.Ledger.Returns(ctx, stored.Offer, stored.Account, stored.ExternalID)
+	if err != nil {
+		return ledger.Receipt{}, nil, err
+	}
+	refunds := slices.DeleteFunc(returns, func(r ledger.Return) bool {
+		transaction, entered := manual.EnteredRefund(r)
+		return !entered || !r.Gone || e.Transaction != "" && transaction != e.Transaction
+	})
+	if len(refunds) == 0 {
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q is %s and has no such refund of yours; there is nothing to restore", e.Reference, stored.Status)
+	}
+	receipt, err := s.add(ctx, e.Unrefunded(stored, refunds))
+	return receipt, nil, err
 }
 
-func (d *Desk) noRail(rail string) error {
+// isRepeatedRestore reports whether the last change was the same restore of a reversal. An operator who did not see
+// the answer sends it again and does not mean the refunds.
+func (s *Service) isRepeatedRestore(ctx context.Context, e manual.Entry, stored ledger.Receipt) (bool, error) {
+	history, err := s.Ledger.History(ctx, stored.Offer, stored.ID, stored.ID)
+	if err != nil || len(history) == 0 {
+		return false, err
+	}
+	last := history[len(history)-1]
+	return last.Cause == manual.CauseRestored && last.ReturnKind == ledger.ReturnReversal && last.Note == e.Reason, nil
+}
+
+// stillReversed is the error for a receipt that the provider reversed, too.
+func stillReversed(r ledger.Receipt, err error) error {
+	if err == nil && r.Status == ledger.StatusReversed {
+		return refuse(Conflict, "%q is still reversed: the provider took the money back, and its dispute is decided there", r.ExternalID)
+	}
+	return err
+}
+
+// value states what a payment is worth in US dollars if no source knows it.
+func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
+	switch {
+	case err != nil:
+		return ledger.Receipt{}, nil, err
+	case e.USD == 0:
+		return ledger.Receipt{}, nil, refuse(Invalid, "the value is missing; write for example 42 or 42.50, in US dollars")
+	case stored.USDCents != nil && stored.ValueBasis != ledger.BasisStated:
+		return ledger.Receipt{}, nil, refuse(Conflict, "the value of %q is known, %s US dollars; a value is stated only if no source knows it",
+			e.Reference, offer.USD(*stored.USDCents))
+	case stored.Stated != nil && stored.Stated.USDCents == int64(e.USD):
+		return stored, nil, nil
+	}
+	receipt, err := s.add(ctx, e.Valued(stored, s.Now()))
+	return receipt, nil, err
+}
+
+// redact replaces the published reference by a random one, for good.
+func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
+	switch {
+	case err != nil:
+		return ledger.Receipt{}, nil, err
+	case stored.EvidenceLevel != ledger.LevelManual:
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q is the id that its source assigned (%s), which proves the receipt; "+
+			"only a reference of yours can be redacted", e.Reference, stored.EvidenceLevel)
+	case s.isReportedByProvider(stored.Rail):
+		return ledger.Receipt{}, nil, refuse(Conflict, "the provider of the rail %s reports its payments by their ids: "+
+			"%q could come back under its own and be counted twice; ask the provider to remove it", stored.Rail, e.Reference)
+	case strings.Contains(strings.ToLower(e.Reason), strings.ToLower(e.Reference)):
+		return ledger.Receipt{}, nil, refuse(Invalid, "the reason repeats the reference, and it is kept; leave the reference out")
+	}
+	receipt, err := s.Ledger.Redact(ctx, stored.Offer, stored.Account, stored.ExternalID, "redacted-"+strings.ToLower(rand.Text()[:16]), e.Reason)
+	if errors.Is(err, ledger.ErrRedaction) {
+		err = refuse(Conflict, "%q was changed elsewhere at the same moment; list the receipts again", e.Reference)
+	}
+	return receipt, []string{
+		"the reference was removed from the ledger; backups, logs and delivered notifications still contain it",
+		"do not enter the payment again under its old reference, because it would be counted twice",
+	}, err
+}
+
+// isReportedByProvider reports whether a provider reports the payments of a rail.
+func (s *Service) isReportedByProvider(rail string) bool {
+	return slices.ContainsFunc(s.Health(), func(h observe.Health) bool {
+		return h.Rail == rail && (h.Source == "webhook" || h.Source == "provider")
+	})
+}
+
+// enterable is the account of a rail on which payments are entered.
+func (s *Service) enterable(name string) (ledger.Account, error) {
+	if rail, found := s.Offer.Rail(name); found && rail.Methods(s.Offer, offer.Live{})[0].Network != offer.Fiat {
+		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain; there is nothing to enter", name)
+	}
+	if i := slices.IndexFunc(s.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {
+		return s.Accounts[i], nil
+	}
+	return ledger.Account{}, s.unknownRail(name)
+}
+
+func (s *Service) unknownRail(rail string) error {
 	var names []string
-	for _, r := range d.Offer.Rails {
+	for _, r := range s.Offer.Rails {
 		names = append(names, r.Name())
 	}
-	return refuse(Unknown, "no rail is named %.80q%s; there are: %s", rail, offer.DidYouMean(rail, names), strings.Join(names, ", "))
+	return refuse(Unknown, "no rail is named %.80q; there are: %s", rail, strings.Join(names, ", "))
 }
 
-// known is the receipt that an entry with a reason speaks of.
-func (d *Desk) known(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	if err := cmp.Or(e.Check(d.Now()), manual.CheckReason(e.Reason)); err != nil {
-		return ledger.Receipt{}, invalid(err)
-	}
-	stored, found, err := d.find(ctx, e)
+// known is the receipt of an entry, which must exist.
+func (s *Service) known(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
+	stored, found, err := s.find(ctx, e)
 	if err == nil && !found {
-		err = refuse(Unknown, "no receipt of the rail %s has the reference %q; receipts are listed with 'caddy pay-offer received --receipts'", e.Rail, e.Reference)
+		err = refuse(Unknown, "no receipt of the rail %s has the reference %q; list them with 'caddy pay-offer received --receipts'", e.Rail, e.Reference)
 	}
 	return stored, err
 }
 
-// find looks for a receipt in the rail's account, then in those that the rail
-// had before its configuration was changed.
-func (d *Desk) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, error) {
-	remembered, err := d.Ledger.Accounts(ctx, d.Offer.ID)
+// find looks for a receipt in the rail's account, then in the accounts that the rail had before.
+func (s *Service) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, error) {
+	former, err := s.Ledger.Accounts(ctx, s.Offer.ID)
 	if err != nil {
 		return ledger.Receipt{}, false, err
 	}
-	accounts := slices.Concat(d.Accounts, remembered)
+	accounts := slices.Concat(s.Accounts, former)
 	accounts = slices.DeleteFunc(accounts, func(a ledger.Account) bool { return a.Rail != e.Rail })
 	if len(accounts) == 0 {
-		return ledger.Receipt{}, false, d.noRail(e.Rail)
+		return ledger.Receipt{}, false, s.unknownRail(e.Rail)
 	}
 	for _, account := range accounts {
-		stored, found, err := d.Ledger.Receipt(ctx, d.Offer.ID, account.ID, e.Reference)
+		stored, found, err := s.Ledger.Receipt(ctx, s.Offer.ID, account.ID, e.Reference)
 		if found || err != nil {
 			return stored, found, err
 		}
@@ -321,12 +287,11 @@ func (d *Desk) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, 
 	return ledger.Receipt{}, false, nil
 }
 
-// add commits what is said of a payment. Of two entries that are made at one time
-// on several instances, one is told that the other one holds.
-func (d *Desk) add(ctx context.Context, s ledger.Sighting) (ledger.Receipt, error) {
-	receipts, err := d.Ledger.Record(ctx, nil, s)
+// add commits an observation. Of two entries at the same moment on several instances, the second one fails.
+func (s *Service) add(ctx context.Context, o ledger.Sighting) (ledger.Receipt, error) {
+	receipts, err := s.Ledger.Record(ctx, nil, o)
 	if errors.Is(err, ledger.ErrChanged) {
-		err = refuse(Conflict, "%q was changed elsewhere at the same moment, and nothing was done; look at what stands, and say it again if it is still right", s.ExternalID)
+		err = refuse(Conflict, "%q was changed elsewhere at the same moment, and nothing was stored; list the receipts, and try again if it is still right", o.ExternalID)
 	}
 	if err != nil {
 		return ledger.Receipt{}, err

@@ -1,8 +1,10 @@
 package operator
 
 import (
+	"context"
 	"encoding/json"
-	"slices"
+	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,195 +13,326 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 func TestEnteredMoneyCounts(t *testing.T) {
-	o := newOffice(t)
-	e := inv7(4200, "statement of November")
-	e.OccurredAt = time.Unix(o.unix-86_400, 0)
-
-	receipt := o.must(o.enter(t.Context(), e))
-
+	o := newFixture(t)
+	e := inv7("42", "statement of November")
+	e.Date = "2026-11-20T12:00:00Z"
+	receipt := o.must("enter", e)
 	require.Equal(t, "operator/pay.example/transfer", receipt.Account)
-	require.Equal(t, ledger.StatusConfirmed, receipt.Status)
-	require.Equal(t, ledger.LevelManual, receipt.EvidenceLevel)
-	require.Equal(t, o.unix-86_400, receipt.OccurredAt)
+	require.Equal(t, "confirmed manual face", receipt.Status+" "+receipt.Evidence+" "+receipt.ValueBasis)
+	require.Equal(t, "2026-11-20T12:00:00Z", receipt.OccurredAt)
 	require.Equal(t, int64(4200), o.received())
 	require.Equal(t, []string{"confirmed entered: statement of November"}, o.history())
-	require.NotContains(t, string(receipt.Evidence), "statement", "the reason is published nowhere")
+	require.NotContains(t, string(receipt.Proof), "statement", "the reason is not published")
 
-	e.Reference, e.OccurredAt = "INV-8", time.Time{}
-	require.Equal(t, o.unix, o.must(o.enter(t.Context(), e)).OccurredAt, "now by default")
+	e.Reference, e.Date = "INV-8", ""
+	require.Equal(t, timestamp(o.unix), o.must("enter", e).OccurredAt, "now by default")
 }
 
-func TestEnteringTheSameAgainChangesNothing(t *testing.T) {
-	o := newOffice(t)
-	e := inv7(4200, "")
-	first := o.must(o.enter(t.Context(), e))
-	o.unix += 3600
-	require.Equal(t, first, o.must(o.enter(t.Context(), e)))
-	e.OccurredAt = time.Unix(first.OccurredAt, 0)
-	require.Equal(t, first, o.must(o.enter(t.Context(), e)))
-	require.Len(t, o.history(), 1)
-}
-
-// A day is told by its midnight in the zone of whoever enters it; an earlier
-// version told it in UTC.
-func TestADayEnteredAgainFromAnotherTimeZoneChangesNothing(t *testing.T) {
-	zones := []string{"Z", "+01:00", "-05:00", "+05:45", "+14:00", "-12:00"}
-	for _, zone := range zones {
-		o := newOffice(t)
-		e := ReceiptEntry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: "2026-11-20T00:00:00" + zone}
-		first, err := o.Enter(t.Context(), e)
-		require.NoError(t, err)
-		for _, again := range append(zones, "") {
-			e.Date = "2026-11-20T00:00:00" + again
-			if again == "" {
-				e.Date = ""
-			}
-			row, err := o.Enter(t.Context(), e)
-			require.NoError(t, err, "%s after %s", again, zone)
-			require.Equal(t, first, row)
+func TestTheSameEntryAgainChangesNothing(t *testing.T) {
+	for _, zone := range []string{"Z", "+01:00", "-05:00", "+05:45", "+14:00", "-12:00"} {
+		o := newFixture(t)
+		e := inv7("42", "")
+		e.Date = "2026-11-20T00:00:00" + zone
+		first := o.must("enter", e)
+		o.unix += 3600
+		for _, again := range []string{"", e.Date, "2026-11-20", "2026-11-20T00:00:00+01:00"} { // the day in another time zone
+			e.Date = again
+			require.Equal(t, first, o.must("enter", e), "%q after %s", again, zone)
 		}
 		require.Len(t, o.history(), 1)
 		for _, other := range []string{"2026-11-19T00:00:00", "2026-11-21T00:00:00", "2026-11-20T00:00:01"} {
 			e.Date = other + zone
-			_, err := o.Enter(t.Context(), e)
+			_, err := o.do("enter", e)
 			requireRefusal(t, err, Conflict, "entered already, with 42.00 USD")
 		}
-
-		e.Action, e.Reason = "correct", "booked in Paris"
-		for _, right := range []string{"2026-11-20T00:00:00+01:00", "2026-11-20T00:00:00Z"} {
-			e.Date = right
-			row, err := o.Enter(t.Context(), e)
-			require.NoError(t, err)
-			at, err := time.Parse(time.RFC3339, right)
-			require.NoError(t, err)
-			require.Equal(t, moment(at.Unix()), row.OccurredAt, "a correction is exact")
-		}
+		_, err := o.do("enter", inv7("43", ""))
+		requireRefusal(t, err, Conflict, "reverse it and enter it again")
+		require.Equal(t, int64(4200), o.received())
 	}
 }
 
-func TestADayThatWasEnteredSurvivesWhatHappensToItsReceipt(t *testing.T) {
-	inEachOffice(t, func(t *testing.T, o *office) {
+func TestAWrongEntryIsReversedAndEnteredAgain(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, o *fixture) {
 		day := func() string {
-			account := o.account("transfer")
-			row, found, err := o.book.Receipt(t.Context(), account.Offer, account.ID, "INV-7")
+			row, found, err := o.book.Receipt(t.Context(), testOffer, o.account("transfer").ID, "INV-7")
 			require.NoError(t, err)
 			require.True(t, found)
-			return manual.Day(row)
+			return report.Day(row)
 		}
-		e := ReceiptEntry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: "2026-11-20T00:00:00+01:00"}
-		for _, next := range []struct {
-			action, amount, date, want string
-		}{
-			{"enter", "42", "2026-11-20T00:00:00+01:00", "2026-11-20"}, {"correct", "43", "", "2026-11-20"}, {"refund", "10", "2026-11-21T00:00:00+01:00", "2026-11-20"},
-			{"reverse", "", "", "2026-11-20"}, {"restore", "", "", "2026-11-20"}, {"correct", "", "2026-11-19T00:00:00+01:00", "2026-11-19"},
-			{"correct", "", "2026-11-18T23:00:00Z", ""}, {"correct", "", "2026-11-19T00:00:00+01:00", "2026-11-19"}, {"correct", "", "2026-11-19", "2026-11-19"},
-		} {
-			e.Action, e.Amount, e.Date, e.Reason = next.action, json.Number(next.amount), next.date, "statement"
-			_, err := o.Enter(t.Context(), e)
-			require.NoError(t, err, next)
-			require.Equal(t, next.want, day(), next)
+		e := inv7("42.50", "statement")
+		e.Date = "2026-11-20T00:00:00+01:00"
+		o.must("enter", e)
+		require.Equal(t, "2026-11-20", day())
+		o.must("refund", inv7("10", "a part"))
+		require.Equal(t, "reversed", o.must("reverse", inv7("", "typo")).Status)
+		require.Zero(t, o.received())
+		require.Equal(t, "2026-11-20", day())
+
+		_, err := o.do("enter", inv7("5", ""))
+		requireRefusal(t, err, Conflict, "10 USD of \"INV-7\" was refunded, which is more")
+		e = inv7("40", "the bank kept a fee")
+		e.Date = "2026-11-19"
+		row := o.must("enter", e)
+		require.Equal(t, "confirmed 4000 1000 2026-11-19", row.Status+" "+row.AmountAtomic+" "+row.RefundedAtomic+" "+row.Day)
+		require.Equal(t, int64(3000), o.received(), "the refund stays")
+		require.Equal(t, row, o.must("enter", e), "the same again changes nothing")
+
+		page, err := o.Receipts(t.Context(), 0, MaxPage)
+		require.NoError(t, err)
+		require.Nil(t, page.Next)
+		require.Len(t, page.Receipts, 1)
+		var history []string
+		for _, change := range page.Receipts[0].History {
+			history = append(history, change.Status+" "+change.AmountAtomic+" "+change.Cause+": "+change.Reason)
 		}
+		require.Equal(t, []string{
+			"confirmed 4250 entered: statement", "confirmed 4250 refunded_by_operator: a part",
+			"reversed 4250 reversed_by_operator: typo", "confirmed 4000 entered: the bank kept a fee",
+		}, history)
+		_, end := o.movements()
+		require.EqualValues(t, 3000, end.ReceivedCents)
 	})
 }
 
-func TestEnteringOtherFactsUnderAReferenceIsRefused(t *testing.T) {
-	o := newOffice(t)
-	first := o.must(o.enter(t.Context(), inv7(4200, "")))
-	other := inv7(4200, "")
-	other.OccurredAt = time.Unix(first.OccurredAt-86_400, 0)
-	for _, e := range []manual.Entry{inv7(4300, ""), other} {
-		_, err := o.enter(t.Context(), e)
-		requireRefusal(t, err, Conflict, "entered already, with 42.00 USD")
-		requireRefusal(t, err, Conflict, "correct it")
+func TestMalformedEntriesAreRefused(t *testing.T) {
+	o := newFixture(t)
+	for name, c := range map[string]struct {
+		entry manual.Entry
+		kind  Kind
+		want  string
+	}{
+		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, reverse, restore, refund, value or redact"},
+		"a reversal's amount": {manual.Entry{Action: "reverse", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "takes no amount; leave it out"},
+		"a wrong amount":      {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "4.2e1"}, Invalid, "42.50"},
+		"no amount":           {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8"}, Invalid, "amount is missing"},
+		"a wrong date":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "42", Date: "20.11."}, Invalid, "2026-11-20"},
+		"a line break":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "a\nb", Amount: "42"}, Invalid, "cannot be printed"},
+		"an e-mail address":   {manual.Entry{Action: "enter", Rail: "transfer", Reference: "jane@example.org", Amount: "42"}, Invalid, "use an invoice number"},
+		"unknown rail":        {manual.Entry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "there are: card, usdc, transfer, pack"},
+		"its reversal":        {manual.Entry{Action: "reverse", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "there are: card, usdc, transfer, pack"},
+		"a chain":             {manual.Entry{Action: "enter", Rail: "usdc", Reference: "INV-8", Amount: "42"}, Conflict, "read from its chain"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := o.Enter(t.Context(), c.entry)
+			requireRefusal(t, err, c.kind, c.want)
+		})
 	}
-	require.Equal(t, int64(4200), o.received())
-}
-
-func TestAnEntryNeedsAnAmountAndAKnownRail(t *testing.T) {
-	o := newOffice(t)
-	_, err := o.enter(t.Context(), inv7(0, ""))
-	requireRefusal(t, err, Invalid, "amount is missing")
-	_, err = o.enter(t.Context(), manual.Entry{Rail: "cash", Reference: "1", Amount: 4200})
-	requireRefusal(t, err, Unknown, "there are: card, usdc, transfer, pack")
-	_, err = o.reverse(t.Context(), manual.Entry{Rail: "cash", Reference: "1", Reason: "x"})
-	requireRefusal(t, err, Unknown, "there are: card, usdc, transfer, pack")
-	_, err = o.enter(t.Context(), manual.Entry{Rail: "transfer", Reference: "a\nb", Amount: 4200})
-	requireRefusal(t, err, Invalid, "cannot be printed")
+	for _, action := range []string{"reverse", "restore", "redact", "value", "refund"} {
+		e := manual.Entry{Rail: "transfer", Reference: "INV-8"}
+		if action == "value" || action == "refund" {
+			e.Amount = "1"
+		}
+		_, err := o.do(action, e)
+		requireRefusal(t, err, Invalid, "reason is missing")
+		e.Reason = "x"
+		_, err = o.do(action, e)
+		requireRefusal(t, err, Unknown, `no receipt of the rail transfer has the reference "INV-8"`)
+	}
 	require.Empty(t, o.history())
 }
 
-func TestBetterEvidenceIsNeitherEnteredNorCorrected(t *testing.T) {
-	o := newOffice(t)
+func TestBetterEvidenceIsNotEntered(t *testing.T) {
+	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	o.sees("pack", "sale-1", ledger.LevelProvider, ledger.StatusConfirmed)
-	o.sees("usdc", "eip155:8453:0x1:0", ledger.LevelChain, ledger.StatusConfirmed)
 	before := o.history()
-	for _, c := range []struct{ rail, reference, enter, correct string }{
-		{"card", "pi_1", `evidence "signed"`, "refund it at the provider"},
-		{"pack", "sale-1", `evidence "provider"`, "refund it at the provider"},
-		{"usdc", "eip155:8453:0x1:0", "read from its chain", "decides"},
-	} {
-		e := manual.Entry{Rail: c.rail, Reference: c.reference, Amount: 4200, Reason: "x"}
-		_, err := o.enter(t.Context(), e)
-		requireRefusal(t, err, Conflict, c.enter)
-		_, err = o.correct(t.Context(), e)
-		requireRefusal(t, err, Conflict, c.correct)
+	for rail, reference := range map[string]string{"card": "pi_1", "pack": "sale-1"} {
+		_, err := o.do("enter", manual.Entry{Rail: rail, Reference: reference, Amount: "42"})
+		requireRefusal(t, err, Conflict, "is recorded already, with the evidence")
 	}
 	require.Equal(t, before, o.history())
 }
 
-// What a provider tells of counts under the id that it has there, beside an entry
-// of the same money under another.
-func TestAnEntryOfWhatAProviderTellsOfIsWarnedOf(t *testing.T) {
-	enter := func(t *testing.T, o *office, rail, reference string) Receipt {
-		row, err := o.Enter(t.Context(), ReceiptEntry{Action: "enter", Rail: rail, Reference: reference, Amount: "42", Date: "2026-11-20T10:00:00Z"})
-		require.NoError(t, err)
-		return row
+// A provider's payment counts under the provider's id, in addition to an entry of the same money under another.
+func TestAnEntryOnARailOfAProviderHasAHint(t *testing.T) {
+	for source, hinted := range map[string]bool{"webhook": true, "provider": true, "operator": false} {
+		o := newFixture(t)
+		o.health = observe.Health{Rail: "pack", Source: source}
+		hints := o.must("enter", manual.Entry{Rail: "pack", Reference: "INV-9", Amount: "42"}).Hints
+		require.Equal(t, hinted, len(hints) == 1, "%s: %s", source, hints)
 	}
-	for source, warned := range map[string]bool{"webhook": true, "provider": true, "": false} {
-		for _, rail := range []string{"card", "pack", "transfer"} {
-			t.Run(source+" "+rail, func(t *testing.T) {
-				o := newOffice(t)
-				if source != "" && rail != "transfer" {
-					o.health = observe.Health{Rail: rail, Source: source}
-				} else {
-					o.health = observe.Health{Rail: "transfer", Source: "operator"}
-				}
-				for range 2 {
-					row := enter(t, o, rail, "INV-9")
-					if !warned || rail == "transfer" {
-						require.Empty(t, row.Said)
-						continue
-					}
-					require.Len(t, row.Said, 1)
-					require.Contains(t, row.Said[0], "it counts twice")
-				}
-			})
+}
+
+func TestAnEntryOfATestPaymentIsNotCounted(t *testing.T) {
+	for name, test := range map[string]bool{"test": true, "live": false} {
+		o := newFixture(t)
+		account := ledger.Account{Offer: testOffer, ID: "stripe/plink_" + name, Rail: "card", Testnet: test}
+		require.NoError(t, o.book.Register(t.Context(), account))
+		o.Accounts[0] = account
+		e := manual.Entry{Rail: "card", Reference: "pi_7", Reason: "x"}
+		for action, amount := range map[string]json.Number{"enter": "42"} {
+			e.Amount = amount
+			row := o.must(action, e)
+			require.Equal(t, !test, row.Counted)
+			require.Equal(t, test, len(row.Hints) == 1)
 		}
 	}
 }
 
-// What a checkout in test mode takes is entered as it is told of: in no sum, and said so.
-func TestAnEntryOfATestPaymentSaysThatItCountsInNoSum(t *testing.T) {
-	const said = "this is a test payment, and counts in no sum"
-	for name, test := range map[string]bool{"test": true, "live": false} {
-		o := newOffice(t)
-		trial := ledger.Account{Offer: testOffer, ID: "stripe/plink_" + name, Rail: "card", Testnet: test}
-		require.NoError(t, o.book.Register(t.Context(), trial))
-		o.Accounts[0] = trial
-		for _, entry := range []ReceiptEntry{
-			{Action: "enter", Rail: "card", Reference: "pi_7", Amount: "42"},
-			{Action: "correct", Rail: "card", Reference: "pi_7", Amount: "43", Reason: "x"},
-			{Action: "refund", Rail: "card", Reference: "pi_7", Amount: "10", Reason: "x"},
-			{Action: "restore", Rail: "card", Reference: "pi_7", Reason: "x"},
-			{Action: "reverse", Rail: "card", Reference: "pi_7", Reason: "x"},
-		} {
-			row, err := o.Enter(t.Context(), entry)
-			require.NoError(t, err, entry.Action)
-			require.Equal(t, test, slices.Contains(row.Said, said), "%s %s", name, entry.Action)
-		}
+func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(o *fixture)
+		e       manual.Entry
+	}{
+		"an entry":       {func(o *fixture) { o.must("enter", inv7("42", "")) }, inv7("", "recalled")},
+		"a card payment": {func(o *fixture) { o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed) }, manual.Entry{Rail: "card", Reference: "pi_1", Reason: "recalled"}},
+		"a shop's sale":  {func(o *fixture) { o.sees("pack", "s", ledger.LevelProvider, ledger.StatusConfirmed) }, manual.Entry{Rail: "pack", Reference: "s", Reason: "recalled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newFixture(t)
+			c.prepare(o)
+			reversed := o.must("reverse", c.e)
+			require.Equal(t, "reversed 4200", reversed.Status+" "+reversed.AmountAtomic)
+			require.Zero(t, o.received())
+			require.Equal(t, reversed.Version, o.must("reverse", c.e).Version, "the same again changes nothing")
+			require.Equal(t, "reversed reversed_by_operator: recalled", o.history()[1])
+
+			restored := o.must("restore", c.e)
+			require.Equal(t, "confirmed", restored.Status)
+			require.Equal(t, int64(4200), o.received())
+			require.Equal(t, restored.Version, o.must("restore", c.e).Version, "the same again changes nothing")
+			c.e.Reason = "another one"
+			_, err := o.do("restore", c.e)
+			requireRefusal(t, err, Conflict, "nothing to restore")
+		})
 	}
+}
+
+// The operator's last change holds, whatever the clock is.
+func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
+	o := newFixture(t)
+	o.must("enter", inv7("42", ""))
+	e := inv7("", "x")
+	for range 3 {
+		require.Equal(t, "reversed", o.must("reverse", e).Status)
+		require.Equal(t, "confirmed", o.must("restore", e).Status)
+		require.Equal(t, "reversed", o.must("reverse", e).Status)
+		require.Equal(t, "confirmed", o.must("enter", inv7("42", "")).Status)
+	}
+	o.unix += 86_400
+	o.must("reverse", e)
+	o.unix -= 86_400
+	require.Equal(t, "confirmed", o.must("restore", e).Status)
+}
+
+func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
+	o := newFixture(t)
+	o.sees("card", "disputed", ledger.LevelSigned, ledger.StatusConfirmed, ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: o.unix})
+	_, err := o.do("restore", manual.Entry{Rail: "card", Reference: "disputed", Reason: "x"})
+	requireRefusal(t, err, Conflict, "the provider took the money back")
+	require.Zero(t, o.received())
+	o.sees("usdc", "transfer", ledger.LevelChain, ledger.StatusConfirmed)
+	_, err = o.do("reverse", manual.Entry{Rail: "usdc", Reference: "transfer", Reason: "x"})
+	requireRefusal(t, err, Conflict, "is a transfer on its chain")
+	require.Equal(t, int64(4200), o.received())
+	o.sees("card", "failed", ledger.LevelSigned, ledger.StatusDropped)
+	_, err = o.do("reverse", manual.Entry{Rail: "card", Reference: "failed", Reason: "x"})
+	requireRefusal(t, err, Conflict, "never became money")
+}
+
+// A rail keeps its receipts when its account changes, such as that of a card when a payment link is configured.
+func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
+	o := newFixture(t)
+	e := manual.Entry{Rail: "card", Reference: "INV-9", Amount: "42", Reason: "x"}
+	configured := o.Accounts
+	o.Accounts = []ledger.Account{{Offer: testOffer, ID: "operator/pay.example/card", Rail: "card"}}
+	require.NoError(t, o.book.Register(t.Context(), o.Accounts...))
+	former := o.must("enter", e)
+	o.Accounts = configured
+	require.Equal(t, former, o.must("enter", e), "the same money is not entered twice")
+	e.Amount = ""
+	require.Equal(t, "reversed", o.must("reverse", e).Status)
+	require.Zero(t, o.received())
+	o.Accounts = nil
+	require.Equal(t, "confirmed", o.must("restore", e).Status, "nor lost after the rail was removed")
+}
+
+// meanwhile lets another instance write between the reading and the commit of an entry, which asks for the time.
+func (o *fixture) meanwhile(write func()) {
+	now, asked := o.Now, 0
+	o.Now = func() time.Time {
+		if asked++; asked == 2 {
+			write()
+		}
+		return now()
+	}
+}
+
+func TestOneOfTwoEntriesAtTheSameMomentFails(t *testing.T) {
+	o := newFixture(t)
+	elsewhere := &fixture{t: t, Service: &Service{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Page: page, Now: o.Now, Health: o.Health}}
+	o.meanwhile(func() { elsewhere.must("enter", inv7("43", "")) })
+	_, err := o.do("enter", inv7("42", ""))
+	requireRefusal(t, err, Conflict, "at the same moment")
+	o.Now = elsewhere.Now
+	o.meanwhile(func() { elsewhere.must("refund", inv7("30", "there")) })
+	_, err = o.do("refund", inv7("30", "here"))
+	requireRefusal(t, err, Conflict, "at the same moment")
+	require.Equal(t, int64(1300), o.received())
+}
+
+func TestReceiptsAreListedPageByPage(t *testing.T) {
+	o := newFixture(t)
+	for n := range 5 {
+		o.must("enter", manual.Entry{Rail: "transfer", Reference: "INV-" + strconv.Itoa(n), Amount: "42"})
+	}
+	var seen []string
+	for before := int64(0); ; {
+		page, err := o.Receipts(t.Context(), before, 2)
+		require.NoError(t, err)
+		for _, r := range page.Receipts {
+			seen = append(seen, r.ID)
+			require.Len(t, r.History, 1)
+			require.Equal(t, "https://pay.example/v1/receipt/"+r.ID, r.Page)
+		}
+		if page.Next == nil {
+			break
+		}
+		before = *page.Next
+	}
+	require.Equal(t, []string{"INV-4", "INV-3", "INV-2", "INV-1", "INV-0"}, seen)
+	require.NotContains(t, o.log.String(), "/v1/receipt/")
+}
+
+func TestAnUnavailableLedgerIsReported(t *testing.T) {
+	o := newFixture(t)
+	o.Summary = func(context.Context) (report.Summary, error) { return report.Summary{}, ledger.ErrNotOpen }
+	require.NoError(t, o.book.Close())
+	_, entered := o.do("enter", inv7("42", ""))
+	_, reversed := o.do("reverse", inv7("", "x"))
+	_, received := o.Received(t.Context())
+	_, receipts := o.Receipts(t.Context(), 0, 1)
+	_, intents := o.Intents(t.Context(), 0, 1)
+	_, resolved := o.Resolve(t.Context(), IntentOutcome{Network: "base", From: "0x1", Nonce: "0x2", Outcome: "not_paid", Reason: "x"})
+	_, newest := o.Feed(t.Context(), "")
+	_, changes := o.Feed(t.Context(), "0")
+	for _, err := range []error{entered, reversed, received, receipts, intents, resolved, newest, changes} {
+		requireRefusal(t, err, Unavailable, "the ledger cannot be used now; the log says why")
+		require.ErrorIs(t, err, ledger.ErrNotOpen)
+	}
+	for _, err := range []error{entered, reversed} {
+		requireRefusal(t, err, Unavailable, "may or may not be stored")
+	}
+}
+
+func TestAKeyIsRotatedOrUnchanged(t *testing.T) {
+	o := newFixture(t)
+	var lost error
+	o.Rotate = func(_ context.Context, revoke bool) (string, time.Time, error) {
+		require.True(t, revoke)
+		return "did:web:pay.example#key", time.Unix(o.unix+600, 0), lost
+	}
+	key, err := o.RotateKey(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, RotatedKey{testOffer, "did:web:pay.example#key", "2026-11-21T12:10:00Z", true}, key)
+	require.Contains(t, o.log.String(), "the operator rotated the signing key")
+
+	lost = errors.New("no route to the storage")
+	_, err = o.RotateKey(t.Context(), true)
+	requireRefusal(t, err, Unavailable, "the keys are unchanged")
+	require.ErrorIs(t, err, lost)
 }

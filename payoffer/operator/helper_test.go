@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -23,9 +24,9 @@ const (
 	payTo     = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
-// office is a desk over a ledger, with a clock that tests set.
-type office struct {
-	*Desk
+// fixture is a Service on a ledger, with a clock that tests set.
+type fixture struct {
+	*Service
 	t    *testing.T
 	book *ledger.Ledger
 	unix int64
@@ -35,7 +36,6 @@ type office struct {
 	log          strings.Builder
 }
 
-// inSQLite and inPostgres are where an office keeps its ledger.
 func inSQLite(t *testing.T, now func() time.Time) *ledger.Ledger {
 	return ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), now)
 }
@@ -46,20 +46,20 @@ func inPostgres(t *testing.T, now func() time.Time) *ledger.Ledger {
 	return l
 }
 
-// inEachOffice runs a test over both databases.
-func inEachOffice(t *testing.T, test func(t *testing.T, o *office)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newOfficeOf(t, inSQLite)) })
-	t.Run("postgres", func(t *testing.T) { test(t, newOfficeOf(t, inPostgres)) })
+// onEachLedger runs a test over both databases.
+func onEachLedger(t *testing.T, test func(t *testing.T, o *fixture)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newFixtureOn(t, inSQLite)) })
+	t.Run("postgres", func(t *testing.T) { test(t, newFixtureOn(t, inPostgres)) })
 }
 
-func newOffice(t *testing.T) *office {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newOfficeOf(t, inSQLite)
+	return newFixtureOn(t, inSQLite)
 }
 
-func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.Ledger) *office {
+func newFixtureOn(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.Ledger) *fixture {
 	t.Helper()
-	o := &office{t: t, unix: 1_795_262_400, health: observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}}
+	o := &fixture{t: t, unix: 1_795_262_400, health: observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}}
 	o.book = keep(t, func() time.Time { return time.Unix(o.unix, 0) })
 	require.NoError(t, o.book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, o.book.Close()) })
@@ -83,7 +83,7 @@ func newOfficeOf(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.L
 		{Offer: testOffer, ID: "operator/pay.example/transfer", Rail: "transfer"}, {Offer: testOffer, ID: "gumroad/p1", Rail: "pack"},
 	}
 	require.NoError(t, o.book.Register(t.Context(), accounts...))
-	o.Desk = &Desk{
+	o.Service = &Service{
 		Trouble: func() string { return "" },
 		Offer:   offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
 		Accounts: accounts, Page: page,
@@ -105,12 +105,12 @@ func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
 }
 
 // account is that of a rail.
-func (o *office) account(rail string) ledger.Account {
+func (o *fixture) account(rail string) ledger.Account {
 	return o.Accounts[slices.IndexFunc(o.Accounts, func(a ledger.Account) bool { return a.Rail == rail })]
 }
 
-// sees records what another source tells of 42 USD.
-func (o *office) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
+// sees records a payment of 42 USD by another source.
+func (o *fixture) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
 	o.t.Helper()
 	account := o.account(rail)
 	cents := int64(4200)
@@ -122,7 +122,7 @@ func (o *office) sees(rail, id string, level ledger.EvidenceLevel, state ledger.
 }
 
 // received is the money that counts, in US cents.
-func (o *office) received() (cents int64) {
+func (o *fixture) received() (cents int64) {
 	o.t.Helper()
 	totals, err := o.book.Totals(o.t.Context(), testOffer)
 	require.NoError(o.t, err)
@@ -135,7 +135,7 @@ func (o *office) received() (cents int64) {
 }
 
 // history are the causes and reasons of everything that happened.
-func (o *office) history() (lines []string) {
+func (o *fixture) history() (lines []string) {
 	o.t.Helper()
 	transitions, err := o.book.Transitions(o.t.Context(), testOffer, 0, 100)
 	require.NoError(o.t, err)
@@ -145,16 +145,19 @@ func (o *office) history() (lines []string) {
 	return lines
 }
 
-func (o *office) must(receipt ledger.Receipt, err error) ledger.Receipt {
+// do performs an action.
+func (o *fixture) do(action string, e manual.Entry) (Receipt, error) {
+	e.Action = action
+	return o.Enter(o.t.Context(), e)
+}
+
+func (o *fixture) must(action string, e manual.Entry) Receipt {
 	o.t.Helper()
-	require.NoError(o.t, err)
+	receipt, err := o.do(action, e)
+	require.NoError(o.t, err, "%s %+v", action, e)
 	return receipt
 }
 
-func inv7(amount offer.USD, reason string) manual.Entry {
+func inv7(amount json.Number, reason string) manual.Entry {
 	return manual.Entry{Rail: "transfer", Reference: "INV-7", Amount: amount, Reason: reason}
-}
-
-func inv(reference string) manual.Entry {
-	return manual.Entry{Rail: "transfer", Reference: reference, Reason: "x"}
 }

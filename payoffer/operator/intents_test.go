@@ -17,7 +17,7 @@ const (
 )
 
 // pays puts an x402 payment of unknown outcome into the ledger.
-func (o *office) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
+func (o *fixture) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
 	o.t.Helper()
 	account := o.account("usdc")
 	cents := int64(4200)
@@ -34,7 +34,7 @@ func (o *office) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
 	return i
 }
 
-func (o *office) stored(key ledger.IntentKey) ledger.Intent {
+func (o *fixture) stored(key ledger.IntentKey) ledger.Intent {
 	o.t.Helper()
 	i, found, err := o.book.Intent(o.t.Context(), key)
 	require.NoError(o.t, err)
@@ -45,7 +45,7 @@ func (o *office) stored(key ledger.IntentKey) ledger.Intent {
 func unchanged(*ledger.Intent) {}
 
 func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	o.pays("0x01", unchanged)
 	o.pays("0x02", func(i *ledger.Intent) {
 		i.From, i.ValidBefore = "0x2222222222222222222222222222222222222222", o.unix+3600
@@ -66,12 +66,12 @@ func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
 	second, err := o.Intents(t.Context(), *first.Next, 1)
 	require.NoError(t, err)
 	require.Len(t, second.Intents, 1)
-	require.Contains(t, second.Intents[0].Waiting, "can be settled till then")
+	require.Contains(t, second.Intents[0].Waiting, "can be settled until then")
 	require.Nil(t, second.Next)
 }
 
 func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	resolve := func(nonce, outcome, transaction string) (Intent, error) {
 		return o.Resolve(t.Context(), IntentOutcome{
 			Network: "base", From: "0x" + strings.ToUpper(testPayer[2:]), Nonce: nonce, Outcome: outcome,
@@ -112,7 +112,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 }
 
 func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	valid := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix })
 	leased := o.pays("0x02", func(i *ledger.Intent) {
 		i.From, i.Owner, i.LeaseUntil = "0x22", "another", o.unix+60
@@ -124,7 +124,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		kind   Kind
 		want   string
 	}{
-		"while it can be settled": {func(*IntentOutcome) {}, Conflict, "can be settled till then"},
+		"while it can be settled": {func(*IntentOutcome) {}, Conflict, "can be settled until then"},
 		"while it is tried":       {func(r *IntentOutcome) { r.From, r.Nonce = "0x22", "0x02" }, Conflict, "under way"},
 		"of an unknown payment":   {func(r *IntentOutcome) { r.Nonce = "0x09" }, Unknown, "no payment"},
 		"of another offer":        {func(r *IntentOutcome) { r.From, r.Nonce = "0x33", "0x03" }, Unknown, "no payment"},
@@ -153,7 +153,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 
 // The clock was 40 days ahead while the payment was looked at.
 func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	i := o.pays("0x01", func(i *ledger.Intent) { i.Owner, i.LeaseUntil = "ahead", o.unix+40*24*60*60 })
 	_, err := o.Resolve(t.Context(), IntentOutcome{
 		Network: "base", From: testPayer, Nonce: i.Nonce, Outcome: "not_paid", Reason: "looked up at the explorer",
@@ -163,7 +163,7 @@ func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
 }
 
 func TestAChainThatIsReadDecidesByItself(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	now := o.Now()
 	open := ledger.Intent{IntentKey: ledger.IntentKey{Network: "eip155:8453"}, ValidBefore: now.Add(-time.Hour).Unix()}
 	for name, c := range map[string]struct {
@@ -185,5 +185,5 @@ func TestAChainThatIsReadDecidesByItself(t *testing.T) {
 	}
 	removed := open
 	removed.Network = "eip155:84532"
-	require.Contains(t, o.decides(removed, false, now), "put a usdc rail on eip155:84532 into the configuration")
+	require.Contains(t, o.decides(removed, false, now), "add a usdc rail on eip155:84532 to the configuration")
 }

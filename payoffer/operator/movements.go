@@ -9,126 +9,97 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-// Movement is money that came or went back: one line of the books. Amounts are
-// negative for money that went back.
-type Movement struct {
-	Date        string                  `json:"date"` // when the money moved, as the source dates it, and when all else was recorded (RFC 3339)
-	Kind        accounting.MovementKind `json:"kind"`
-	Rail        string                  `json:"rail"`
-	Reference   string                  `json:"reference"`
-	Number      int64                   `json:"number"` // the receipt's
-	Asset       string                  `json:"asset"`  // as in USD, USDC or BTC
-	Amount      string                  `json:"amount"` // in whole units of the asset
-	Atomic      int64                   `json:"amount_atomic"`
-	USDCents    *int64                  `json:"usd_cents"`             // nil while the value is unknown
-	ValueBasis  string                  `json:"value_basis,omitempty"` // how that was fixed
-	Status      string                  `json:"status"`                // the receipt's, now
-	Evidence    string                  `json:"evidence"`
-	Own         bool                    `json:"own"`
-	Testnet     bool                    `json:"testnet"`
-	Counted     bool                    `json:"counted"`               // it is money received, or what went back of it
-	Transaction string                  `json:"transaction,omitempty"` // of a payment its hash, of what went back that or the provider's id
-}
-
-// Undated begins the date of a movement whose source told none that it can have
-// meant.
-const Undated = "9999-"
-
-// MovementsEnd is what the ledger says of all movements, at the moment of which they
-// are. Without it they are not complete.
+// MovementsEnd is the last line of all movements: the ledger's totals at the same moment. Without it they are incomplete.
 type MovementsEnd struct {
 	Count         int64  `json:"count"` // of the movements
 	ReceivedCents int64  `json:"received_usd_cents"`
 	ExternalCents int64  `json:"external_usd_cents"` // without the operator's own payments
-	Partial       bool   `json:"partial"`            // the value of some money is not known
-	Error         string `json:"error,omitempty"`    // why they are not complete, or must not be used
+	Partial       bool   `json:"partial"`            // the value of some money is unknown
+	Error         string `json:"error,omitempty"`    // why the movements must not be used
 }
 
-// MovementLine is one line of the answer: a movement, or the end.
+// MovementLine is one line of the response: a movement, or the end.
 type MovementLine struct {
-	*Movement
+	*report.Movement
 	End *MovementsEnd `json:"end,omitempty"`
 }
 
-// Movements tells all movements of the offer as they stand at one moment, receipt by
-// receipt, and at last what the ledger's sums say of them; they are compared. It
-// holds few movements at a time. An error of tell ends it, and is returned.
-func (d *Desk) Movements(ctx context.Context, tell func(MovementLine) error) error {
-	snapshot, err := d.Ledger.Snapshot(ctx, d.Offer.ID)
+// Movements sends all movements of the offer at one moment, receipt by receipt, and compares their sums with the
+// ledger's totals. It keeps few movements in memory. An error of send ends it.
+func (s *Service) Movements(ctx context.Context, send func(MovementLine) error) error {
+	snapshot, err := s.Ledger.Snapshot(ctx, s.Offer.ID)
 	if err != nil {
-		return noLedger(err)
+		return unreadable(err)
 	}
 	defer snapshot.Close()
-	testCounts := accounting.TestCounts(snapshot.Totals, d.Offer.Test())
+	testCounts := accounting.TestCounts(snapshot.Totals, s.Offer.Test())
 	counted := accounting.Count(snapshot.Totals, testCounts)
 	end := MovementsEnd{ReceivedCents: counted.Received, ExternalCents: counted.External, Partial: counted.Partial}
-	told := make(map[accounting.Place]told)
+	sums := make(map[accounting.Place]movementSum)
 	for r, err := range snapshot.Receipts(ctx) {
 		if err != nil {
-			d.Logger.Error("the movements cannot be told to their end", "error", err.Error())
+			s.Logger.Error("cannot read all movements", "error", err.Error())
 			end.Error = "the ledger could not be read to its end; the log says why, try again"
-			return tell(MovementLine{End: &end})
+			return send(MovementLine{End: &end})
 		}
 		place := r.Total().Place
 		for _, m := range accounting.Movements(r.Receipt, moments(r.History)) {
-			row := newMovement(r.Receipt, m, testCounts)
-			if err := tell(MovementLine{Movement: &row}); err != nil {
+			line := report.NewMovement(r.Receipt, m, transactionOf(r.Receipt, m), testCounts)
+			if err := send(MovementLine{Movement: &line}); err != nil {
 				return err
 			}
 			end.Count++
-			told[place] = told[place].plus(m)
+			sums[place] = sums[place].plus(m)
 		}
 	}
-	if err := compare(snapshot.Totals, told); err != nil {
-		d.Logger.Error("the movements do not add up to the ledger's sums", "error", err.Error())
+	if err := compare(snapshot.Totals, sums); err != nil {
+		s.Logger.Error("movements differ from the ledger's totals", "error", err.Error())
 		end.Error = err.Error()
 	}
-	return tell(MovementLine{End: &end})
+	return send(MovementLine{End: &end})
 }
 
-// told is what the movements of the receipts in one place of the sums add up to,
-// those that arrived: in atomic units, and in US cents over those of known value.
-type told struct{ payments, amount, cents int64 }
+// movementSum adds up the movements of money that arrived: in atomic units, and in US cents as far as known.
+type movementSum struct{ payments, amount, cents int64 }
 
-func (t told) plus(m accounting.Movement) told {
+func (sum movementSum) plus(m accounting.Movement) movementSum {
 	switch {
 	case !m.Arrived:
-		return t
+		return sum
 	case m.Kind == accounting.MovementPayment:
-		t.payments++
+		sum.payments++
 	case m.Kind == accounting.MovementDropped:
-		t.payments--
+		sum.payments--
 	}
-	t.amount += m.Amount
+	sum.amount += m.Amount
 	if m.USDCents != nil {
-		t.cents += *m.USDCents
+		sum.cents += *m.USDCents
 	}
-	return t
+	return sum
 }
 
-// compare returns an error where the movements of a place are not what the ledger's
-// sum of it says: what is confirmed is there less what went back, and of all else
-// nothing is left.
-func compare(totals []ledger.Total, found map[accounting.Place]told) error {
+// compare returns an error if the movements differ from the totals: for confirmed payments their amount less
+// returns, for all others nothing.
+func compare(totals []ledger.Total, sums map[accounting.Place]movementSum) error {
 	for _, t := range totals {
-		var want told
+		var want movementSum
 		switch t.Status {
 		case ledger.StatusConfirmed:
-			want = told{t.Count, t.Amount - t.Refunded, t.USDCents - t.RefundedCents}
+			want = movementSum{t.Count, t.Amount - t.Refunded, t.USDCents - t.RefundedCents}
 		case ledger.StatusRefunded, ledger.StatusReversed:
 			want.payments = t.Count
 		}
-		if found[t.Place] != want {
-			return fmt.Errorf("the movements of %s receipts on rail %s do not add up to the ledger's sums, and must not be used; please report this", t.Status, t.Rail)
+		if sums[t.Place] != want {
+			return fmt.Errorf("the movements of %s receipts on rail %s differ from the ledger's totals and must not be used; please report this", t.Status, t.Rail)
 		}
-		delete(found, t.Place)
+		delete(sums, t.Place)
 	}
-	for _, left := range found {
-		if left != (told{}) {
-			return errors.New("the movements hold receipts that the ledger's sums do not have, and must not be used; please report this")
+	for _, rest := range sums {
+		if rest != (movementSum{}) {
+			return errors.New("the movements contain receipts that the ledger's totals do not have, and must not be used; please report this")
 		}
 	}
 	return nil
@@ -137,28 +108,15 @@ func compare(totals []ledger.Total, found map[accounting.Place]told) error {
 func moments(history []ledger.Transition) []accounting.Moment {
 	all := make([]accounting.Moment, len(history))
 	for i, t := range history {
-		all[i] = accounting.Moment{Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: cmp.Or(t.MovedAt, t.At), Return: t.ReturnID, ReturnKind: t.ReturnKind}
+		all[i] = accounting.Moment{
+			Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: cmp.Or(t.MovedAt, t.At),
+			Return: t.ReturnID, ReturnKind: t.ReturnKind,
+		}
 	}
 	return all
 }
 
-func newMovement(r ledger.Receipt, m accounting.Movement, testCounts bool) Movement {
-	unit := offer.UnitOf(r.Asset)
-	sign, amount := "", m.Amount
-	if amount < 0 {
-		sign, amount = "-", -amount
-	}
-	// What went back of money that counts counts too, whatever is left of it.
-	counts := accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}
-	return Movement{
-		Date: moment(m.At), Kind: m.Kind, Rail: r.Rail, Reference: r.ExternalID, Number: r.ID,
-		Asset: unit.Symbol, Amount: sign + unit.Decimal(amount), Atomic: m.Amount, USDCents: m.USDCents, ValueBasis: string(r.ValueBasis),
-		Status: string(r.Status), Evidence: string(r.EvidenceLevel), Own: r.Own, Testnet: r.Testnet,
-		Counted: m.Arrived && counts.Counts(testCounts), Transaction: transactionOf(r, m),
-	}
-}
-
-// transactionOf is by what a movement is found at its source, or empty.
+// transactionOf identifies a movement at its source, or is empty.
 func transactionOf(r ledger.Receipt, m accounting.Movement) string {
 	if m.Return == "" {
 		return r.Transaction

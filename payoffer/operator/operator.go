@@ -1,12 +1,11 @@
-// Package operator is what an operator can do with one offer: see what was received,
-// enter and change receipts, resolve payments whose outcome is unknown, have a
-// rail read again, and make a new signing key. The admin API serves it, and the commands ask for it; its
-// types with JSON members are what they exchange.
+// Package operator is what an operator can do with one offer: list what was received, enter payments and refunds,
+// resolve payments of unknown outcome, and make a new signing key. The admin API serves it. Its types with JSON
+// members are what the commands exchange with the running server.
 package operator
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -17,10 +16,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// The paths at which the admin API serves desks.
+// Paths of the admin API.
 const (
 	PathReceived = "/pay_offer/received"
 	PathReceipts = "/pay_offer/receipts"
@@ -34,54 +34,49 @@ const (
 	PathDiagnostics   = "/pay_offer/diagnostics"
 )
 
-// MaxPage is how many rows a page lists at most.
+// MaxPage is the largest number of rows on a page.
 const MaxPage = 100
 
-// Desk serves the operator of one offer.
-type Desk struct {
+// Service serves the operator of one offer.
+type Service struct {
 	Offer    *offer.Offer
-	Accounts []ledger.Account // where the money of the offer's rails arrives
+	Accounts []ledger.Account // of the offer's rails
 	Ledger   *ledger.Ledger
-	Health   func() []observe.Health // how well each rail is observed
-	// Facilitators says how those are that settle.
+	// Health is how well each rail is observed, and Facilitators that of the facilitators.
+	Health       func() []observe.Health
 	Facilitators func() []x402.FacilitatorHealth
-	// Trouble says why the offer takes no payments; empty for one that does.
+	// Trouble is why the offer takes no payments; empty if it does.
 	Trouble func() string
-	// Summary is what the offer answers at /v1/received, without receipts.
-	Summary func(context.Context) (json.RawMessage, error)
-	// Page is the address of the page that shows a receipt to its payer, a secret of
-	// the two; empty while the service starts.
+	// Summary is the report of /v1/received without receipts.
+	Summary func(context.Context) (report.Summary, error)
+	// Page is the URL of a receipt's page, a secret of the payer and the operator; empty during the start.
 	Page func(ledger.Receipt) string
-	// Rotate makes and publishes a new signing key, and says its whole id and
-	// from when it signs. Where it fails, the keys are as they were, and an
-	// *Error says it all.
-	Rotate func(ctx context.Context, revoke bool) (keyID string, from time.Time, err error)
-	// Announcer tells others of receipts.
+	// Rotate makes and publishes a new signing key. If it fails, the keys are unchanged.
+	Rotate    func(ctx context.Context, revoke bool) (keyID string, signsFrom time.Time, err error)
 	Announcer *announce.Announcer
 	// Report returns the diagnostics of the offer, without its ledger and its rails.
 	Report func() Diagnostics
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	acting sync.Mutex // one thing is done at a time: what stands decides
+	acting sync.Mutex // one change at a time, because each depends on the present state
 }
 
-// Kind says why something was not done.
+// Kind is why a request failed.
 type Kind int
 
 const (
-	Invalid     Kind = iota + 1 // what was asked is wrong in itself
+	Invalid     Kind = iota + 1 // the request itself is wrong
 	Unknown                     // there is no such rail, receipt or payment
-	Conflict                    // what stands in the ledger, or may still come, does not allow it
+	Conflict                    // the state of the ledger does not allow it
 	Unavailable                 // the ledger or the storage cannot be used now
 )
 
-// Error is something that was not done. Every error of a desk is one. Nothing
-// was changed, unless its sentence says so.
+// Error is the error of every method of Service. Nothing was changed unless its sentence says so.
 type Error struct {
 	Kind     Kind
-	Sentence string // tells the operator what is wrong and what to do
-	cause    error  // for the log; nil where the sentence says it all
+	Sentence string // for the operator: what is wrong and what to do
+	cause    error  // for the log, or nil
 }
 
 func (e *Error) Error() string {
@@ -97,38 +92,52 @@ func refuse(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Sentence: fmt.Sprintf(format, args...)}
 }
 
-// invalid is the refusal of what err finds wrong.
 func invalid(err error) error { return &Error{Kind: Invalid, Sentence: err.Error()} }
 
-// noLedger is a failure of the ledger to be read.
-func noLedger(err error) error {
+func unreadable(err error) error {
 	return &Error{Unavailable, "the ledger cannot be used now; the log says why, try again", err}
 }
 
-// notStored is a failure of the ledger to take a change, which it may have taken: the
-// connection can be lost while it is committed.
+// notStored is for a failed commit, which the ledger may have stored: the connection can be lost meanwhile.
 func notStored(err error) error {
-	return &Error{Unavailable, "the ledger cannot be used now; the log says why. Whether this was stored is not known: say the very same again, nothing is stored twice", err}
+	return &Error{Unavailable, "the ledger cannot be used now; the log says why. This may or may not be stored: " +
+		"send exactly the same again, nothing is stored twice", err}
 }
 
-// cut takes from rows, of which one more than limit was asked for, those of a
-// page. It returns the number from which the list goes on; nil at its end.
+// cut removes the row beyond a page, which shows that there is a next page, and returns the number to go on from.
 func cut[T any](rows []T, limit int, number func(T) int64) ([]T, *int64) {
 	if len(rows) <= limit {
 		return rows, nil
 	}
-	next := number(rows[limit-1])
-	return rows[:limit], &next
+	return rows[:limit], new(number(rows[limit-1]))
 }
 
-// moment is a time in Unix seconds for people and programs.
-func moment(unix int64) string { return accounting.Timestamp(unix) }
+func timestamp(unix int64) string { return accounting.Timestamp(unix) }
 
-// dollars is an exact JSON number of US dollars; nil while the value is unknown.
-func dollars(cents *int64) *json.Number {
-	if cents == nil {
-		return nil
+// KeyRotation asks for a new signing key.
+type KeyRotation struct {
+	Offer  string `json:"offer,omitempty"`  // its id; optional if there is only one
+	Revoke bool   `json:"revoke,omitempty"` // withdraw all former keys
+}
+
+// RotatedKey is the answer.
+type RotatedKey struct {
+	Offer     string `json:"offer"`
+	KeyID     string `json:"key_id"`     // such as "did:web:pay.example.org#key"
+	SignsFrom string `json:"signs_from"` // RFC 3339
+	Revoked   bool   `json:"revoked"`
+}
+
+// RotateKey makes a new key for signed offers and receipts.
+func (s *Service) RotateKey(ctx context.Context, revoke bool) (RotatedKey, error) {
+	id, from, err := s.Rotate(ctx, revoke)
+	if refused := (*Error)(nil); errors.As(err, &refused) {
+		return RotatedKey{}, refused
 	}
-	number := json.Number(offer.USD(*cents).String())
-	return &number
+	if err != nil {
+		return RotatedKey{}, &Error{Unavailable, "Caddy's storage cannot be used now, the keys are unchanged; the log says why, try again", err}
+	}
+	key := RotatedKey{Offer: s.Offer.ID, KeyID: id, SignsFrom: timestamp(from.Unix()), Revoked: revoke}
+	s.Logger.Info("the operator rotated the signing key", "key_id", key.KeyID, "signs_from", key.SignsFrom, "revoked", key.Revoked)
+	return key, nil
 }

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -10,89 +9,76 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// refund records what went back of a payment, as a fact of its own: what was paid
-// stays. The same entry again is the same refund and changes nothing.
-func (d *Desk) refund(ctx context.Context, e manual.Entry) (Receipt, error) {
-	stored, err := d.known(ctx, e)
+// refund records a refund of a payment; the paid amount stays. The same entry again changes nothing.
+func (s *Service) refund(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
 	if err != nil {
-		return Receipt{}, err
+		return ledger.Receipt{}, nil, err
 	}
 	unit := offer.UnitOf(stored.Asset)
-	if e.Refund == "" {
-		return Receipt{}, refuse(Invalid, "the amount is missing; write what went back in %s, the unit of this payment", unit.Symbol)
-	}
-	amount, err := manual.ParseRefund(e.Refund, unit)
+	amount, err := manual.ParseRefund(e.Amount.String(), unit)
 	if err == nil && e.Transaction != "" {
 		e.Transaction, err = manual.ParseTransaction(stored.Asset, e.Transaction)
 	}
 	if err != nil {
-		return Receipt{}, invalid(err)
+		return ledger.Receipt{}, nil, invalid(err)
 	}
-	words, err := d.Ledger.Returns(ctx, stored.Offer, stored.Account, stored.ExternalID)
+	returns, err := s.Ledger.Returns(ctx, stored.Offer, stored.Account, stored.ExternalID)
 	if err != nil {
-		return Receipt{}, err
+		return ledger.Receipt{}, nil, err
 	}
 	var known *ledger.Return
-	if i := slices.IndexFunc(words, func(r ledger.Return) bool { return r.ID == e.RefundID(amount) }); i >= 0 {
-		known = &words[i]
+	if i := slices.IndexFunc(returns, func(r ledger.Return) bool { return r.ID == e.RefundID(amount) }); i >= 0 {
+		known = &returns[i]
 	}
-	if known != nil && known.Gone {
-		if known.Amount != amount {
-			return Receipt{}, refuse(Conflict, "this transaction is recorded already, as a refund of %s of %q; restore that first if it is wrong",
-				unit.Format(known.Amount), e.Reference)
-		}
-		row := d.newReceipt(stored)
-		row.Said = []string{"this refund stands already, nothing was changed; another one of the same amount needs another reason or a date of its own"}
-		return row, nil
+	switch {
+	case known != nil && known.Gone && known.Amount != amount:
+		return ledger.Receipt{}, nil, refuse(Conflict, "this transaction is recorded already, as a refund of %s of %q; restore that first if it is wrong",
+			unit.Format(known.Amount), e.Reference)
+	case known != nil && known.Gone:
+		return stored, []string{"this refund is recorded already, nothing was changed; another refund of the same amount needs another reason or date"}, nil
 	}
-	if err := d.refundable(stored, e, amount); err != nil {
-		return Receipt{}, err
+	if err := s.checkRefund(stored, e, amount); err != nil {
+		return ledger.Receipt{}, nil, err
 	}
-	receipt, err := d.add(ctx, e.Refunded(stored, amount, known, d.Now()))
-	if err != nil {
-		return Receipt{}, err
-	}
-	row := d.newReceipt(receipt)
-	row.Said = twice(stored, e, amount, words)
-	return row, nil
+	receipt, err := s.add(ctx, e.Refunded(stored, amount, known, s.Now()))
+	return receipt, duplicateHints(stored, e, amount, returns), err
 }
 
-// twice says how a refund may be the same money as another one, which nothing here
-// can tell.
-func twice(stored ledger.Receipt, e manual.Entry, amount int64, words []ledger.Return) (said []string) {
-	for _, w := range words {
-		transaction, entered := manual.EnteredRefund(w)
-		if entered && w.Gone && w.Amount == amount && (transaction == "") != (e.Transaction == "") {
-			said = append(said, "another refund of the same amount stands, of which "+
-				"one has a transaction and one has none; if they are the same money, restore, and enter the one with the transaction")
-			break
-		}
+// duplicateHints say how a refund may be the same money as another one, which the ledger cannot know.
+func duplicateHints(stored ledger.Receipt, e manual.Entry, amount int64, returns []ledger.Return) (hints []string) {
+	if slices.ContainsFunc(returns, func(r ledger.Return) bool {
+		transaction, entered := manual.EnteredRefund(r)
+		return entered && r.Gone && r.Amount == amount && (transaction == "") != (e.Transaction == "")
+	}) {
+		hints = append(hints, "another refund of the same amount is recorded, and only one of the two has a transaction; "+
+			"if they are the same money, restore, and enter the one with the transaction")
 	}
-	if provided(stored) {
-		said = append(said, "should the provider tell of this refund by itself later, restore this entry, or it counts twice")
+	if isProviders(stored) {
+		hints = append(hints, "if the provider reports this refund later, restore this entry, or it is counted twice")
 	}
-	return said
+	return hints
 }
 
-// refundable says why an amount cannot have gone back of a payment.
-func (d *Desk) refundable(stored ledger.Receipt, e manual.Entry, amount int64) error {
+// checkRefund refuses a refund that is impossible, or that the provider reports.
+func (s *Service) checkRefund(stored ledger.Receipt, e manual.Entry, amount int64) error {
 	unit, left := offer.UnitOf(stored.Asset), stored.Amount-stored.Refunded
 	switch {
-	case d.tellsRefunds(stored):
-		return refuse(Conflict, "refunds of %q are read from the provider: refund it there, and the receipt follows by itself", e.Reference)
+	case s.providerReportsRefunds(stored):
+		return refuse(Conflict, "refunds of %q are read from the provider: refund it there, and the receipt follows", e.Reference)
 	case stored.Status == ledger.StatusSeen:
-		return refuse(Conflict, "%q is seen and not confirmed yet; enter what went back once it is", e.Reference)
+		return refuse(Conflict, "%q is not confirmed yet; enter the refund afterwards", e.Reference)
 	case stored.Status == ledger.StatusRefunded:
 		return refuse(Conflict, "%q is refunded already, all of %s", e.Reference, unit.Format(stored.Amount))
 	case stored.Status != ledger.StatusConfirmed:
-		return refuse(Conflict, "%q is %s; nothing of it can be refunded", e.Reference, stored.Status)
+		return refuse(Conflict, "%q is %s and cannot be refunded", e.Reference, stored.Status)
 	case amount > left:
-		return refuse(Conflict, "no more than %s is left of %q (paid %s, refunded %s); the amount is in %s", unit.Format(left), e.Reference,
+		return refuse(Conflict, "only %s of %q is left (paid %s, refunded %s); the amount is in %s", unit.Format(left), e.Reference,
 			unit.Format(stored.Amount), unit.Format(stored.Refunded), unit.Symbol)
 	case e.Transaction != "" && e.Transaction == stored.Transaction:
-		return refuse(Conflict, "this is the transaction by which %q was paid; name the one by which the money went back", e.Reference)
+		return refuse(Conflict, "%q was paid by this transaction; give the transaction of the refund", e.Reference)
 	case !e.OccurredAt.IsZero() && e.OccurredAt.Unix() < stored.OccurredAt-day:
-		return refuse(Invalid, "the date %s is before the payment of %s; look for a slip", moment(e.OccurredAt.Unix()), moment(stored.OccurredAt))
+		return refuse(Invalid, "the date %s is before the payment of %s; check it", timestamp(e.OccurredAt.Unix()), timestamp(stored.OccurredAt))
 	}
 	return nil
 }
@@ -100,15 +86,15 @@ func (d *Desk) refundable(stored ledger.Receipt, e manual.Entry, amount int64) e
 // day is by how much time zones and clocks may differ, in seconds.
 const day = 24 * 60 * 60
 
-// tellsRefunds reports whether the provider of a payment tells of its refunds by
-// itself, so that one by hand would be the same money twice.
-func (d *Desk) tellsRefunds(r ledger.Receipt) bool {
-	if !provided(r) || !slices.ContainsFunc(d.Accounts, func(a ledger.Account) bool { return a.ID == r.Account }) {
+// providerReportsRefunds reports whether the provider of a payment reports its refunds, so that an entry would be
+// the same money twice.
+func (s *Service) providerReportsRefunds(r ledger.Receipt) bool {
+	if !isProviders(r) || !slices.ContainsFunc(s.Accounts, func(a ledger.Account) bool { return a.ID == r.Account }) {
 		return false
 	}
-	rail, _ := d.Offer.Rail(r.Rail)
+	rail, _ := s.Offer.Rail(r.Rail)
 	_, card := rail.(*offer.Card)
-	for _, h := range d.Health() {
+	for _, h := range s.Health() {
 		if h.Rail == r.Rail {
 			return h.Source == "provider" || card && h.Source == "webhook"
 		}
@@ -116,75 +102,7 @@ func (d *Desk) tellsRefunds(r ledger.Receipt) bool {
 	return false
 }
 
-// provided reports whether a payment rests on its provider's word.
-func provided(r ledger.Receipt) bool {
+// isProviders reports whether a provider proves the payment.
+func isProviders(r ledger.Receipt) bool {
 	return r.EvidenceLevel == ledger.LevelSigned || r.EvidenceLevel == ledger.LevelProvider
-}
-
-// restore undoes a reversal by the operator; where there is none, it takes back
-// the refunds that the operator entered, or the one of a transaction alone.
-func (d *Desk) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	stored, err := d.known(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, err
-	}
-	words, err := d.Ledger.Returns(ctx, stored.Offer, stored.Account, stored.ExternalID)
-	if err != nil {
-		return ledger.Receipt{}, err
-	}
-	if e.Transaction != "" {
-		if e.Transaction, err = manual.ParseTransaction(stored.Asset, e.Transaction); err != nil {
-			return ledger.Receipt{}, invalid(err)
-		}
-	} else if stored.Status == ledger.StatusReversed {
-		return d.lift(ctx, e, stored)
-	} else if again, err := d.lifted(ctx, e, stored); err != nil || again {
-		return stored, err
-	}
-	refunds := slices.DeleteFunc(words, func(r ledger.Return) bool {
-		transaction, entered := manual.EnteredRefund(r)
-		return !entered || !r.Gone || e.Transaction != "" && transaction != e.Transaction
-	})
-	if len(refunds) == 0 {
-		return ledger.Receipt{}, refuse(Conflict, "%q is not reversed but %s, and no such refund of yours stands; there is nothing to restore", e.Reference, stored.Status)
-	}
-	return d.add(ctx, e.TakenBack(stored, refunds))
-}
-
-// lifted reports whether the last thing that became of a receipt is that its reversal was
-// undone for the same reason: who did not see the answer says the same again, and means
-// no refund that stood beside the reversal.
-func (d *Desk) lifted(ctx context.Context, e manual.Entry, stored ledger.Receipt) (bool, error) {
-	history, err := d.Ledger.History(ctx, stored.Offer, stored.ID, stored.ID)
-	if err != nil || len(history) == 0 {
-		return false, err
-	}
-	last := history[len(history)-1]
-	return last.Cause == manual.CauseRestored && last.ReturnKind == ledger.ReturnReversal && last.Note == e.Reason, nil
-}
-
-// lift undoes a reversal.
-func (d *Desk) lift(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, error) {
-	receipt, err := d.add(ctx, e.Restored(stored, d.Now()))
-	if err == nil && receipt.Status == ledger.StatusReversed {
-		err = refuse(Conflict, "%q is still reversed: the provider took the money back, and its dispute is won or lost there", e.Reference)
-	}
-	return receipt, err
-}
-
-// value states what a payment is worth in US dollars, of which no source knows it.
-func (d *Desk) value(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	stored, err := d.known(ctx, e)
-	switch {
-	case err != nil:
-		return ledger.Receipt{}, err
-	case e.Amount == 0:
-		return ledger.Receipt{}, refuse(Invalid, "the value is missing; write for example 42 or 42.50, in US dollars")
-	case stored.USDCents != nil && stored.ValueBasis != ledger.BasisStated:
-		return ledger.Receipt{}, refuse(Conflict, "the value of %q is known, %s US dollars by %s; only what no source knows is stated", e.Reference,
-			offer.USD(*stored.USDCents), cmp.Or(string(stored.ValueBasis), "its source"))
-	case stored.Stated != nil && stored.Stated.USDCents == int64(e.Amount):
-		return stored, nil
-	}
-	return d.add(ctx, e.Valued(stored, d.Now()))
 }

@@ -8,7 +8,7 @@
 	const stopped = document.createElement("p");
 	stopped.className = "note";
 	stopped.setAttribute("role", "status");
-	let tag, timer, polling, failures = 0, lastInput = Date.now();
+	let timer, polling, failures = 0, lastInput = Date.now();
 
 	const schedule = (wait) => {
 		clearTimeout(timer);
@@ -26,17 +26,14 @@
 		clearTimeout(timer);
 		let retry = 0;
 		try {
-			const headers = { Accept: "text/html" };
-			if (tag) headers["If-None-Match"] = tag;
 			const answer = await fetch(region.dataset.arrive || location.pathname + location.search, {
-				headers, cache: "no-store", signal: AbortSignal.timeout(30_000),
+				headers: { Accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(30_000),
 			});
 			if (answer.ok) {
 				const page = (await answer.text()).replace(/<style>[^]*?<\/style>/g, ""); // the policy would report it
 				arrived(region, new DOMParser().parseFromString(page, "text/html"));
-				tag = answer.headers.get("ETag");
 			}
-			failures = answer.ok || answer.status === 304 ? 0 : failures + 1;
+			failures = answer.ok ? 0 : failures + 1;
 			retry = 1_000 * answer.headers.get("Retry-After") || 0;
 		} catch {
 			failures++;

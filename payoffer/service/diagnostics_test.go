@@ -12,7 +12,7 @@ func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
 	runtime := h.runtime(new(lockedBuffer))
 	svc := h.acquire(runtime, "")
 	h.open(runtime, svc)
-	got := svc.Desk.Diagnose(t.Context())
+	got := svc.Operator.Diagnose(t.Context())
 	require.Equal(t, "pay.example", got.ID)
 	require.Equal(t, svc.Key.String(), got.Settings)
 	require.Len(t, got.Keys, 1)

@@ -30,10 +30,8 @@ import (
 type Service struct {
 	*Settings
 	*dependencies
-	// Server answers requests.
-	Server *web.Server
-	// Desk is the admin service.
-	Desk *operator.Desk
+	Server   *web.Server
+	Operator *operator.Service
 
 	payments  *x402.Service
 	removed   *removedAccounts
@@ -77,7 +75,7 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	if svc.Server, err = svc.newServer(); err != nil {
 		return nil, err
 	}
-	svc.Desk = &operator.Desk{
+	svc.Operator = &operator.Service{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: d.Ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble,
 		Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL, Rotate: svc.rotateKey, Announcer: svc.announcer,
 		Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
@@ -117,7 +115,11 @@ func (svc *Service) newServer() (*web.Server, error) {
 		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
 		Summary: func(ctx context.Context) (json.RawMessage, error) {
 			svc.started(ctx)
-			return server.Summary(ctx)
+			summary, err := server.Summary(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(summary)
 		},
 		PaidURL: func(o x402.Outcome) string { return server.PaidURL(o) },
 	})

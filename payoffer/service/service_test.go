@@ -241,7 +241,7 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	require.Contains(t, did, "publicKeyJwk")
 	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code)
 
-	key, err := svc.Desk.RotateKey(t.Context(), true)
+	key, err := svc.Operator.RotateKey(t.Context(), true)
 	require.NoError(t, err)
 	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), key.KeyID)
 	require.NotEqual(t, did, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "the document follows at once")

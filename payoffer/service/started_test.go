@@ -28,7 +28,7 @@ var needsLedger = map[string]struct {
 }{
 	"report":  {method: "GET", path: offer.PathReceived, status: 200, has: `"goalUsd"`, without: "ledger-unavailable"},
 	"feed":    {method: "GET", path: offer.PathReceived + "?after=0", status: 200, has: `"transitions"`, without: "ledger-unavailable"},
-	"thanks":  {method: "GET", path: offer.PathThanks, status: 200, has: `"state"`, without: "ledger-unavailable"},
+	"thanks":  {method: "GET", path: offer.PathThanks + "?session_id=cs_1", status: 200, has: `"state"`, without: "ledger-unavailable"},
 	"receipt": {method: "GET", path: offer.PathReceipt + "/QQ.QQ", status: 404, has: "not-found", without: "starting"},
 	"payment": {method: "POST", path: offer.PathSponsor, header: func() http.Header {
 		return http.Header{http.CanonicalHeaderKey(x402.HeaderSignature): {base64.StdEncoding.EncodeToString(aPayment.Payload)}}

@@ -93,7 +93,7 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 				refused := h.pays(svc)
 				require.Equal(t, http.StatusServiceUnavailable, refused.Code)
 				require.NotEmpty(t, refused.Header().Get("Retry-After"))
-				require.False(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
+				require.False(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
 			}
 			require.Contains(t, h.log.String(), "offers open later")
 			require.Contains(t, h.log.String(), c.trouble)
@@ -105,7 +105,7 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 				require.Empty(t, svc.Trouble())
 				require.Equal(t, http.StatusBadRequest, h.pays(svc).Code, "it is looked at")
 				require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "publicKeyJwk")
-				require.True(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
+				require.True(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
 			}
 			require.Eventually(t, func() bool { return strings.Count(h.log.String(), "the offer is open") == 2 }, time.Minute, time.Millisecond)
 		})
@@ -190,8 +190,8 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 				require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "offers take no payments") }, time.Minute, time.Millisecond)
 				require.Contains(t, svc.Trouble(), c.want)
 				require.Equal(t, http.StatusServiceUnavailable, h.pays(svc).Code)
-				require.False(t, svc.Desk.Diagnose(t.Context()).Ledger.Writable)
-				received, err := svc.Desk.Received(t.Context())
+				require.False(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
+				received, err := svc.Operator.Received(t.Context())
 				require.NoError(t, err)
 				require.Contains(t, received.Trouble, c.want)
 			})

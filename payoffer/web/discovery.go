@@ -13,6 +13,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -77,8 +78,8 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 		}
 	}
 	types := map[string]any{
-		"Received": report{}, "RailReport": railSummary{}, "Sum": tally{}, "CurrencySum": currencyTally{}, "Receipt": receipt{},
-		"Payment": payment{}, "SignedReceipt": x402.Artifact{}, "Arrival": arrival{}, "Feed": feed{}, "Transition": transition{}, "Problem": problem{},
+		"Received": receivedReport{}, "RailReport": report.Rail{}, "Sum": report.Tally{}, "CurrencySum": report.CurrencyTally{},
+		"Receipt": report.Receipt{}, "Payment": payment{}, "SignedReceipt": x402.Artifact{}, "Arrival": arrival{}, "Feed": feed{}, "Transition": report.Transition{}, "Problem": problem{},
 	}
 	if len(o.USDC()) > 0 {
 		types["Quote"], types["Terms"], types["Settlement"] = x402.PaymentRequiredV1{}, payableTerms{}, paid{}
@@ -101,9 +102,9 @@ func enums(o *offer.Offer) map[string][]any {
 	evidence := []any{ledger.LevelSigned, ledger.LevelProvider, ledger.LevelChain, ledger.LevelManual}
 	basis := []any{ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated}
 	all := map[string][]any{
-		"Received.status":   {statusObserved, statusPartial},
-		"RailReport.state":  {statusObserved, statusPartial, stateManual, stateUnknown, stateRemoved},
-		"RailReport.source": {"chain", sourceFacilitator, "webhook", "provider", sourceOperator},
+		"Received.status":   {report.StatusObserved, report.StatusPartial},
+		"RailReport.state":  {report.StatusObserved, report.StatusPartial, report.StateManual, report.StateUnknown, report.StateRemoved},
+		"RailReport.source": {"chain", report.SourceFacilitator, "webhook", "provider", report.SourceOperator},
 		"RailReport.lastError": {
 			observe.ErrUnreachable, observe.ErrWrongChain, observe.ErrBadAnswer, observe.ErrLagging, observe.ErrLedger, observe.ErrDisagree,
 			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrMalformed, observe.ErrHistory,

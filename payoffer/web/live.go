@@ -9,20 +9,19 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
-// noRateRetry is when to ask a rail without a rate again.
+// noRateRetry is the Retry-After of a rail without a price of Bitcoin.
 const noRateRetry = 60 * time.Second
 
-// liveState is what may change while the configuration stays: the rate, the published
-// address, the keys; and the answers that were made of it.
+// liveState is what may change while the configuration stays (the price of Bitcoin, the published address, the
+// keys), and the responses that were rendered from it.
 type liveState struct {
-	now   offer.Live
-	qrKey []byte
-	// keys are those that sign.
-	keys    []document.VerificationKey
+	now     offer.Live
+	qrKey   []byte
+	keys    []document.VerificationKey // that sign
 	answers cache[pageKey, *response]
 }
 
-// pageKey names an answer by its path, and a page by its language too.
+// pageKey identifies a response by its path, and a page also by its language.
 type pageKey struct {
 	path, language string
 	chosen         bool
@@ -36,12 +35,12 @@ func (s *Server) newLiveState() *liveState {
 	return live
 }
 
-// page is the page kept for a frame, or the one that render makes.
+// page is the page of a frame, rendered once.
 func (l *liveState) page(f page.Frame, render func() *response) *response {
 	return l.answers.get(pageKey{f.Path, f.Language.Tag, f.Chosen}, render)
 }
 
-// shown serves what follows from what is live. The path tells its answers apart.
+// shown serves a response that is rendered from the live state, once for each path.
 func (s *Server) shown(path string, render func(*liveState) *response) responseFunc {
 	return func(*http.Request) *response {
 		live := s.live.Load()
@@ -49,14 +48,14 @@ func (s *Server) shown(path string, render func(*liveState) *response) responseF
 	}
 }
 
-// didDocument is the DID document at either of its paths.
+// didDocument is the DID document, at both of its paths.
 func (s *Server) didDocument() http.Handler { return s.shown(offer.PathDID, s.did) }
 
 func (s *Server) did(live *liveState) *response {
 	return s.document(document.DID(s.Offer, live.keys...))
 }
 
-// liveDocument is a document that the rate changes.
+// liveDocument is a document that changes with the price of Bitcoin.
 func (s *Server) liveDocument(d document.Document, headers ...header) *response {
 	return s.compressible(d.Type, cacheLive, d.Body, headers...)
 }
@@ -74,7 +73,7 @@ func (s *Server) forPrograms() variant {
 
 func (s *Server) forPeople() variant { return variant{asksHTML, responseFunc(s.payPage)} }
 
-// invoice is GET /v1/invoice for programs, and links is the same as a list of URIs.
+// invoice is GET /v1/invoice as JSON, and links is the same as a list of URIs.
 func (s *Server) invoice(live *liveState) *response {
 	return s.liveDocument(document.Invoice(s.Offer, live.now), varyAccept)
 }
@@ -89,8 +88,7 @@ func (s *Server) links(live *liveState) *response {
 	return s.liveDocument(document.URIList(links...), varyAccept)
 }
 
-// priced serves what needs the price of a rail. Without one there is none of it, for
-// an amount is never guessed.
+// priced serves what needs the price of a rail. Without a price it is refused, because amounts are never guessed.
 func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) responseFunc {
 	return s.shown(path, func(live *liveState) *response {
 		m := rail.Methods(s.Offer, live.now)[0]
@@ -121,7 +119,7 @@ func (s *Server) railImage(rail offer.Rail) http.Handler {
 	})
 }
 
-// transferTerms are the terms of the bank transfer for programs.
+// transferTerms are the terms of the bank transfer as JSON.
 type transferTerms struct {
 	Rail      string    `json:"rail"`
 	Title     string    `json:"title"`
@@ -132,12 +130,11 @@ type transferTerms struct {
 	Memo      string    `json:"memo" jsonschema:"The text that identifies the offer on the bank statement."`
 	Inbox     string    `json:"inbox" jsonschema:"The e-mail address that answers with the bank details."`
 	URI       string    `json:"uri" jsonschema:"The mail that asks for the invoice."`
-	// Bank is nil where the account is told by e-mail alone.
+	// Bank is nil if the account is sent only by e-mail.
 	Bank *offer.Bank `json:"bank,omitempty" jsonschema:"The account to pay to, with the memo as the reference."`
 }
 
-// bankTransfer is the bank-transfer rail: a page for people, JSON for
-// programs.
+// bankTransfer is the bank-transfer rail: a page or JSON.
 func (s *Server) bankTransfer(t *offer.Transfer) http.Handler {
 	terms := once(func() *response {
 		m := t.Methods(s.Offer, offer.Live{})[0]

@@ -11,6 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
@@ -190,20 +191,23 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 }
 
 func TestReceiptsAreReadInPlainWords(t *testing.T) {
-	say := teller{text.Languages[0], nil}
-	for want, r := range map[string]receipt{
-		"confirmed":                                {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0"},
-		"confirmed; the operator's own":            {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Own: true},
-		"confirmed, 650 JPY went back":             {Status: "confirmed", Evidence: "signed", Asset: "JPY", RefundedAtomic: "650", RefundedUSDDecimal: new("4.20")},
-		"confirmed, 0.5 USDC went back":            {Status: "confirmed", Evidence: "chain", Asset: "USDC", RefundedAtomic: "500000", RefundedUSDDecimal: new("0.50")},
-		"confirmed, 0.0001 BTC went back":          {Status: "confirmed", Evidence: "chain", Asset: "BTC", RefundedAtomic: "10000"},
-		"seen, not sure yet":                       {Status: "seen", Evidence: "chain", RefundedAtomic: "0"},
-		"never became money":                       {Status: "dropped", Evidence: "chain"},
-		"refunded":                                 {Status: "refunded", Evidence: "signed", RefundedAtomic: "1"},
-		"taken back":                               {Status: "reversed", Evidence: "manual"},
-		"confirmed, 1.00 USD went back":            {Status: "confirmed", Evidence: "signed", Asset: "USD", RefundedAtomic: "100", RefundedUSDDecimal: new("1.00")},
-		"moved within the account; nobody paid it": {Status: "moved", Evidence: "chain", Own: true},
-		"confirmed (test, worth nothing)":          {Status: "confirmed", Evidence: "chain", RefundedAtomic: "0", Testnet: true},
+	say := formatter{text.Languages[0], nil}
+	receipt := func(status, level, asset, refunded string, own, testnet bool) (r report.Receipt) {
+		r.Status, r.Evidence, r.Asset, r.RefundedAtomic, r.Own, r.Testnet = status, level, asset, refunded, own, testnet
+		return r
+	}
+	for want, r := range map[string]report.Receipt{
+		"confirmed":                                receipt("confirmed", "chain", "", "0", false, false),
+		"confirmed; the operator's own":            receipt("confirmed", "chain", "", "0", true, false),
+		"confirmed, 650 JPY went back":             receipt("confirmed", "signed", "JPY", "650", false, false),
+		"confirmed, 0.5 USDC went back":            receipt("confirmed", "chain", "USDC", "500000", false, false),
+		"confirmed, 1.00 USD went back":            receipt("confirmed", "signed", "USD", "100", false, false),
+		"seen, not sure yet":                       receipt("seen", "chain", "", "0", false, false),
+		"never became money":                       receipt("dropped", "chain", "", "0", false, false),
+		"refunded":                                 receipt("refunded", "signed", "", "1", false, false),
+		"taken back":                               receipt("reversed", "manual", "", "0", false, false),
+		"moved within the account; nobody paid it": receipt("moved", "chain", "", "0", true, false),
+		"confirmed (test, worth nothing)":          receipt("confirmed", "chain", "", "0", false, true),
 	} {
 		require.Equal(t, want, say.state(r))
 	}

@@ -4,66 +4,46 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// singleReceipts finds one payment.
+// singleReceipts finds one payment; *ledger.Ledger documents each method.
 type singleReceipts interface {
-	// Accounts are all that the offer ever had.
 	Accounts(ctx context.Context, offerID string) ([]ledger.Account, error)
-	// Receipt is the receipt of that external id.
 	Receipt(ctx context.Context, offerID, account, externalID string) (ledger.Receipt, bool, error)
-	// LastAuthorizationReceipt is the receipt of a payment by an authorization, a
-	// dropped one where there is no other.
 	LastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (ledger.Receipt, bool, error)
-	// Intent is what was sent to be settled.
 	Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error)
 }
 
-// payment is the body of GET /v1/receipt/<id>: one payment, for who made it. What is
-// not known of it yet is left out.
+// payment is the body of GET /v1/receipt/<id>: one payment, for its payer. What is not known yet is left out.
 type payment struct {
-	URL            string   `json:"url" jsonschema:"The page of this receipt. Whoever has the address can read it."`
-	ID             string   `json:"id,omitempty" jsonschema:"Names the movement of money by its evidence: the reference of the receipt. None while there is no evidence."`
-	Offer          string   `json:"offer"`
-	Name           string   `json:"name"`
-	Operator       string   `json:"operator,omitempty" jsonschema:"Who was paid."`
-	Legal          []string `json:"legal,omitempty" jsonschema:"What invoices say of who was paid."`
-	Rail           string   `json:"rail"`
-	Via            string   `json:"via,omitempty" jsonschema:"How the money was sent, where it is known."`
-	Status         string   `json:"status" jsonschema:"settling: not decided yet. claimed: whoever carries the payment out says that it was made. All others are those of a receipt in the report."`
-	Description    string   `json:"description" jsonschema:"What the status means."`
-	Evidence       string   `json:"evidence,omitempty" jsonschema:"What proves the payment."`
-	Final          bool     `json:"final" jsonschema:"Whether nothing can change the receipt any more."`
-	Testnet        bool     `json:"testnet"`
-	Asset          string   `json:"asset"`
-	AmountAtomic   string   `json:"amountAtomic"`
-	RefundedAtomic string   `json:"refundedAtomic"`
-	dollars
-	RefundedUSD        *offer.USD     `json:"refundedUsd" jsonschema:"US dollars. The part of amountUsd that went back."`
-	RefundedUSDDecimal *string        `json:"refundedUsdDecimal"`
-	ValueBasis         string         `json:"valueBasis,omitempty" jsonschema:"How the value in US dollars was fixed."`
-	Payer              string         `json:"payer,omitempty" jsonschema:"The address that paid."`
-	Authorization      string         `json:"authorization,omitempty" jsonschema:"The nonce of the authorization that was charged."`
-	Transaction        string         `json:"transaction,omitempty" jsonschema:"Where the movement is recorded."`
-	TransactionURL     string         `json:"transactionUrl,omitempty" jsonschema:"The transaction at a public explorer."`
-	OccurredAt         string         `json:"occurredAt" jsonschema:"When the money moved; while there is no evidence, when it was sent."`
-	Day                string         `json:"day,omitempty" jsonschema:"The day on which it moved, where the operator entered a day: occurredAt is the moment at which that began there."`
-	Signed             *x402.Artifact `json:"signedReceipt,omitempty" jsonschema:"What the service signed of it, for anyone to verify by its domain alone."`
-	SignedURL          string         `json:"signedReceiptUrl,omitempty" jsonschema:"The same to download."`
+	URL         string   `json:"url" jsonschema:"The page of this receipt. Whoever has the address can read it."`
+	ID          string   `json:"id,omitempty" jsonschema:"Identifies the payment by its evidence: the reference of the receipt. None while there is no evidence."`
+	Offer       string   `json:"offer"`
+	Name        string   `json:"name"`
+	Operator    string   `json:"operator,omitempty" jsonschema:"The seller."`
+	Legal       []string `json:"legal,omitempty" jsonschema:"What invoices say of the seller."`
+	Description string   `json:"description" jsonschema:"What the status means."`
+	report.Record
+	Payer          string         `json:"payer,omitempty" jsonschema:"The address that paid."`
+	Authorization  string         `json:"authorization,omitempty" jsonschema:"The nonce of the authorization that was charged."`
+	TransactionURL string         `json:"transactionUrl,omitempty" jsonschema:"The transaction at a public explorer."`
+	Signed         *x402.Artifact `json:"signedReceipt,omitempty" jsonschema:"A signed receipt, which anyone can verify by the domain alone."`
+	SignedURL      string         `json:"signedReceiptUrl,omitempty" jsonschema:"The same to download."`
 }
 
-// noIndex keeps an answer out of search engines.
-var noIndex = header{"X-Robots-Tag", "noindex"}
+// noIndex keeps a response out of search engines, and noReferrer its URL from the sites that it links.
+var (
+	noIndex    = header{"X-Robots-Tag", "noindex"}
+	noReferrer = header{"Referrer-Policy", "no-referrer"}
+)
 
 // receipt is GET /v1/receipt/<id>.
 func (s *Server) receipt(r *http.Request) *response {
@@ -73,7 +53,7 @@ func (s *Server) receipt(r *http.Request) *response {
 		return problem
 	}
 	p := s.payment(id, row)
-	if prefer(r.Header["Accept"], [][]string{asksJSON, asksHTML}) == 1 {
+	if prefersPage(r) {
 		return s.receiptPage(r, row, p)
 	}
 	return s.personal.json(http.StatusOK, cacheNever, p, varyAccept, noIndex, noReferrer)
@@ -94,15 +74,12 @@ func (s *Server) signedReceipt(r *http.Request) *response {
 		header{"Content-Disposition", `attachment; filename="receipt.jws"`})
 }
 
-// noReferrer keeps the address from the sites that an answer links.
-var noReferrer = header{"Referrer-Policy", "no-referrer"}
-
-// noReceipt is the one answer to every id that names nothing, whyever it does not.
+// noReceipt is the response to every id without a payment. It does not tell the reason.
 func (s *Server) noReceipt() *response {
 	return s.personal.refuse(problemNotFound, "receipt", nil, noIndex, noReferrer)
 }
 
-// findPayment reads what an id names.
+// findPayment reads the payment of an id.
 func (s *Server) findPayment(r *http.Request, id string) (ledger.Receipt, *response) {
 	key := s.QRKey()
 	if key == nil {
@@ -111,21 +88,14 @@ func (s *Server) findPayment(r *http.Request, id string) (ledger.Receipt, *respo
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
 	row, found, err := s.readPayment(ctx, key, id)
-	switch {
-	case err != nil:
-		if r.Context().Err() == nil && !s.unread.Swap(true) { // else it is only that nobody waits any more
-			s.Logger.Warn("cannot read a receipt", "error", err)
-		}
-		return row, s.personal.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry), noIndex, noReferrer)
-	case !found:
-		return row, s.noReceipt()
+	problem := s.orUnavailable(s.personal, err, r, nil, noIndex, noReferrer)
+	if problem == nil && !found {
+		problem = s.noReceipt()
 	}
-	s.unread.Store(false)
-	return row, nil
+	return row, problem
 }
 
-// readPayment finds the payment that an id names: its row, or what was sent to be
-// settled while no row that stands is known.
+// readPayment finds the payment of an id: its receipt, or the intent while there is no receipt that was not dropped.
 func (s *Server) readPayment(ctx context.Context, key []byte, id string) (row ledger.Receipt, found bool, err error) {
 	accounts, err := s.Receipts.Accounts(ctx, s.Offer.ID)
 	account, name, ok := parseReceiptID(key, s.Offer.ID, accounts, id)
@@ -142,7 +112,7 @@ func (s *Server) readPayment(ctx context.Context, key []byte, id string) (row le
 	}
 	network, _, err := offer.ParseUSDCAccount(account)
 	if err != nil {
-		return row, found, nil // only there are authorizations
+		return row, found, nil // only USDC has authorizations
 	}
 	intent, known, err := s.Receipts.Intent(ctx, ledger.IntentKey{Network: network.CAIP2(), Asset: network.USDC, From: payer, Nonce: nonce})
 	if err != nil || !known || intent.Account != account || found && intent.State == ledger.IntentRefused {
@@ -151,7 +121,7 @@ func (s *Server) readPayment(ctx context.Context, key []byte, id string) (row le
 	return asReceipt(intent), true, nil
 }
 
-// asReceipt is what is known of a payment without a row.
+// asReceipt is what is known of a payment without a receipt.
 func asReceipt(i ledger.Intent) ledger.Receipt {
 	r := ledger.Receipt{
 		Offer: i.Offer, Account: i.Account, Rail: i.Rail, Via: "x402", Asset: i.Asset, Amount: i.Amount, USDCents: i.USDCents, ValueBasis: ledger.BasisFace,
@@ -166,20 +136,15 @@ func asReceipt(i ledger.Intent) ledger.Receipt {
 	return r
 }
 
-// payment is what a row says to who paid.
+// payment is a receipt for its payer.
 func (s *Server) payment(id string, r ledger.Receipt) payment {
 	p := payment{
-		URL: s.Offer.URL(offer.PathReceipt + "/" + id), ID: r.ExternalID, Offer: r.Offer, Name: s.Offer.Name, Operator: s.Offer.Operator, Legal: s.Offer.Legal,
-		Rail: r.Rail, Via: r.Via, Status: string(r.Status), Evidence: string(r.EvidenceLevel), Final: r.Final, Testnet: r.Testnet, Asset: r.Asset,
-		AmountAtomic: strconv.FormatInt(r.Amount, 10), RefundedAtomic: strconv.FormatInt(r.Refunded, 10), dollars: newDollars(r.USDCents), ValueBasis: string(r.ValueBasis),
-		Payer: r.Payer, Authorization: r.Nonce, Transaction: r.Transaction, OccurredAt: timestamp(r.OccurredAt), Day: manual.Day(r), Signed: s.sign(r),
+		URL: s.Offer.URL(offer.PathReceipt + "/" + id), ID: r.ExternalID, Offer: r.Offer, Name: s.Offer.Name, Operator: s.Offer.Operator,
+		Legal: s.Offer.Legal, Description: s.statusSentence(text.Languages[0], r), Record: report.NewRecord(r),
+		Payer: r.Payer, Authorization: r.Nonce, Signed: s.sign(r),
 	}
-	p.Description = s.receiptSays(text.Languages[0], r)
 	if rail := s.railOf(r); rail != nil {
 		p.TransactionURL = rail.TransactionURL(r.Transaction)
-	}
-	if r.USDCents != nil {
-		p.RefundedUSD, p.RefundedUSDDecimal = inDollars(&r.RefundedCents)
 	}
 	if p.Signed != nil {
 		p.SignedURL = p.URL + signedFile
@@ -187,16 +152,15 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 	return p
 }
 
-// sign signs a receipt where it says who paid on which chain, as those of x402 do,
-// and that stands: nil for any other, and for a transfer that is less than the price.
-// An authorization of ours was signed for in the answer to it, before it was sure. The
-// time is that from which on the receipt says so, for every instance signs alike.
+// sign signs a receipt that names the payer and the chain, as those of x402 do. It returns nil for any other, for a
+// payment that was dropped or returned, and for a transfer below the price. A payment by an authorization of ours is
+// signed before it is confirmed, as in the answer to it. All instances sign the same bytes, as of the last change.
 func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
 	network, _, _ := strings.Cut(r.Account, "/")
-	stands := r.Status == ledger.StatusClaimed || r.EvidenceLevel == ledger.LevelChain &&
+	valid := r.Status == ledger.StatusClaimed || r.EvidenceLevel == ledger.LevelChain &&
 		(r.Status == ledger.StatusConfirmed || r.Status == ledger.StatusSeen && r.IntentID != nil)
-	whole := r.Status == ledger.StatusClaimed || r.IntentID != nil || r.USDCents != nil && *r.USDCents >= int64(s.Offer.Amount)
-	if !stands || !whole || r.Payer == "" {
+	full := r.Status == ledger.StatusClaimed || r.IntentID != nil || r.USDCents != nil && *r.USDCents >= int64(s.Offer.Amount)
+	if !valid || !full || r.Payer == "" {
 		return nil
 	}
 	transaction := ""
@@ -206,8 +170,8 @@ func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
 	return s.Payments.SignReceipt(network, r.Payer, transaction, r.UpdatedAt)
 }
 
-// railOf is the rail that a receipt came by; nil where the offer has it no more. A
-// rail of a chain has that chain still: names are given anew.
+// railOf is the rail of a receipt; nil if the offer no longer has it. The chain of the receipt must be that of the
+// rail, because a rail's name can be given to another chain.
 func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 	chain, _, _ := strings.Cut(r.Account, "/")
 	if rail, found := s.Offer.Rail(r.Rail); found && (!strings.Contains(chain, ":") || strings.HasPrefix(rail.Account(), chain+"/")) {
@@ -224,40 +188,36 @@ func (s *Server) railOf(r ledger.Receipt) offer.Rail {
 	return nil
 }
 
-// isReceipt reports whether the page of a payment is a receipt: the money arrived,
-// and it did not all go back.
-func isReceipt(r ledger.Receipt) bool {
-	return accounting.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Held()
-}
+// isReceipt reports whether the page of a payment is a receipt: the money arrived and was not refunded in full.
+func isReceipt(r ledger.Receipt) bool { return r.Status == ledger.StatusConfirmed }
 
-// receiptSays is what its state means: only what was on a chain can have left it.
-func (s *Server) receiptSays(l *text.Language, r ledger.Receipt) string {
-	state := s.receiptState(r)
-	if chain, _, _ := strings.Cut(r.Account, "/"); state == string(ledger.StatusDropped) && strings.Contains(chain, ":") {
-		state = "droppedChain"
+// statusSentence is what the status means. Only a payment on a chain can have left the chain.
+func (s *Server) statusSentence(l *text.Language, r ledger.Receipt) string {
+	key := s.statusKey(r)
+	if chain, _, _ := strings.Cut(r.Account, "/"); key == string(ledger.StatusDropped) && strings.Contains(chain, ":") {
+		key = "droppedChain"
 	}
-	return l.Text("receipt.say."+state, "amount", inLanguage(l, r.Asset, r.Refunded))
+	return l.Text("receipt.say."+key, "amount", formatter{l, s.Offer}.amount(r.Asset, r.Refunded))
 }
 
-// receiptState is what a receipt amounts to in the words of the catalogues.
-func (s *Server) receiptState(r ledger.Receipt) string {
-	at := accounting.Standing{Status: r.Status, EvidenceLevel: r.EvidenceLevel}
+// statusKey is the status of a receipt in the keys of the texts.
+func (s *Server) statusKey(r ledger.Receipt) string {
 	switch {
-	case at.Held() && r.Refunded > 0:
+	case isReceipt(r) && r.Refunded > 0:
 		return "part"
-	case at.Status == ledger.StatusClaimed && s.isUnread(r.Account):
+	case r.Status == ledger.StatusClaimed && s.isUnobserved(r.Account):
 		return "claimedOnly"
 	}
-	return string(at.Status)
+	return string(r.Status)
 }
 
-// isUnread reports whether nobody here reads the chain of an account, of which a
-// facilitator's word is then all. A chain that the offer left is read.
-func (s *Server) isUnread(account string) bool {
+// isUnobserved reports whether nobody reads the chain of an account, so that the facilitator's report is all that
+// will be known. The chain of a removed rail is still read.
+func (s *Server) isUnobserved(account string) bool {
 	network, _, err := offer.ParseUSDCAccount(account)
 	return err == nil && slices.ContainsFunc(s.Offer.USDC(), func(u *offer.USDC) bool {
 		return u.Network.ChainID == network.ChainID && slices.ContainsFunc(s.Health(), func(h observe.Health) bool {
-			return h.Rail == u.Name() && h.Source == sourceFacilitator
+			return h.Rail == u.Name() && h.Source == report.SourceFacilitator
 		})
 	})
 }

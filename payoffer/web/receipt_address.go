@@ -11,25 +11,20 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// receiptID names the page of one payment, /v1/receipt/<id>, to its payer alone:
-// base64url of what finds the payment in its account, a full stop, and base64url of
-// its MAC. The MAC is over the evidence and not over a row's number, so that the
-// address is the same on every instance and after the ledger was put back to an
-// older copy. It is shown to the payer and to the operator, and stands in no log
-// and no report.
+// receiptID is the secret id of the page of one payment, /v1/receipt/<id>, for the payer and the operator: base64url
+// of the payment's name in its account, a full stop, and base64url of its MAC. It never appears in a log or report.
+// It does not depend on the row's number, so that it is the same on every instance and after a restore.
 func receiptID(key []byte, r ledger.Receipt) string {
 	return newReceiptID(key, r.Offer, r.Account, receiptName(r))
 }
 
-// intentID is the same for a payment by an authorization of which no row is known
-// yet.
+// intentID is the id for a payment by an authorization without a receipt.
 func intentID(key []byte, offerID, account, payer, nonce string) string {
 	return newReceiptID(key, offerID, account, authorizationName(payer, nonce))
 }
 
-// receiptName is what finds a payment in its account. That by an authorization is
-// found by it also before the chain has it, and after a reorganization, where its
-// transaction is another.
+// receiptName is the payment's name in its account. An authorization is the name also before the payment is on the
+// chain, and after a reorganization gave it another transaction.
 func receiptName(r ledger.Receipt) string {
 	if r.Nonce != "" {
 		return authorizationName(r.Payer, r.Nonce)
@@ -41,15 +36,14 @@ func authorizationName(payer, nonce string) string {
 	return byAuthorization + strings.ToLower(payer) + "/" + strings.ToLower(nonce)
 }
 
-// Names of payments begin with how they are found: by the payer and the nonce of an
-// authorization, or by what identifies the evidence.
+// Names of payments begin with the kind of name: payer and nonce of an authorization, or the id of the receipt.
 const byAuthorization, byReference = "a/", "r/"
 
 func newReceiptID(key []byte, offerID, account, name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(name)) + "." + base64.RawURLEncoding.EncodeToString(receiptMAC(key, offerID, account, name))
 }
 
-// receiptMAC begins with a zero byte, with which no MAC of a QR address does.
+// receiptMAC begins with a zero byte, unlike the MAC of a QR address.
 func receiptMAC(key []byte, offerID, account, name string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range []string{"", "receipt", offerID, account, name} {
@@ -59,9 +53,8 @@ func receiptMAC(key []byte, offerID, account, name string) []byte {
 	return mac.Sum(nil)[:macSize]
 }
 
-// parseReceiptID finds the account, of those that an offer ever had, and the name
-// of the payment that an id names; false for any id that was not made with the
-// key. Ids are compared whole, in constant time: an id has one spelling.
+// parseReceiptID finds the account and the name of a payment by its id; false for an id that was not made with the
+// key. accounts are all that the offer ever had. Whole ids are compared in constant time: an id has one spelling.
 func parseReceiptID(key []byte, offerID string, accounts []ledger.Account, id string) (account, name string, ok bool) {
 	encoded, _, _ := strings.Cut(id, ".")
 	decoded, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -76,8 +69,8 @@ func parseReceiptID(key []byte, offerID string, accounts []ledger.Account, id st
 	return "", "", false
 }
 
-// ReceiptURL is the absolute address of the page of a receipt, a secret of its payer
-// and of the operator; empty until the key is loaded.
+// ReceiptURL is the URL of the page of a receipt, a secret of its payer and of the operator; empty until the key is
+// loaded.
 func (s *Server) ReceiptURL(r ledger.Receipt) string {
 	key := s.QRKey()
 	if key == nil {
@@ -86,12 +79,9 @@ func (s *Server) ReceiptURL(r ledger.Receipt) string {
 	return s.Offer.URL(offer.PathReceipt + "/" + receiptID(key, r))
 }
 
-// PaidURL is where the payer of an authorization follows what becomes of it: its
-// receipt's page, or the report where that has no address yet. It is empty where
-// the attempt may not be told of it. Who rebuilds a settled payload of the calldata
-// of its transaction is told as its payer is, and may be: of such a payment the page
-// holds nothing but what the chain, /v1/received and the configuration show everybody,
-// and what is signed of it names the payer, for whose key a verifier has to ask.
+// PaidURL is where the payer of an authorization sees its outcome: the receipt's page, or the report while the key is
+// not loaded; empty if the attempt must not learn it. Anyone can rebuild a settled payload from the calldata and gets
+// this URL, too: the page shows nothing that the chain, /v1/received and the configuration do not show.
 func (s *Server) PaidURL(o x402.Outcome) string {
 	key := s.QRKey()
 	switch {

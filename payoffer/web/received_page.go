@@ -5,32 +5,30 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-// receivedPage is the report for people.
-func (s *Server) receivedPage(f page.Frame, rep report, at place) page.Page {
-	say := teller{f.Language, s.Offer}
+// receivedPage is the page of the report.
+func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) page.Page {
+	say := formatter{f.Language, s.Offer}
 	content := struct {
-		Report report
+		Report receivedReport
 		Heading, Sum,
 		ReadAt string
-		// Goal is empty where there is none, and else what is missing to it.
-		Goal    string
+		Goal    string // what is missing to the goal; empty without a goal
 		Percent int
 		Rails   []railRow
 		Rows    []receiptRow
-		// Later says that there are newer receipts than these, and Live that the page
-		// keeps itself up to date.
-		Later, Live bool
+		Later   bool // there are newer receipts than these
+		Live    bool // the page updates itself
 	}{
-		Report: rep, Heading: say.heading(rep), Sum: say.sum(rep.summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == newestPlace,
+		Report: rep, Heading: say.heading(rep), Sum: say.sum(rep.Summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == newest,
 	}
 	if s.Offer.Goal > 0 {
-		content.Goal, content.Percent = say.goal(rep.summary), rep.percent()
+		content.Goal, content.Percent = say.goal(rep.Summary), rep.Percent()
 	}
 	for _, rail := range rep.Rails {
 		content.Rails = append(content.Rails, say.rail(rail))
@@ -41,17 +39,15 @@ func (s *Server) receivedPage(f page.Frame, rep report, at place) page.Page {
 	return page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, content)
 }
 
-// railRow is a rail's part of the report in words.
+// railRow is a rail of the report in words.
 type railRow struct {
 	Name, Observed string
 	Test           bool
 	Confirmed      sumRow
-	// Apart are the parts of its money that are not received, those that are not
-	// known or nothing left out.
-	Apart []sumRow
+	Apart          []sumRow // its money that is not received, without sums that are unknown or empty
 }
 
-// sumRow is a sum in words: how much, its value, and what that leaves out.
+// sumRow is a sum in words: the number of payments, their value, and what the value does not include.
 type sumRow struct {
 	Name, Main, Value string
 	More              []string
@@ -59,33 +55,28 @@ type sumRow struct {
 
 // receiptRow is a receipt in words.
 type receiptRow struct {
-	receipt
-	// Moved is when the money did, and Recorded, where that is another time, when
-	// that was recorded.
-	Moved, Recorded, Way, Paid, Value, State, Proof, Basis string
-	// Say is the sentence with which a payment page asks whose payment this is; empty for
-	// what nobody paid.
-	Say string
+	report.Receipt
+	Moved, Recorded                       string // when the money moved; when that was recorded, if at another time
+	Way, Paid, Value, State, Proof, Basis string
+	Say                                   string // asks on a payment page whose payment this is; empty if nobody paid it
 }
 
-// teller says a report in a language.
-type teller struct {
+// formatter writes a report in a language.
+type formatter struct {
 	*text.Language
 	offer *offer.Offer
 }
 
-// word says a word of the report, and as it stands one that a later version wrote
-// into the ledger.
-func (w teller) word(group, word string) string {
+// word translates a word of the report. It returns an unknown word unchanged.
+func (w formatter) word(group, word string) string {
 	if said, known := w.Group("received." + group)[word]; known {
 		return said
 	}
 	return word
 }
 
-// heading says how many payments count. Beside receipts that do not, such as tests,
-// it does not say that there is none.
-func (w teller) heading(rep report) string {
+// heading says how many payments count. If only receipts are listed that do not count, such as tests, it says that.
+func (w formatter) heading(rep receivedReport) string {
 	at := ""
 	if rep.AtLeast() {
 		at = "AtLeast"
@@ -99,8 +90,8 @@ func (w teller) heading(rep report) string {
 	return w.Text("received.none" + at)
 }
 
-// sum is what was received; empty where nothing is known and something may be.
-func (w teller) sum(s summary) string {
+// sum is what was received; empty if nothing is known.
+func (w formatter) sum(s report.Summary) string {
 	key := "fact.dollars"
 	if s.AtLeast() {
 		key = "received.atLeast"
@@ -111,8 +102,8 @@ func (w teller) sum(s summary) string {
 	return w.Text(key, "amount", w.Number(s.ExternalDecimal))
 }
 
-// goal says what is missing to the goal, by what is known.
-func (w teller) goal(s summary) string {
+// goal says what is missing to the goal.
+func (w formatter) goal(s report.Summary) string {
 	switch {
 	case s.GoalMet != nil && *s.GoalMet:
 		return w.Text("received.goalMet", "goal", s.GoalUSD)
@@ -122,27 +113,26 @@ func (w teller) goal(s summary) string {
 	return w.Text("received.goal", "goal", s.GoalUSD, "amount", w.Number(s.RemainingDecimal))
 }
 
-// way is what people call what a payment was made over: rails that are no longer offered go by their
-// name in the ledger.
-func (w teller) way(rail string) string {
+// way is the name of a payment method. A removed rail has only its name in the ledger.
+func (w formatter) way(rail string) string {
 	if found, offered := w.offer.Rail(rail); offered {
 		return w.Say(found.Face().Way)
 	}
 	return rail
 }
 
-func (w teller) rail(r railSummary) railRow {
+func (w formatter) rail(r report.Rail) railRow {
 	row := railRow{Name: w.way(r.Rail), Test: r.Testnet, Observed: w.observed(r), Confirmed: w.tally(r.Confirmed)}
 	if r.AtLeast && r.Confirmed != nil && r.Confirmed.Count > 0 {
 		row.Confirmed.Main = w.Text("received.tally.atLeast", "sum", row.Confirmed.Main)
 	}
 	for _, part := range []struct {
 		key string
-		sum *tally
+		sum *report.Tally
 	}{
 		{"seen", r.Seen}, {"claimed", r.Claimed}, {"settling", r.Settling}, {"refunded", r.Refunded}, {"reversed", r.Reversed},
 	} {
-		if part.sum != nil && !part.sum.empty() {
+		if part.sum != nil && !part.sum.Empty() {
 			sum := w.tally(part.sum)
 			sum.Name = w.Text("received.tally." + part.key)
 			row.Apart = append(row.Apart, sum)
@@ -152,7 +142,7 @@ func (w teller) rail(r railSummary) railRow {
 }
 
 // observed says how well a rail is observed.
-func (w teller) observed(r railSummary) string {
+func (w formatter) observed(r report.Rail) string {
 	said := w.Text("received.observed." + r.State)
 	if r.LastError != nil {
 		said = w.Text("received.observed.because", "said", said, "error", w.word("error", *r.LastError))
@@ -166,8 +156,8 @@ func (w teller) observed(r railSummary) string {
 	return said
 }
 
-// ago is a span of time.
-func (w teller) ago(seconds int64) string {
+// ago is a time span.
+func (w formatter) ago(seconds int64) string {
 	for _, unit := range []struct {
 		seconds int64
 		name    string
@@ -179,15 +169,15 @@ func (w teller) ago(seconds int64) string {
 	return w.Text("received.ago.seconds", "n", seconds)
 }
 
-// tally is a sum, where nil is one that is not known.
-func (w teller) tally(t *tally) (row sumRow) {
+// tally is a sum; nil is unknown.
+func (w formatter) tally(t *report.Tally) (row sumRow) {
 	switch {
 	case t == nil:
 		return sumRow{Main: w.Text("received.tally.unknown")}
 	case t.Count > 0:
-		row.Main, row.Value = w.Number(strconv.FormatInt(t.Count, 10)), w.value(t.dollars)
+		row.Main, row.Value = w.Number(strconv.FormatInt(t.Count, 10)), w.value(t.Dollars)
 	case t.AmountAtomic != "0":
-		row.Main = w.Text("received.tally.part", "amount", w.value(t.dollars))
+		row.Main = w.Text("received.tally.part", "amount", w.value(t.Dollars))
 	default:
 		row.Main = "0"
 	}
@@ -196,52 +186,50 @@ func (w teller) tally(t *tally) (row sumRow) {
 	}
 	for _, c := range t.Currencies {
 		row.More = append(row.More, w.Text("received.tally.currency",
-			"currency", c.Currency, "n", c.Count, "paid", w.paid(c.Currency, c.AmountAtomic), "value", w.value(c.dollars)))
+			"currency", c.Currency, "n", c.Count, "paid", w.amount(c.Currency, report.Atomic(c.AmountAtomic)), "value", w.value(c.Dollars)))
 	}
 	return row
 }
 
-// value is what money is worth.
-func (w teller) value(d dollars) string {
+// value is an amount in US dollars.
+func (w formatter) value(d report.Dollars) string {
 	if d.AmountUSDDecimal == nil {
 		return w.Text("received.valueUnknown")
 	}
 	return w.Text("fact.dollars", "amount", w.Number(*d.AmountUSDDecimal))
 }
 
-// paid is an amount of an asset, as dollars are: hundredths always stand there.
-func (w teller) paid(asset, atomic string) string {
+// amount is an amount of an asset. Currencies with cents are always written with two decimals.
+func (w formatter) amount(asset string, atomic int64) string {
 	unit := offer.UnitOf(asset)
-	n, _ := strconv.ParseInt(atomic, 10, 64) // it is one of ours
-	decimal := unit.Decimal(n)
+	decimal := unit.Decimal(atomic)
 	if unit.Digits == 2 {
-		decimal = offer.USD(n).Decimal()
+		decimal = offer.USD(atomic).Decimal()
 	}
 	return w.Number(decimal) + " " + unit.Symbol
 }
 
-// when is a moment, or the day that the operator entered in place of one.
-func (w teller) when(timestamp, day string) string {
+// when is a moment, or the day that the operator entered instead.
+func (w formatter) when(timestamp, day string) string {
 	if at, err := time.Parse(time.DateOnly, day); err == nil {
 		return w.Date(at)
 	}
 	return w.moment(timestamp)
 }
 
-// moment is a time that a report has.
-func (w teller) moment(timestamp string) string {
-	at, _ := time.Parse(time.RFC3339, timestamp) // it is one of ours
+// moment is a timestamp of a report.
+func (w formatter) moment(timestamp string) string {
+	at, _ := time.Parse(time.RFC3339, timestamp) // this package wrote it
 	return w.Moment(at)
 }
 
-func (w teller) receipt(r receipt) receiptRow {
-	at := r.standing()
+func (w formatter) receipt(r report.Receipt) receiptRow {
 	row := receiptRow{
-		receipt: r, Moved: w.when(r.OccurredAt, r.Day), Way: w.way(r.Rail), Paid: w.paid(r.Asset, r.AmountAtomic), State: w.state(r),
-		Proof: w.word("proof", r.Evidence),
+		Receipt: r, Moved: w.when(r.OccurredAt, r.Day), Way: w.way(r.Rail), Paid: w.amount(r.Asset, report.Atomic(r.AmountAtomic)),
+		State: w.state(r), Proof: w.word("proof", r.Evidence),
 	}
 	if r.Asset != "USD" {
-		row.Value = w.value(r.dollars)
+		row.Value = w.value(r.Dollars)
 	}
 	if r.ValueBasis != "" && ledger.ValueBasis(r.ValueBasis) != ledger.BasisFace {
 		row.Basis = w.word("basis", r.ValueBasis)
@@ -249,26 +237,20 @@ func (w teller) receipt(r receipt) receiptRow {
 	if recorded := w.moment(r.RecordedAt); recorded != row.Moved {
 		row.Recorded = recorded
 	}
-	if at.Status != ledger.StatusMoved && !r.Own {
+	if ledger.Status(r.Status) != ledger.StatusMoved && !r.Own {
 		row.Say = w.Text("received.say", "paid", row.Paid, "way", row.Way, "at", row.Moved, "state", row.State)
 	}
 	return row
 }
 
-// standing is where the receipt stands, as far as it is published.
-func (r receipt) standing() accounting.Standing {
-	return accounting.Standing{Status: ledger.Status(r.Status), EvidenceLevel: ledger.EvidenceLevel(r.Evidence), Own: r.Own, Testnet: r.Testnet}
-}
-
 // state is the receipt's status.
-func (w teller) state(r receipt) string {
-	at := r.standing()
+func (w formatter) state(r report.Receipt) string {
 	said := w.word("status", r.Status)
 	switch {
-	case at.Status == ledger.StatusMoved:
+	case ledger.Status(r.Status) == ledger.StatusMoved:
 		return said
-	case at.Held() && r.RefundedAtomic != "0":
-		said = w.Text("received.status.partly", "amount", w.paid(r.Asset, r.RefundedAtomic))
+	case r.Standing().Held() && r.RefundedAtomic != "0":
+		said = w.Text("received.status.partly", "amount", w.amount(r.Asset, report.Atomic(r.RefundedAtomic)))
 	}
 	if r.Testnet {
 		said = w.Text("received.status.test", "said", said)
@@ -278,6 +260,3 @@ func (w teller) state(r receipt) string {
 	}
 	return said
 }
-
-// AtLeast says that the sums are the least that arrived.
-func (s summary) AtLeast() bool { return s.Status == statusPartial }

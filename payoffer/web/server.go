@@ -88,8 +88,7 @@ type Server struct {
 	live      atomic.Pointer[liveState]
 	bodies    openBodies
 	refresh   sync.Mutex
-	arrivals  arrivals
-	edition   func() []byte
+	snapshots snapshots
 	unread    atomic.Bool // the receipts cannot be read; logged once
 }
 
@@ -112,7 +111,6 @@ func New(c Config) (*Server, error) {
 		Config: c, private: responder{common: common}, programs: programs, responder: programs,
 		bodies: openBodies{open: make(map[string]int)},
 	}
-	s.edition = sync.OnceValue(func() []byte { return newEdition(s.Offer) })
 	s.problemPage = s.renderProblem
 	s.personal = responder{common, s.renderProblem}
 	s.resources = s.newResources()

@@ -187,7 +187,7 @@ func (c Change) rest() string {
 }
 
 var causes = map[string]string{
-	"entered": "you entered it", "corrected": "you corrected it", "value_stated": "you stated its value",
+	"entered": "you entered it", "value_stated": "you stated its value",
 	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
 	CauseRedacted: "you replaced its reference",
 
@@ -199,7 +199,7 @@ var causes = map[string]string{
 	"replaced": "another transaction spent the same money", "evicted": "the network gave it up",
 }
 
-// Why returns the reason for the operator, such as "you corrected it".
+// Why returns the reason for the operator, such as "you entered it".
 func (c Change) Why() string { return cmp.Or(causes[c.Cause], c.Cause) }
 
 // Told returns the words and the reason, such as "new; you entered it".

@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 func TestAmountsAreReadExactly(t *testing.T) {
@@ -78,42 +81,70 @@ func TestADayBeginsAtMidnightOfItsZone(t *testing.T) {
 	require.Equal(t, "2026-11-20T07:00:00Z", moment.UTC().Format(time.RFC3339), "a moment says its own")
 }
 
-func TestEntriesThatCannotBeMeantAreRefused(t *testing.T) {
+func TestMalformedEntriesAreRefused(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	good := Entry{Rail: "transfer", Reference: "INV-7", Amount: 4200, OccurredAt: now, Reason: "sent by mail"}
-	require.NoError(t, good.Check(now))
+	good := Entry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: "2026-11-21T12:00:00Z", Reason: "sent by mail"}
+	e := good
+	require.NoError(t, e.Parse(now))
+	require.Equal(t, offer.USD(4200), e.USD)
+	require.Equal(t, now, e.OccurredAt)
 	for name, c := range map[string]struct {
 		change func(*Entry)
 		want   string
 	}{
 		"no reference":         {func(e *Entry) { e.Reference = "" }, "reference is missing"},
 		"a long reference":     {func(e *Entry) { e.Reference = strings.Repeat("é", 129) }, "longer than 128"},
-		"a line break":         {func(e *Entry) { e.Reference = "INV\n7" }, "cannot be printed"},
-		"a terminal's escape":  {func(e *Entry) { e.Reference = "INV\x1b[2J" }, "cannot be printed"},
-		"a C1 control":         {func(e *Entry) { e.Reference = "INV\u009b7" }, "cannot be printed"},
-		"a turned direction":   {func(e *Entry) { e.Reference = "INV\u202e7" }, "cannot be printed"},
-		"an invisible mark":    {func(e *Entry) { e.Reference = "INV\u200b7" }, "cannot be printed"},
 		"broken UTF-8":         {func(e *Entry) { e.Reference = "INV\xff" }, "not UTF-8"},
 		"a space at the end":   {func(e *Entry) { e.Reference = "INV-7 " }, "ends with a space"},
-		"a negative amount":    {func(e *Entry) { e.Amount = -1 }, "out of range"},
-		"a giant amount":       {func(e *Entry) { e.Amount = maxAmount + 1 }, "10000000"},
-		"money of next week":   {func(e *Entry) { e.OccurredAt = now.Add(25 * time.Hour) }, "in the future"},
-		"a reason with a bell": {func(e *Entry) { e.Reason = "ring\a" }, "the reason holds"},
+		"a negative amount":    {func(e *Entry) { e.Amount = "-1" }, "write for example"},
+		"a giant amount":       {func(e *Entry) { e.Amount = "10000001" }, "10000000"},
+		"money of next week":   {func(e *Entry) { e.Date = "2026-11-22T13:00:00Z" }, "in the future"},
+		"a date that is none":  {func(e *Entry) { e.Date = "soon" }, "2026-11-20"},
+		"no reason":            {func(e *Entry) { e.Action, e.Reason = "reverse", "" }, "reason is missing"},
 		"an endless reason":    {func(e *Entry) { e.Reason = strings.Repeat("x", 501) }, "longer than 500"},
+		"a reason with a bell": {func(e *Entry) { e.Reason = "ring\a" }, "the reason contains"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := good
 			c.change(&e)
-			require.ErrorContains(t, e.Check(now), c.want)
+			require.ErrorContains(t, e.Parse(now), c.want)
 		})
 	}
-	edge := good
-	edge.Reference, edge.Amount, edge.OccurredAt = strings.Repeat("é", 128), maxAmount, now.Add(24*time.Hour)
-	require.NoError(t, edge.Check(now))
+	for _, unseen := range []string{"\n", "\x1b[2J", "\u009b", "\u202e", "\u200b", "\u2028", "\ufeff", "\u00ad"} {
+		e := good
+		e.Reference = "INV" + unseen + "7"
+		require.ErrorContains(t, e.Parse(now), "cannot be printed", "%+q", unseen)
+	}
+	e = good
+	e.Reference, e.Amount, e.Date = strings.Repeat("é", 128), "10000000", "2026-11-22T12:00:00Z"
+	require.NoError(t, e.Parse(now))
 }
 
-func TestAChangeNeedsAReason(t *testing.T) {
-	require.ErrorContains(t, CheckReason(""), "reason is missing")
-	require.ErrorContains(t, CheckReason("a\tb"), "cannot be printed")
-	require.NoError(t, CheckReason("recalled by the bank"))
+func TestAReferenceContainsNoMailAddress(t *testing.T) {
+	for _, reference := range []string{"jane.doe@example.org", "from jane@mail.example.org, INV-7", "<jane+tag@example.co>"} {
+		require.ErrorContains(t, CheckPublishable(reference), "looks like an e-mail address")
+	}
+	for _, reference := range []string{"INV-7", "order @ shop", "a@b", "A-m3CDDC5dlrSdKZp0RFhA=="} {
+		require.NoError(t, CheckPublishable(reference))
+	}
+}
+
+func TestADayIsKeptAsTheOperatorWroteIt(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for written, day := range map[string]string{
+		"2026-11-20": "2026-11-20", "2026-11-20T00:00:00+14:00": "2026-11-20", "2026-11-20T00:00:00-12:00": "2026-11-20",
+		"2026-11-20T00:00:01Z": "", "2026-11-20T02:00:00+02:00": "",
+	} {
+		e := Entry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: written}
+		require.NoError(t, e.Parse(now))
+		require.Equal(t, day, e.Day(), written)
+		row, words := accounting.Merge(ledger.Receipt{}, nil, e.Entered(ledger.Receipt{}, now))
+		require.Equal(t, day, report.Day(row), written)
+		require.True(t, e.IsDated(row))
+		reversed, _ := accounting.Merge(row, words, e.Reversed(row, now))
+		require.Equal(t, day, report.Day(reversed), written)
+		again, _ := accounting.Merge(row, words, e.Entered(ledger.Receipt{}, now.Add(time.Hour)))
+		require.Equal(t, row.OccurredAt, again.OccurredAt)
+	}
+	require.Empty(t, Entry{}.Day(), "no date is not a day")
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// refundPrefix begins the ids of refunds that no transaction names.
+// refundPrefix begins the ids of refunds without a transaction.
 const refundPrefix = "operator:refund:"
 
 var transactionDigits = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// ParseTransaction checks the hash of a chain's transaction, and writes it as
-// receipts of the asset name theirs: in lower case, with 0x but for Bitcoin.
+// ParseTransaction checks the hash of a transaction and writes it as receipts of the asset do: in lower case, with
+// 0x except for Bitcoin.
 func ParseTransaction(asset, hash string) (string, error) {
 	const digits = "64 hexadecimal digits"
 	hash = strings.ToLower(hash)
@@ -31,7 +31,7 @@ func ParseTransaction(asset, hash string) (string, error) {
 		prefix, form = "0x", "0x and "+digits
 		bare, _ = strings.CutPrefix(hash, prefix)
 	default:
-		return "", errors.New("a transaction belongs to a payment on a chain; leave it out, and say in the reason how the money went back")
+		return "", errors.New("only a payment on a chain has a transaction; leave it out, and say in the reason how the money was returned")
 	}
 	if prefix+bare != hash || !transactionDigits.MatchString(bare) || strings.Trim(bare, "0") == "" {
 		return "", fmt.Errorf("%.80q is not the hash of a transaction on this chain: %s", hash, form)
@@ -39,24 +39,24 @@ func ParseTransaction(asset, hash string) (string, error) {
 	return hash, nil
 }
 
-// ParseRefund reads the amount of a refund: a plain decimal number in the unit of
-// the payment, more than zero.
+// ParseRefund reads the amount of a refund: a plain decimal number in the unit of the payment, more than 0.
 func ParseRefund(s string, unit offer.Unit) (atomic int64, err error) {
 	atomic, cut, ok := offer.ParseDecimal(s, unit.Digits)
 	switch {
+	case s == "":
+		return 0, fmt.Errorf("the amount is missing; write the refund in %s, the unit of this payment", unit.Symbol)
 	case !ok:
-		return 0, fmt.Errorf("%.40q is not an amount; write what went back in %s, as in 42 or 42.50", s, unit.Symbol)
+		return 0, fmt.Errorf("%.40q is not an amount; write the refund in %s, such as 42 or 42.50", s, unit.Symbol)
 	case cut:
-		return 0, fmt.Errorf("%.40q has more than %d digits after the point, and %s has no smaller parts", s, unit.Digits, unit.Symbol)
+		return 0, fmt.Errorf("%.40q has more than the %d decimals of %s", s, unit.Digits, unit.Symbol)
 	case atomic == 0:
 		return 0, errors.New("the amount of a refund must be more than 0")
 	}
 	return atomic, nil
 }
 
-// RefundID is the id of the return that an entry of a refund is: that of its
-// transaction, or one of the entry's own amount (atomic units), date and reason, so
-// that the same entry is the same refund, whenever it is repeated.
+// RefundID is the id of the refund: of its transaction, or of its amount (atomic units), date and reason, so that
+// the same entry again is the same refund.
 func (e Entry) RefundID(amount int64) string {
 	if e.Transaction != "" {
 		return ledger.RefundedBy(e.Transaction)
@@ -69,8 +69,7 @@ func (e Entry) RefundID(amount int64) string {
 	return refundPrefix + hex.EncodeToString(sum[:8])
 }
 
-// EnteredRefund reports whether a return is a refund by an operator's entry, and
-// the transaction that it names, if any.
+// EnteredRefund reports whether an operator entered a refund, and its transaction, if any.
 func EnteredRefund(r ledger.Return) (transaction string, entered bool) {
 	transaction, named := strings.CutPrefix(r.ID, ledger.RefundedBy(""))
 	if !named {
@@ -79,8 +78,7 @@ func EnteredRefund(r ledger.Return) (transaction string, entered bool) {
 	return transaction, r.Kind == ledger.ReturnRefund && (named || strings.HasPrefix(r.ID, refundPrefix))
 }
 
-// Refunded is a refund of an amount in atomic units. known is what is recorded of
-// the same refund already, or nil.
+// Refunded is a refund of an amount in atomic units. known is the recorded refund with the same id, or nil.
 func (e Entry) Refunded(stored ledger.Receipt, amount int64, known *ledger.Return, now time.Time) ledger.Sighting {
 	refund := ledger.Return{ID: e.RefundID(amount), Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: now.Unix()}
 	if !e.OccurredAt.IsZero() {
@@ -89,32 +87,22 @@ func (e Entry) Refunded(stored ledger.Receipt, amount int64, known *ledger.Retur
 	if known != nil {
 		refund.At, refund.Rank = known.At, known.Rank+1
 	}
-	return e.returns(stored, "refunded_by_operator", refund)
+	return e.addendum(stored, "refunded_by_operator", refund)
 }
 
-// TakenBack says that refunds which an operator entered did not happen. A word on a
-// refund is as old as the refund; the one with the higher rank holds.
-func (e Entry) TakenBack(stored ledger.Receipt, refunds []ledger.Return) ledger.Sighting {
-	var words []ledger.Return
-	for _, refund := range refunds {
-		refund.Gone = false
-		refund.Rank++
-		words = append(words, refund)
+// Unrefunded undoes refunds that an operator entered. It keeps their times; the higher rank holds.
+func (e Entry) Unrefunded(stored ledger.Receipt, refunds []ledger.Return) ledger.Sighting {
+	for i := range refunds {
+		refunds[i].Gone = false
+		refunds[i].Rank++
 	}
-	return e.returns(stored, CauseRestored, words...)
+	return e.addendum(stored, CauseRestored, refunds...)
 }
 
-func (e Entry) returns(stored ledger.Receipt, cause string, words ...ledger.Return) ledger.Sighting {
-	s := e.sighting(stored, cause)
-	s.Addendum, s.Returns = true, words
-	return s
-}
-
-// Valued states what a payment is worth, of which no source knows it. It is later
-// than the statement before, also within one second.
+// Valued states the value of a payment that no source knows. It replaces the statement before, also within a second.
 func (e Entry) Valued(stored ledger.Receipt, now time.Time) ledger.Sighting {
-	s := e.sighting(stored, "value_stated")
-	s.Addendum, s.Stated = true, &ledger.StatedValue{USDCents: int64(e.Amount), At: now.Unix()}
+	s := e.addendum(stored, "value_stated")
+	s.Stated = &ledger.StatedValue{USDCents: int64(e.USD), At: now.Unix()}
 	if stored.Stated != nil {
 		s.Stated.At = max(s.Stated.At, stored.Stated.At+1)
 	}

@@ -1,4 +1,4 @@
-package web
+package report
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
@@ -61,6 +60,19 @@ func (d *decimal) cents(t *testing.T) int64 {
 	return n
 }
 
+// railKey separates the test money of a rail from its real money.
+type railKey struct {
+	rail    string
+	testnet bool
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return text
+}
+
 // randomTotals are sums in any places, with any part of them refunded or of
 // unknown value.
 func randomTotals(rng *rand.Rand, rails []string) []ledger.Total {
@@ -88,11 +100,11 @@ func randomTotals(rng *rand.Rand, rails []string) []ledger.Total {
 }
 
 // randomHealth leaves some rails out.
-func randomHealth(rng *rand.Rand, rails []string) (all []observe.Health) {
+func randomHealth(rng *rand.Rand, rails []string) (all []Health) {
 	for _, rail := range rails {
 		if rng.IntN(5) > 0 {
-			all = append(all, observe.Health{
-				Rail: rail, Source: []string{"chain", sourceOperator}[rng.IntN(2)], Blind: rng.IntN(4) == 0, Partial: rng.IntN(4) == 0,
+			all = append(all, Health{
+				Rail: rail, Source: []string{"chain", SourceOperator}[rng.IntN(2)], Blind: rng.IntN(4) == 0, Partial: rng.IntN(4) == 0,
 			})
 		}
 	}
@@ -113,7 +125,7 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 		}
 		totals := randomTotals(rng, rails)
 		var s told
-		require.NoError(t, json.Unmarshal(encode(summarize(o, totals, randomHealth(rng, rails), at)), &s))
+		require.NoError(t, json.Unmarshal(encode(t, Summarize(o, totals, randomHealth(rng, rails), at)), &s))
 
 		// What counts, by the words of the definition.
 		realMoney := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Arrived() && !t.Testnet })
@@ -142,9 +154,9 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 		blind, atLeast := false, false
 		for _, rail := range s.Rails {
 			received, external = received-rail.Received.cents(t), external-rail.External.cents(t)
-			isBlind := rail.State == stateUnknown
+			isBlind := rail.State == StateUnknown
 			blind, atLeast = blind || isBlind, atLeast || rail.AtLeast
-			require.Equal(t, isBlind || rail.State == statusPartial || unknown[railKey{rail.Rail, rail.Testnet}] > 0, rail.AtLeast)
+			require.Equal(t, isBlind || rail.State == StatusPartial || unknown[railKey{rail.Rail, rail.Testnet}] > 0, rail.AtLeast)
 			if held := rail.Confirmed; held != nil {
 				require.Equal(t, unknown[railKey{rail.Rail, rail.Testnet}], held.UnknownUSD)
 				if !rail.Testnet {
@@ -160,7 +172,7 @@ func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
 			requireOneCurrency(t, totals, rail)
 		}
 		require.Equal(t, []int64{0, 0, 0}, []int64{received, external, test})
-		require.Equal(t, atLeast, s.Status == statusPartial)
+		require.Equal(t, atLeast, s.Status == StatusPartial)
 		valued := !slices.ContainsFunc(slices.Collect(maps.Values(unknown)), func(payments int64) bool { return payments > 0 })
 		if met := s.External.cents(t) >= int64(o.Amount); met || !blind && valued {
 			require.Equal(t, &met, s.GoalMet)

@@ -1,4 +1,4 @@
-package web
+package report
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -49,7 +48,7 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			s := summarize(w.offer, tc.totals, w.health, at)
+			s := Summarize(w.offer, tc.totals, w.health, at)
 			require.Equal(t, tc.received, s.ReceivedUSD)
 			require.Equal(t, tc.external, s.ExternalUSD)
 			require.Equal(t, tc.testnet, s.TestnetUSD)
@@ -58,7 +57,7 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 			} else {
 				require.Nil(t, s.GoalMet, "what has no value yet may reach it")
 			}
-			require.Equal(t, tc.partial, s.Status == statusPartial)
+			require.Equal(t, tc.partial, s.Status == StatusPartial)
 			require.Equal(t, max(0, 42_00-tc.external), s.RemainingUSD)
 			require.Equal(t, tc.external.Decimal(), s.ExternalDecimal)
 			require.False(t, s.TestnetMoneyCounts)
@@ -66,51 +65,37 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 	}
 }
 
-// testOffer is an offer with a card and a chain, which is a test network.
-func testOffer(t *testing.T) *offer.Offer {
-	t.Helper()
-	card, err := offer.NewCard(checkout, nil, 42_00)
-	require.NoError(t, err)
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, payTo, 42_00)
-	require.NoError(t, err)
-	o, err := offer.New(terms(), card, usdc)
-	require.NoError(t, err)
-	return o
-}
-
 func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
 	w, o := newWorld(t), testOffer(t)
 	o.Card.TestMode = true
 	money := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
 	byCard := with(confirmed("card", ledger.LevelSigned, 1_00), func(t *ledger.Total) { t.Testnet = true })
-	s := summarize(o, []ledger.Total{money, byCard}, w.health, at)
+	s := Summarize(o, []ledger.Total{money, byCard}, w.health, at)
 	require.True(t, s.TestnetMoneyCounts)
 	require.True(t, *s.GoalMet)
 	require.Equal(t, offer.USD(42_00), s.ReceivedUSD)
 	require.Equal(t, offer.USD(1_00), s.TestnetUSD, "a processor's test mode never counts")
 	require.Len(t, s.Rails, 2)
 	require.True(t, s.Rails[0].Testnet)
-	require.Equal(t, statusObserved, s.Rails[0].State)
+	require.Equal(t, StatusObserved, s.Rails[0].State)
 	require.True(t, s.Rails[1].Testnet)
 	require.EqualValues(t, 1, s.Rails[1].Confirmed.Count)
 }
 
 func TestARailThatTheOperatorTellsOfIsManualNotPartial(t *testing.T) {
 	w := newWorld(t)
-	s := summarize(w.offer, []ledger.Total{confirmed("transfer", ledger.LevelManual, 5_00)}, w.health, at)
+	s := Summarize(w.offer, []ledger.Total{confirmed("transfer", ledger.LevelManual, 5_00)}, w.health, at)
 	transfer := s.Rails[3]
 	require.Equal(t, "transfer", transfer.Rail)
-	require.Equal(t, stateManual, transfer.State)
+	require.Equal(t, StateManual, transfer.State)
 	require.Equal(t, "5.00", *transfer.Confirmed.AmountUSDDecimal)
-	require.Equal(t, statusObserved, s.Status)
+	require.Equal(t, StatusObserved, s.Status)
 	require.Contains(t, s.Definition, "manual = ")
 
 	w.health[3].Blind = true
-	require.Equal(t, stateUnknown, summarize(w.offer, nil, w.health, at).Rails[3].State)
+	require.Equal(t, StateUnknown, Summarize(w.offer, nil, w.health, at).Rails[3].State)
 	w.health[3].Blind, w.health[3].Partial = false, true
-	require.Equal(t, statusPartial, summarize(w.offer, nil, w.health, at).Rails[3].State)
+	require.Equal(t, StatusPartial, Summarize(w.offer, nil, w.health, at).Rails[3].State)
 }
 
 func TestMoneyStandsInOneKindOnly(t *testing.T) {
@@ -120,7 +105,7 @@ func TestMoneyStandsInOneKindOnly(t *testing.T) {
 			t.Status, t.Refunded, t.RefundedCents = status, refunded*10_000, refunded
 		})
 	}
-	s := summarize(w.offer, []ledger.Total{
+	s := Summarize(w.offer, []ledger.Total{
 		in(ledger.StatusConfirmed, 42_00, 10_00), in(ledger.StatusRefunded, 5_00, 5_00), in(ledger.StatusReversed, 20_00, 1_00), in(ledger.StatusSeen, 3_00, 0),
 	}, w.health, at)
 	card := s.Rails[0]
@@ -139,45 +124,45 @@ func TestTheMoneyOfARailsFormerAccountsIsInItsRow(t *testing.T) {
 	account := func(id string, testnet bool) ledger.Total {
 		return with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Account, t.Testnet = id, testnet })
 	}
-	s := summarize(w.offer, []ledger.Total{
+	s := Summarize(w.offer, []ledger.Total{
 		account("eip155:8453/erc20:0x1/0xnow", false), account("eip155:8453/erc20:0x1/0xformer", false), account("eip155:84532/erc20:0x2/0xformer", true),
 	}, w.health, at)
 	require.Len(t, s.Rails, len(w.offer.Rails)+1)
 	require.Equal(t, "84.00", *s.Rails[1].Confirmed.AmountUSDDecimal)
-	require.Equal(t, statusObserved, s.Rails[1].State)
+	require.Equal(t, StatusObserved, s.Rails[1].State)
 	test := s.Rails[len(s.Rails)-1]
 	require.Equal(t, "usdc", test.Rail)
 	require.True(t, test.Testnet)
-	require.Equal(t, stateRemoved, test.State)
+	require.Equal(t, StateRemoved, test.State)
 	require.Equal(t, "42.00", *test.Confirmed.AmountUSDDecimal)
 	require.Equal(t, offer.USD(84_00), s.ReceivedUSD)
 }
 
 func TestABlindRailIsUnknownNotZero(t *testing.T) {
 	w := newWorld(t)
-	w.health[1].Blind, w.health[1].LastError = true, observe.ErrUnreachable
+	w.health[1].Blind, w.health[1].LastError = true, "unreachable"
 	claim := with(confirmed("usdc", "", 42_00), func(t *ledger.Total) { t.Status = ledger.StatusClaimed })
-	s := summarize(w.offer, []ledger.Total{claim}, w.health, at)
-	require.Equal(t, statusPartial, s.Status)
+	s := Summarize(w.offer, []ledger.Total{claim}, w.health, at)
+	require.Equal(t, StatusPartial, s.Status)
 	usdc := s.Rails[1]
-	require.Equal(t, stateUnknown, usdc.State)
+	require.Equal(t, StateUnknown, usdc.State)
 	require.Nil(t, usdc.Confirmed)
 	require.Nil(t, usdc.Seen)
 	require.Nil(t, usdc.Refunded)
 	require.EqualValues(t, 1, usdc.Claimed.Count, "what this service wrote down itself is known")
 	require.Equal(t, "42.00", *usdc.Claimed.AmountUSDDecimal)
-	require.Equal(t, observe.ErrUnreachable, *usdc.LastError)
+	require.Equal(t, "unreachable", *usdc.LastError)
 
-	w.health[1] = observe.Health{Rail: "usdc", Source: "chain", Partial: true}
-	s = summarize(w.offer, nil, w.health, at)
-	require.Equal(t, statusPartial, s.Status)
-	require.Equal(t, statusPartial, s.Rails[1].State)
+	w.health[1] = Health{Rail: "usdc", Source: "chain", Partial: true}
+	s = Summarize(w.offer, nil, w.health, at)
+	require.Equal(t, StatusPartial, s.Status)
+	require.Equal(t, StatusPartial, s.Rails[1].State)
 	require.NotNil(t, s.Rails[1].Confirmed, "a lower bound is shown")
 
-	s = summarize(w.offer, nil, nil, at)
-	require.Equal(t, statusPartial, s.Status, "a rail that nobody observes is blind")
+	s = Summarize(w.offer, nil, nil, at)
+	require.Equal(t, StatusPartial, s.Status, "a rail that nobody observes is blind")
 	for _, rail := range s.Rails {
-		require.Equal(t, stateUnknown, rail.State)
+		require.Equal(t, StateUnknown, rail.State)
 		require.Nil(t, rail.Confirmed)
 	}
 }
@@ -193,12 +178,12 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 		}),
 		confirmed("usdc-10", ledger.LevelChain, 1_00),
 	}
-	s := summarize(w.offer, money, w.health, at)
-	require.Equal(t, statusObserved, s.Status)
+	s := Summarize(w.offer, money, w.health, at)
+	require.Equal(t, StatusObserved, s.Status)
 	require.Len(t, s.Rails, len(w.offer.Rails)+2)
 
 	usdc := s.Rails[1]
-	require.Equal(t, statusObserved, usdc.State)
+	require.Equal(t, StatusObserved, usdc.State)
 	require.Equal(t, "block 7", *usdc.ObservedThrough)
 	require.EqualValues(t, 9, *usdc.LagSeconds)
 	require.Nil(t, usdc.LastError)
@@ -213,13 +198,13 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	require.True(t, test.Testnet)
 	require.Equal(t, "7.00", *test.Confirmed.AmountUSDDecimal)
 	require.Equal(t, "usdc-10", removed.Rail)
-	require.Equal(t, stateRemoved, removed.State)
+	require.Equal(t, StateRemoved, removed.State)
 	require.Equal(t, offer.USD(46_00), s.ReceivedUSD, "a removed rail's money stays")
 }
 
 func TestProgressStaysWithinItsBar(t *testing.T) {
 	for external, want := range map[offer.USD]int{0: 0, 21_00: 50, 42_00: 100, 99_00: 100, -5_00: 0} {
-		require.Equal(t, want, summary{GoalUSD: 42_00, ExternalUSD: external}.percent())
+		require.Equal(t, want, Summary{GoalUSD: 42_00, ExternalUSD: external}.Percent())
 	}
 }
 
@@ -228,7 +213,7 @@ func TestProgressStaysWithinItsBar(t *testing.T) {
 func TestABlindRailShowsWhatIsKnownOfIt(t *testing.T) {
 	w := newWorld(t)
 	w.health[0].Blind = true
-	s := summarize(w.offer, []ledger.Total{
+	s := Summarize(w.offer, []ledger.Total{
 		confirmed("card", ledger.LevelManual, 84_00), confirmed("transfer", ledger.LevelManual, 42_00), confirmed("pack", ledger.LevelManual, 1_00),
 		with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true }),
 	}, w.health[:5], at)
@@ -236,7 +221,7 @@ func TestABlindRailShowsWhatIsKnownOfIt(t *testing.T) {
 	require.EqualValues(t, 4, s.Payments)
 	require.EqualValues(t, 3, s.ExternalPayments)
 	card, pack := s.Rails[0], s.Rails[5]
-	require.Equal(t, stateUnknown, card.State)
+	require.Equal(t, StateUnknown, card.State)
 	require.True(t, card.AtLeast)
 	require.Equal(t, "87.00", *card.Confirmed.AmountUSDDecimal)
 	require.Equal(t, "87.00", *card.ReceivedDecimal)
@@ -247,12 +232,12 @@ func TestABlindRailShowsWhatIsKnownOfIt(t *testing.T) {
 	require.Equal(t, "1.00", *pack.ReceivedDecimal)
 	require.True(t, *s.GoalMet, "what is known is enough")
 
-	s = summarize(w.offer, []ledger.Total{with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true })}, w.health, at)
+	s = Summarize(w.offer, []ledger.Total{with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true })}, w.health, at)
 	require.Nil(t, s.Rails[0].ExternalUSD)
 	require.Nil(t, s.GoalMet, "nobody can know")
 	require.Equal(t, offer.USD(42_00), s.RemainingUSD)
 	w.health[0].Blind, w.health[0].Partial = false, true
-	require.False(t, *summarize(w.offer, nil, w.health, at).GoalMet)
+	require.False(t, *Summarize(w.offer, nil, w.health, at).GoalMet)
 }
 
 // Cents and yen are never added up, and a payment of unknown value takes
@@ -269,37 +254,25 @@ func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
 		in("EUR", ledger.StatusConfirmed, 39_00, 45_00, 0), // as the operator states it
 		in("JPY", ledger.StatusSeen, 100, 0, 1),
 	}
-	s := summarize(w.offer, totals, w.health, at)
+	s := Summarize(w.offer, totals, w.health, at)
 	card := s.Rails[0]
 	require.Equal(t, offer.USD(87_00), s.ReceivedUSD)
-	require.Equal(t, statusPartial, s.Status)
+	require.Equal(t, StatusPartial, s.Status)
 	require.True(t, card.AtLeast)
-	require.Equal(t, statusObserved, card.State)
+	require.Equal(t, StatusObserved, card.State)
 	held := card.Confirmed
 	require.EqualValues(t, 3, held.Count)
 	require.Equal(t, "4200", held.AmountAtomic)
 	require.Equal(t, "87.00", *held.AmountUSDDecimal)
 	require.EqualValues(t, 1, held.UnknownUSD)
-	require.Equal(t, []currencyTally{
-		{"EUR", money{1, "3900", newDollars(cents(45_00)), 0}}, {"JPY", money{1, "6500", dollars{}, 1}},
+	require.Equal(t, []CurrencyTally{
+		{"EUR", Money{1, "3900", NewDollars(cents(45_00)), 0}}, {"JPY", Money{1, "6500", Dollars{}, 1}},
 	}, held.Currencies)
-	require.Equal(t, []currencyTally{{"JPY", money{1, "100", dollars{}, 1}}}, card.Seen.Currencies)
+	require.Equal(t, []CurrencyTally{{"JPY", Money{1, "100", Dollars{}, 1}}}, card.Seen.Currencies)
 	require.Nil(t, card.Seen.AmountUSD)
 
 	totals[1] = in("JPY", ledger.StatusConfirmed, 6_500, 43_00, 0)
-	s = summarize(w.offer, totals, w.health, at)
-	require.Equal(t, statusObserved, s.Status, "what is not sure yet may be of unknown value")
+	s = Summarize(w.offer, totals, w.health, at)
+	require.Equal(t, StatusObserved, s.Status, "what is not sure yet may be of unknown value")
 	require.Equal(t, "130.00", *s.Rails[0].Confirmed.AmountUSDDecimal)
-}
-
-// Real money by card takes the test money of the chains out of the sum.
-func TestTestMoneyIsApartFromTheFirstRealMoneyOn(t *testing.T) {
-	w, o := newWorld(t), testOffer(t)
-	test := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
-	s := summarize(o, []ledger.Total{test, confirmed("card", ledger.LevelSigned, 1_00)}, w.health, at)
-	require.False(t, s.TestnetMoneyCounts)
-	require.Equal(t, offer.USD(1_00), s.ReceivedUSD)
-	require.Equal(t, offer.USD(42_00), s.TestnetUSD)
-	require.Equal(t, "0.00", *s.Rails[1].ReceivedDecimal)
-	require.Equal(t, "42.00", *s.Rails[1].Confirmed.AmountUSDDecimal)
 }

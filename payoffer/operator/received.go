@@ -1,0 +1,123 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
+)
+
+// Received is what one offer received.
+type Received struct {
+	ID      string          `json:"id"`
+	BaseURL string          `json:"base_url"`
+	Trouble string          `json:"trouble,omitempty"` // why the offer takes no payments
+	Report  *report.Summary `json:"report"`            // null while the offer takes no payments
+	// Facilitators are in the order of their use.
+	Facilitators []Facilitator `json:"facilitators,omitempty"`
+}
+
+// Facilitator is the state of a facilitator on one network.
+type Facilitator struct {
+	Host    string `json:"host"`
+	Network string `json:"network"` // a CAIP-2 id
+	// Reason is a code: why it is not used now, or accepts_unfunded; empty if it is up.
+	Reason string `json:"reason,omitempty"`
+	// BazaarStatus is its last report on listing the offer: success, processing or rejected, with a reason.
+	BazaarStatus string `json:"bazaar_status,omitempty"`
+	BazaarReason string `json:"bazaar_reason,omitempty"`
+}
+
+// Received returns the report of the offer.
+func (s *Service) Received(ctx context.Context) (Received, error) {
+	if !s.Ledger.IsOpen() {
+		return Received{}, unreadable(ledger.ErrNotOpen)
+	}
+	r := Received{ID: s.Offer.ID, BaseURL: s.Offer.BaseURL, Trouble: s.Trouble()}
+	if r.Trouble != "" {
+		return r, nil
+	}
+	summary, err := s.Summary(ctx)
+	if err != nil {
+		return Received{}, unreadable(err)
+	}
+	r.Report = &summary
+	for _, f := range s.Facilitators() {
+		r.Facilitators = append(r.Facilitators, Facilitator{f.Host, f.Network, f.Reason, f.Listing.Status, f.Listing.Reason})
+	}
+	return r, nil
+}
+
+// Announcements is the state of an offer's notifications.
+type Announcements struct {
+	Offer     string     `json:"offer"`
+	Receivers []receiver `json:"receivers"`
+}
+
+// receiver is an endpoint, or "events" for Caddy's events.
+type receiver struct {
+	Host      string `json:"host"`
+	Behind    int64  `json:"behind"` // changes that were not delivered yet, counted up to 100
+	LastError string `json:"last_error,omitempty"`
+}
+
+// Announcements returns the state of each endpoint.
+func (s *Service) Announcements(context.Context) (Announcements, error) {
+	a := Announcements{Offer: s.Offer.ID, Receivers: []receiver{}}
+	for _, h := range s.Announcer.Health() {
+		a.Receivers = append(a.Receivers, receiver(h))
+	}
+	return a, nil
+}
+
+// stateTimeout bounds how long Diagnose waits for the ledger.
+const stateTimeout = 5 * time.Second
+
+// Diagnostics is what only the running server knows of an offer.
+type Diagnostics struct {
+	ID   string `json:"id"`
+	Demo bool   `json:"demo,omitempty"` // its money is not real
+	// Settings is a hash: equal for equal settings, secrets included.
+	Settings    string      `json:"settings"`
+	Keys        []string    `json:"keys"` // ids of the keys in the DID document
+	Ledger      LedgerState `json:"ledger"`
+	Clock       int64       `json:"clock_ahead_seconds"` // 0 while it is not proven
+	Rails       []RailState `json:"rails"`
+	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
+}
+
+// LedgerState is whether the server can write to the ledger of an offer.
+type LedgerState struct {
+	Writable bool   `json:"writable"`
+	Lost     string `json:"lost,omitempty"`    // the file was deleted or replaced; where its data was saved
+	Trouble  string `json:"trouble,omitempty"` // why the offer takes no payments
+}
+
+// RailState is how well a rail is observed.
+type RailState struct {
+	Rail  string `json:"rail"`
+	Error string `json:"last_error,omitempty"` // a code
+}
+
+// Diagnose returns the state of the offer. It stores nothing.
+func (s *Service) Diagnose(ctx context.Context) Diagnostics {
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	d := s.Report()
+	d.ID = s.Offer.ID
+	err := s.Ledger.CheckWritable(ctx)
+	if err != nil {
+		s.Logger.Warn("the ledger is not writable", "error", err.Error())
+	}
+	trouble := s.Trouble()
+	d.Ledger = LedgerState{Writable: err == nil && trouble == "", Trouble: trouble}
+	if errors.Is(err, ledger.ErrLost) {
+		d.Ledger.Lost = err.Error()
+	}
+	for _, h := range s.Health() {
+		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError})
+	}
+	return d
+}
