@@ -84,7 +84,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 	if app.database, err = app.Ledger.database(); err != nil {
 		return err
 	}
-	if app.Ledger.literalSecret() {
+	if app.Ledger.hasPassword() {
 		app.logger.Warn(literalSecrets, zap.Strings("options", []string{"ledger"}))
 	}
 	if err := registerMetrics(ctx.GetMetricsRegistry(), app); err != nil {
@@ -107,7 +107,7 @@ func (app *App) begin(id string, demo *Stage) (err error) {
 	}
 	database, storage := app.database, app.ctx.Storage()
 	if app.demo = demo; demo != nil {
-		if database, storage, err = demo.keeps(id); err != nil {
+		if database, storage, err = demo.files(id); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service
 	}
 	app.services, app.offers[s.Offer.ID] = append(app.services, svc), svc
 	app.plays = app.plays || s.Offer.Demo
-	if err := app.keepDemoHere(); err != nil {
+	if err := app.checkDemoIsLocal(); err != nil {
 		return nil, err
 	}
 	countFromZero(svc)
@@ -265,7 +265,7 @@ func (app *App) Cleanup() error {
 		})
 	}
 	if app.demo != nil {
-		app.demo.strike()
+		app.demo.tearDown()
 	}
 	return nil
 }

@@ -47,9 +47,8 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 	}
 	const all = `for "caddy pay-offer"; there are: announcements, check, init, intents, ledger, pay, qr, received, record, resolve, rewind, rotate-key, site, verify, watch`
 	for want, args := range map[string][]string{
-		`unknown command "bakcup" for "caddy pay-offer ledger" (did you mean 'backup'?); there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
-		`unknown command "Backup" for "caddy pay-offer ledger" (did you mean 'backup'?); there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
-		`unknown command "recieved" ` + strings.Replace(all, ";", " (did you mean 'received'?);", 1):                                    {"recieved", "--json"},
+		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
+		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
 		`unknown command "nonsense" ` + all:  {"nonsense", "--help"},
 		`unknown command "nonsenses" ` + all: {"nonsenses", "-h"},
 		`unknown command "foo" ` + all:       {"foo"},

@@ -52,16 +52,16 @@ func TestTheHeaderOfAFacilitatorIsASecret(t *testing.T) {
 func TestWhatIsNoHeaderOfAFacilitatorIsRefused(t *testing.T) {
 	t.Setenv("OFFER_TEST_BROKEN", "hidden\nsecret")
 	for lines, want := range map[string]string{
-		"header x-secret-key":                            "wrong number of arguments for 'header'",
-		`header "" {env.A}`:                              "a header needs a name and a value",
-		`header x-secret-key ""`:                         "a header needs a name and a value",
-		"header x:secret {env.A}":                        "no name of a header",
-		"header sk_live_hiddensecret0 x-secret-key":      "no name of a header",
-		"header host {env.A}":                            "the header host belongs to the call itself",
-		"header a {env.A}\nheader b {env.A}":             "duplicate option 'header'",
-		"header a {env.A}\nkey_id b\nkey_secret {env.A}": "give one of them",
-		"header x-secret-key \"hidden\x01secret\"":       "header: the value has a character that no header takes",
-		"header x-secret-key {env.OFFER_TEST_BROKEN}":    "header: the value has a character that no header takes",
+		"header x-secret-key":                                            "write it as: header <name> <value>",
+		`header "" {env.A}`:                                              "a header needs a name and a value",
+		`header x-secret-key ""`:                                         "a header needs a name and a value",
+		"header x:secret {env.A}":                                        "not the name of a header",
+		"header sk_live_hiddensecret0 x-secret-key":                      "a secret of a payment service",
+		"header host {env.A}":                                            "the call itself sets the header host",
+		"header a {env.A}\nheader b {env.A}":                             "duplicate option 'header'",
+		"header a {env.A}\n\t\t\t\tkey_id b\n\t\t\t\tkey_secret {env.A}": "write one of them",
+		"header x-secret-key \"hidden\x01secret\"":                       "header: the value contains a character that no header accepts",
+		"header x-secret-key {env.OFFER_TEST_BROKEN}":                    "header: the value contains a character that no header accepts",
 	} {
 		t.Run(lines, func(t *testing.T) {
 			site := headed("https://one.example", lines)

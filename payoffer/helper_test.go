@@ -45,8 +45,8 @@ func decode(t *testing.T, config string) *caddy.Config {
 	return decoded
 }
 
-// resolve makes a Location absolute.
-func resolve(t *testing.T, base, location string) string {
+// absolute makes a Location absolute.
+func absolute(t *testing.T, base, location string) string {
 	t.Helper()
 	require.NotEmpty(t, location)
 	origin, err := url.Parse(base)

@@ -121,13 +121,13 @@ func TestChangedOfferGoesOnWithItsParts(t *testing.T) {
 	changed := provisioned.running()[0]
 	require.NotSame(t, before, changed)
 	require.Equal(t, http.StatusOK, serve(t, changed, "/v1/pay/btc.uri").Code, "also before it has started")
-	require.Equal(t, http.StatusOK, serve(t, changed, strings.TrimPrefix(resolve(t, i.service, given), i.service)).Code)
+	require.Equal(t, http.StatusOK, serve(t, changed, strings.TrimPrefix(absolute(t, i.service, given), i.service)).Code)
 	require.NoError(t, provisioned.Cleanup())
 
 	require.NoError(t, caddy.Load([]byte(config), true))
 	require.NoError(t, outliving.Wait(t.Context()))
 	require.Equal(t, held, outliving.Len())
-	require.Equal(t, http.StatusOK, i.get(resolve(t, i.service, given)).status)
+	require.Equal(t, http.StatusOK, i.get(absolute(t, i.service, given)).status)
 	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }
 

@@ -90,7 +90,7 @@ func TestQRImageIsServedAtTheAddressThatWasGivenOut(t *testing.T) {
 	require.NoError(t, i.load(smallest))
 
 	given := i.get(i.service + "/v1/pay/usdc.png").header.Get("Location")
-	image := i.get(resolve(t, i.service, given))
+	image := i.get(absolute(t, i.service, given))
 
 	require.Equal(t, http.StatusOK, image.status)
 	require.Equal(t, "image/png", image.header.Get("Content-Type"))

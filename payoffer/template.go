@@ -40,7 +40,7 @@ func (f *TemplateFunctions) Provision(ctx caddy.Context) error {
 		return err
 	}
 	f.app = app.(*App)
-	return f.app.hosted(ctx)
+	return f.app.addListeners(ctx)
 }
 
 // UnmarshalCaddyfile sets up the functions from Caddyfile tokens. Syntax:

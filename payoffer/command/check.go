@@ -212,7 +212,7 @@ func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 		printBank(w, m)
 		return nil
 	}
-	return fmt.Errorf("no rail is named %q%s; there are: %s", name, offer.DidYouMean(name, names), strings.Join(names, ", "))
+	return fmt.Errorf("no rail is named %q; there are: %s", name, strings.Join(names, ", "))
 }
 
 func siteCommand() *cobra.Command {

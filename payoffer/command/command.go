@@ -14,8 +14,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func init() {
@@ -52,7 +50,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return fmt.Errorf("unknown command %.80q for %q%s; there are: %s", asked, cmd.CommandPath(), offer.DidYouMean(asked, names), strings.Join(names, ", "))
+		return fmt.Errorf("unknown command %.80q for %q; there are: %s", asked, cmd.CommandPath(), strings.Join(names, ", "))
 	}
 	// Its help is not that of a command that it does not have.
 	cmd.Flags().VarPF(&help{of: cmd}, "help", "h", "Shows this").NoOptDefVal = "true"

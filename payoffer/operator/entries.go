@@ -287,7 +287,7 @@ func (d *Desk) noRail(rail string) error {
 	for _, r := range d.Offer.Rails {
 		names = append(names, r.Name())
 	}
-	return refuse(Unknown, "no rail is named %.80q%s; there are: %s", rail, offer.DidYouMean(rail, names), strings.Join(names, ", "))
+	return refuse(Unknown, "no rail is named %.80q; there are: %s", rail, strings.Join(names, ", "))
 }
 
 // known is the receipt that an entry with a reason speaks of.

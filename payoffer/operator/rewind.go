@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Rewind asks for a rail to be read again from its origin on.
@@ -42,7 +41,7 @@ func (d *Desk) Rewind(ctx context.Context, r Rewind) (Rewound, error) {
 	}
 	i := slices.Index(names, r.Rail)
 	if i < 0 {
-		return Rewound{}, refuse(Unknown, "no rail is named %.40q%s; there are: %s", r.Rail, offer.DidYouMean(r.Rail, names), strings.Join(names, ", "))
+		return Rewound{}, refuse(Unknown, "no rail is named %.40q; there are: %s", r.Rail, strings.Join(names, ", "))
 	}
 	source := ""
 	for _, h := range d.Health() {
