@@ -8,8 +8,6 @@ TESTFLAGS ?=
 # For the benchmark: the rows of its table by name, all if empty, and how often those that are compared take turns.
 ROWS      ?=
 ROUNDS    ?= 9
-# WRITE=1 writes payoffer/BENCHMARKS.md and its charts.
-WRITE     ?=
 
 export CGO_ENABLED ?= 0
 
@@ -43,5 +41,5 @@ test: ## Run the tests of the plugin, then those of the built binary.
 	go test $(TESTFLAGS) ./...
 	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 6 -parallel 4 ./wallet ./browser ./histories ./buyer ./...
 
-bench: ## Hold the built binary against what it is compared with, and print the ratios.
-	cd caddy/e2e && go test -count=1 -timeout 3h -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./bench -args -rows '$(ROWS)' -rounds $(ROUNDS) $(if $(WRITE),-write)
+bench: ## Compare the built binary with other servers, and print the ratios.
+	cd caddy/e2e && go test -count=1 -timeout 3h -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./bench -args -rows '$(ROWS)' -rounds $(ROUNDS)

@@ -16,9 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	strict "github.com/go-json-experiment/json"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
 
 func init() {
@@ -41,7 +39,6 @@ const (
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `GET /pay_offer/claims`: those that are settled by a facilitator's word alone, or by the operator's.
 //   - `POST /pay_offer/intents`: says what became of one that nothing else can decide, and takes a claim back.
-//   - `POST /pay_offer/rewind`: has a rail read again from the origin of its account on.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: the receivers of announcements, and what waits for them.
@@ -74,7 +71,6 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 			http.MethodGet: every((*operator.Desk).Announcements, func(a operator.Announcements) string { return a.Offer }),
 		}},
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
-		{Pattern: operator.PathRewind, Handler: byMethod{http.MethodPost: a.rewind}},
 		{Pattern: operator.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
 		{Pattern: operator.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
 	}
@@ -163,7 +159,7 @@ func starting() error {
 		}
 		why = first.Trouble()
 	}
-	if len(pool.InUse[*ledger.Ledger](outliving)) == 0 {
+	if outliving.Len() == 0 {
 		return nil
 	}
 	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)
@@ -266,19 +262,6 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return answerJSON(w, resolved, err)
-}
-
-func (*AdminAPI) rewind(w http.ResponseWriter, r *http.Request) error {
-	var body operator.Rewind
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
-	}
-	d, err := findOperator(body.Offer)
-	if err != nil {
-		return err
-	}
-	done, err := d.Rewind(r.Context(), body)
-	return answerJSON(w, done, err)
 }
 
 func (*AdminAPI) diagnose() caddy.AdminHandlerFunc {

@@ -88,7 +88,7 @@ func (o *operated) enter(body string) (row operator.Receipt) {
 // onChain is the running service of the offer that has a usdc rail.
 func onChain() *service.Service {
 	services := activeApp().running()
-	return services[slices.IndexFunc(services, func(svc *service.Service) bool { return len(svc.USDC) > 0 })]
+	return services[slices.IndexFunc(services, func(svc *service.Service) bool { return len(svc.Offer.USDC()) > 0 })]
 }
 
 // record puts one confirmed Transfer of 42 USDC into the running ledger.
@@ -279,7 +279,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 // Of two values for one member nobody knows which was meant, at whatever endpoint.
 func TestAdminAPIRefusesAMemberThatIsGivenTwice(t *testing.T) {
 	o := newOperated(t, books)
-	for _, path := range []string{operator.PathReceipts, operator.PathIntents, operator.PathRewind, operator.PathKeys} {
+	for _, path := range []string{operator.PathReceipts, operator.PathIntents, operator.PathKeys} {
 		got := o.ask(http.MethodPost, path, `{"offer":"one","offer":"two","token":"a","token":"b","network":"a","network":"b"}`)
 		require.Equal(t, http.StatusBadRequest, got.status, path)
 		require.Regexp(t, "cannot be read: .*(duplicate|unknown) object member name", got.body, path)

@@ -22,7 +22,7 @@ import (
 )
 
 // outliving holds what goes on from one configuration to the next.
-var outliving = pool.New[service.Host]()
+var outliving = pool.New[service.Environment]()
 
 func init() {
 	caddy.RegisterModule(new(App))
@@ -56,8 +56,8 @@ type App struct {
 	logger   *zap.Logger
 	emit     func(name string, data map[string]any) error
 	database database
-	share    *service.Share // nil without an offer
-	demo     *Stage         // nil where the offers take money
+	share    *service.Runtime // nil without an offer
+	demo     *Stage           // nil where the offers take money
 
 	mu       sync.Mutex
 	services []*service.Service
@@ -111,7 +111,7 @@ func (app *App) begin(id string, demo *Stage) (err error) {
 			return err
 		}
 	}
-	app.share, err = service.NewShare(outliving.Use(service.Host{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
+	app.share, err = service.NewRuntime(outliving.Use(service.Environment{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
 		database.key(), storageKey(storage), database.handle, &instruments)
 	return err
 }
@@ -196,20 +196,6 @@ func (app *App) Checked() []diagnose.Offer {
 	return offers
 }
 
-// ClockOffset asks upstreams for the time, and is by how much the clock of this
-// machine is proven to be ahead of it; 0 while it is not. The command check asks
-// for it.
-func (app *App) ClockOffset(ctx context.Context) time.Duration {
-	var offers []*service.Settings
-	for _, svc := range app.running() {
-		offers = append(offers, svc.Settings)
-	}
-	if len(offers) == 0 {
-		return 0
-	}
-	return app.share.CompareClock(ctx, offers...)
-}
-
 // Start opens the ledger, loads the keys and starts the work in the background,
 // as far as that goes on from the configuration before. Offers whose ledger or
 // storage cannot be reached come later by themselves, unless others take payments
@@ -276,7 +262,7 @@ func (app *App) Handle(context.Context, caddy.Event) error {
 	everStarted.Store(true)
 	for _, svc := range app.running() {
 		if svc.IsOpen() {
-			svc.TellOpen()
+			svc.LogOpen()
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{6, initUSDC + " bas", "unknown network"},
 		{7, initBitcoin + "x", "checksum"},
 		{7, initZpub, "write after the key the first receiving address"},
-		{7, initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "is no receiving address of this key"},
+		{7, initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "is not a receiving address of this key"},
 		{8, "treasurer", "not an e-mail address"},
 		{9, "tip-jar", "write the name"},
 		{9, "card https://shop.example.net/l/a", "reserved"},

@@ -45,7 +45,7 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 		err := caddy.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	const all = `for "caddy pay-offer"; there are: announcements, check, init, intents, ledger, pay, qr, received, record, resolve, rewind, rotate-key, site, verify, watch`
+	const all = `for "caddy pay-offer"; there are: announcements, check, init, intents, ledger, pay, qr, received, record, resolve, rotate-key, site, verify, watch`
 	for want, args := range map[string][]string{
 		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
 		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},

@@ -25,8 +25,8 @@ func standInRate(t *testing.T) (prices *payoffertest.Prices, watcher *rate.Watch
 	t.Helper()
 	prices = payoffertest.NewPrices(t, time.Now)
 	const source = "mempool"
-	use := outliving.Use(service.Host{Logger: slog.DiscardHandler})
-	watcher, err := pool.Acquire(use, pool.KeyOf("rates", []string{source}), func(*pool.Hosts[service.Host]) (*rate.Watcher, error) {
+	use := outliving.Use(service.Environment{Logger: slog.DiscardHandler})
+	watcher, err := pool.Acquire(use, pool.KeyOf("rates", []string{source}), func(*pool.Current[service.Environment]) (*rate.Watcher, error) {
 		return rate.New(rate.Config{
 			Sources: []string{source}, Transport: prices,
 		})

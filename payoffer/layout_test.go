@@ -82,7 +82,6 @@ var inProcess = map[string]struct {
 	"caddy/e2e/card":       {"the observer before the processor's own library", []string{"ledger", "observe", "observe/card"}},
 	"caddy/e2e/crash":      {"the ledger that a killed server left is read, and payments are known by their headers", []string{"ledger", "x402"}},
 	"caddy/e2e/histories":  {"settlement and its observer in random histories, in a time of their own", []string{"ledger", "observe/evm", "x402"}},
-	"caddy/e2e/indexes":    {"the observer of a Bitcoin node over indexes that lie", []string{"ledger", "observe/bitcoin", "rate"}},
 	"caddy/e2e/proxy":      {"what time alone decides is written into the ledger", []string{"ledger"}},
 	"caddy/e2e/qr":         {"images of every rail before another decoder", []string{"web"}},
 	"caddy/e2e/settlement": {"settlement and its observer on a simulated chain", []string{"ledger", "observe/evm", "x402"}},

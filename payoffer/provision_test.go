@@ -59,8 +59,8 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"nobody's account":    {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "iban": "DE75512108001245126199"}}`, "bank_transfer: account_holder is missing"},
 		"account, no inbox":   {`{` + valid + `, "bank_transfer": {"inbox": "{env.OFFER_TEST_UNSET}", "account_holder": "A", "iban": "DE75512108001245126199"}}`, "bank_transfer: the inbox is empty"},
 		"price, no inbox":     {`{` + valid + `, "bank_transfer": {"price_eur": "39.00"}}`, "bank_transfer: the inbox is empty"},
-		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: the EPC QR code has room for 331 bytes"},
-		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both take money at the account gumroad/p`},
+		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: the EPC QR code holds 331 bytes"},
+		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both receive money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},
 		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: this is not an image on the host of base_url"},
@@ -199,24 +199,25 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	s, err := h.settings(newResolver(), today)
 	require.NoError(t, err)
 
-	require.Len(t, s.USDC, 2, "a rail without an address is left out")
-	test, main := s.USDC[0], s.USDC[1]
-	require.Equal(t, "usdc", test.Rail.Name())
+	rails := service.RailsOf[service.USDC](s)
+	require.Len(t, rails, 2, "a rail without an address is left out")
+	test, main := rails[0], rails[1]
+	require.Equal(t, "usdc", test.Name())
 	require.Equal(t, "https://www.x402.org/facilitator", test.Facilitators[0].URL)
 	require.Equal(t, []string{"https://sepolia.base.org"}, test.RPC)
 	require.EqualValues(t, "safe", test.Confirm)
-	require.Equal(t, "usdc-8453", main.Rail.Name())
+	require.Equal(t, "usdc-8453", main.Name())
 	require.Equal(t, "https://one.example", main.Facilitators[0].URL)
 	require.Empty(t, main.RPC)
 	require.EqualValues(t, "latest", main.Confirm)
-	require.Equal(t, "https://sepolia.basescan.org/tx/0x1", test.Rail.TransactionURL("0x1"))
-	require.Empty(t, test.Rail.TransactionURL(""))
+	require.Equal(t, "https://sepolia.basescan.org/tx/0x1", test.TransactionURL("0x1"))
+	require.Empty(t, test.TransactionURL(""))
 
 	h.USDC[1].Explorer, h.USDC[2].Explorer = "https://explorer.example/?tx=", "off"
 	h.Bitcoin = &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Explorer: "off"}
 	s, err = h.settings(newResolver(), today)
 	require.NoError(t, err)
-	require.Equal(t, "https://explorer.example/?tx=0x1", s.USDC[0].Rail.TransactionURL("0x1"))
-	require.Empty(t, s.USDC[1].Rail.TransactionURL("0x1"))
+	require.Equal(t, "https://explorer.example/?tx=0x1", service.RailsOf[service.USDC](s)[0].TransactionURL("0x1"))
+	require.Empty(t, service.RailsOf[service.USDC](s)[1].TransactionURL("0x1"))
 	require.Empty(t, s.Offer.Bitcoin().TransactionURL("1"))
 }

@@ -34,7 +34,7 @@ func TestAProxyIsWarnedOfUntilItIsTrusted(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, response.Body.Close())
 			require.Equal(t, http.StatusBadRequest, response.StatusCode)
-			require.Equal(t, c.warned, strings.Contains(i.log(), "all buyers count as one for rate_limit"))
+			require.Equal(t, c.warned, strings.Contains(i.log(), "all payers share one rate limit"))
 		})
 	}
 }

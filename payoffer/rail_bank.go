@@ -67,7 +67,7 @@ func (b *BankTransferConfig) options() options {
 }
 
 // provision makes the bank-transfer rail.
-func (b *BankTransferConfig) provision(r *resolver, t offer.Terms, _ *service.Settings) offer.Rail {
+func (b *BankTransferConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
 	name := cmp.Or(resolve(r, "bank_transfer", b.Name, parseRailName), "transfer")
 	inbox := resolve(r, "bank_transfer", b.Inbox, offer.ParseMailbox)
 	memo := cmp.Or(r.text("bank_transfer memo", b.Memo, 140), t.Name+" "+t.Amount.String())
@@ -100,6 +100,7 @@ func (b *BankTransferConfig) provision(r *resolver, t offer.Terms, _ *service.Se
 		r.fail("bank_transfer", err)
 		return nil
 	}
+	s.Rails = append(s.Rails, service.Manual{Rail: rail})
 	return rail
 }
 

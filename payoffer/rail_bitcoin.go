@@ -84,22 +84,24 @@ func (b *BitcoinConfig) provision(r *resolver, t offer.Terms, s *service.Setting
 	if rail == nil {
 		return nil
 	}
-	s.Rates = resolveAll(r, "bitcoin rates", b.Rates, func(s string) (string, error) {
+	rates := resolveAll(r, "bitcoin rates", b.Rates, func(s string) (string, error) {
 		_, err := rate.New(rate.Config{Sources: []string{s}})
 		return s, err
 	})
 	public, published := bitcoin.DefaultEndpoints(rail), rail.Explorer
-	s.Bitcoin = service.Bitcoin{
+	observed := service.Bitcoin{
+		Bitcoin: rail, Rates: rates,
 		Esplora:       r.upstreams("bitcoin esplora", b.Esplora, public),
 		Confirmations: cmp.Or(number(r, "bitcoin confirmations", b.Confirmations, maxConfirmations), bitcoin.DefaultConfirmations),
 		Since:         r.since("bitcoin since", b.Since),
 	}
-	if rail.Extended() && len(s.Bitcoin.Esplora) == 0 {
+	if rail.Extended() && len(observed.Esplora) == 0 {
 		r.fail("bitcoin", errors.New("an extended public key needs esplora, because only the chain shows which address is next; remove 'esplora off', "+
 			"or write a single address instead of the key"))
 	}
 	rail.Explorer = r.explorer("bitcoin explorer", b.Explorer, published)
-	r.customized = r.customized || len(b.Rates) > 0 || b.Confirmations != 0 || s.Bitcoin.Since != 0 || rail.Explorer != published ||
-		len(s.Bitcoin.Esplora) != len(public)
+	r.customized = r.customized || len(b.Rates) > 0 || b.Confirmations != 0 || observed.Since != 0 || rail.Explorer != published ||
+		len(observed.Esplora) != len(public)
+	s.Rails = append(s.Rails, observed)
 	return rail
 }

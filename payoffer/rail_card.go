@@ -75,15 +75,15 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 		}
 		return s, nil
 	})
-	s.Card = service.Card{
+	observed := service.Card{
 		WebhookSecret: r.hookSecret(offer.RailCard, "card webhook_secret", c.WebhookSecret),
 		APIKey:        r.secret("card api_key", c.APIKey), Since: r.since("card since", c.Since),
 	}
-	r.customized = r.customized || s.Card != (service.Card{}) || link != "" || c.TestMode
+	r.customized = r.customized || observed != (service.Card{}) || link != "" || c.TestMode
 	switch {
 	case link == offer.DemoLink && !r.playing:
 		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own", link))
-	case s.Card.WebhookSecret+s.Card.APIKey != "" && link == "":
+	case observed.WebhookSecret+observed.APIKey != "" && link == "":
 		r.fail("card", errors.New("webhook_secret and api_key also need payment_link, so that payments for your other products are not counted; "+
 			"add 'payment_link plink_…'"))
 	}
@@ -96,6 +96,8 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 		return nil
 	}
 	card.PaymentLink, card.TestMode = link, card.TestMode || c.TestMode
+	observed.Card = card
+	s.Rails = append(s.Rails, observed)
 	return card
 }
 

@@ -68,8 +68,7 @@ func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Sett
 	}
 	option := "storefront " + name
 	shop := service.Storefront{
-		Rail: resolve(r, option, c.URL, func(url string) (*offer.Storefront, error) { return offer.NewStorefront(name, url, t.Amount) }),
-
+		Storefront: resolve(r, option, c.URL, func(url string) (*offer.Storefront, error) { return offer.NewStorefront(name, url, t.Amount) }),
 		HookSecret: r.hookSecret(name, option+" hook_secret", c.HookSecret),
 		Seller:     r.word(option+" seller", c.Seller, shopID, "an id of the shop; use printable characters without spaces"),
 		Token:      r.secret(option+" token", c.Token),
@@ -80,10 +79,10 @@ func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Sett
 		r.fail(option, errors.New("hook_secret and token also need product, so that sales of your other products are not counted; add 'product <id>'"))
 	}
 	r.customized = r.customized || shop.HookSecret+shop.Seller+shop.Token+product != "" || shop.Since != 0
-	if shop.Rail == nil {
+	if shop.Storefront == nil {
 		return nil
 	}
-	shop.Rail.Product = product
-	s.Storefronts = append(s.Storefronts, shop)
-	return shop.Rail
+	shop.Storefront.Product = product
+	s.Rails = append(s.Rails, shop)
+	return shop.Storefront
 }

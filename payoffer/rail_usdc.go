@@ -43,8 +43,8 @@ type USDCConfig struct {
 	// such as https://basescan.org/tx/. "off" is none. Default: a public one of the chain.
 	Explorer string `json:"explorer,omitempty"`
 
-	// The block from which payments are counted. If you set an earlier block later, the
-	// blocks in between are read in addition; a later block is ignored. Default: the first
+	// The block from which payments are counted. If you set an earlier block later,
+	// everything is read again from there; a later block is ignored. Default: the first
 	// block after the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
@@ -137,22 +137,22 @@ func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 		r.fail(name, fmt.Errorf("%s is a main network, on which a facilitator must settle payments; add 'facilitator <url>'", network.Name))
 	}
 	railName := "usdc"
-	for _, other := range s.USDC {
+	for _, other := range service.RailsOf[service.USDC](s) {
 		railName = chainName
-		if other.Rail.Network.ChainID == network.ChainID {
+		if other.Network.ChainID == network.ChainID {
 			r.fail(name, errors.New("the chain is given twice; write one rail for each chain"))
 		}
 	}
 	var err error
-	if c.Rail, err = offer.NewUSDC(railName, network, address, t.Amount); err != nil {
+	if c.USDC, err = offer.NewUSDC(railName, network, address, t.Amount); err != nil {
 		if address != "" { // else it was reported
 			r.fail(name, err)
 		}
 		return nil
 	}
-	c.Rail.Explorer = explorer
-	s.USDC = append(s.USDC, c)
-	return c.Rail
+	c.Explorer = explorer
+	s.Rails = append(s.Rails, c)
+	return c.USDC
 }
 
 const defaultTimeout = 30 * time.Second

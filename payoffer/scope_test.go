@@ -134,11 +134,11 @@ func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 func TestMoneyOfAnOfferThatIsGoneIsWarnedOf(t *testing.T) {
 	o := newOperated(t, secondBooks)
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42}`)
-	require.NotContains(t, o.log(), "offers that this configuration does not have")
+	require.NotContains(t, o.log(), "offers that are not configured")
 
 	o.reload(strings.Replace(secondBooks, "base_url OTHER", "base_url OTHER\n\t\tid another", 1))
 
-	require.Contains(t, o.log(), "offers that this configuration does not have")
+	require.Contains(t, o.log(), "offers that are not configured")
 	require.Contains(t, o.log(), `"offers":["`+offer.Host(o.other)+`"]`)
 }
 

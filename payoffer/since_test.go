@@ -1,11 +1,14 @@
 package payoffer
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 // sinceEverywhere is a handler that has the option in each of its places.
@@ -30,9 +33,9 @@ func TestSinceIsADayInUTCOrAMoment(t *testing.T) {
 	} {
 		s, err := sinceEverywhere(since).settings(newResolver(), today)
 		require.NoError(t, err, since)
-		require.Equal(t, want.Unix(), s.Card.Since, since)
-		require.Equal(t, want.Unix(), s.Bitcoin.Since, since)
-		require.Equal(t, want.Unix(), s.Storefronts[0].Since, since)
+		require.Equal(t, want.Unix(), service.RailsOf[service.Card](s)[0].Since, since)
+		require.Equal(t, want.Unix(), service.RailsOf[service.Bitcoin](s)[0].Since, since)
+		require.Equal(t, want.Unix(), service.RailsOf[service.Storefront](s)[0].Since, since)
 	}
 }
 
@@ -54,23 +57,26 @@ func TestSinceIsRefusedWhereNoPaymentCanBe(t *testing.T) {
 	}
 }
 
-func TestSinceWithNothingToReadIsWarnedOf(t *testing.T) {
+func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
+	warnings := func(h *Handler) (log string) {
+		s, err := h.settings(newResolver(), today)
+		require.NoError(t, err)
+		var lines strings.Builder
+		s.Warn(slog.New(slog.NewTextHandler(&lines, nil)))
+		return lines.String()
+	}
 	h := sinceEverywhere("2026-11-01")
 	h.Bitcoin.Esplora = []string{"off"}
-	s, err := h.settings(newResolver(), today)
-	require.NoError(t, err)
-	require.Equal(t, []string{"card since", "bitcoin since", "storefront shop since"}, unreadSince(s))
-
+	for _, option := range []string{"api_key", "esplora", "token"} {
+		require.Contains(t, warnings(h), "since has no effect without "+option)
+	}
 	h.Card.PaymentLink, h.Card.APIKey = "plink_1", "{env.OFFER_TEST_HIDDEN}"
 	h.Bitcoin.Esplora = nil
 	h.Storefronts[0].Product, h.Storefronts[0].Token = "p", "{env.OFFER_TEST_HIDDEN}"
-	s, err = h.settings(newResolver(), today)
-	require.NoError(t, err)
-	require.Empty(t, unreadSince(s))
+	require.NotContains(t, warnings(h), "since has no effect")
 
-	warnings, _ := warned(t, strings.Replace(smallest, "/pay\n", "/pay {\n\t\t\tsince 2026-11-01\n\t\t}\n", 1))
-	require.Len(t, warnings, 1)
-	require.Contains(t, warnings[0], `since has nothing to read the money with`)
-	require.Contains(t, warnings[0], `"options":["card since"]`)
+	lines, _ := warned(t, strings.Replace(smallest, "/pay\n", "/pay {\n\t\t\tsince 2026-11-01\n\t\t}\n", 1))
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], "since has no effect without api_key")
 }

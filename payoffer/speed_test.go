@@ -128,6 +128,7 @@ func speedConfig(b testing.TB, routes ...any) *caddyhttp.Server {
 	folder := b.TempDir()
 	raw, err := json.Marshal(map[string]any{
 		"admin":   map[string]any{"disabled": true},
+		"storage": map[string]any{"module": "file_system", "root": folder},
 		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"level": "ERROR"}}},
 		"apps": map[string]any{
 			"pay_offer": map[string]any{"ledger": map[string]any{"driver": "sqlite", "path": filepath.Join(folder, "ledger.db")}},

@@ -1,261 +1,241 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// Error codes of A2A 0.3.0 section 8.2 and A2A 1.0 section 5.4.
-const (
-	codeTaskNotFound         = -32001
-	codePushNotSupported     = -32003
-	codeUnsupportedOperation = -32004
-	codeNoExtendedCard       = -32007
+// Faults of A2A (0.3.0 section 8.2, 1.0 section 5.4). The agent answers at once: it keeps
+// no tasks, streams nothing and sends no notifications, as its card says.
+var (
+	taskNotFound = &fault{-32001, "there is no such task: this agent answers every message at once and keeps no tasks. A payment that " +
+		"was sent before may have been taken: send the same payment again to learn its outcome, and do not sign a new one. " +
+		"Without a payment, send a message without taskId"}
+	noPush         = &fault{-32003, "this agent sends no push notifications; ask /v1/received for payments"}
+	noStream       = &fault{-32004, "this agent does not stream; use message/send or SendMessage"}
+	noList         = &fault{-32004, "this agent keeps no tasks"}
+	noExtendedCard = &fault{-32007, "there is no extended agent card; the public one is complete"}
+	// A2A 1.0 has another code for agents that do not announce such a card (section 3.1.11).
+	noExtendedCard10 = &fault{-32004, noExtendedCard.Message}
 )
 
-// a2aMethod answers the parameters of a request.
-type a2aMethod func(*Endpoint, *http.Request, json.RawMessage) (any, *fault)
-
-// a2aMethods are the methods of A2A 0.3 and 1.0. The agent answers at once: it
-// keeps no tasks, streams nothing and pushes nothing, as its card says.
-var a2aMethods = map[string]a2aMethod{
-	"message/send": send("user", (*reply).in03),
-	"SendMessage":  send("ROLE_USER", (*reply).in10),
-
-	"message/stream":       refuse(noStream),
-	"tasks/resubscribe":    refuse(noStream),
-	"SendStreamingMessage": refuse(noStream),
-	"SubscribeToTask":      refuse(noStream),
-
-	"tasks/get":    noTask,
-	"tasks/cancel": noTask,
-	"GetTask":      noTask,
-	"CancelTask":   noTask,
-	"ListTasks":    refuse(noList),
-
-	"tasks/pushNotificationConfig/set":    refuse(noPush),
-	"tasks/pushNotificationConfig/get":    refuse(noPush),
-	"tasks/pushNotificationConfig/list":   refuse(noPush),
-	"tasks/pushNotificationConfig/delete": refuse(noPush),
-	"CreateTaskPushNotificationConfig":    refuse(noPush),
-	"GetTaskPushNotificationConfig":       refuse(noPush),
-	"ListTaskPushNotificationConfigs":     refuse(noPush),
-	"DeleteTaskPushNotificationConfig":    refuse(noPush),
-
-	"agent/getAuthenticatedExtendedCard": refuse(noExtendedCard),
-	"GetExtendedAgentCard":               refuse(noExtendedCards),
+// a2aMethod is a method of A2A: it sends a message, or always fails.
+type a2aMethod struct {
+	problem *fault
+	version string
 }
 
-// serveA2A answers a request. The extensions that are in use are named in the
-// header in which the client asked for them.
+var a2aMethods = map[string]a2aMethod{
+	"message/send": {version: "0.3"}, "SendMessage": {version: "1.0"},
+
+	"tasks/get": {problem: taskNotFound}, "tasks/cancel": {problem: taskNotFound},
+	"GetTask": {problem: taskNotFound}, "CancelTask": {problem: taskNotFound}, "ListTasks": {problem: noList},
+
+	"message/stream": {problem: noStream}, "tasks/resubscribe": {problem: noStream},
+	"SendStreamingMessage": {problem: noStream}, "SubscribeToTask": {problem: noStream},
+
+	"tasks/pushNotificationConfig/set": {problem: noPush}, "tasks/pushNotificationConfig/get": {problem: noPush},
+	"tasks/pushNotificationConfig/list": {problem: noPush}, "tasks/pushNotificationConfig/delete": {problem: noPush},
+	"CreateTaskPushNotificationConfig": {problem: noPush}, "GetTaskPushNotificationConfig": {problem: noPush},
+	"ListTaskPushNotificationConfigs": {problem: noPush}, "DeleteTaskPushNotificationConfig": {problem: noPush},
+
+	"agent/getAuthenticatedExtendedCard": {problem: noExtendedCard}, "GetExtendedAgentCard": {problem: noExtendedCard10},
+}
+
+// x402Extension names the A2A extension for payments, version 0.1.
+const x402Extension = document.A2APayments
+
+// Members of a message's metadata.
+const (
+	metadataStatus   = "x402.payment.status"
+	metadataRequired = "x402.payment.required" // a PaymentRequired
+	metadataPayload  = "x402.payment.payload"  // a PaymentPayload
+	metadataReceipts = "x402.payment.receipts" // SettleResponses
+	metadataError    = "x402.payment.error"    // a code of section 9.1 of the extension
+)
+
+// serveA2A answers a request. Its answer names the activated extension in the header in
+// which the client asked for it.
 func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, method a2aMethod) {
-	if header := e.activated(r); header != "" {
+	header := e.activated(r)
+	if header != "" {
 		w.Header().Set(header, x402Extension)
 	}
-	result, problem := method(e, r, c.params)
-	if problem != nil {
-		writeFault(w, http.StatusOK, c.id, problem)
+	if method.problem != nil {
+		writeFault(w, http.StatusOK, c.ID, method.problem)
 		return
 	}
-	write(w, http.StatusOK, response{ID: c.id, Result: result})
-}
-
-// send is the method that sends a message. role is what the version calls the
-// sender, in how it writes the result.
-func send(role string, in func(*reply) any) a2aMethod {
-	return func(e *Endpoint, r *http.Request, params json.RawMessage) (any, *fault) {
-		answer, problem := e.send(r, params, role)
-		if problem != nil {
-			return nil, problem
-		}
-		return in(answer), nil
-	}
-}
-
-// send answers a message by the offer, or by what became of the payment in it.
-func (e *Endpoint) send(r *http.Request, params json.RawMessage, role string) (*reply, *fault) {
 	var p sendParams
-	if json.Unmarshal(params, &p) != nil {
-		return nil, &fault{codeInvalidParams, "params must hold a message"}
+	var answer *reply
+	problem := &fault{codeInvalidParams, "params must contain a message"}
+	if json.Unmarshal(c.Params, &p) == nil {
+		answer, problem = e.send(r, &p, method.version, header != "")
 	}
-	if problem := p.check(role); problem != nil {
-		return nil, problem
+	if problem != nil {
+		writeFault(w, http.StatusOK, c.ID, problem)
+		return
 	}
-	if answer, problem := e.answerPayment(r, &p.Message); answer != nil || problem != nil {
-		return answer, problem
-	}
-	if p.Message.TaskID != "" {
-		return nil, taskNotFound
-	}
-	q := e.quote()
-	if q.required != nil && e.activated(r) != "" {
-		metadata := map[string]any{metadataStatus: statusRequired, metadataRequired: q.required}
-		return p.Message.reply("input-required", q.text, q.data, metadata), nil
-	}
-	return &reply{messageID: derive("message", p.Message.MessageID), contextID: p.Message.ContextID, text: q.text, data: q.data}, nil
+	write(w, http.StatusOK, response{ID: c.ID, Result: answer.result(method.version)})
 }
 
-// noTask is for what asks for a task by its id.
-func noTask(_ *Endpoint, _ *http.Request, params json.RawMessage) (any, *fault) {
-	var task struct {
-		ID string `json:"id"`
+// activated returns the header in which a client asked for the payment extension. It is
+// empty without one, or without a USDC rail.
+func (e *Endpoint) activated(r *http.Request) string {
+	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
+		uris := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
+		if len(e.Payments.Accepts()) > 0 && slices.ContainsFunc(uris, func(uri string) bool { return strings.TrimSpace(uri) == x402Extension }) {
+			return header
+		}
 	}
-	if json.Unmarshal(params, &task) != nil || task.ID == "" {
-		return nil, &fault{codeInvalidParams, "params.id must name a task"}
-	}
-	return nil, taskNotFound
+	return ""
 }
 
-// refuse is a method that always has the same fault.
-func refuse(problem *fault) a2aMethod {
-	return func(*Endpoint, *http.Request, json.RawMessage) (any, *fault) { return nil, problem }
-}
-
-var (
-	taskNotFound = &fault{codeTaskNotFound,
-		"there is no such task: this agent answers every message at once and keeps none. A payment that was sent before may have " +
-			"been taken: send that same payment again to learn of it, and sign no new one. Without one, send a message without taskId"}
-	noStream       = &fault{codeUnsupportedOperation, "this agent does not stream; use message/send or SendMessage"}
-	noList         = &fault{codeUnsupportedOperation, "this agent keeps no tasks"}
-	noPush         = &fault{codePushNotSupported, "this agent sends no push notifications; ask /v1/received for payments"}
-	noExtendedCard = &fault{codeNoExtendedCard, "there is no extended agent card; the public one is complete"}
-	// noExtendedCards is for A2A 1.0, where the code above is for agents that
-	// announce such a card (section 3.1.11).
-	noExtendedCards = &fault{codeUnsupportedOperation, noExtendedCard.Message}
-)
-
-// sendParams is what is read of a sent message. What its parts say does not
-// matter, for the answer is always the offer.
+// sendParams are the members of a sent message that are read. The content of its parts
+// does not matter, because the answer is always the offer.
 type sendParams struct {
-	Message       incoming `json:"message"`
+	Message struct {
+		MessageID string                       `json:"messageId"`
+		ContextID string                       `json:"contextId"`
+		TaskID    string                       `json:"taskId"`
+		Role      string                       `json:"role"`
+		Parts     []map[string]json.RawMessage `json:"parts"`
+		Metadata  map[string]json.RawMessage   `json:"metadata"`
+	} `json:"message"`
 	Configuration struct {
-		Push   json.RawMessage `json:"pushNotificationConfig"`     // 0.3
-		Push10 json.RawMessage `json:"taskPushNotificationConfig"` // 1.0
+		Push   any `json:"pushNotificationConfig"`     // 0.3
+		Push10 any `json:"taskPushNotificationConfig"` // 1.0
 	} `json:"configuration"`
 }
 
-// incoming is a message of a client.
-type incoming struct {
-	MessageID string                       `json:"messageId"`
-	ContextID string                       `json:"contextId"`
-	TaskID    string                       `json:"taskId"`
-	Role      string                       `json:"role"`
-	Parts     []map[string]json.RawMessage `json:"parts"`
-	Metadata  map[string]json.RawMessage   `json:"metadata"`
-}
-
-func (p *sendParams) check(role string) *fault {
-	m := p.Message
+// send answers a message by the offer, or by the outcome of its payment.
+func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands bool) (*reply, *fault) {
+	m := &p.Message
+	role := map[string]string{"0.3": "user", "1.0": "ROLE_USER"}[version]
+	payload, pays := m.Metadata[metadataPayload]
+	var status string
+	if raw := m.Metadata[metadataStatus]; raw != nil && json.Unmarshal(raw, &status) != nil {
+		return nil, &fault{codeInvalidParams, metadataStatus + " must be a string; this message was not taken for a payment"}
+	}
 	switch {
-	case slices.ContainsFunc(m.Parts, func(part map[string]json.RawMessage) bool { return part == nil }):
-		return &fault{codeInvalidParams, "message.parts must hold objects"}
-	case m.MessageID == "":
-		return &fault{codeInvalidParams, "message.messageId is missing"}
-	case m.Role != role:
-		return &fault{codeInvalidParams, "message.role must be " + role}
-	case len(m.Parts) == 0:
-		return &fault{codeInvalidParams, "message.parts is empty"}
-	case isSet(p.Configuration.Push) || isSet(p.Configuration.Push10):
-		return noPush
+	case len(m.Parts) == 0 || slices.ContainsFunc(m.Parts, func(part map[string]json.RawMessage) bool { return part == nil }):
+		return nil, &fault{codeInvalidParams, "message.parts must contain objects"}
+	case m.MessageID == "" || m.Role != role:
+		return nil, &fault{codeInvalidParams, "message needs a messageId and the role " + role}
+	case p.Configuration.Push != nil || p.Configuration.Push10 != nil:
+		return nil, noPush
+	case pays && status != "" && status != "payment-submitted":
+		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " has the status payment-submitted; this message was not taken for a payment"}
+	case !pays && status == "payment-submitted":
+		return nil, &fault{codeInvalidParams, metadataPayload + " is missing; send the payment that you signed"}
 	}
-	return nil
+	// No task is stored: a payment and its repetitions derive the same one.
+	taskID := cmp.Or(m.TaskID, derive("task", m.MessageID))
+	answer := &reply{messageID: derive("message", m.MessageID), taskID: taskID, contextID: cmp.Or(m.ContextID, derive("context", taskID))}
+	q := e.quote()
+	switch {
+	case pays:
+		e.settle(answer, e.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: e.ClientIP(r)}))
+	case status == "payment-rejected":
+		answer.state, answer.text, answer.data = "failed", "You declined to pay. A payment that you sent before stands.", q.data
+		answer.metadata = map[string]any{metadataStatus: status}
+	case m.TaskID != "":
+		return nil, taskNotFound
+	case q.required != nil && demands:
+		answer.state, answer.text, answer.data = "input-required", q.text, q.data
+		answer.metadata = map[string]any{metadataStatus: "payment-required", metadataRequired: q.required}
+	default:
+		answer = &reply{messageID: answer.messageID, contextID: m.ContextID, text: q.text, data: q.data}
+	}
+	return answer, nil
 }
 
-func isSet(v json.RawMessage) bool { return v != nil && string(v) != "null" }
-
-// task is the id of the task that a message is about. None is kept: the first
-// message of a payment and its repetitions give the same one.
-func (m *incoming) task() string {
-	if m.TaskID != "" {
-		return m.TaskID
-	}
-	return derive("task", m.MessageID)
-}
-
-// derive makes an id that is always the same for the same other id.
+// derive returns the same ID for the same other ID.
 func derive(kind, id string) string {
 	sum := sha256.Sum256([]byte(kind + " for " + id))
 	return hex.EncodeToString(sum[:16])
 }
 
-// reply is an answer before a version of A2A gives it its marks: a message, or
-// a task with a message when it has a state.
+// settle answers a payment by a task. The task ends only when the outcome is known:
+// until then the client must send the same payment again.
+func (e *Endpoint) settle(answer *reply, o x402.Outcome) {
+	if isRejected(o) {
+		answer.state, answer.text = "failed", rejection(o)
+		answer.data = e.render(e.Live(), answer.text).data
+		receipt := cmp.Or(o.Response, &x402.SettleResponse{ErrorReason: o.Reason})
+		answer.metadata = map[string]any{
+			metadataStatus: "payment-failed", metadataError: failureCode(o.Reason), metadataReceipts: []*x402.SettleResponse{receipt},
+		}
+		return
+	}
+	described := e.report(o)
+	answer.state, answer.text, answer.data = "input-required", described.Detail, encode(described)
+	answer.metadata = map[string]any{metadataStatus: "payment-submitted"}
+	switch o.Status {
+	case x402.Settled:
+		answer.state = "completed"
+		answer.metadata = map[string]any{metadataStatus: "payment-completed", metadataReceipts: []*x402.SettleResponse{o.Response}}
+	case x402.Conflict: // the payment that was sent first may be taken, so nothing failed
+		answer.metadata[metadataError] = "DUPLICATE_NONCE"
+	case x402.Limited, x402.Unavailable: // nothing was sent, so the client still has to pay
+	default:
+		answer.state = "working"
+	}
+}
+
+// failureCode returns the extension's code for a reason. The receipt has the exact reason.
+func failureCode(reason string) string {
+	for _, known := range [][2]string{
+		{"insufficient", "INSUFFICIENT_FUNDS"}, {"signature", "INVALID_SIGNATURE"}, {"valid_before", "EXPIRED_PAYMENT"},
+		{"expired", "EXPIRED_PAYMENT"}, {"nonce", "DUPLICATE_NONCE"}, {"network", "NETWORK_MISMATCH"}, {"value", "INVALID_AMOUNT"},
+		{"amount", "INVALID_AMOUNT"},
+	} {
+		if strings.Contains(reason, known[0]) {
+			return known[1]
+		}
+	}
+	return "SETTLEMENT_FAILED"
+}
+
+// reply is an answer: a message, or a task with a message if it has a state.
 type reply struct {
 	messageID, contextID, taskID string
-	// state is a task state of A2A 0.3.
-	state    string
-	text     string
-	data     json.RawMessage
-	metadata map[string]any
+	state                        string // of A2A 0.3, such as "input-required"
+	text                         string
+	data                         json.RawMessage
+	metadata                     map[string]any
 }
 
-// message is an A2A message: 0.3 when Kind is set, else 1.0.
-type message struct {
-	Kind       string         `json:"kind,omitempty"`
-	MessageID  string         `json:"messageId"`
-	ContextID  string         `json:"contextId,omitempty"`
-	TaskID     string         `json:"taskId,omitempty"`
-	Role       string         `json:"role"`
-	Parts      []part         `json:"parts"`
-	Metadata   map[string]any `json:"metadata,omitempty"`
-	Extensions []string       `json:"extensions,omitempty"`
-}
-
-// part is a part of a message: 0.3 when Kind is set, else 1.0.
-type part struct {
-	Kind      string          `json:"kind,omitempty"`
-	Text      string          `json:"text,omitempty"`
-	Data      json.RawMessage `json:"data,omitempty"`
-	MediaType string          `json:"mediaType,omitempty"`
-}
-
-// task is an A2A task: 0.3 when Kind is set, else 1.0.
-type task struct {
-	Kind      string     `json:"kind,omitempty"`
-	ID        string     `json:"id"`
-	ContextID string     `json:"contextId"`
-	Status    taskStatus `json:"status"`
-}
-
-type taskStatus struct {
-	State   string   `json:"state"`
-	Message *message `json:"message"`
-}
-
-// in03 is the result of message/send.
-func (a *reply) in03() any {
-	m := a.message()
-	m.Kind, m.Role = "message", "agent"
-	m.Parts[0].Kind, m.Parts[1].Kind = "text", "data"
-	if a.state == "" {
-		return m
+// result returns the answer in the form of a version of A2A.
+func (a *reply) result(version string) any {
+	text, data := map[string]any{"text": a.text}, map[string]any{"data": a.data}
+	m := map[string]any{"messageId": a.messageID, "parts": []any{text, data}}
+	if a.contextID != "" {
+		m["contextId"] = a.contextID
 	}
-	return &task{Kind: "task", ID: a.taskID, ContextID: a.contextID, Status: taskStatus{a.state, m}}
-}
-
-// in10 is the result of SendMessage.
-func (a *reply) in10() any {
-	m := a.message()
-	m.Role = "ROLE_AGENT"
-	m.Parts[0].MediaType, m.Parts[1].MediaType = "text/plain", typeJSON
+	if a.state != "" {
+		m["taskId"], m["metadata"], m["extensions"] = a.taskID, a.metadata, []string{x402Extension}
+	}
+	status := map[string]any{"state": a.state, "message": m}
+	task := map[string]any{"id": a.taskID, "contextId": a.contextID, "status": status}
+	if version == "0.3" {
+		m["role"], m["kind"], text["kind"], data["kind"], task["kind"] = "agent", "message", "text", "data", "task"
+		if a.state == "" {
+			return m
+		}
+		return task
+	}
+	m["role"], text["mediaType"], data["mediaType"] = "ROLE_AGENT", "text/plain", typeJSON
 	if a.state == "" {
 		return map[string]any{"message": m}
 	}
-	state := "TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(a.state, "-", "_"))
-	return map[string]any{"task": &task{ID: a.taskID, ContextID: a.contextID, Status: taskStatus{state, m}}}
-}
-
-func (a *reply) message() *message {
-	m := &message{
-		MessageID: a.messageID, ContextID: a.contextID, TaskID: a.taskID,
-		Parts: []part{{Text: a.text}, {Data: a.data}}, Metadata: a.metadata,
-	}
-	if a.metadata != nil {
-		m.Extensions = []string{x402Extension}
-	}
-	return m
+	status["state"] = "TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(a.state, "-", "_"))
+	return map[string]any{"task": task}
 }

@@ -144,8 +144,6 @@ func TestA2ARefusals(t *testing.T) {
 		{"tasks/cancel", `{"id":"t"}`, -32001},
 		{"GetTask", `{"id":"t"}`, -32001},
 		{"CancelTask", `{"id":"t"}`, -32001},
-		{"tasks/get", `{}`, -32602},
-		{"tasks/get", `{"id":7}`, -32602},
 		{"tasks/pushNotificationConfig/set", `{}`, -32003},
 		{"tasks/pushNotificationConfig/get", `{}`, -32003},
 		{"tasks/pushNotificationConfig/list", `{}`, -32003},

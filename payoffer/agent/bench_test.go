@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// BenchmarkToolsCall compares the endpoint with a bare SDK server that answers
-// the same bytes; A2A shows what the SDK itself costs.
+// BenchmarkToolsCall compares the endpoint with a bare SDK server whose tool has the
+// same result.
 func BenchmarkToolsCall(b *testing.B) {
 	e := newEndpoint(b, config(b, public))
 	bare := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
@@ -23,13 +23,11 @@ func BenchmarkToolsCall(b *testing.B) {
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"}}`
-	payment := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":` + paying + `}}}`
-	shop, _ := shop(b, settled)
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
 		body    string
-	}{{"endpoint", e, call}, {"bare SDK", sdk, call}, {"payment", shop, payment}, {"A2A", e, js03}} {
+	}{{"endpoint", e, call}, {"bare SDK", sdk, call}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -137,12 +137,3 @@ func TestARefusedCredentialIsChallengedAgainAndToldWhy(t *testing.T) {
 		require.NotContains(t, r.Meta, "org.paymentauth/receipt")
 	}
 }
-
-func TestTheSchemeIsAnnouncedWhereItIsSpoken(t *testing.T) {
-	const said = `"experimental":{"payment":{"methods":{"evm":{"intents":["charge"]}}}}`
-	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`
-	e, _ := challenging(t, settled)
-	require.Contains(t, string(decode(t, post(t, e, initialize)).Result), said)
-	none, _ := shop(t, settled)
-	require.NotContains(t, string(decode(t, post(t, none, initialize)).Result), "experimental")
-}

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -35,7 +34,7 @@ func FuzzServeHTTP(f *testing.F) {
 		f.Add(body, "2026-07-28", "tools/call")
 		f.Add(body, "2025-11-25", "")
 	}
-	for method := range mcpMethods {
+	for _, method := range []string{"initialize", "tools/call", "resources/read", "prompts/get", "completion/complete", "subscriptions/listen"} {
 		for _, params := range []string{`{}`, `null`, `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`, `{"uri":"a:b","name":"x","level":"info","ref":null,"argument":null,"notifications":{}}`} {
 			f.Add(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, "", "")
 			f.Add(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, "2026-07-28", method)
@@ -64,6 +63,8 @@ func FuzzServeHTTP(f *testing.F) {
 			require.Empty(t, text)
 		case response.Header.Get("Content-Type") == "text/event-stream":
 			require.Contains(t, body, "listen")
+		case strings.HasPrefix(response.Header.Get("Content-Type"), "text/plain"): // of the SDK
+			require.Equal(t, http.StatusBadRequest, response.StatusCode, "%s", text)
 		default:
 			response.Body = io.NopCloser(strings.NewReader(string(text)))
 			a := decode(t, response)
@@ -71,41 +72,4 @@ func FuzzServeHTTP(f *testing.F) {
 		}
 		require.LessOrEqual(t, len(taken.attempts), 1)
 	})
-}
-
-// maxCost bounds the bytes that are allocated for one request of the largest
-// size, whatever stands in it.
-const maxCost = 128 * maxBody
-
-func TestHostileBodiesCostBoundedMemory(t *testing.T) {
-	e, _ := shop(t, malformed)
-	fill := func(before, filling, after string) string {
-		return before + strings.Repeat(filling, (maxBody-len(before)-len(after))/len(filling)) + after
-	}
-	nested := func(before, open, end, after string) string {
-		n := (maxBody - len(before) - len(after) - 1) / (len(open) + len(end))
-		return before + strings.Repeat(open, n) + "1" + strings.Repeat(end, n) + after
-	}
-	const tool, send = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"`, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"a","role":"user"`
-	for name, body := range map[string]string{
-		"batch":             fill(`[{}`, `,{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `]`),
-		"nested batch":      nested(``, `[`, `]`, ``),
-		"nested arguments":  nested(tool+`,"arguments":`, `{"a":`, `}`, `}}`),
-		"nested payment":    nested(tool+`,"_meta":{"x402/payment":`, `[`, `]`, `}}}`),
-		"many in meta":      fill(tool+`,"_meta":{"a":1`, `,"b":[]`, `}}}`),
-		"long id":           fill(`{"jsonrpc":"2.0","method":"ping","id":"`, `<`, `"}`),
-		"many parts":        fill(send+`,"parts":[{}`, `,{}`, `]}}}`),
-		"nested payload":    nested(send+`,"parts":[{}],"metadata":{"x402.payment.payload":`, `{"a":`, `}`, `}}}}`),
-		"long task":         fill(send+`,"parts":[{}],"metadata":{"x402.payment.payload":1},"taskId":"`, `\u0000`, `"}}}`),
-		"more than allowed": fill(tool, ` `, `}}`) + strings.Repeat(" ", 2*maxBody),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			response := post(t, e, body)
-			runtime.ReadMemStats(&after)
-			decode(t, response)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(maxCost))
-		})
-	}
 }

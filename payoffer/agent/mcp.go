@@ -6,41 +6,35 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// newestMCP is the first MCP revision without sessions. It gives errors an
-// HTTP status of their own.
-const newestMCP = "2026-07-28"
+// Media types of resources.
+const (
+	typeJSON     = "application/json"
+	typeMarkdown = "text/markdown"
+)
 
-// mcpMethods are the requests that the SDK answers.
-var mcpMethods = map[string]bool{
-	"initialize":               true,
-	"ping":                     true,
-	"server/discover":          true,
-	"tools/list":               true,
-	"tools/call":               true,
-	"resources/list":           true,
-	"resources/templates/list": true,
-	"resources/read":           true,
-	"resources/subscribe":      true,
-	"resources/unsubscribe":    true,
-	"prompts/list":             true,
-	"prompts/get":              true,
-	"completion/complete":      true,
-	"logging/setLevel":         true,
-	"subscriptions/listen":     true,
+// statelessMCP is the first MCP revision without sessions. It gives errors an HTTP status.
+const statelessMCP = "2026-07-28"
+
+// mcpMethods are the requests that the SDK answers. It answers others in plain text.
+var mcpMethods = []string{
+	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
+	"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
+	"subscriptions/listen",
 }
 
-// newMCP makes the SDK's server: nothing is announced as changing, so a subscription
-// ends at once and no client holds a connection.
-func (e *Endpoint) newMCP() *mcp.Server {
+// newMCP returns the handler of the MCP SDK. It is stateless, so that any instance can
+// answer any request. It announces no changes, so subscriptions end at once. The Host
+// check of the SDK is off, because it is wrong behind a proxy; allows replaces it.
+func (e *Endpoint) newMCP() http.Handler {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
 	}
@@ -59,103 +53,95 @@ func (e *Endpoint) newMCP() *mcp.Server {
 	server.AddTool(e.tool(), e.callTool)
 	e.addResources(server)
 	e.addPrompt(server)
-	server.AddReceivingMiddleware(e.contain, bindPayment)
-	return server
-}
-
-// newHandler makes the SDK's handler: stateless, so that any instance answers any
-// request. Its Host check compares with the listener's address, which is wrong behind
-// a proxy; allows takes its place.
-func newHandler(server *mcp.Server) http.Handler {
+	server.AddReceivingMiddleware(e.recoverPanics, bindPayment)
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: 2 * maxBody})
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
 }
 
-// internalError does not say what became of a payment, for nobody knows.
-const internalError = "internal error; if this call held a payment, its outcome is unknown: send the same payment again, and sign no new one"
-
-// contain turns a panic into an error. The SDK runs handlers on goroutines of
-// its own, where no HTTP server recovers: a panic would end the whole process.
-func (e *Endpoint) contain(next mcp.MethodHandler) mcp.MethodHandler {
+// recoverPanics turns a panic into an error. The SDK runs handlers in goroutines of its
+// own, where a panic would end the process.
+func (e *Endpoint) recoverPanics(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (result mcp.Result, err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				e.Logger.Error("the agent endpoint panicked", "method", method, "panic", cause, "stack", string(debug.Stack()))
-				result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: internalError}
+				e.Logger.Error("agent endpoint panicked", "method", method, "panic", cause, "stack", string(debug.Stack()))
+				result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: "internal error; if this call contained a payment, " +
+					"its outcome is unknown: send the same payment again, and do not sign a new one"}
 			}
 		}()
 		return next(ctx, method, request)
 	}
 }
 
-// serveMCP lets the SDK answer. What it refuses in plain text, such as an id of
-// null or an unknown protocol version, becomes a JSON-RPC error: every answer
-// of the endpoint is JSON-RPC.
+// paymentKey is the context key of a call's payment. The SDK gives its handlers neither
+// the client's address nor the bytes of the payment.
+type paymentKey struct{}
+
+// serveMCP lets the SDK answer. It adds the headers and the params that the SDK requires
+// and a plain curl does not send.
 func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
-	if c.params != nil && c.params[0] != '{' {
-		writeFault(w, http.StatusOK, c.id, &fault{codeInvalidParams, "params must be an object"})
-		return
-	}
-	if e.quoteTo(w, r, c) {
-		return
-	}
-	captured := e.capture(e.withPayment(r, c), r, c)
-	contentType := captured.header.Get("Content-Type")
 	switch {
-	case contentType == "application/json" || contentType == "text/event-stream":
-		writeBody(w, captured.status, contentType, captured.body.Bytes())
-	case captured.status >= http.StatusInternalServerError:
-		e.Logger.Error("the MCP SDK failed", "method", c.method, "status", captured.status)
-		writeFault(w, captured.status, c.id, &fault{codeInternal, internalError})
-	case strings.TrimSpace(captured.body.String()) == "":
-		e.Logger.Error("the MCP SDK answered nothing", "method", c.method, "status", captured.status)
-		writeFault(w, http.StatusInternalServerError, c.id, &fault{codeInternal, internalError})
-	default:
-		writeFault(w, captured.status, c.id, &fault{codeInvalidRequest, strings.TrimSpace(captured.body.String())})
+	case string(c.ID) == "null":
+		writeFault(w, http.StatusBadRequest, c.ID, &fault{codeInvalidRequest, "MCP needs an id that is a string or an integer"})
+		return
+	case c.Params == nil:
+		c.body = encode(map[string]any{"jsonrpc": "2.0", "id": c.ID, "method": c.method, "params": struct{}{}})
+	case c.Params.Kind() != '{':
+		writeFault(w, http.StatusOK, c.ID, &fault{codeInvalidParams, "params must be an object"})
+		return
 	}
-}
-
-// capture is what the SDK answers.
-func (e *Endpoint) capture(ctx context.Context, r *http.Request, c call) *capture {
-	captured := &capture{header: make(http.Header), status: http.StatusOK}
-	e.mcp().ServeHTTP(captured, mcpRequest(ctx, r, c))
-	return captured
-}
-
-// mcpRequest is the request as the SDK insists on it: a media type and an
-// Accept that a bare curl does not send, and params, which may be left out
-// where nothing is asked for. The message is written anew from what was
-// parsed, so that the SDK cannot read it otherwise.
-func mcpRequest(ctx context.Context, r *http.Request, c call) *http.Request {
-	params := c.params
-	if params == nil {
-		params = []byte("{}")
+	ctx := r.Context()
+	if c.method == "tools/call" {
+		if paid := e.payment(c, e.ClientIP(r)); paid != nil {
+			ctx = context.WithValue(ctx, paymentKey{}, paid)
+		}
 	}
-	body := encode(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": c.method, "params": params})
 	request := r.WithContext(ctx)
 	request.Header = r.Header.Clone()
-	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Content-Type", typeJSON)
 	request.Header.Set("Accept", "application/json, text/event-stream")
-	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return request
+	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
+	e.mcp().ServeHTTP(w, request)
 }
 
-// notFoundStatus is the HTTP status of an unknown method: 404 on MCP revisions
-// that ask for it, else 200 as JSON-RPC over HTTP and A2A have it.
-func notFoundStatus(r *http.Request) int {
-	if r.Header.Get("Mcp-Protocol-Version") >= newestMCP {
-		return http.StatusNotFound
+// addResources adds documents under the URLs at which they are also served by HTTP.
+func (e *Endpoint) addResources(server *mcp.Server) {
+	add := func(path, name, title, description, mediaType string, read func(context.Context) ([]byte, error)) {
+		uri := e.Offer.URL(path)
+		server.AddResource(
+			&mcp.Resource{URI: uri, Name: name, Title: title, Description: description, MIMEType: mediaType},
+			func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				text, err := read(ctx)
+				if err != nil {
+					e.Logger.Error("resource of the agent endpoint unreadable", "resource", name, "error", err.Error())
+					return nil, &jsonrpc.Error{Code: codeInternal, Message: "the resource cannot be read now; ask again later"}
+				}
+				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mediaType, Text: string(text)}}}, nil
+			})
 	}
-	return http.StatusOK
+	amount := e.Offer.Amount.String() + " USD"
+	add(offer.PathInvoice, "invoice", "Invoice over "+amount,
+		"Every way to pay "+amount+" now, as JSON. An invoice is no payment.", typeJSON,
+		func(context.Context) ([]byte, error) { return document.Invoice(e.Offer, e.Live()).Body, nil })
+	add(offer.PathSkill, "skill", "How to pay "+amount,
+		"Instructions for an agent: how to pay by each rail, and what to check before.", typeMarkdown,
+		func(context.Context) ([]byte, error) { return document.Skill(e.Offer).Body, nil })
+	add(offer.PathReceived, "received", "Payments received",
+		"Sums of the payments that arrived, for each rail, and how well each is observed, as JSON.", typeJSON,
+		func(ctx context.Context) ([]byte, error) { return e.Summary(ctx) })
 }
 
-// capture keeps a response until it is known to be JSON-RPC.
-type capture struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+// addPrompt adds a prompt with which a person asks for the ways to pay. It contains no
+// text of the operator, because the client sends it in the person's name.
+func (e *Endpoint) addPrompt(server *mcp.Server) {
+	amount := e.Offer.Amount.String() + " USD"
+	prompt := &mcp.Prompt{Name: "pay", Title: "Pay " + amount, Description: "Shows every way to pay " + amount + " here. It pays nothing."}
+	text := "Call the tool " + document.ToolName + " and show me every way to pay " + amount + ", with the payee and the exact amounts. " +
+		"Pay nothing before I have approved the amount and the payee."
+	server.AddPrompt(prompt, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		return &mcp.GetPromptResult{
+			Description: prompt.Description,
+			Messages:    []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}},
+		}, nil
+	})
 }
-
-func (c *capture) Header() http.Header         { return c.header }
-func (c *capture) WriteHeader(status int)      { c.status = status }
-func (c *capture) Write(p []byte) (int, error) { return c.body.Write(p) }

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,7 +101,7 @@ func TestNewestMCPRevisionNeedsNoHandshake(t *testing.T) {
 
 	response = post(t, e, stateless("no/such", ""), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
-	require.Equal(t, codeMethodNotFound, decode(t, response).Error.Code)
+	require.Equal(t, -32601, decode(t, response).Error.Code)
 }
 
 func TestPromptAsksForTheWaysToPayAndOrdersNoPayment(t *testing.T) {
@@ -135,32 +134,6 @@ func TestBareCurlCallsTheTool(t *testing.T) {
 	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
 }
 
-func TestArgumentsAreIgnored(t *testing.T) {
-	e := newEndpoint(t, config(t, public))
-	plain := callTool(t, e, `{"name":"first_42_sponsor"}`)
-	for _, arguments := range []string{`{}`, `null`, `{"amount":1,"note":"x"}`} {
-		require.Equal(t, plain, callTool(t, e, `{"name":"first_42_sponsor","arguments":`+arguments+`}`), arguments)
-	}
-}
-
-func TestUnknownToolIsAnError(t *testing.T) {
-	a := decode(t, post(t, newEndpoint(t, config(t, public)), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other"}}`))
-	require.Equal(t, codeInvalidParams, a.Error.Code)
-}
-
-func TestMCPParamsThatAreNoObjectAreRefused(t *testing.T) {
-	e := newEndpoint(t, config(t, public))
-	for method := range mcpMethods {
-		for _, params := range []string{`[]`, `[{}]`, `"x"`, `7`, `true`} {
-			a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`))
-			require.NotNil(t, a.Error, "%s %s", method, params)
-			require.Equal(t, codeInvalidParams, a.Error.Code)
-			require.NotContains(t, a.Error.Message, "Go value", "the SDK's wording is for Go programmers")
-			require.Equal(t, "7", string(a.ID))
-		}
-	}
-}
-
 // The SDK would refuse a public name on a loopback connection, which is what
 // every proxy on the same machine makes.
 func TestProxyOnTheSameMachineIsServed(t *testing.T) {
@@ -174,24 +147,6 @@ func TestProxyOnTheSameMachineIsServed(t *testing.T) {
 	t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Nil(t, decode(t, response).Error)
-}
-
-func TestFailureOfTheSDKIsLoggedAndNotShown(t *testing.T) {
-	var log strings.Builder
-	c := config(t, public)
-	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	e := newEndpoint(t, c)
-	e.mcp = func() http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "inner workings", http.StatusInternalServerError)
-		})
-	}
-	response := post(t, e, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
-	a := decode(t, response)
-	require.Equal(t, codeInternal, a.Error.Code)
-	require.NotContains(t, a.Error.Message, "inner workings")
-	require.Contains(t, log.String(), "method=ping status=500")
 }
 
 // broken is a payment service with a bug.

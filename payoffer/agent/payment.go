@@ -4,55 +4,80 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// payment is what a call brings: an x402 payment, or a credential of the Payment
-// scheme, or what is wrong with either.
+// paymentMeta contains the members of _meta by which an MCP call pays.
+type paymentMeta struct {
+	Payment    jsontext.Value `json:"x402/payment"`               // a PaymentPayload (x402 version 2, MCP transport)
+	Credential jsontext.Value `json:"org.paymentauth/credential"` // draft-payment-transport-mcp
+}
+
+// payment is the x402 payment or the MPP credential of a call, or why neither is usable.
 type payment struct {
 	attempt    x402.Attempt
 	credential *mpp.Credential
-	wrong      error
+	err        error
 }
 
-// payment is that of a call; nil for a call without one.
+// payment returns the payment of a call, or nil if it has none.
 func (e *Endpoint) payment(c call, client string) *payment {
-	meta := member(c.params, "_meta")
-	payload, credential := member(meta, metaPayment), member(meta, metaCredential)
-	twice := false
-	if outside := member(c.meta, metaCredential); credential == nil {
-		credential = outside
-	} else {
-		twice = outside != nil && !bytes.Equal(outside, credential)
+	var params struct {
+		Meta paymentMeta `json:"_meta"`
 	}
-	if e.Challenges == nil {
-		credential = nil
+	var outer paymentMeta // some clients put the credential beside the params
+	_ = json.Unmarshal(c.Params, &params)
+	_ = json.Unmarshal(c.Meta, &outer)
+	inner, credential := params.Meta, params.Meta.Credential
+	if credential == nil {
+		credential = outer.Credential
 	}
+	twice := outer.Credential != nil && !bytes.Equal(outer.Credential, credential)
 	switch {
-	case credential != nil && (twice || payload != nil || member(c.meta, metaPayment) != nil):
-		return &payment{wrong: errors.New("the call has more than one payment, of which none was taken; send one of them")}
-	case credential != nil:
+	case credential != nil && e.Challenges != nil && (twice || inner.Payment != nil || outer.Payment != nil):
+		return &payment{err: errors.New("the call has more than one payment, of which none was taken; send one of them")}
+	case credential != nil && e.Challenges != nil:
 		read, err := e.Challenges.FromMeta(credential)
 		if err != nil {
-			return &payment{wrong: err}
+			return &payment{err: err}
 		}
 		return &payment{attempt: read.Attempt(client), credential: read}
-	case payload != nil:
-		read, err := payloadOf(payload)
-		return &payment{attempt: x402.Attempt{Payload: read, Client: client}, wrong: err}
+	case inner.Payment != nil:
+		payload, err := decodePayload(inner.Payment)
+		return &payment{attempt: x402.Attempt{Payload: payload, Client: client}, err: err}
 	}
 	return nil
 }
 
-// pay is what becomes of a payment. The problem is that of a credential which was
-// refused.
+// decodePayload returns the PaymentPayload of a call. It is an object by the
+// specification, and the base64 of its JSON by Cloudflare's agents.
+func decodePayload(member jsontext.Value) ([]byte, error) {
+	var text string
+	if member.Kind() != '"' || json.Unmarshal(member, &text) != nil {
+		return member, nil
+	}
+	payload, err := x402.PayloadFromText(text)
+	if err == nil && !jsontext.Value(payload).IsValid() {
+		err = errors.New("not the base64 of JSON")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the text of x402/payment is %w; send the PaymentPayload as an object, or as the base64 of its JSON", err)
+	}
+	return payload, nil
+}
+
+// pay settles a payment. The problem says why a credential was rejected.
 func (p *payment) pay(ctx context.Context, payments Payments) (x402.Outcome, *mpp.Problem) {
-	if p.wrong != nil {
-		problem, _ := errors.AsType[*mpp.Problem](p.wrong)
-		return x402.Outcome{Status: x402.Malformed, Version: 2, Reason: "invalid_payload", Detail: strings.TrimSuffix(p.wrong.Error(), ".") + "."}, problem
+	if p.err != nil {
+		problem, _ := errors.AsType[*mpp.Problem](p.err)
+		return x402.Outcome{Status: x402.Malformed, Version: 2, Reason: "invalid_payload", Detail: strings.TrimSuffix(p.err.Error(), ".") + "."}, problem
 	}
 	outcome := payments.Pay(ctx, p.attempt)
 	if p.credential == nil {

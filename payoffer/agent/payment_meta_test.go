@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -58,24 +56,4 @@ func TestTextThatIsNoPaymentIsMalformedAndSentToNobody(t *testing.T) {
 			require.Contains(t, r.Meta, "x402/error")
 		})
 	}
-}
-
-func FuzzPayloadOf(f *testing.F) {
-	f.Add([]byte(`{"x402Version":2}`))
-	f.Add([]byte(`"` + base64.StdEncoding.EncodeToString([]byte(awkward)) + `"`))
-	f.Add([]byte(`"\u0065\u0033\u0030"`))
-	f.Fuzz(func(t *testing.T, member []byte) {
-		if member = bytes.TrimSpace(member); !json.Valid(member) {
-			return // the message that it stands in was read
-		}
-		payload, err := payloadOf(member)
-		switch {
-		case err != nil:
-			require.Nil(t, payload)
-		case member[0] == '"':
-			require.True(t, json.Valid(payload))
-		default:
-			require.Equal(t, string(member), string(payload), "as it was written")
-		}
-	})
 }

@@ -177,25 +177,3 @@ func TestPaymentOfAnotherToolIsNotTaken(t *testing.T) {
 	decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x402/payment":{}}}}`))
 	require.Empty(t, taken.attempts)
 }
-
-func TestAnnotationsSayWhetherACallCanPay(t *testing.T) {
-	c := config(t, public)
-	paying := newEndpoint(t, c).tool().Annotations
-	require.False(t, paying.ReadOnlyHint)
-	require.False(t, *paying.DestructiveHint)
-	require.True(t, *paying.OpenWorldHint)
-	require.True(t, paying.IdempotentHint)
-	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
-	quoting := newEndpoint(t, c).tool().Annotations
-	require.True(t, quoting.ReadOnlyHint)
-	require.False(t, *quoting.OpenWorldHint)
-}
-
-func TestQuoteFollowsTheX402Quote(t *testing.T) {
-	e, taken := shop(t, settled)
-	first := e.quote()
-	require.Same(t, first, e.quote())
-	taken.quote = new(x402.Quote)
-	taken.accepts[0].Amount = "43000000"
-	require.Contains(t, string(e.quote().data), "43000000")
-}

@@ -59,13 +59,3 @@ func TestUnreadableResourceIsAnErrorWithoutDetails(t *testing.T) {
 	}
 	require.Contains(t, log.String(), "database is gone")
 }
-
-func TestEmbeddersAddToTheServer(t *testing.T) {
-	e := newEndpoint(t, config(t, public))
-	e.Server().AddTool(&mcp.Tool{Name: "other", InputSchema: noInput}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		panic("bug")
-	})
-	a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other"}}`))
-	require.Equal(t, codeInternal, a.Error.Code, "behind the same middleware")
-	require.NotEmpty(t, terms42(t, callTool(t, e, `{"name":"first_42_sponsor"}`)))
-}

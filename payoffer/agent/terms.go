@@ -15,7 +15,7 @@ import (
 // unpaid is the error of a quote that answers a call without payment.
 const unpaid = "payment required: this is a quote, which charges nothing"
 
-// common is what every result of the tool has.
+// common are the members of every result of the tool.
 type common struct {
 	ID        string    `json:"id" jsonschema:"Name of the offer"`
 	Name      string    `json:"name"`
@@ -25,13 +25,12 @@ type common struct {
 	Received  string    `json:"received" jsonschema:"URL of the report on which payments arrived"`
 }
 
-func (e *Endpoint) shared() common {
+func (e *Endpoint) common() common {
 	return common{ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD", Received: e.Offer.URL(offer.PathReceived)}
 }
 
-// terms are what a program is told: every rail, and what it needs to pay by
-// x402. The members of the invoice keep their names, and those of a
-// PaymentRequired theirs, so that one object is both.
+// terms are the members of the invoice and of a PaymentRequired under their own names,
+// so that one object is both.
 type terms struct {
 	common
 	Description string         `json:"description"`
@@ -39,15 +38,13 @@ type terms struct {
 	Methods     []offer.Method `json:"methods" jsonschema:"Every way to pay; one that is not available now says why"`
 	Fallback    offer.Fallback `json:"fallback" jsonschema:"Card checkout for a client that cannot pay by x402"`
 	Invoice     string         `json:"invoice"`
-	// Error is that of the PaymentRequired, or why a payment was refused.
-	Error string `json:"error,omitempty" jsonschema:"Why nothing is paid yet"`
+	Error       string         `json:"error,omitempty" jsonschema:"Why nothing is paid yet"`
 	*x402.PaymentRequired
-	*programmatic
+	*sponsorship
 }
 
-// programmatic is what goes with a PaymentRequired. Both are left out by an
-// offer without a USDC rail.
-type programmatic struct {
+// sponsorship goes with a PaymentRequired. An offer without a USDC rail has neither.
+type sponsorship struct {
 	Sponsor string `json:"sponsor" jsonschema:"Takes an x402 payment by POST"`
 	Hint    string `json:"hint" jsonschema:"Why an x402 client may refuse to pay"`
 }
@@ -56,39 +53,36 @@ type programmatic struct {
 type quote struct {
 	live     offer.Live
 	standing *x402.Quote
-	// required is nil without a USDC rail.
-	required *x402.PaymentRequired
+	required *x402.PaymentRequired // nil without a USDC rail
 	data     json.RawMessage
 	text     string
-	// unpaid are the answers of the tool by it.
-	unpaid unpaidAnswers
 }
 
-// quote returns the terms of now. They are rendered again only when the live
-// values or the x402 quote have changed.
+// quote returns the current terms. It renders them only if the rate or the x402 quote
+// has changed.
 func (e *Endpoint) quote() *quote {
 	live, standing := e.Live(), e.Payments.Quote()
 	if q := e.quoted.Load(); q != nil && q.live == live && q.standing == standing {
 		return q
 	}
-	q := e.demand(live, unpaid)
-	q.live, q.standing = live, standing
+	q := e.render(live, unpaid)
+	q.standing = standing
 	e.quoted.Store(q)
 	return q
 }
 
-// demand is the terms with the reason why they are not met.
-func (e *Endpoint) demand(live offer.Live, reason string) *quote {
+// render renders the terms with the reason why they are not met.
+func (e *Endpoint) render(live offer.Live, reason string) *quote {
 	o, methods := e.Offer, e.Offer.Methods(live)
-	q := &quote{text: e.describe(methods)}
+	q := &quote{live: live, text: e.describe(methods)}
 	t := terms{
-		common: e.shared(), Description: o.Description, Card: o.Card.URL, Methods: methods, Fallback: o.Card.Fallback(),
+		common: e.common(), Description: o.Description, Card: o.Card.URL, Methods: methods, Fallback: o.Card.Fallback(),
 		Invoice: o.URL(offer.PathInvoice),
 	}
 	if len(e.Payments.Accepts()) > 0 {
 		required := e.Payments.Required(reason)
 		q.required, t.PaymentRequired = &required, &required
-		t.programmatic = &programmatic{Sponsor: o.URL(offer.PathSponsor), Hint: e.Payments.Hint()}
+		t.sponsorship = &sponsorship{Sponsor: o.URL(offer.PathSponsor), Hint: e.Payments.Hint()}
 	}
 	if q.required != nil || reason != unpaid {
 		t.Error = reason
@@ -97,7 +91,7 @@ func (e *Endpoint) demand(live offer.Live, reason string) *quote {
 	return q
 }
 
-// describe says the terms in plain text, one way to pay a line.
+// describe returns the terms as plain text with one line for each way to pay.
 func (e *Endpoint) describe(methods []offer.Method) string {
 	var b strings.Builder
 	b.WriteString(oneLine(e.Offer.Name) + ": one payment of " + e.Offer.Amount.String() + " USD to " + oneLine(e.Offer.Operator) +
@@ -114,19 +108,18 @@ func (e *Endpoint) describe(methods []offer.Method) string {
 	return b.String()
 }
 
-// oneLine keeps an operator's text from looking like lines of ours.
+// oneLine prevents an operator's text from looking like lines of this program.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// noInput is the schema that the MCP specification recommends for a tool
-// without parameters. Arguments are not looked at, so a client that sends some
-// is answered all the same.
+// noInput is the schema that MCP recommends for a tool without parameters. Arguments are
+// ignored.
 var noInput = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 
-// outputSchema describes terms and attempted: a result is one of them, and has
-// what both have.
+// outputSchema describes terms and outcomes; a result is one of them. The members of
+// common are required.
 var outputSchema = func() *jsonschema.Schema {
 	schema := schemaOf[terms]()
-	maps.Copy(schema.Properties, schemaOf[attempted]().Properties)
+	maps.Copy(schema.Properties, schemaOf[report]().Properties)
 	schema.Required, schema.PropertyOrder = schemaOf[common]().Required, nil
 	return schema
 }()
@@ -141,10 +134,9 @@ func schemaOf[T any]() *jsonschema.Schema {
 	return schema
 }
 
-// attempted is what became of a payment, as a program reads it. A definite no,
-// and nothing else, is answered by a demand instead, for a client answers a
-// demand by signing again.
-type attempted struct {
+// report describes the outcome of a payment. Only a rejected payment is answered by a
+// demand instead, because a client answers a demand by signing again.
+type report struct {
 	common
 	Status            string `json:"status" jsonschema:"Of a payment: seen on the chain, claimed by the facilitator, open (not known yet), unavailable, limited or conflict"`
 	Reason            string `json:"reason,omitempty" jsonschema:"Code of the status"`
@@ -158,30 +150,31 @@ type attempted struct {
 	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer alone: whoever has the address can read it"`
 }
 
-// refused reports whether a payment was not charged and will not be, so that the client may be asked to pay again.
-func refused(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
+// isRejected reports whether a payment was not and will not be charged, so that the client
+// may be asked to pay again.
+func isRejected(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
 
-// attempted describes every outcome but a refusal.
-func (e *Endpoint) attempted(o x402.Outcome) attempted {
-	a := attempted{
-		common: e.shared(), Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
+// report describes every outcome but a rejection.
+func (e *Endpoint) report(o x402.Outcome) report {
+	r := report{
+		common: e.common(), Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
 		ReceiptURL: e.PaidURL(o),
 	}
 	switch o.Status {
 	case x402.Settled:
-		a.Paid, a.Status, a.AmountUSD = true, o.Evidence, o.AmountUSD
-		a.Network, a.Transaction, a.Payer = o.Response.Network, o.Response.Transaction, o.Response.Payer
-		a.Intent, a.Authorization = "", o.Intent
-		return a
+		r.Paid, r.Status, r.AmountUSD = true, o.Evidence, o.AmountUSD
+		r.Network, r.Transaction, r.Payer = o.Response.Network, o.Response.Transaction, o.Response.Payer
+		r.Intent, r.Authorization = "", o.Intent
+		return r
 	case x402.Conflict, x402.Limited, x402.Unavailable:
-		a.Status = string(o.Status)
-	default:
-		a.Status = string(x402.Open) // and whatever is not known to be something else
+		r.Status = string(o.Status)
+	default: // an unknown status is an unknown outcome
+		r.Status = string(x402.Open)
 	}
 	if o.Status != x402.Conflict {
-		a.RetryAfterSeconds = max(1, int64(o.RetryAfter.Seconds()+0.999))
+		r.RetryAfterSeconds = max(1, int64(o.RetryAfter.Seconds()+0.999))
 	}
-	return a
+	return r
 }
 
 // advice says what was charged and what to do next.
@@ -190,7 +183,7 @@ func advice(status x402.Status) string {
 	case x402.Settled:
 		return "The payment was taken; do not pay again. It counts as received once the page at 'receiptUrl' shows it confirmed."
 	case x402.Refused, x402.Conflict:
-		return "" // the detail says it all
+		return "" // the detail is complete
 	case x402.Malformed:
 		return "It was not sent."
 	case x402.Limited, x402.Unavailable:
@@ -200,8 +193,8 @@ func advice(status x402.Status) string {
 	}
 }
 
-// refusal is the reason of a refused payment: its code, and a sentence.
-func refusal(o x402.Outcome) string {
+// rejection returns the code and the sentence of a rejected payment.
+func rejection(o x402.Outcome) string {
 	reason := o.Reason
 	if o.Detail != "" {
 		reason += ": " + o.Detail

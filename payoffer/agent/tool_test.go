@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 func terms42(t testing.TB, r toolResult) map[string]any {
@@ -62,7 +63,7 @@ func TestToolWithoutUSDCSpeaksOfNoX402(t *testing.T) {
 	require.Contains(t, found, "fallback")
 }
 
-func TestToolFollowsTheRate(t *testing.T) {
+func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {
 	live := offer.Live{}
 	c := config(t, public)
 	c.Live = func() offer.Live { return live }
@@ -83,28 +84,10 @@ func TestToolFollowsTheRate(t *testing.T) {
 
 	live.RateAt = time.Unix(1763724000, 0)
 	require.Equal(t, "2025-11-21T12:05:00Z", btc()["validUntil"])
-}
 
-// What cannot be paid is said to every agent, in the words of the invoice.
-func TestAgentsAreToldWhyBitcoinIsNotAvailable(t *testing.T) {
-	for reason, live := range map[string]offer.Live{
-		"no current BTC/USD rate":              {},
-		"the amount is 42 satoshis":            {Satoshis: 42, RateAt: time.Unix(1763724000, 0)},
-		"more than all bitcoin that can exist": {RateAt: time.Unix(1763724000, 0)},
-	} {
-		c := config(t, public)
-		c.Live = func() offer.Live { return live }
-		e := newEndpoint(t, c)
-		for _, body := range []string{
-			js03, js10,
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"}}`,
-			`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"https://pay.example.org/v1/invoice"}}`,
-		} {
-			result := string(decode(t, post(t, e, body)).Result)
-			require.Contains(t, result, reason, body)
-			require.NotContains(t, result, "bitcoin:", body)
-		}
-	}
+	c.Payments.(*payments).quote = new(x402.Quote)
+	c.Payments.(*payments).accepts[0].Amount = "43000000"
+	require.Contains(t, string(e.quote().data), "43000000")
 }
 
 func TestToolResultFollowsItsSchema(t *testing.T) {
@@ -186,14 +169,4 @@ func TestClientOfTheExtensionGetsAResultOfItsOwn(t *testing.T) {
 
 	taken.outcome = open
 	require.Equal(t, "complete", call(`,"x402/payment":{}`).ResultType, "an open payment is not demanded again")
-}
-
-func TestExtensionIsAnnouncedWhereItCanBeUsed(t *testing.T) {
-	discover := func(c Config) string {
-		return string(decode(t, post(t, newEndpoint(t, c), stateless("server/discover", ""), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")).Result)
-	}
-	c := config(t, public)
-	require.Contains(t, discover(c), `"extensions":{"org.x402/payment":{}}`)
-	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
-	require.NotContains(t, discover(c), "org.x402/payment")
 }

@@ -84,7 +84,7 @@ type Config struct {
 	// PollEvery is how often the outbox is looked at where Notify tells of all that
 	// is in it, other instances' transitions included; default 2 s.
 	PollEvery time.Duration
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time

@@ -1,20 +1,17 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -46,7 +43,6 @@ environment (HTTPS_PROXY) are used: through one elsewhere it checks from there.`
 		for _, o := range app.Offers() {
 			printOffer(out, o)
 		}
-		printClock(out, clock.Seconds(app.ClockOffset(context.Background())))
 		return nil
 	})
 	plain := cmd.RunE
@@ -67,8 +63,6 @@ environment (HTTPS_PROXY) are used: through one elsewhere it checks from there.`
 type plugin interface {
 	// Offers are at least one.
 	Offers() []*offer.Offer
-	// ClockOffset asks upstreams for the time.
-	ClockOffset(ctx context.Context) time.Duration
 	// Checked are the offers for 'check --live'.
 	Checked() []diagnose.Offer
 	// NewLedger makes a handle, which is not open, to the ledger of words as in the

@@ -31,7 +31,7 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 		return exitUnchecked, err
 	}
 	report := diagnose.Run(context.Background(), diagnose.World{
-		Transport: source.NewTransport(), ClockAhead: app.ClockOffset, Now: time.Now,
+		Transport: source.NewTransport(), Now: time.Now,
 		Ask: func(ctx context.Context) ([]operator.Diagnostics, error) { return askDiagnostics(ctx, fl) },
 	}, app.Checked())
 	problems := "1 problem found"

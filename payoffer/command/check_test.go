@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,11 +21,9 @@ func init() {
 	caddy.RegisterModule(new(app))
 }
 
-// app stands in for the app of the plugin. It has one offer, or none, and a clock
-// that is so many seconds ahead.
+// app stands in for the app of the plugin. It has one offer, or none.
 type app struct {
 	None    bool
-	Ahead   int64
 	Path    string
 	Bitcoin string
 }
@@ -79,8 +76,6 @@ func (a *app) Checked() []diagnose.Offer {
 	return []diagnose.Offer{{Settings: &service.Settings{Offer: o}}}
 }
 
-func (a *app) ClockOffset(context.Context) time.Duration { return time.Duration(a.Ahead) * time.Second }
-
 // configuration writes one and returns the name of its file.
 func configuration(t *testing.T, app string) string {
 	t.Helper()
@@ -107,14 +102,6 @@ func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
 	require.Contains(t, out, "\n  the first addresses of the extended key are bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu and bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g; "+
 		"compare them with the first two receiving addresses in its wallet: if they differ, it will not show what is paid\n")
 	require.NotContains(t, out, "zpub6rFR7")
-}
-
-func TestCommandCheckTellsThatTheClockIsWrong(t *testing.T) {
-	for ahead, want := range map[string]string{"3600": "is 3600 s ahead of that of others", "-61": "is 61 s behind that of others"} {
-		out, err := execute(t, checkCommand(), "--config", configuration(t, `{"Ahead":`+ahead+`}`))
-		require.NoError(t, err)
-		require.Contains(t, out, "the clock of this machine "+want)
-	}
 }
 
 func TestCommandCheckFailsWithASentence(t *testing.T) {

@@ -37,7 +37,7 @@ ask the admin API of the running server.`,
 
 func subcommands() []*cobra.Command {
 	return []*cobra.Command{initCommand(), checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-		intentsCommand(), resolveCommand(), announcementsCommand(), watchCommand(), rewindCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
+		intentsCommand(), resolveCommand(), announcementsCommand(), watchCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
 }
 
 // group makes a command of others. It fails where it is asked for one that it does

@@ -59,7 +59,7 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	_, err = run("restore", "--create", backup)
 	require.NoError(t, err)
 	_, err = run("move", "--to", moved)
-	require.ErrorContains(t, err, "holds accounts already")
+	require.ErrorContains(t, err, "already contains accounts")
 	t.Chdir(folder)
 	out, err = run("backup", "again.db")
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,9 +29,7 @@ type World struct {
 	Transport http.RoundTripper
 	// Ask returns what the running server reports of its offers.
 	Ask func(ctx context.Context) ([]operator.Diagnostics, error)
-	// ClockAhead asks upstreams for the time, as service.Share.CompareClock does.
-	ClockAhead func(ctx context.Context) time.Duration
-	Now        func() time.Time
+	Now func() time.Time
 }
 
 // Offer is one offer of a configuration.
@@ -69,11 +68,12 @@ type Checked struct {
 func Run(ctx context.Context, w World, offers []Offer) Report {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	d := &diagnosis{World: w, client: http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}}
+	d := &diagnosis{World: w, clock: clock.New(w.Now, slog.New(slog.DiscardHandler)), client: http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}}
 	running, err := w.Ask(ctx)
 	if err != nil {
 		d.add(NotRunning, "", "admin API", err.Error())
 	}
+	d.ledger(running)
 	report := Report{CheckedAt: w.Now().UTC().Format(time.RFC3339), Offers: []Checked{}}
 	var work sync.WaitGroup
 	for _, o := range offers {
@@ -88,8 +88,8 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 		}
 		work.Go(func() { c.run(ctx) })
 	}
-	work.Go(func() { d.machine(ctx, running) })
 	work.Wait()
+	d.machineClock(running)
 	report.Issues = d.sorted()
 	return report
 }
@@ -97,6 +97,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 // diagnosis is a run of the checks.
 type diagnosis struct {
 	World
+	clock  *clock.Clock // compares the Date of upstreams
 	client http.Client
 	mu     sync.Mutex
 	issues []Issue
@@ -123,11 +124,9 @@ func (d *diagnosis) sorted() []Issue {
 	return append([]Issue{}, d.issues...)
 }
 
-// machine checks what all offers share: the clock and the ledger.
-func (d *diagnosis) machine(ctx context.Context, running []operator.Diagnostics) {
-	ahead := clock.Seconds(d.ClockAhead(ctx))
+// ledger checks the ledger that all offers share.
+func (d *diagnosis) ledger(running []operator.Diagnostics) {
 	for _, r := range running {
-		ahead = cmp.Or(ahead, r.Clock)
 		switch {
 		case r.Ledger.Lost != "":
 			d.add(LedgerLost, "", "ledger", r.Ledger.Lost)
@@ -138,6 +137,14 @@ func (d *diagnosis) machine(ctx context.Context, running []operator.Diagnostics)
 			}
 			d.add(LedgerUnwritable, "", "ledger", what)
 		}
+	}
+}
+
+// machineClock compares the clock with the upstreams that were called.
+func (d *diagnosis) machineClock(running []operator.Diagnostics) {
+	ahead := clock.Seconds(d.clock.Offset())
+	for _, r := range running {
+		ahead = cmp.Or(ahead, r.Clock)
 	}
 	if ahead != 0 {
 		d.add(ClockWrong, "", "clock", fmt.Sprintf("the clock of this machine differs by %+d s from that of others", ahead))
@@ -164,11 +171,13 @@ func (c *check) run(ctx context.Context) {
 	work.Go(func() { c.service(ctx) })
 	work.Go(func() { c.site(ctx) })
 	work.Go(func() { c.links(ctx, c.checkouts()) })
-	for _, u := range c.USDC {
+	for _, u := range service.RailsOf[service.USDC](c.Settings) {
 		work.Go(func() { c.chain(ctx, u) })
 		work.Go(func() { c.facilitators(ctx, u) })
 	}
-	work.Go(func() { c.prices(ctx) })
+	for _, b := range service.RailsOf[service.Bitcoin](c.Settings) {
+		work.Go(func() { c.prices(ctx, b) })
+	}
 	work.Wait()
 	c.server()
 }

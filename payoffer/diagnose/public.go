@@ -17,6 +17,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -153,20 +154,18 @@ func (c *check) addresses() []string {
 	if o.Logo != "" {
 		all = append(all, o.Logo)
 	}
-	if c.Card.WebhookSecret != "" {
-		all = append(all, o.URL(offer.PathHookCard))
+	for _, card := range service.RailsOf[service.Card](c.Settings) {
+		if card.WebhookSecret != "" {
+			all = append(all, o.URL(offer.PathHookCard))
+		}
 	}
 	return all
 }
 
-// checkouts are the addresses of card processors and storefronts.
+// checkouts are the hosted checkouts of the offer.
 func (c *check) checkouts() (all []string) {
-	o := c.Offer.Offer
-	if o.Card.URL != "" {
-		all = append(all, o.Card.URL)
-	}
-	for _, shop := range c.Storefronts {
-		for _, m := range shop.Rail.Methods(o, offer.Live{}) {
+	for _, m := range c.Offer.Offer.Methods(offer.Live{}) {
+		if m.Network == offer.Fiat && m.URL != "" {
 			all = append(all, m.URL)
 		}
 	}

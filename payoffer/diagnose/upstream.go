@@ -21,14 +21,14 @@ func (c *check) chain(ctx context.Context, u service.USDC) {
 		work.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
-			err := evm.CheckEndpoint(ctx, endpoint, c.Transport, u.Rail.Network)
+			err := evm.CheckEndpoint(ctx, endpoint, c.clock.Transport(c.Transport), u.Network)
 			at, differs := offer.Host(endpoint), (*evm.Mismatch)(nil)
 			switch {
 			case err == nil:
 			case errors.As(err, &differs):
-				c.found(ChainID, u.Rail.Name(), fmt.Sprintf("%s: %v (%s)", at, err, u.Rail.Network.Name))
+				c.found(ChainID, u.Name(), fmt.Sprintf("%s: %v (%s)", at, err, u.Network.Name))
 			default:
-				c.found(RPCFailing, u.Rail.Name(), fmt.Sprintf("%s: %s", at, source.Code(err)))
+				c.found(RPCFailing, u.Name(), fmt.Sprintf("%s: %s", at, source.Code(err)))
 			}
 		})
 	}
@@ -40,20 +40,20 @@ func (c *check) facilitators(ctx context.Context, u service.USDC) {
 	var work sync.WaitGroup
 	for _, config := range u.Facilitators {
 		work.Go(func() {
-			config.Transport, config.Now, config.Timeout = c.Transport, c.Now, callTimeout
-			reason, err := x402.ProbeOnce(ctx, config, c.Offer.Offer, u.Rail)
+			config.Transport, config.Now, config.Timeout = c.clock.Transport(c.Transport), c.Now, callTimeout
+			reason, err := x402.ProbeOnce(ctx, config, c.Offer.Offer, u.USDC)
 			if err != nil {
 				reason = "key_unusable"
 			}
-			what := fmt.Sprintf("%s: %s on %s", offer.Host(config.URL), reason, u.Rail.Network.Name)
+			what := fmt.Sprintf("%s: %s on %s", offer.Host(config.URL), reason, u.Network.Name)
 			switch {
 			case reason == "":
 			case reason == "network_unsupported":
-				c.found(FacilitatorNetwork, u.Rail.Name(), what)
+				c.found(FacilitatorNetwork, u.Name(), what)
 			case reason == x402.ReasonUnfunded:
-				c.found(FacilitatorCareless, u.Rail.Name(), what)
+				c.found(FacilitatorCareless, u.Name(), what)
 			default:
-				c.found(FacilitatorFailing, u.Rail.Name(), what)
+				c.found(FacilitatorFailing, u.Name(), what)
 			}
 		})
 	}
@@ -61,18 +61,14 @@ func (c *check) facilitators(ctx context.Context, u service.USDC) {
 }
 
 // prices asks each price source of Bitcoin.
-func (c *check) prices(ctx context.Context) {
-	rail := c.Offer.Offer.Bitcoin()
-	if rail == nil {
-		return
-	}
-	answers, err := rate.Check(ctx, c.Rates, c.Transport)
+func (c *check) prices(ctx context.Context, b service.Bitcoin) {
+	answers, err := rate.Check(ctx, b.Rates, c.clock.Transport(c.Transport))
 	if err != nil {
-		c.found(PriceSource, rail.Name(), err.Error())
+		c.found(PriceSource, b.Name(), err.Error())
 	}
 	for _, a := range answers {
 		if a.Reason != "" {
-			c.found(PriceSource, rail.Name(), fmt.Sprintf("%s (%s): %s", a.Source, offer.Host(a.URL), a.Reason))
+			c.found(PriceSource, b.Name(), fmt.Sprintf("%s (%s): %s", a.Source, offer.Host(a.URL), a.Reason))
 		}
 	}
 }

@@ -23,8 +23,7 @@ type agentCard struct {
 	DefaultInputModes  []string          `json:"defaultInputModes"`
 	DefaultOutputModes []string          `json:"defaultOutputModes"`
 	PreferredTransport string            `json:"preferredTransport"`
-	// Interfaces is where A2A 1.0 clients look; those clients refuse a card
-	// without it, and 0.3.0 clients ignore it.
+	// Interfaces is required by A2A 1.0 clients; 0.3.0 clients ignore it.
 	Interfaces []agentInterface `json:"supportedInterfaces"`
 	Skills     []agentSkill     `json:"skills"`
 	Card       string           `json:"card"`
@@ -39,15 +38,14 @@ type agentProvider struct {
 type agentCapabilities struct {
 	Streaming         bool `json:"streaming"`
 	PushNotifications bool `json:"pushNotifications"`
-	// Extensions is left out by an offer without a USDC rail.
+	// Extensions is empty without a USDC rail.
 	Extensions []agentExtension `json:"extensions,omitempty"`
 }
 
 type agentExtension struct {
-	URI         string `json:"uri" jsonschema:"What the extension is."`
+	URI         string `json:"uri" jsonschema:"The extension's specification."`
 	Description string `json:"description"`
-	// Required would shut out clients that only ask for the ways to pay.
-	Required bool `json:"required"`
+	Required    bool   `json:"required"` // false, because clients may only ask how to pay
 }
 
 type agentInterface struct {
@@ -64,9 +62,8 @@ type agentSkill struct {
 	Examples    []string `json:"examples"`
 }
 
-// AgentCard is the agent card of the agent endpoint, for A2A 0.3.0 and 1.0. Its
-// one skill and its capabilities name the crypto rail only where that is
-// offered.
+// AgentCard is the agent card for A2A 0.3.0 and 1.0. It names x402 only if the offer has a
+// USDC rail.
 func AgentCard(o *offer.Offer) Document {
 	const transport = "JSONRPC"
 	endpoint, modes := o.URL(offer.PathMCP), []string{"application/json", "text"}
@@ -75,12 +72,12 @@ func AgentCard(o *offer.Offer) Document {
 	if len(o.USDC()) > 0 {
 		tags = append(tags, "x402", "usdc")
 		extensions = []agentExtension{{
-			URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, when a person has authorised it.",
+			URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, if a person has authorised it.",
 		}}
 	}
-	var ways []string
+	var methods []string
 	for _, r := range o.Rails {
-		ways = append(ways, fixed(o, r).Title)
+		methods = append(methods, fixed(o, r).Title)
 	}
 	return JSON(typeJSON, agentCard{
 		ProtocolVersion: "0.3.0", Name: o.Name, Description: o.Description,
@@ -93,7 +90,7 @@ func AgentCard(o *offer.Offer) Document {
 		Skills: []agentSkill{{
 			ID: skillID, Name: "Pay " + price(o), Tags: tags,
 			Description: "Answers with every way to make one fixed payment of " + price(o) + " to " + o.Operator + ": " +
-				strings.Join(ways, "; ") + ". The answer is a quote, not a payment.",
+				strings.Join(methods, "; ") + ". The answer is a quote, not a payment.",
 			Examples: []string{
 				"How can I pay " + price(o) + " to " + o.Operator + "?",
 				"Show me the payment addresses of " + o.Name + ".",

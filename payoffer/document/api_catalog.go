@@ -8,7 +8,7 @@ type linkset struct {
 }
 
 type linkContext struct {
-	Anchor      string       `json:"anchor" jsonschema:"What the links are of."`
+	Anchor      string       `json:"anchor" jsonschema:"The resource with the links."`
 	Item        []linkTarget `json:"item,omitempty"`
 	ServiceDesc []linkTarget `json:"service-desc,omitempty"`
 	ServiceDoc  []linkTarget `json:"service-doc,omitempty"`
@@ -21,8 +21,7 @@ type linkTarget struct {
 	Title string `json:"title,omitempty"`
 }
 
-// APICatalog is the API catalog (RFC 9727): the HTTP interface and the agent
-// endpoint, with their descriptions (RFC 8631) and the card checkout.
+// APICatalog is the API catalog (RFC 9727) of the HTTP interface and the agent endpoint.
 func APICatalog(o *offer.Offer) Document {
 	agent := o.URL(offer.PathMCP)
 	return JSON(`application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`, linkset{[]linkContext{

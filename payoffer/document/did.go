@@ -7,27 +7,23 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// VerificationKey is a key by which statements of the service can be checked.
+// VerificationKey is a public key of the service's signed statements.
 type VerificationKey struct {
-	// ID is the fragment of the key's id, the part after "#".
-	ID string
-	// Public is the public key.
+	ID     string // the part of the key's id after "#"
 	Public ed25519.PublicKey
 }
 
 // did is a DID document (DID Core 1.0 section 4).
 type did struct {
-	Context     []string    `json:"@context"`
-	ID          string      `json:"id"`
-	AlsoKnownAs []string    `json:"alsoKnownAs" jsonschema:"Other names of the subject."`
-	Methods     []didMethod `json:"verificationMethod,omitempty"`
-	// Assertion are the ids of the methods that statements are signed with.
-	Assertion []string     `json:"assertionMethod,omitempty"`
-	Service   []didService `json:"service"`
+	Context     []string     `json:"@context"`
+	ID          string       `json:"id"`
+	AlsoKnownAs []string     `json:"alsoKnownAs" jsonschema:"Other names of the subject."`
+	Methods     []didMethod  `json:"verificationMethod,omitempty"`
+	Assertion   []string     `json:"assertionMethod,omitempty" jsonschema:"The keys that sign statements."`
+	Service     []didService `json:"service"`
 }
 
-// didMethod is a verification method of a DID document (DID Core 1.0 section
-// 5.2; JSON Web Signature 2020 for its type).
+// didMethod is a verification method (DID Core 1.0 section 5.2, JSON Web Signature 2020).
 type didMethod struct {
 	ID         string `json:"id"`
 	Type       string `json:"type"`
@@ -42,17 +38,15 @@ type okp struct {
 	X     string `json:"x"`
 }
 
-// didService is a service of a DID document (DID Core 1.0 section 5.4).
+// didService is a service (DID Core 1.0 section 5.4).
 type didService struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
 	Endpoint string `json:"serviceEndpoint" jsonschema:"Where to pay."`
 }
 
-// DID is the did:web document (did:web method specification). The service
-// #payment is the card checkout; a service #rail-<name> is the URI list of
-// each rail. The prefix keeps a rail that the operator named "payment" apart.
-// Keys are listed with their whole id, by which verifiers look for them.
+// DID is the did:web document. The service #payment is the card checkout, #rail-<name> the
+// URI list of each rail: the prefix allows a rail named "payment".
 func DID(o *offer.Offer, keys ...VerificationKey) Document {
 	const (
 		paymentService = "PaymentService"

@@ -3,7 +3,6 @@ package document
 import (
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -40,31 +39,6 @@ func TestDocumentsCarryTheirMediaType(t *testing.T) {
 			require.NotContains(t, string(d.Body), `\u0026`, path)
 		}
 	}
-}
-
-// Every address of ours must be one that the server answers.
-func TestDocumentsLinkOnlyToKnownPaths(t *testing.T) {
-	for name, o := range map[string]*offer.Offer{"full": fullOffer(t, terms()), "card": cardOffer(t, terms())} {
-		known := map[string]bool{o.BaseURL: true, o.SiteURL: true, o.SitePage(): true}
-		eachOperation(t, decode(t, OpenAPI(o, served(o))), func(_, path string, _ map[string]any) { known[o.URL(path)] = true })
-		docs := documents(t, o)
-		docs[offer.PathInvoice] = Invoice(o, offer.Live{Satoshis: 42_000, RateAt: rendered})
-		for path, d := range docs {
-			for _, link := range ownLinks(o, d) {
-				require.True(t, known[link], "%s: %s links to %s", name, path, link)
-			}
-		}
-	}
-}
-
-// ownLinks finds the addresses on our hosts in a document, without their query.
-func ownLinks(o *offer.Offer, d Document) []string {
-	pattern := regexp.MustCompile("(?:" + regexp.QuoteMeta(o.BaseURL) + "|" + regexp.QuoteMeta(o.SiteURL) + ")[^\\s\"'<>)`\\\\?]*")
-	var links []string
-	for _, link := range pattern.FindAllString(string(d.Body), -1) {
-		links = append(links, strings.TrimRight(link, ".,;:"))
-	}
-	return links
 }
 
 func TestDocumentsLeadToTheCardCheckout(t *testing.T) {
@@ -114,21 +88,6 @@ func TestAnotherAmountReplaces42(t *testing.T) {
 			ToolName, "", skillID, "", "Example 42", "", "Example%2042", "", "co+42", "", "co%2B42", "", "429", "",
 		).Replace(string(d.Body))
 		require.False(t, strings.Contains(body, "42"), path)
-	}
-}
-
-func TestURIListEndsEachLineWithCRLF(t *testing.T) {
-	for name, uris := range map[string][]string{
-		"none": nil, "one": {"https://a.example/"}, "two": {"https://a.example/", "mailto:b@example.org?subject=c%20d"},
-	} {
-		d := URIList(uris...)
-		require.Equal(t, "text/uri-list", d.Type, name)
-		lines := strings.SplitAfter(string(d.Body), "\r\n")
-		require.Empty(t, lines[len(lines)-1], name)
-		require.Len(t, lines[:len(lines)-1], len(uris), name)
-		for i, uri := range uris {
-			require.Equal(t, uri+"\r\n", lines[i], name)
-		}
 	}
 }
 

@@ -59,29 +59,20 @@ func fullOffer(t *testing.T, terms offer.Terms) *offer.Offer {
 	return cardOffer(t, terms, usdc("usdc", "base"), usdc("usdc-10", "optimism"), btc, transfer, shop("tip-jar"), shop("pack"))
 }
 
-// served stands in for the bodies of the packages above, which the description
-// refers to.
-func served(o *offer.Offer, hooks ...string) Served {
-	names := []string{"Received", "Payment", "Arrival", "Feed", "Problem", "Quote", "Terms"}
+// api is the description of two operations with the bodies that package web serves.
+func api(o *offer.Offer) Document {
+	body := struct {
+		Any string `json:"any"`
+	}{}
+	types := map[string]any{"Quote": body, "Problem": body, "Received": body, "Feed": body}
 	if len(o.USDC()) > 0 {
-		names = append(names, "Settlement", "PaymentRequirements")
+		types["Settlement"] = body
 	}
-	if o.Challenges() {
-		names = append(names, "RefusedCredential")
-	}
-	if o.Transfer() != nil {
-		names = append(names, "Transfer")
-	}
-	if len(hooks) > 0 {
-		names = append(names, "Delivery")
-	}
-	s := Served{Hooks: hooks}
-	for _, name := range names {
-		s.Types = append(s.Types, Type{name, struct {
-			Any string `json:"any"`
-		}{}})
-	}
-	return s
+	return OpenAPI(o, []Operation{
+		{Method: "POST", Path: offer.PathSponsor, Tag: "payment", Summary: "Pay", Traits: Quotes | Leads | Charges},
+		{Method: "GET", Path: offer.PathReceived + "/{id}", Tag: "receipts", Summary: "Receipts", OK: []Body{{typeJSON, "Received Feed"}, HTML},
+			Parameters: []Parameter{{In: "query", Name: "after", Type: "string"}}, Traits: Retries},
+	}, Schemas{Types: types, Enums: map[string][]any{"Received.any": {"one"}}})
 }
 
 // documents are all fixed documents that an offer publishes, by path.
@@ -93,7 +84,7 @@ func documents(t *testing.T, o *offer.Offer) map[string]Document {
 		offer.PathHostMeta: HostMetaXRD(o), offer.PathHostMetaJSON: HostMetaJSON(o), offer.PathWebFinger: finger,
 		offer.PathDID: DID(o), offer.PathNodeInfo: NodeInfoIndex(o), offer.PathNodeInfo21: NodeInfo(o),
 		offer.PathHumans: Humans(o), offer.PathSecurity: Security(o, rendered), offer.PathPackage: Package(o),
-		offer.PathSkill: Skill(o), offer.PathAgentCard: AgentCard(o), offer.PathOpenAPI: OpenAPI(o, served(o)),
+		offer.PathSkill: Skill(o), offer.PathAgentCard: AgentCard(o), offer.PathOpenAPI: api(o),
 		offer.PathLLMs: LLMs(o), offer.PathAPICatalog: APICatalog(o),
 	}
 	if len(o.USDC()) > 0 {

@@ -6,8 +6,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// commentMarks breaks up the marks that open and close a section's heading in
-// humans.txt.
+// commentMarks breaks the marks of a section's heading.
 var commentMarks = strings.NewReplacer("*/", "* /", "/*", "/ *")
 
 // Humans is humans.txt (humanstxt.org): the operator and every payment rail.
@@ -26,7 +25,7 @@ func Humans(o *offer.Offer) Document {
 	b.WriteString("\n/* PAY */\n")
 	line("Offer", o.Name)
 	line("Amount", price(o))
-	b.WriteString("\tPay: " + o.Card.URL + "\n") // an address is copied, so never altered
+	b.WriteString("\tPay: " + o.Card.URL + "\n") // not altered, because people copy it
 	line("Every rail with its QR code", o.URL(offer.PathMethods))
 	for _, r := range o.Rails {
 		line(fixed(o, r).Title, o.URL(offer.URIPath(r.Name())))

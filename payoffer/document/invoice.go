@@ -2,7 +2,7 @@ package document
 
 import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
 
-// invoice is the answer of GET /v1/invoice (DESIGN section 2).
+// invoice is the body of GET /v1/invoice (DESIGN section 2).
 type invoice struct {
 	ID          string          `json:"id"`
 	AmountUSD   offer.USD       `json:"amountUsd"`
@@ -12,17 +12,14 @@ type invoice struct {
 	Methods     []invoiceMethod `json:"methods"`
 }
 
-// invoiceMethod is a method and, on the first method of a rail, the addresses
-// of its URI list and of its QR image.
+// invoiceMethod is a method. The first method of a rail has its URI list and QR image.
 type invoiceMethod struct {
 	offer.Method
 	URIList string `json:"uriList,omitempty" jsonschema:"The rail's URI list."`
 	QR      string `json:"qr,omitempty" jsonschema:"The rail's QR image."`
 }
 
-// Invoice lists every way to pay now (specification section 2.3). Amounts in
-// amountUsd are dollars, those in amountAtomic atomic units. It is a quote and
-// no evidence of any payment.
+// Invoice lists every payment method as of now (specification section 2.3).
 func Invoice(o *offer.Offer, live offer.Live) Document {
 	out := invoice{
 		ID: o.ID, AmountUSD: o.Amount, Currency: "USD",

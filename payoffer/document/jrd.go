@@ -8,25 +8,22 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// typeJRD is the media type of a JSON resource descriptor (RFC 7033 section
-// 10.2).
-const typeJRD = "application/jrd+json"
+const (
+	typeJRD    = "application/jrd+json" // RFC 7033 section 10.2
+	relPayment = "payment"              // IANA link relations
+)
 
-// relPayment is the registered link relation to a place to pay (IANA link
-// relations).
-const relPayment = "payment"
-
-// descriptor is a resource descriptor, as JSON (JRD, RFC 7033 section 4.4) and
-// as XML (XRD 1.0, whose schema fixes the order of the elements).
+// descriptor is a resource descriptor as JSON (JRD, RFC 7033 section 4.4) and as XML (XRD
+// 1.0, whose schema fixes the order of the elements).
 type descriptor struct {
 	XMLName    xml.Name   `json:"-" xml:"http://docs.oasis-open.org/ns/xri/xrd-1.0 XRD"`
-	Subject    string     `json:"subject,omitempty" xml:",omitempty" jsonschema:"Whom the descriptor is about."`
+	Subject    string     `json:"subject,omitempty" xml:",omitempty" jsonschema:"The described resource."`
 	Aliases    []string   `json:"aliases,omitempty" xml:"Alias" jsonschema:"Other names of the subject."`
 	Properties properties `json:"properties,omitempty" xml:"Property"`
 	Links      []link     `json:"links" xml:"Link"`
 }
 
-// link is a link of a resource descriptor: Href or Template, never both.
+// link has an Href or a Template.
 type link struct {
 	Rel      string `json:"rel" xml:"rel,attr"`
 	Type     string `json:"type,omitempty" xml:"type,attr,omitempty"`
@@ -35,8 +32,7 @@ type link struct {
 	Titles   titles `json:"titles,omitempty" xml:"Title"`
 }
 
-// properties have URIs for names and strings for values (RFC 7033 section
-// 4.4.3), titles stand by their language. XML has an element for each.
+// properties are values by URI (RFC 7033 section 4.4.3), titles are texts by language.
 type (
 	properties map[string]string
 	titles     map[string]string
@@ -50,7 +46,7 @@ func (t titles) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return eachElement(e, start, xml.Name{Space: "http://www.w3.org/XML/1998/namespace", Local: "lang"}, t)
 }
 
-// eachElement writes an element for each value, its key as the attribute.
+// eachElement writes one element for each value, with its key as the attribute.
 func eachElement(e *xml.Encoder, start xml.StartElement, attribute xml.Name, values map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		start.Attr = []xml.Attr{{Name: attribute, Value: key}}
@@ -66,8 +62,8 @@ func priceProperties(o *offer.Offer) properties {
 	return properties{"https://schema.org/price": o.Amount.Decimal(), "https://schema.org/priceCurrency": "USD"}
 }
 
-// paymentLinks are the card checkout and then the URI list of every rail. The
-// checkout stands first because clients take the first link of a relation.
+// paymentLinks are the card checkout, because clients use the first link, and then the URI
+// list of every rail.
 func paymentLinks(o *offer.Offer) []link {
 	links := []link{{Rel: relPayment, Type: "text/html", Href: o.Card.URL, Titles: titles{"en": fixed(o, o.Card).Title}}}
 	for _, r := range o.Rails {

@@ -7,9 +7,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// LLMs is llms.txt (llmstxt.org): a title, a summary and lists of links. Links
-// are addresses of the service only, which hold nothing that Markdown would
-// read.
+// LLMs is llms.txt (llmstxt.org). All links are addresses of the service, which need no
+// escaping in Markdown.
 func LLMs(o *offer.Offer) Document {
 	var b strings.Builder
 	entry := func(name, path, note string) {

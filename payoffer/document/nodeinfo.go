@@ -2,18 +2,15 @@ package document
 
 import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
 
-// nodeInfoSchema identifies NodeInfo 2.1, as the link relation and, with a
-// trailing "#", as the profile of the media type. It is http by definition.
+// nodeInfoSchema identifies NodeInfo 2.1. It is http by definition.
 const nodeInfoSchema = "http://nodeinfo.diaspora.software/ns/schema/2.1"
 
-// NodeInfoIndex is the NodeInfo discovery document, which links to the one
-// document in version 2.1.
+// NodeInfoIndex is the NodeInfo discovery document.
 func NodeInfoIndex(o *offer.Offer) Document {
 	return JSON(typeJSON, descriptor{Links: []link{{Rel: nodeInfoSchema, Href: o.URL(offer.PathNodeInfo21)}}})
 }
 
-// nodeInfo is a NodeInfo 2.1 document. Its schema is closed but for the
-// metadata.
+// nodeInfo is a NodeInfo 2.1 document. Only its metadata may have more members.
 type nodeInfo struct {
 	Version           string           `json:"version"`
 	Software          nodeInfoSoftware `json:"software"`
@@ -61,9 +58,8 @@ type nodeInfoRail struct {
 	URIs  string `json:"uriList"`
 }
 
-// NodeInfo is the NodeInfo 2.1 document. The offer stands in the metadata. The
-// schema demands a federation protocol of a closed list; the metadata say that
-// none is spoken.
+// NodeInfo is the NodeInfo 2.1 document with the offer in its metadata. The schema requires a
+// federation protocol; the metadata say that the server supports none.
 func NodeInfo(o *offer.Offer) Document {
 	payment := nodeInfoPayment{
 		Operator: o.Operator, Amount: o.Amount.Decimal(), Currency: "USD",
@@ -79,7 +75,7 @@ func NodeInfo(o *offer.Offer) Document {
 		Services:  nodeInfoServices{Inbound: []string{}, Outbound: []string{}},
 		Metadata: nodeInfoMetadata{
 			NodeName: o.Name, NodeDescription: o.Description,
-			ProtocolsNote: "This server speaks no federation protocol; one is named only because the NodeInfo schema forces a choice.",
+			ProtocolsNote: "This server supports no federation protocol; one is named only because the NodeInfo schema requires it.",
 			Payment:       payment,
 		},
 	})

@@ -1,98 +1,224 @@
 package document
 
 import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Tags group the operations.
+// Operation is one operation of the API description. Package web has one for each route.
+type Operation struct {
+	Method, Path, Tag    string
+	Summary, Description string
+	Parameters           []Parameter // in addition to those in the path
+	OK                   []Body      // of the response with status 200
+	// Responses replace or add responses, by status.
+	Responses map[string]any
+	Traits
+}
+
+// Traits are the properties that several operations have.
+type Traits uint8
+
 const (
-	tagPayment   = "payment"
-	tagRails     = "rails"
-	tagReceipts  = "receipts"
-	tagHooks     = "hooks"
-	tagAgents    = "agents"
-	tagDiscovery = "discovery"
+	Redirects Traits = 1 << iota // may answer 302
+	Quotes                       // may answer 402
+	Retries                      // may answer 503 with Retry-After
+	Leads                        // leads to the payment: has x-payment
+	Charges                      // takes a payment if the offer has a USDC rail
 )
 
-// OpenAPI is the OpenAPI 3.1.0 description of every path of the service host,
-// with x-payment (specification section 2.1), and with x-payment-info and
-// x-service-info in the forms that payment directories read. HEAD and OPTIONS,
-// which every public path answers, are not described.
-func OpenAPI(o *offer.Offer, served Served) Document {
-	checkout := fixed(o, o.Card).Title
-	tags := []object{
-		{{"name", tagPayment}, {"description", "Quotes and the checkout."}},
-		{{"name", tagRails}, {"description", "Each way to pay as a URI and a QR code."}},
-		{{"name", tagReceipts}, {"description", "Received money."}},
-	}
-	if len(served.Hooks) > 0 {
-		tags = append(tags, object{{"name", tagHooks}, {"description", "Webhooks of providers, and of nobody else."}})
-	}
-	tags = append(tags,
-		object{{"name", tagAgents}, {"description", "The agent endpoint and its descriptions."}},
-		object{{"name", tagDiscovery}, {"description", "Documents that lead to the payment."}})
-	return JSON(typeJSON, object{
-		{"openapi", "3.1.0"},
-		{"info", object{
-			{"title", o.Name},
-			{"version", Version},
-			{"description", markdown(o.Description)},
-			{"contact", contact(o)},
-			{"license", object{{"name", "Apache License 2.0"}, {"identifier", "Apache-2.0"}}},
-			{"x-guidance", "One fixed payment of " + price(o) + ". A person must have authorised it. " +
-				"A 402 answer or a 200 invoice is a quote, not a payment."},
-		}},
-		{"servers", []object{
-			{{"url", o.BaseURL}, {"description", "The service."}},
-			{{"url", o.SiteURL}, {"description", "The site with the page for people."}},
-		}},
-		{"externalDocs", object{{"description", checkout}, {"url", o.Card.URL}}},
-		{"x-payment", payment(o)},
-		{"security", []object{}},
-		{"x-service-info", object{
-			{"categories", []string{"payments"}},
-			{"docs", object{
-				{"homepage", o.SitePage()},
-				{"apiReference", o.URL(offer.PathOpenAPI)},
-				{"llms", o.URL(offer.PathLLMs)},
-			}},
-		}},
-		{"tags", tags},
-		{"paths", paths(o, served.Hooks)},
-		{"components", append(object{
-			{"responses", sharedResponses(o)},
-			{"schemas", schemas(o, served)},
-		}, securitySchemes(served.Hooks)...)},
-	})
+// Body is a media type with the name of its schema. JSON without a name is any object. Two
+// names, separated by a space, are alternatives.
+type Body struct{ Type, Schema string }
+
+// Parameter is a parameter of an operation. In is "query" or "header".
+type Parameter struct {
+	In, Name, Type, Description string
+	Required                    bool
 }
 
-// paths groups the operations, of which those of one path follow each other.
-func paths(o *offer.Offer, hooks []string) object {
-	var items object
-	for _, op := range operations(o, hooks) {
-		if len(items) == 0 || items[len(items)-1].name != op.path {
-			items = append(items, member{op.path, object(nil)})
+// Bodies that several operations have.
+var (
+	HTML    = Body{Type: "text/html"}
+	Plain   = Body{Type: "text/plain"}
+	Problem = Body{"application/problem+json", "Problem"}
+)
+
+type object = map[string]any
+
+// tagDescriptions describe the groups of operations.
+var tagDescriptions = map[string]string{
+	"payment":   "Quotes and the checkout.",
+	"rails":     "Each way to pay as a URI and a QR code.",
+	"receipts":  "Received money.",
+	"hooks":     "Webhooks of payment providers.",
+	"agents":    "The agent endpoint.",
+	"discovery": "Documents that lead to the payment.",
+}
+
+type openAPI struct {
+	OpenAPI      string            `json:"openapi"`
+	Info         object            `json:"info"`
+	Servers      []object          `json:"servers"`
+	ExternalDocs object            `json:"externalDocs"`
+	Payment      object            `json:"x-payment"`
+	ServiceInfo  object            `json:"x-service-info"`
+	Security     []object          `json:"security"`
+	Tags         []object          `json:"tags"`
+	Paths        map[string]object `json:"paths"`
+	Components   object            `json:"components"`
+}
+
+// OpenAPI is the OpenAPI 3.1.0 description of the operations, with x-payment (specification
+// section 2.1), and x-service-info and x-payment-info (draft-payment-discovery). HEAD and
+// OPTIONS are not described.
+func OpenAPI(o *offer.Offer, operations []Operation, schemas Schemas) Document {
+	paths, tags := make(map[string]object), make(map[string]bool)
+	for _, op := range operations {
+		if paths[op.Path] == nil {
+			paths[op.Path] = object{}
 		}
-		item := &items[len(items)-1]
-		item.value = append(item.value.(object), member{op.method, op})
+		paths[op.Path][strings.ToLower(op.Method)], tags[op.Tag] = op.describe(o), true
 	}
-	return items
+	described := openAPI{
+		OpenAPI: "3.1.0",
+		Info: object{
+			"title": o.Name, "version": Version, "description": markdown(o.Description), "contact": contact(o),
+			"license": object{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+			"x-guidance": "One fixed payment of " + price(o) + ". A person must have authorised it. " +
+				"A 402 answer or a 200 invoice is a quote, not a payment.",
+		},
+		Servers: []object{
+			{"url": o.BaseURL, "description": "The service."},
+			{"url": o.SiteURL, "description": "The site with the page for people."},
+		},
+		ExternalDocs: object{"description": fixed(o, o.Card).Title, "url": o.Card.URL},
+		Payment:      payment(o),
+		ServiceInfo: object{"categories": []string{"payments"}, "docs": object{
+			"homepage": o.SitePage(), "apiReference": o.URL(offer.PathOpenAPI), "llms": o.URL(offer.PathLLMs),
+		}},
+		Security: []object{}, // every operation is public
+		Paths:    paths,
+		Components: object{
+			"responses": object{
+				"Quote":    withHeader(Response("The quote. It is not a payment.", Body{typeJSON, "Quote"}), "PAYMENT-REQUIRED", "The quote by x402 version 2."),
+				"Redirect": withHeader(Response("Leads to another address.", HTML), "Location", "The address."),
+				"Later":    withHeader(Response("Send the same request again after Retry-After.", Problem, HTML), "Retry-After", "Seconds to wait."),
+				"Problem":  Response("Refused, with what is wrong and what to do (RFC 9457).", Problem, HTML),
+			},
+			"schemas": schemas.describe(o),
+		},
+	}
+	if len(o.USDC()) == 0 {
+		described.Components["responses"].(object)["Quote"] = Response("The quote. It is not a payment.", Body{typeJSON, "Quote"})
+	}
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		described.Tags = append(described.Tags, object{"name": tag, "description": tagDescriptions[tag]})
+	}
+	return JSON(typeJSON, described)
 }
 
-// contact is who answers for the interface; directories verify the owner of an
-// origin by the e-mail address.
+// contact names the operator. Directories verify the owner of an origin by the e-mail address.
 func contact(o *offer.Offer) object {
-	out := object{{"name", o.Operator}, {"url", o.SiteURL}}
+	out := object{"name": o.Operator, "url": o.SiteURL}
 	if o.Contact != "" {
-		out = append(out, member{"email", o.Contact})
+		out["email"] = o.Contact
 	}
 	return out
 }
 
-// payment is the card checkout as x-payment has it. Clients of this interface
-// read it at the root, where its url is that of externalDocs.
+// payment is the card checkout as x-payment.
 func payment(o *offer.Offer) object {
-	return object{{"scheme", offer.SchemeCard}, {"amountUsd", o.Amount}, {"url", o.Card.URL}}
+	return object{"scheme": offer.SchemeCard, "amountUsd": o.Amount, "url": o.Card.URL}
+}
+
+var (
+	pathParameter = regexp.MustCompile(`\{(\w+)\}`)
+	notInID       = regexp.MustCompile(`[^A-Za-z0-9]`)
+)
+
+// describe is the Operation Object.
+func (op Operation) describe(o *offer.Offer) object {
+	has := func(trait Traits) bool { return op.Traits&trait != 0 }
+	method := strings.ToLower(op.Method)
+	responses := object{"4XX": refer("responses/Problem")}
+	if len(op.OK) > 0 {
+		responses["200"] = Response("Success.", op.OK...)
+	}
+	if has(Redirects) {
+		responses["302"] = refer("responses/Redirect")
+	}
+	if has(Quotes) {
+		responses["402"] = refer("responses/Quote")
+	}
+	if has(Retries) {
+		responses["503"] = refer("responses/Later")
+	}
+	out := object{
+		"operationId": method + notInID.ReplaceAllString(op.Path, "_"), "summary": op.Summary, "tags": []string{op.Tag},
+		"security": []object{}, "responses": responses,
+	}
+	if op.Method == http.MethodPost {
+		out["requestBody"] = object{"content": content(Body{Type: typeJSON})}
+	}
+	if has(Leads) {
+		out["x-payment"] = payment(o)
+	}
+	if has(Charges) && len(o.USDC()) > 0 {
+		op.charge(o, out, responses)
+	}
+	maps.Copy(responses, op.Responses)
+	var parameters []object
+	for _, name := range pathParameter.FindAllStringSubmatch(op.Path, -1) {
+		parameters = append(parameters, object{"in": "path", "name": name[1], "required": true, "schema": object{"type": "string"}})
+	}
+	for _, p := range op.Parameters {
+		parameters = append(parameters, object{
+			"in": p.In, "name": p.Name, "description": p.Description, "required": p.Required, "schema": object{"type": p.Type},
+		})
+	}
+	if len(parameters) > 0 {
+		out["parameters"] = parameters
+	}
+	if op.Description != "" {
+		out["description"] = op.Description
+	}
+	return out
+}
+
+// charge adds to the operation that takes the payment how an API client pays. A directory
+// lists an operation with x-payment-info as payable.
+func (op *Operation) charge(o *offer.Offer, out, responses object) {
+	responses["200"] = Response("The payment was settled.", Body{typeJSON, "Settlement"})
+	responses["429"], responses["503"] = refer("responses/Later"), refer("responses/Later")
+	op.Parameters = []Parameter{
+		{In: "header", Name: "PAYMENT-SIGNATURE", Type: "string", Description: "The payment by x402 version 2: base64 of the JSON payload."},
+		{In: "header", Name: "X-PAYMENT", Type: "string", Description: "The payment by x402 version 1."},
+	}
+	op.Description = "Without a payment header the answer is the quote. After a 503 send the identical payment again, and after a 409 the one " +
+		"that it names: a new signature could pay twice."
+	info := object{"price": object{"mode": "fixed", "amount": o.Amount.Decimal(), "currency": "USD"}}
+	out["x-payment-info"] = info
+	protocols := []object{{"x402": object{}}}
+	if o.Challenges() {
+		op.Description += " A 402 also challenges by the Payment HTTP authentication scheme (MPP), method " + challengeMethod + ", intent " + challengeIntent +
+			": answer one challenge in the request header " + o.MPP + "."
+		responses["402"] = Response("The quote, or why a credential was refused.", Body{typeJSON, "Quote"}, Problem)
+		var offers []object
+		for _, u := range o.USDC() {
+			offers = append(offers, object{
+				"intent": challengeIntent, "method": challengeMethod, "amount": u.AmountAtomic(), "currency": u.Network.USDC, "description": fixed(o, u).Title,
+			})
+		}
+		info["offers"] = offers
+		protocols = append(protocols, object{"mpp": object{"method": challengeMethod, "intent": challengeIntent, "currency": o.USDC()[0].Network.USDC}})
+	}
+	info["protocols"] = protocols
 }
 
 // Names of the Payment scheme for how it is paid here (draft-evm-charge).
@@ -101,30 +227,35 @@ const (
 	challengeIntent = "charge"
 )
 
-// paymentInfo holds the price in the two forms in use: offers, in atomic units
-// (draft-payment-discovery), and price with protocols, in dollars. Each of the
-// offers has a challenge at run time, which the card checkout has not. Only an
-// operation that takes the payment carries it: a directory lists what it finds
-// it on as something to be paid there.
-func paymentInfo(o *offer.Offer) (info object) {
-	protocols := []object{{{"x402", object{}}}}
-	if o.Challenges() {
-		var offers []object
-		for _, u := range o.USDC() {
-			offers = append(offers, object{
-				{"intent", challengeIntent},
-				{"method", challengeMethod},
-				{"amount", u.AmountAtomic()},
-				{"currency", u.Network.USDC},
-				{"description", fixed(o, u).Title},
-			})
-		}
-		info = object{{"offers", offers}}
-		protocols = append(protocols, object{{"mpp", object{
-			{"method", challengeMethod}, {"intent", challengeIntent}, {"currency", o.USDC()[0].Network.USDC},
-		}}})
-	}
-	return append(info,
-		member{"price", object{{"mode", "fixed"}, {"amount", o.Amount.Decimal()}, {"currency", "USD"}}},
-		member{"protocols", protocols})
+// Response is a Response Object.
+func Response(description string, bodies ...Body) object {
+	return object{"description": description, "content": content(bodies...)}
 }
+
+func content(bodies ...Body) object {
+	all := object{}
+	for _, body := range bodies {
+		var schema any = object{"type": "string"}
+		var alternatives []any
+		for name := range strings.FieldsSeq(body.Schema) {
+			alternatives = append(alternatives, refer("schemas/"+name))
+		}
+		switch {
+		case len(alternatives) > 1:
+			schema = object{"oneOf": alternatives}
+		case len(alternatives) == 1:
+			schema = alternatives[0]
+		case body.Type == typeJSON:
+			schema = object{"type": "object"}
+		}
+		all[body.Type] = object{"schema": schema}
+	}
+	return all
+}
+
+func withHeader(response object, name, description string) object {
+	response["headers"] = object{name: object{"description": description, "schema": object{"type": "string"}}}
+	return response
+}
+
+func refer(component string) object { return object{"$ref": "#/components/" + component} }

@@ -7,8 +7,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// packageJSON is an npm package document that carries funding addresses. It is
-// private, so that nobody publishes it by mistake.
+// packageJSON is an npm package document with funding addresses. It is private, which
+// prevents that it is published by mistake.
 type packageJSON struct {
 	Name        string    `json:"name"`
 	Version     string    `json:"version"`
@@ -23,10 +23,8 @@ type funding struct {
 	URL  string `json:"url" jsonschema:"Where to pay."`
 }
 
-// Package is the package document (npm package.json). Funding holds web
-// addresses only: npm drops the whole list when one entry has another scheme.
-// Rails without a web address of their own are reached through the page of all
-// rails, which stands last.
+// Package is the package document. Funding has web addresses only, because npm drops the
+// whole list if one entry has another scheme. The page with all rails is the last entry.
 func Package(o *offer.Offer) Document {
 	var list []funding
 	for _, r := range o.Rails {
@@ -44,15 +42,13 @@ func Package(o *offer.Offer) Document {
 	})
 }
 
-// notPackageName is what a package name cannot hold here. npm allows a few
-// more characters, but not everywhere in the name.
 var notPackageName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// maxPackageName is the longest name that npm allows.
+// maxPackageName is npm's limit.
 const maxPackageName = 214
 
-// packageName is the offer's name as an npm package name, or its host for a
-// name without a Latin letter or digit.
+// packageName is the offer's name as an npm package name, or its host if the name has no
+// Latin letter or digit.
 func packageName(o *offer.Offer) string {
 	slug := func(s string) string {
 		s = notPackageName.ReplaceAllString(strings.ToLower(s), "-")

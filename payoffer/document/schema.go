@@ -1,7 +1,6 @@
 package document
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -13,76 +12,49 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Type is a Go type that is served as JSON, under the name of its schema.
-type Type struct {
-	Name string
-	// Value is any value of the type.
-	Value any
+// Schemas are the JSON bodies that package web serves.
+type Schemas struct {
+	// Types are any values of the Go types, by the schema's name.
+	Types map[string]any
+	// Enums are the values of members, by path, such as "Receipt.status".
+	Enums map[string][]any
 }
 
-// Served is what an API description says of the answers that are made outside
-// of this package.
-type Served struct {
-	// Types are their bodies.
-	Types []Type
-	// Words are the only values of a member, by its path, as in
-	// "Receipt.status".
-	Words map[string][]any
-	// Hooks are the rails that take webhooks.
-	Hooks []string
-}
-
-// facets say of members what their Go types do not: by the name, where it means
-// the same wherever it stands, else by the path from the schema's name on.
-// Descriptions that stand at one place are tags of the Go type.
-var facets = makeFacets()
-
-func makeFacets() map[string]jsonschema.Schema {
-	all := map[string]jsonschema.Schema{
-		"offer":              {Description: "The offer's id."},
-		"card":               {Format: "uri", Description: "The card checkout."},
-		"Transition.version": {Minimum: jsonschema.Ptr(1.0)},
-		// What is of any type in Go.
-		"X402Resources.accepts":       {Type: "array", Items: ref("PaymentRequirements")},
-		"X402Resources.items.accepts": {Type: "array", Items: ref("PaymentRequirements")},
+// formats are the formats of the members with these names.
+var formats = func() map[string]string {
+	all := make(map[string]string)
+	for name := range strings.FieldsSeq("url iconUrl uri uriList qr invoice resource resources receiptUrl signedReceiptUrl transactionUrl next href anchor " +
+		"homepage repository documentationUrl subject aliases alsoKnownAs serviceEndpoint wellKnown card") {
+		all[name] = "uri"
 	}
-	each := func(names string, facet jsonschema.Schema) {
-		for name := range strings.FieldsSeq(names) {
-			all[name] = facet
-		}
+	for _, name := range []string{"at", "observedAt", "occurredAt", "recordedAt", "validUntil"} {
+		all[name] = "date-time"
 	}
-	each("url iconUrl uri uriList qr invoice resource resources receiptUrl signedReceiptUrl transactionUrl next href anchor homepage repository documentationUrl subject aliases "+
-		"alsoKnownAs serviceEndpoint wellKnown", jsonschema.Schema{Format: "uri"})
-	each("at observedAt occurredAt recordedAt validUntil", jsonschema.Schema{Format: "date-time"})
-	each("count payments externalPayments unknownUsd lagSeconds", jsonschema.Schema{Minimum: jsonschema.Ptr(0.0)})
-	each("amountAtomic refundedAtomic maxAmountRequired PaymentRequirements.amount",
-		jsonschema.Schema{Description: "An integer in the asset's smallest units."})
-	each("amountUsdDecimal goalUsdDecimal receivedUsdDecimal externalUsdDecimal remainingUsdDecimal testnetUsdDecimal refundedUsdDecimal Transfer.amount",
-		jsonschema.Schema{Pattern: `^-?[0-9]+\.[0-9]{2}$`, Description: "US dollars with two decimals."})
 	return all
-}
+}()
 
-// ref refers to a schema of the description.
-func ref(schema string) *jsonschema.Schema {
-	return &jsonschema.Schema{Ref: "#/components/schemas/" + schema}
-}
-
-// goSchemas are the schemas of Go types. Where one of the types holds another
-// one, the schema refers to it. None is closed, for members may be added; the
-// black-box tests close them, so that no answer says more than its description.
-func goSchemas(types []Type, words map[string][]any) object {
+// describe is the JSON schemas of all types, those of this package included. A type inside
+// another one is a reference. No schema is closed, because members may be added.
+func (s Schemas) describe(o *offer.Offer) map[string]*jsonschema.Schema {
+	types := map[string]any{
+		"Invoice": invoice{}, "Method": invoiceMethod{}, "Fallback": offer.Fallback{}, "JRD": descriptor{}, "DIDDocument": did{}, "NodeInfo": nodeInfo{},
+		"PackageDocument": packageJSON{}, "AgentCard": agentCard{}, "Linkset": linkset{},
+	}
+	if len(o.USDC()) > 0 {
+		types["X402Resources"] = x402Discovery{}
+	}
+	maps.Copy(types, s.Types)
 	known := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[offer.USD]():       {Type: "number", Description: "US dollars."},
 		reflect.TypeFor[offer.EUR]():       {Type: "number", Description: "Euros."},
 		reflect.TypeFor[json.RawMessage](): {}, // of another standard
 	}
-	for _, t := range types {
-		known[reflect.TypeOf(t.Value)] = ref(t.Name)
+	for name, value := range types {
+		known[reflect.TypeOf(value)] = &jsonschema.Schema{Ref: "#/components/schemas/" + name}
 	}
-	var schemas object
-	for _, t := range types {
-		of := reflect.TypeOf(t.Value)
-		others := maps.Clone(known)
+	all := make(map[string]*jsonschema.Schema)
+	for name, value := range types {
+		of, others := reflect.TypeOf(value), maps.Clone(known)
 		delete(others, of)
 		for i := range of.NumField() {
 			if of.Field(i).Anonymous { // its members are those of the type
@@ -93,33 +65,22 @@ func goSchemas(types []Type, words map[string][]any) object {
 		if err != nil {
 			panic("document: " + err.Error()) // the types are those of this module
 		}
-		complete(schema, t.Name, words)
-		schemas = append(schemas, member{t.Name, schema})
+		complete(schema, name, s.Enums)
+		all[name] = schema
 	}
-	return schemas
+	return all
 }
 
-// complete adds to the schema of the member at path, and of all below it, what
-// the Go type does not say, and takes away what does not hold of our answers.
-func complete(s *jsonschema.Schema, path string, words map[string][]any) {
+// complete adds formats and enums to the schema at path and to all below it.
+func complete(s *jsonschema.Schema, path string, enums map[string][]any) {
 	if s.Items != nil {
-		s.Type, s.Types = "array", nil // no list is ever null
-		complete(s.Items, path, words)
+		s.Type, s.Types = "array", nil // no list is null
+		complete(s.Items, path, enums)
 		return
 	}
-	name := path[strings.LastIndexByte(path, '.')+1:]
-	add(s, facets[path], facets[name])
-	values := words[path]
-	if values == nil {
-		values = words[name]
-	}
-	switch {
-	case len(values) == 1:
-		s.Const = &values[0]
-	case values != nil && slices.Contains(s.Types, "null"):
-		s.Enum = append(slices.Clip(values), nil)
-	default:
-		s.Enum = values
+	s.Format, s.Enum = formats[path[strings.LastIndexByte(path, '.')+1:]], enums[path]
+	if s.Enum != nil && slices.Contains(s.Types, "null") {
+		s.Enum = append(slices.Clip(s.Enum), nil)
 	}
 	if s.Ref != "" && s.Types != nil {
 		s.OneOf, s.Ref, s.Types = []*jsonschema.Schema{{Ref: s.Ref}, {Type: "null"}}, "", nil
@@ -128,26 +89,6 @@ func complete(s *jsonschema.Schema, path string, words map[string][]any) {
 		s.AdditionalProperties = nil
 	}
 	for name, property := range s.Properties {
-		complete(property, path+"."+name, words)
+		complete(property, path+"."+name, enums)
 	}
-}
-
-// add adds facets to a schema, which keeps the description that it has.
-func add(s *jsonschema.Schema, facets ...jsonschema.Schema) {
-	for _, facet := range facets {
-		s.Description = cmp.Or(s.Description, facet.Description)
-		s.Format, s.Pattern, s.Minimum = cmp.Or(s.Format, facet.Format), cmp.Or(s.Pattern, facet.Pattern), cmp.Or(s.Minimum, facet.Minimum)
-		if facet.Items != nil {
-			s.Type, s.Items = facet.Type, facet.Items
-		}
-	}
-}
-
-// list is a list of values for Served.Words.
-func list[T any](values []T) []any {
-	all := make([]any, len(values))
-	for i, value := range values {
-		all[i] = value
-	}
-	return all
 }

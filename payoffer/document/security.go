@@ -9,22 +9,19 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// securityLifetime is how long a security.txt may be used. RFC 9116 section
-// 2.5.5 recommends less than a year.
+// securityLifetime is less than the year that RFC 9116 section 2.5.5 recommends.
 const securityLifetime = 180 * 24 * time.Hour
 
-// Security is security.txt (RFC 9116). It expires 180 days after now, rounded
-// down to a day in UTC so that it changes once a day; it must be rendered
-// again before it expires. The contacts are the inbox of the bank-transfer
-// rail, or the contact address of an offer without one, and then the invoice
-// (specification section 4).
+// Security is security.txt (RFC 9116). It expires 180 days after the current day (UTC). The
+// contacts are the inbox of the bank transfer, or else the contact address, and the
+// invoice (specification section 4).
 func Security(o *offer.Offer, now time.Time) Document {
 	var body strings.Builder
 	mailbox := o.Contact
 	if t := o.Transfer(); t != nil {
 		mailbox = t.Inbox
 	}
-	if mailbox != "" { // a mailbox holds no space and one at sign (offer.ParseMailbox)
+	if mailbox != "" { // it has no space and one at sign (offer.ParseMailbox)
 		body.WriteString("Contact: mailto:" + strings.ReplaceAll(url.QueryEscape(mailbox), "%40", "@") + "\n")
 	}
 	expires := now.UTC().Add(securityLifetime).Truncate(24 * time.Hour)

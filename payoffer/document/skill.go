@@ -8,12 +8,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// skillName is the name of the skill; the format wants it equal to the folder
-// of offer.PathSkill.
+// skillName must be the folder of offer.PathSkill.
 const skillName = "pay"
 
-// Skill is the agent skill (Agent Skills format): how to pay by each rail,
-// with live addresses.
+// Skill is the agent skill (Agent Skills format): how to pay by each rail.
 func Skill(o *offer.Offer) Document {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nmetadata:\n  version: %q\n---\n\n", skillName, skillDescription(o), Version)
@@ -38,17 +36,15 @@ func Skill(o *offer.Offer) Document {
 	return Document{Type: "text/markdown; charset=utf-8", Body: []byte(b.String())}
 }
 
-// skillDescription is the description as a YAML double-quoted scalar, for which
-// Go's escapes are a subset of YAML 1.2's. Angle brackets are left out because
-// readers of the format refuse them there.
+// skillDescription is a YAML double-quoted scalar; Go's escapes are a subset of YAML 1.2's.
+// Readers of the format reject angle brackets.
 func skillDescription(o *offer.Offer) string {
 	plain := strings.NewReplacer("<", "", ">", "").Replace
 	return strconv.Quote("Pay " + price(o) + " to " + plain(o.Operator) + " for " + plain(o.Name) +
 		". Use when a person asks to pay, sponsor or support it and has authorised the spending.")
 }
 
-// skillRail writes one rail. A rail that follows the exchange rate has no
-// address of its own here and is read from its URI list.
+// skillRail writes one rail.
 func skillRail(b *strings.Builder, o *offer.Offer, r offer.Rail) {
 	m := fixed(o, r)
 	fmt.Fprintf(b, "### %s\n\n", markdown(m.Title))
@@ -71,7 +67,7 @@ func skillRail(b *strings.Builder, o *offer.Offer, r offer.Rail) {
 	fmt.Fprintf(b, "- URI: <%s>, QR code: <%s>\n\n", o.URL(offer.URIPath(name)), o.URL(offer.PNGPath(name)))
 }
 
-// skillPrograms writes how a program pays or asks without a browser.
+// skillPrograms writes how a program pays.
 func skillPrograms(b *strings.Builder, o *offer.Offer) {
 	b.WriteString("## For programs\n\n")
 	fmt.Fprintf(b, "- Every rail as JSON: <%s>\n", o.URL(offer.PathInvoice))
@@ -102,10 +98,10 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 The answer says what to do:
 
 - 200: paid. Keep the body and PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version
-  1), which name the transaction. Do not pay again.
-- 400: the payment could not be read, and was not sent. Mend the header.
-  "authorization" is the nonce of the one that was charged: that of an earlier
-  payment of the same payer where this one was signed anew in its place.
+  1), which name the transaction. Do not pay again. "authorization" is the nonce
+  of the payment that was charged. It is an earlier one of the same payer if this
+  one was signed again in its place.
+- 400: the payment could not be read, and was not sent. Correct the header.
 - 402 to a request with a payment: it was refused and not charged, and "error"
   says why.
 - 409: it was not sent. An earlier payment of the payer is open, whose nonce is

@@ -110,14 +110,6 @@ func TestDIDHasAServicePerRail(t *testing.T) {
 	}
 }
 
-func TestNodeInfoIndexLinksToVersion21(t *testing.T) {
-	doc := decode(t, NodeInfoIndex(cardOffer(t, terms())))
-	require.Equal(t, []any{map[string]any{
-		"rel":  "http://nodeinfo.diaspora.software/ns/schema/2.1",
-		"href": "https://pay.example.org/nodeinfo/2.1",
-	}}, doc["links"])
-}
-
 func TestNodeInfoHoldsTheOfferInItsMetadata(t *testing.T) {
 	o := fullOffer(t, terms())
 	doc := decode(t, NodeInfo(o))
@@ -221,7 +213,7 @@ func TestDocumentsSpeakOfThePaymentSchemeWhereItIsSpoken(t *testing.T) {
 		chosen.MPP = field
 		o := fullOffer(t, chosen)
 		for name, document := range map[string]Document{
-			"llms.txt": LLMs(o), "skill": Skill(o), "x402.json": X402(o, []any{}), "OpenAPI": OpenAPI(o, served(o)),
+			"llms.txt": LLMs(o), "skill": Skill(o), "x402.json": X402(o, []any{}), "OpenAPI": api(o),
 		} {
 			require.Equal(t, spoken, strings.Contains(strings.ToLower(string(document.Body)), "mpp"), "%s, credentials in %q", name, field)
 		}
@@ -240,7 +232,7 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 		"documentationUrl": "https://code.example.net/offer",
 		"capabilities": map[string]any{"streaming": false, "pushNotifications": false, "extensions": []any{map[string]any{
 			"uri": "https://github.com/google-a2a/a2a-x402/v0.1", "required": false,
-			"description": "Takes the payment of 42 USD by x402 in a message, when a person has authorised it.",
+			"description": "Takes the payment of 42 USD by x402 in a message, if a person has authorised it.",
 		}}},
 		"defaultInputModes": modes, "defaultOutputModes": modes, "preferredTransport": "JSONRPC",
 		"card": o.Card.URL,

@@ -24,7 +24,7 @@ func hostileOffer(t *testing.T) *offer.Offer {
 
 func TestOperatorTextSurvivesInJSON(t *testing.T) {
 	o := hostileOffer(t)
-	card, info, api := decode(t, AgentCard(o)), decode(t, NodeInfo(o)), decode(t, OpenAPI(o, served(o)))
+	card, info, api := decode(t, AgentCard(o)), decode(t, NodeInfo(o)), decode(t, api(o))
 	require.Equal(t, "N "+hostile, card["name"])
 	require.Equal(t, "D "+hostile, card["description"])
 	require.Equal(t, "O "+hostile, at(t, card, "provider", "organization"))
@@ -89,7 +89,7 @@ func TestOperatorTextIsEscapedWhereMarkdownIsRead(t *testing.T) {
 	require.Contains(t, llms, "# "+markdown(o.Name)+"\n")
 	require.Contains(t, llms, markdown(o.Operator)+". "+markdown(o.Description)+"\n")
 	// OpenAPI reads descriptions as CommonMark, and titles as plain text.
-	require.Equal(t, markdown(o.Description), at(t, decode(t, OpenAPI(o, served(o))), "info", "description"))
+	require.Equal(t, markdown(o.Description), at(t, decode(t, api(o)), "info", "description"))
 }
 
 func TestSkillFrontmatter(t *testing.T) {
@@ -135,14 +135,6 @@ func TestSkillSaysHowToPayByEachRail(t *testing.T) {
 		require.Contains(t, body, "<https://pay.example.org/v1/pay/"+r.Name()+".uri>")
 		require.Contains(t, body, "<https://pay.example.org/v1/pay/"+r.Name()+".png>")
 	}
-}
-
-func TestSkillNamesTheAccountOfTheBankTransfer(t *testing.T) {
-	o := fullOffer(t, terms())
-	require.NotContains(t, string(Skill(o).Body), "Or transfer it to")
-	require.NoError(t, o.Transfer().Publish(offer.Bank{AccountHolderName: "Example *Org*", IBAN: "DE75512108001245126199", RoutingNumber: "021000021", AccountNumber: "1234"}))
-	require.Contains(t, string(Skill(o).Body),
-		`- Or transfer it to Example \*Org\*: IBAN DE75512108001245126199; routing number 021000021, account number 1234, with the reference Example 42.`)
 }
 
 // An agent that takes a 503 for a refusal pays twice.

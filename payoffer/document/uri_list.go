@@ -2,11 +2,9 @@ package document
 
 import "strings"
 
-// typeURIList is the media type of a list of URIs; it has no charset.
 const typeURIList = "text/uri-list"
 
-// URIList is a text/uri-list document (RFC 2483 section 5): one URI a line,
-// each line ended by CR LF.
+// URIList is a text/uri-list document (RFC 2483 section 5).
 func URIList(uris ...string) Document {
 	var body strings.Builder
 	for _, uri := range uris {

@@ -9,21 +9,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Errors of WebFinger.
+// Errors of WebFinger (RFC 7033 section 4.2): status 400 and 404.
 var (
-	// errResource: the resource is missing or is no URI (HTTP 400, RFC 7033
-	// section 4.2).
-	errResource = errors.New("the query parameter resource is missing or is not a URI; send one, as in resource=acct:pay@pay.example.org")
-	// ErrUnknownResource: the resource is somebody else's (HTTP 404).
-	ErrUnknownResource = errors.New("this server knows nothing of the resource; it answers for its own payment account only")
+	errResource        = errors.New("the query parameter resource is missing or is not a URI; send one, such as resource=acct:pay@pay.example.org")
+	ErrUnknownResource = errors.New("the resource is not the payment account of this server")
 )
 
-// WebFinger is the descriptor of the pay account (RFC 7033). resource is the
-// one decoded value of the query parameter of this name; a request with two
-// must be refused before. The account, the service's origin and its DID are
-// known; the answer always names the account as its subject. rels, when there
-// are any, select links by their relation. It returns errResource or
-// ErrUnknownResource.
+// WebFinger is the descriptor of the pay account (RFC 7033). resource is the account, the
+// service's origin or its DID. rels, if any, select links by their relation.
 func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error) {
 	u, err := url.Parse(resource)
 	if err != nil || u.Scheme == "" {
@@ -42,10 +35,8 @@ func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error)
 	}), nil
 }
 
-// knows reports whether a resource means the pay account. Hosts compare
-// without regard to case; so does the account, whose configured name is in
-// lower case. An acct URI has no port (RFC 7565), but clients of a service on
-// another port send one.
+// knows reports whether a resource is the pay account, ignoring case. An acct URI has no port
+// (RFC 7565), but some clients send one.
 func knows(o *offer.Offer, resource string, u *url.URL) bool {
 	host := offer.Host(o.BaseURL)
 	scheme, _, _ := strings.Cut(o.BaseURL, ":")

@@ -24,10 +24,6 @@ type Account struct {
 	// Origin is the position on the rail at Since: earlier money is not counted.
 	// It is a block or a Unix second, in decimal digits; empty while unknown.
 	Origin string
-	// Back is set after the origin was lowered: what lies from it on is covered up
-	// to the cursor's position, and what lies before it, down to Origin, is still
-	// to be read. Empty when nothing is.
-	Back string
 }
 
 // errNotRegistered is returned for an offer and account that were not
@@ -50,10 +46,9 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
-// LowerOrigin puts the origin of an account back to an earlier position, in
-// decimal digits, and reports whether it was later before. What lies between is
-// left to Back; an origin that is not known yet is set. Error:
-// errNotRegistered.
+// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, and
+// reports whether the stored one was later. It deletes the cursor, so that the account is read
+// again from there. Rows stay. An unknown origin is set. Error: errNotRegistered.
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
@@ -74,8 +69,7 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 			return err
 		}
 		lowered = true
-		_, err = tx.exec(ctx, "lowering the origin", `
-			UPDATE cursors SET back = $1 WHERE offer = $2 AND account = $3 AND back = ''`, a.Origin, offer, account)
+		_, err = tx.exec(ctx, "lowering the origin", `DELETE FROM cursors WHERE offer = $1 AND account = $2`, offer, account)
 		return err
 	})
 	return lowered, err
@@ -96,29 +90,13 @@ func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) 
 	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
 }
 
-// AccountsOf lists those of some offers in one statement, by offer.
-func (l *Ledger) AccountsOf(ctx context.Context, offers ...string) (map[string][]Account, error) {
-	var rows [][]any
-	for _, offer := range offers {
-		rows = append(rows, []any{offer})
-	}
-	all, err := collect(ctx, l, scanAccount, fromAccounts+`offer IN (SELECT value ->> 0 FROM `+l.dialect.rows()+`) ORDER BY account`, inRows(rows))
-	of := make(map[string][]Account, len(offers))
-	for _, a := range all {
-		of[a.Offer] = append(of[a.Offer], a)
-	}
-	return of, err
-}
-
 const selectAccounts = fromAccounts + `offer = $1`
 
 const fromAccounts = `
-	SELECT offer, account, rail, testnet, origin, since,
-		coalesce((SELECT back FROM cursors WHERE cursors.account = accounts.account), '')
-	FROM accounts WHERE `
+	SELECT offer, account, rail, testnet, origin, since FROM accounts WHERE `
 
 func scanAccount(row scanner) (a Account, err error) {
-	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since, &a.Back)
+	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since)
 	return a, err
 }
 
@@ -143,10 +121,8 @@ type Cursor struct {
 	// Position is the last position covered, in the rail's own terms, and
 	// Anchor what must still be found there, such as a block's hash.
 	Position, Anchor string
-	// Back is what to store as the Back of the account; nil leaves it as it is.
-	Back *string
 	// Upon is the Position, empty for none, that stood when the reading began: where
-	// another stands by now the cursor stays, for it was rewound, or another instance
+	// another stands by now the cursor stays: the origin was lowered, or another instance
 	// moved it. nil is stored upon whatever stands.
 	Upon *string
 	// OKAt is when the source last answered, in Unix seconds; 0 for never.
@@ -158,18 +134,6 @@ func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, boo
 	return first(collect(ctx, l, scanCursor, `
 		SELECT offer, account, position, anchor, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
 		offer, account))
-}
-
-// Rewind forgets how far an account was read, and so has it read again from its
-// origin on. Rows stay: what is read again is merged with them. It reports whether
-// there was anything to forget.
-func (l *Ledger) Rewind(ctx context.Context, offer, account string) (rewound bool, err error) {
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		_, rewound, err = first(ask(ctx, tx, scanValue[string], `
-			DELETE FROM cursors WHERE offer = $1 AND account = $2 RETURNING account`, offer, account))
-		return err
-	})
-	return rewound, err
 }
 
 func scanCursor(row scanner) (c Cursor, err error) {
@@ -192,8 +156,5 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
 		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
-	if err == nil && c.Back != nil {
-		_, err = tx.exec(ctx, "storing the cursor", `UPDATE cursors SET back = $1 WHERE account = $2`, *c.Back, c.Account)
-	}
 	return err
 }

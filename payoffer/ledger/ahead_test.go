@@ -93,14 +93,14 @@ func TestAChargeThatWasToldByAClockAheadAnswersForNoOther(t *testing.T) {
 		l, clock := d.ledger(t)
 		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
-		require.NoError(t, l.DoubtIntent(ctx, key))
+		require.NoError(t, l.UnacknowledgeIntent(ctx, key))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
 		clock.unix += jump
-		require.NoError(t, l.TellIntent(ctx, key, false))
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, false))
 		clock.unix -= jump
 		next := testIntent("0xa", "0x02")
 		next.ValidBefore = 9_000 // it was signed later
-		other, found, err := l.InTheWay(ctx, next)
+		other, found, err := l.ConflictingPayment(ctx, next)
 		require.NoError(t, err)
 		require.False(t, found, other.Nonce)
 		require.NoError(t, l.InsertIntent(ctx, next))

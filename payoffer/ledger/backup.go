@@ -9,12 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Backup writes what the ledger holds at one moment into a new SQLite file, and
-// returns the number of rows by table. The file appears whole and on disk or not
-// at all, with mode 0600, and never in place of another. The ledger may be open
-// and written to; one that is not is read beside whoever has it open.
+// Backup writes what the ledger contains at one moment into a new SQLite file with mode
+// 0600, and returns the number of rows by table. The file appears complete or not at all,
+// and never replaces another. The ledger may be open here or in another process.
 func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -39,8 +40,7 @@ func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64
 	return rows, publish(unfinished, path)
 }
 
-// requireNothingAt refuses the name of a file, and that of a log, which would be
-// taken for the new file's own.
+// requireNothingAt rejects a path where a file is, or a WAL, which SQLite would use.
 func requireNothingAt(path string) error {
 	for _, name := range []string{path, path + "-wal"} {
 		switch _, err := os.Lstat(name); {
@@ -48,13 +48,13 @@ func requireNothingAt(path string) error {
 		case err != nil:
 			return err
 		default:
-			return fmt.Errorf("%s is there already; a backup replaces nothing, name a new file", name)
+			return fmt.Errorf("%s already exists; a backup replaces nothing, name a new file", name)
 		}
 	}
 	return nil
 }
 
-// publish gives a finished file its name. Name and content are on disk then.
+// publish gives a complete file its name, and syncs both to the disk.
 func publish(unfinished, path string) error {
 	if err := flush(unfinished, os.O_RDWR); err != nil {
 		return err
@@ -77,8 +77,8 @@ func flush(path string, flag int) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// archiveDialect is a SQLite file that nobody else knows of until it is whole:
-// it takes no lock, keeps no log, and may stand on a network disk.
+// archiveDialect is a SQLite file that no other process knows until it is complete: it
+// needs no lock and no WAL, and may be on a network disk.
 type archiveDialect struct{ sqliteDialect }
 
 func (d *archiveDialect) acquire(context.Context) (io.Closer, error) {
@@ -93,67 +93,42 @@ func (d *archiveDialect) connect() (write, read *sql.DB) {
 
 func (d *archiveDialect) check(context.Context, *sql.DB, *sql.DB) error { return nil }
 
-// Restore copies a backup, of this version or an earlier one, into the ledger,
-// which is open and must hold nothing, as Copy does. The backup stays as it is.
+// Restore copies a backup into the ledger, which is open and must be empty. The backup
+// stays as it is.
 func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int64, err error) {
-	folder, err := os.MkdirTemp("", "pay_offer")
+	from := NewSQLite(path, l.now)
+	err = from.snapshot(ctx, func(source *sql.Tx) error {
+		if err := requireCurrent(ctx, from.dialect, source); err != nil {
+			return err
+		}
+		if err := requireIntact(ctx, source); err != nil {
+			return err
+		}
+		rows, err = l.fill(ctx, source)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("restoring the backup %s: %w", path, err)
 	}
-	defer os.RemoveAll(folder)
-	// Opened as a ledger, and brought to this version, is a copy.
-	opened := filepath.Join(folder, filepath.Base(path))
-	real, err := filepath.EvalSymlinks(path) // beside which its log stands
-	if err != nil {
-		return nil, err
-	}
-	if err := duplicate(real, opened); err != nil {
-		return nil, err
-	}
-	if err := duplicate(real+"-wal", opened+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	from := NewSQLite(opened, l.now)
-	if err := from.Open(ctx); err != nil {
-		return nil, fmt.Errorf("reading the backup %s: %w", path, err)
-	}
-	defer from.Close()
-	if err := from.requireReal(ctx); err != nil {
-		return nil, fmt.Errorf("%s cannot be restored: %w", path, err)
-	}
-	if err := from.requireIntact(ctx); err != nil {
-		return nil, fmt.Errorf("%s is no intact backup: %w", path, err)
-	}
-	return Copy(ctx, l, from)
+	return rows, nil
 }
 
-// requireIntact reads a SQLite file whole.
-func (l *Ledger) requireIntact(ctx context.Context) error {
+// requireIntact refuses a damaged SQLite file, one without accounts, and that of a demo.
+func requireIntact(ctx context.Context, tx *sql.Tx) error {
 	var verdict string
-	var accounts int
-	err := l.db.read.QueryRowContext(ctx, `SELECT integrity_check, (SELECT count(*) FROM accounts) FROM pragma_integrity_check`).Scan(&verdict, &accounts)
+	var accounts, demos int
+	err := tx.QueryRowContext(ctx, `SELECT integrity_check, (SELECT count(*) FROM accounts), (SELECT count(*) FROM accounts WHERE account = $1)
+		FROM pragma_integrity_check`, offer.DemoAccount).Scan(&verdict, &accounts, &demos)
 	switch {
 	case err != nil:
 		return err
 	case verdict != "ok":
 		return errors.New(verdict)
 	case accounts == 0:
-		return errors.New("it holds no account")
+		return errors.New("it contains no account")
+	case demos > 0:
+		return errDemo
 	default:
 		return nil
 	}
-}
-
-func duplicate(path, to string) error {
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, from)
-	return errors.Join(err, file.Close())
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"errors"
 	"slices"
 
@@ -29,14 +28,4 @@ func setApart(known map[string]Account, accounts []Account) error {
 	default:
 		return errReal
 	}
-}
-
-// requireReal refuses the ledger of a demo. That of the next one is its own, so that
-// it is wanted back by none.
-func (l *Ledger) requireReal(ctx context.Context) error {
-	marked, err := collect(ctx, l, scanValue[bool], `SELECT EXISTS (SELECT 1 FROM accounts WHERE account = $1)`, offer.DemoAccount)
-	if err == nil && marked[0] {
-		err = errDemo
-	}
-	return err
 }

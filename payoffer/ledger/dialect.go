@@ -79,13 +79,9 @@ type dialect interface {
 	// what is to be added to sums is. Transactions that do so wait for each other.
 	ordering() []string
 
-	// booleans are the columns, as in "receipts.own", that take true and false
-	// where others have 1 and 0.
-	booleans(ctx context.Context, tx *sql.Tx) (map[string]bool, error)
-	// overriding stands before the VALUES of an INSERT that brings its numbers, and
-	// advanceNumbers makes the next ones follow.
-	overriding() string
-	advanceNumbers(ctx context.Context, tx *sql.Tx) error
+	// advanceNumbers is a statement with which new numbers follow those that a copy
+	// has brought; empty if they do anyway.
+	advanceNumbers() string
 
 	// transient reports whether err undid a transaction that may succeed when
 	// it is tried again.

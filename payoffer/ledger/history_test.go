@@ -52,13 +52,13 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	case 7:
 		err = l.WithdrawIntent(ctx, key, intent.Owner)
 	case 8:
-		err = l.TellIntent(ctx, key, rng.IntN(2) == 0)
+		err = l.AcknowledgeIntent(ctx, key, rng.IntN(2) == 0)
 	case 9:
-		err = l.DoubtIntent(ctx, key)
+		err = l.UnacknowledgeIntent(ctx, key)
 	case 10:
-		_, err = l.TurnAway(ctx, key, 5_000+rng.Int64N(1_000))
+		_, err = l.RecordRejection(ctx, key, 5_000+rng.Int64N(1_000))
 	case 11:
-		err = l.AdoptIntent(ctx, intent, chainSighting(fmt.Sprintf("0x%d", rng.IntN(12)), StatusConfirmed))
+		err = l.ImportIntent(ctx, intent, chainSighting(fmt.Sprintf("0x%d", rng.IntN(12)), StatusConfirmed))
 	default:
 		var batch []Sighting
 		for range 1 + rng.IntN(4) {

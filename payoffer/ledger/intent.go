@@ -11,8 +11,7 @@ type IntentState string
 
 // The states of an intent.
 const (
-	// IntentSettling is open: the outcome is unknown until a truth source
-	// answers.
+	// IntentSettling is open: the outcome is unknown.
 	IntentSettling IntentState = "settling"
 	// IntentSettled was paid, by the evidence that the intent names.
 	IntentSettled IntentState = "settled"
@@ -20,21 +19,20 @@ const (
 	IntentRefused IntentState = "refused"
 )
 
-// What says that an intent was paid.
+// The evidence that an intent was paid.
 const (
-	// EvidenceFacilitator is a facilitator's success: a claim, counted in no sum.
+	// EvidenceFacilitator is a facilitator's unverified report. It is not counted.
 	EvidenceFacilitator = "facilitator"
 	// EvidenceChain is the Transfer log.
 	EvidenceChain = "chain"
 )
 
-// Intent is an x402 authorization that was, or is about to be, sent to a
-// facilitator. It is no receipt.
+// Intent is an x402 authorization that was, or is about to be, sent to a facilitator.
 type Intent struct {
 	IntentKey
-	// Offer and Account say for what and to where it pays.
+	// Offer and Account are what is paid for and where the money goes.
 	Offer, Account string
-	// Rail and Testnet are those of the account; the ledger fills them in.
+	// Rail and Testnet are the account's. The ledger sets them.
 	Rail    string
 	Testnet bool
 	// Own says that the payer is one of the operator's own addresses.
@@ -43,74 +41,66 @@ type Intent struct {
 	Amount int64
 	// USDCents is the amount's value in US cents; nil while unknown.
 	USDCents *int64
-	// PaymentID is the identifier of the payment-identifier extension, or
-	// empty. It is unique among the payer's intents that are not refused.
+	// PaymentID is the value of the payment-identifier extension, or empty. It is unique
+	// among the payer's intents that are not refused.
 	PaymentID string
-	// Fingerprint is the hex SHA-256 of the authorization's fields and
-	// signature: equal for identical payloads in any encoding.
+	// Fingerprint is the hex SHA-256 of the authorization's fields and signature.
 	Fingerprint string
-	// Version is the x402 version of the request that first brought it.
+	// Version is the x402 version of the first request.
 	Version int
 	// Payload and Requirement are the exact JSON bytes sent to the facilitator.
 	Payload, Requirement []byte
-	// Facilitator is the name of the facilitator that was asked; no URL,
-	// which may hold a key.
+	// Facilitator is the host of the facilitator that was asked, or empty if none was.
 	Facilitator string
 	// ValidBefore is the end of the authorization, in Unix seconds.
 	ValidBefore int64
-	// State is set by the ledger; InsertIntent makes it IntentSettling.
+	// State is set by the ledger.
 	State IntentState
-	// Owner names the attempt that works on it, and LeaseUntil the Unix
-	// second after which another may take it over.
+	// Owner is the instance that works on it, until LeaseUntil (Unix seconds).
 	Owner      string
 	LeaseUntil int64
-	// Transaction is the hash that the facilitator named or that was found on
-	// the chain, or empty.
+	// Transaction is the hash that the facilitator reported or that was found on the chain, or empty.
 	Transaction string
-	// Answer is the SettleResponse to answer replays with; nil while unknown.
+	// Answer is the stored SettleResponse; nil while there is none.
 	Answer []byte
 	// Reason is the code of a refusal or of the last unknown outcome.
-	Reason string
-	// Evidence is empty, EvidenceFacilitator or EvidenceChain.
+	Reason   string
 	Evidence string
-	// ToldAt is when the first 200 that names the charge was written, in Unix
-	// seconds; 0 while none was. Doubt says that its payer had to wait for it.
-	ToldAt int64
-	Doubt  bool
-	// TurnedUntil is the latest end, in Unix seconds, of the payer's other
-	// authorizations that were turned away because of this one; 0 for none.
-	TurnedUntil int64
-	// Since is the ID from which on the payer's other intents are newer than the
-	// request that brings this one, or 0 where nobody asked. It is not stored.
+	// AcknowledgedAt is when the first 200 that names the charge was written, in Unix seconds;
+	// 0 if none was.
+	AcknowledgedAt int64
+	// Unacknowledged says that the payer got another answer before that 200.
+	Unacknowledged bool
+	// RejectedUntil is the latest end, in Unix seconds, of the payer's other authorizations
+	// that were rejected because of this one; 0 for none.
+	RejectedUntil int64
+	// Since is Lookup.Since of the request, or 0. It is not stored.
 	Since int64
 	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
 	CreatedAt, UpdatedAt int64
 
-	// ID is set by the ledger and grows with the order of the inserts.
+	// ID is set by the ledger and grows.
 	ID int64
-	// reopened says that it was settled once: something was sent.
+	// reopened says that it was settled once, so that something was sent.
 	reopened bool
-	// lookAt is when it is to be looked at again, in Unix seconds.
-	lookAt int64
+	// pollAt is when it is due to be resolved, in Unix seconds.
+	pollAt int64
 }
 
 var (
-	// ErrPaymentID is returned for a payment identifier that another open or
-	// settled intent of the payer has.
+	// ErrPaymentID: another open or settled intent of the payer has the payment identifier.
 	ErrPaymentID = errors.New("the payment identifier is in use by another payment")
-	// ErrNoIntent is returned for a key that the ledger does not know.
+	// ErrNoIntent: the ledger does not have the key.
 	ErrNoIntent = errors.New("no such intent")
-	// ErrIntentState is returned for a change that the intent's state does
-	// not allow, such as to refuse what was settled.
+	// ErrIntentState: the intent's state does not allow the change.
 	ErrIntentState = errors.New("the intent's state does not allow this")
-	// ErrTransaction is returned for a claim whose transaction another payment
-	// names already.
+	// ErrTransaction: another intent already names the transaction of the claim.
 	ErrTransaction = errors.New("another payment names this transaction")
-	// errLeaseHeld is returned while another owner holds an intent's lease.
+	// errLeaseHeld: another owner holds the intent's lease.
 	errLeaseHeld = errors.New("another attempt holds the intent's lease")
 )
 
-// IntentExistsError is returned for an authorization that is known.
+// IntentExistsError is returned for an authorization that the ledger has.
 type IntentExistsError struct{ Existing Intent }
 
 func (e *IntentExistsError) Error() string {
@@ -121,19 +111,19 @@ const selectIntents = `SELECT ` + intentColumns + ` FROM intents WHERE `
 
 const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened, doubt, told_at, turned_until, look_at`
+	tx, answer, reason, evidence, created_at, updated_at, reopened, unacknowledged, acknowledged_at, rejected_until, look_at`
 
 func scanIntent(row scanner) (i Intent, err error) {
 	err = row.Scan(i.columns()...)
 	return i, err
 }
 
-// columns are where intentColumns are read to.
+// columns are the destinations of intentColumns.
 func (i *Intent) columns() []any {
 	return []any{&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
 		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
-		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Doubt, &i.ToldAt, &i.TurnedUntil, &i.lookAt}
+		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Unacknowledged, &i.AcknowledgedAt, &i.RejectedUntil, &i.pollAt}
 }
 
 const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
@@ -145,8 +135,7 @@ func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error
 		key.Network, key.Asset, key.From, key.Nonce))
 }
 
-// OpenIntents lists up to limit intents of an offer whose outcome is unknown,
-// oldest first: those with an ID above after.
+// OpenIntents lists up to limit open intents of an offer with an ID above after, oldest first.
 func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
 	return collect(ctx, l, scanIntent, selectIntents+`
 		state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
@@ -161,8 +150,7 @@ func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (
 	return i, err
 }
 
-// intentByKey reads an intent that the transaction will change. Error:
-// ErrNoIntent.
+// intentByKey reads and locks an intent that the transaction changes. Error: ErrNoIntent.
 func intentByKey(ctx context.Context, tx *transaction, key IntentKey) (Intent, error) {
 	return intentOf(ctx, tx, byIntentKey+tx.dialect.forUpdate(), key.Network, key.Asset, key.From, key.Nonce)
 }

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// InsertIntent commits an intent in the state IntentSettling; only then may
-// it be sent to a facilitator. Errors, in the order of the checks:
-// *IntentExistsError for a known key, *ConflictError for a payment of the
-// payer that is in its way, ErrPaymentID, errNotRegistered.
+// InsertIntent commits an open intent. Only then may it be sent to a facilitator. Errors, in
+// the order of the checks: *IntentExistsError, *ConflictError, ErrPaymentID, errNotRegistered.
 func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	i.State, i.Evidence = IntentSettling, ""
 	if err := l.complete(&i); err != nil {
@@ -21,8 +20,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	}
 	tried := false
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		// Nobody looks first: what is in its way fails it, and the next attempt says what
-		// that is.
+		// The first attempt only inserts. If it fails, the second one finds the reason.
 		if tried {
 			if err := l.obstacle(ctx, tx, i); err != nil {
 				return err
@@ -31,23 +29,22 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 		tried = true
 		insertIntent(tx, i)
 		claimPaymentID(tx, i)
-		// Now that its row is there no other one of the payer can be opened.
+		// Once its row exists, no other intent of the payer can be opened.
 		tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE payer = $2 AND `+sameKey+` AND (payment_id = '' OR id = (
 				SELECT intent_id FROM payment_ids WHERE payer = $2 AND payment_id = $4)))
-			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+aheadOf+` AND NOT `+sameKey+`)`,
-			append(l.ahead(i), i.Network, i.Asset, i.Nonce)...)
+			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+conflicts+` AND NOT `+sameKey+`)`,
+			append(l.conflictArgs(i), i.Network, i.Asset, i.Nonce)...)
 		addMoved(tx, i.IntentKey, accounting.Standing{}, openStanding)
 		return nil
 	})
 }
 
-// sameKey is byIntentKey of the payer of aheadOf.
+// sameKey is byIntentKey with the arguments of conflicts.
 const sameKey = `(network = $9 AND asset = $10 AND nonce = $11)`
 
-// AdoptIntent commits an intent that was paid before it came here, together
-// with the Transfer that it made, whatever else of its payer is open. Errors:
-// *IntentExistsError, errNotRegistered, ErrSighting.
-func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
+// ImportIntent commits an intent that was settled elsewhere, with its Transfer, whatever
+// other intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrSighting.
+func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Sighting) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -58,11 +55,11 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 	s.Intent = &i.IntentKey
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.dialect.lock(tx, s.ExternalID)
-		if err := known(ctx, tx, i.IntentKey); err != nil {
+		if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
 			return err
 		}
 		inserted := insertIntent(tx, i)
-		claimPaymentID(tx, i) // one that another payment has stays there
+		claimPaymentID(tx, i) // no effect if another payment has it
 		if err := tx.flush(ctx); err != nil {
 			return err
 		}
@@ -78,16 +75,16 @@ func (l *Ledger) AdoptIntent(ctx context.Context, i Intent, s Sighting) error {
 	})
 }
 
-// obstacle is the error that says why an intent cannot be opened, nil for no reason.
+// obstacle returns the reason why an intent cannot be opened, or nil.
 func (l *Ledger) obstacle(ctx context.Context, tx *transaction, i Intent) error {
-	ahead := queued(tx, scanIntent, selectIntents+aheadOf+aheadFirst, l.ahead(i)...)
+	conflicting := queued(tx, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...)
 	held := queued(tx, scanValue[string], `SELECT state FROM intents WHERE state <> 'refused' AND id = (
 		SELECT intent_id FROM payment_ids WHERE payer = $1 AND payment_id = $2)`, i.From, i.PaymentID)
 	account := queued(tx, scanValue[string], `SELECT account FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account)
-	if err := known(ctx, tx, i.IntentKey); err != nil {
+	if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
 		return err
 	}
-	if other, found := ahead.only(); found {
+	if other, found := conflicting.only(); found {
 		return &ConflictError{Other: other}
 	}
 	if _, found := held.only(); found {
@@ -99,8 +96,8 @@ func (l *Ledger) obstacle(ctx context.Context, tx *transaction, i Intent) error 
 	return nil
 }
 
-// known refuses a key that is.
-func known(ctx context.Context, tx *transaction, key IntentKey) error {
+// requireUnknown returns *IntentExistsError for a key that the ledger has.
+func requireUnknown(ctx context.Context, tx *transaction, key IntentKey) error {
 	existing, err := intentOf(ctx, tx, byIntentKey, key.Network, key.Asset, key.From, key.Nonce)
 	switch {
 	case errors.Is(err, ErrNoIntent):
@@ -115,8 +112,7 @@ func notRegistered(i Intent) error {
 	return fmt.Errorf("offer %q, account %q: %w", i.Offer, i.Account, errNotRegistered)
 }
 
-// complete makes the key of a new intent canonical and dates it. The error is what
-// is missing or wrong.
+// complete makes the key of a new intent canonical, sets its times, and checks it.
 func (l *Ledger) complete(i *Intent) error {
 	i.IntentKey = i.Canonical()
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
@@ -130,18 +126,18 @@ func (l *Ledger) complete(i *Intent) error {
 	return nil
 }
 
-// insertIntent stores the row, unless its account is not registered. It answers for
-// what was turned away because of one that was not charged then, and may still be
-// sent: its payer is in doubt about whichever of them comes first.
+// insertIntent stores the row if its account is registered. The intent takes over which
+// authorizations were rejected because of an earlier one that was not charged: they may
+// still be sent.
 func insertIntent(tx *transaction, i Intent) *statement {
 	inserted := tx.put("inserting the intent", `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-			tx, reason, evidence, created_at, updated_at, rail, testnet, doubt, turned_until)
+			tx, reason, evidence, created_at, updated_at, rail, testnet, unacknowledged, rejected_until)
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $23,
-			rail, testnet, turned > 0, turned
-		FROM accounts, (SELECT COALESCE(max(turned_until), 0) AS turned FROM intents
-			WHERE offer = $5 AND payer = $3 AND payment_id = $10 AND state = 'refused' AND turned_until > $23) AS before
+			rail, testnet, before.rejected > 0, before.rejected
+		FROM accounts, (SELECT COALESCE(max(rejected_until), 0) AS rejected FROM intents
+			WHERE offer = $5 AND payer = $3 AND payment_id = $10 AND state = 'refused' AND rejected_until > $23) AS before
 		WHERE accounts.offer = $5 AND accounts.account = $6`,
 		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Own, i.Amount, i.USDCents,
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
@@ -150,7 +146,7 @@ func insertIntent(tx *transaction, i Intent) *statement {
 	return inserted
 }
 
-// claimPaymentID takes the identifier over from a refused intent.
+// claimPaymentID gives the payment identifier to the intent if it is free or a refused intent has it.
 func claimPaymentID(tx *transaction, i Intent) {
 	if i.PaymentID == "" {
 		return
@@ -163,11 +159,9 @@ func claimPaymentID(tx *transaction, i Intent) {
 		i.Network, i.Asset, i.From, i.Nonce, i.PaymentID)
 }
 
-// SettleIntent records that an intent was paid, by EvidenceFacilitator or
-// EvidenceChain. Repeating it changes nothing; an answer that is stored and
-// evidence of the chain are never overwritten. A refused intent is settled by
-// the chain alone. Errors: ErrNoIntent, ErrIntentState, and ErrTransaction for
-// a claim of a transaction that another intent of the network names.
+// SettleIntent records that an intent was paid. It is idempotent and never overwrites a
+// stored answer or evidence of the chain. Only the chain settles a refused intent. Errors:
+// ErrNoIntent, ErrIntentState, and ErrTransaction with EvidenceFacilitator.
 func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, answer []byte, evidence string) error {
 	switch evidence {
 	case EvidenceChain:
@@ -176,7 +170,7 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 		key, tried := key.Canonical(), false
 		return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 			tx.dialect.lock(tx, key.Network+" "+hash)
-			// As with InsertIntent nobody looks first.
+			// As in InsertIntent, the second attempt finds the reason.
 			if !tried {
 				tried = true
 				claimOpen(tx, key, hash, answer, l.now().Unix())
@@ -194,8 +188,8 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 	}
 }
 
-// claim is changeIntent for claims of a transaction. taken says that another intent of
-// the network names it. Claims of one transaction are committed one after the other.
+// claim is changeIntent for a claim of a transaction. taken says that another intent of the
+// network names it. Claims of one transaction are serialized.
 func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i *Intent, taken bool) error) error {
 	key = key.Canonical()
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
@@ -213,11 +207,10 @@ func (l *Ledger) claimIn(ctx context.Context, tx *transaction, key IntentKey, ha
 	})
 }
 
-// otherClaim chooses the intents that name a transaction but for one.
+// otherClaim selects the other intents that name the transaction.
 const otherClaim = `network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused' AND NOT (asset = $2 AND payer = $3 AND nonce = $4)`
 
-// claimOpen is SettleIntent for an open intent whose transaction nobody else names; any
-// other fails it.
+// claimOpen settles an open intent whose transaction no other intent names. It fails for any other.
 func claimOpen(tx *transaction, key IntentKey, hash string, answer []byte, now int64) {
 	args := []any{key.Network, key.Asset, key.From, key.Nonce, hash}
 	tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE `+byIntentKey+` AND state = 'settling'`+tx.dialect.forUpdate()+`)
@@ -246,9 +239,8 @@ func (i *Intent) settle(transaction string, answer []byte, evidence string) erro
 	return nil
 }
 
-// RefuseIntent records a definite no and its reason code, which frees the
-// payer and the payment identifier. Errors: ErrNoIntent, and ErrIntentState
-// for a settled intent.
+// RefuseIntent records that an intent cannot be paid any more, and the reason code. Errors:
+// ErrNoIntent, and ErrIntentState for a settled intent.
 func (l *Ledger) RefuseIntent(ctx context.Context, key IntentKey, reason string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
 		switch i.State {
@@ -261,11 +253,9 @@ func (l *Ledger) RefuseIntent(ctx context.Context, key IntentKey, reason string)
 	})
 }
 
-// NoteIntent keeps an intent open and records what was learned; an empty
-// transaction or reason leaves what is stored. It makes owner, which names
-// one attempt, the holder of the lease until the Unix second lease; one that
-// is past gives the lease up. Errors: errLeaseHeld while another owner's
-// lease runs, ErrNoIntent, ErrIntentState.
+// NoteIntent keeps an intent open, stores a transaction or reason that is not empty, and
+// gives owner the lease until the Unix second lease; a past one releases it. Errors:
+// errLeaseHeld, ErrNoIntent, ErrIntentState.
 func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, lease int64, transaction, reason string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
 		if i.State != IntentSettling {
@@ -276,8 +266,8 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 		}
 		i.Owner, i.LeaseUntil = owner, lease
 		if now := l.now(); lease <= now.Unix() {
-			// Whoever is killed at work leaves it to be looked at when the lease ends.
-			i.lookAt = now.Unix() + untilLook(i.CreatedAt, now, longestOpen)
+			// If the process dies before this, the end of the lease makes it due.
+			i.pollAt = now.Unix() + untilPoll(i.CreatedAt, now, longestOpen)
 		}
 		if transaction != "" {
 			i.Transaction = transaction
@@ -289,9 +279,8 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 	})
 }
 
-// MoveIntent hands an open intent of which certainly nothing was sent to
-// another facilitator, named without its URL. It is for the owner of the lease
-// alone; the lease stays as it is. Errors: as for WithdrawIntent.
+// MoveIntent assigns an open intent that was certainly not sent to another facilitator (its
+// host). Only the owner of the lease may call it. Errors: as for WithdrawIntent.
 func (l *Ledger) MoveIntent(ctx context.Context, key IntentKey, owner, facilitator string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
 		if err := i.unsent(owner); err != nil {
@@ -302,10 +291,9 @@ func (l *Ledger) MoveIntent(ctx context.Context, key IntentKey, owner, facilitat
 	})
 }
 
-// ReopenIntent makes a settled intent unknown again, since its transaction
-// left the chain or never was on it: the stored answer and the lease are
-// gone, the transaction's hash stays as a hint. Repeating it changes nothing.
-// Errors: ErrNoIntent, and ErrIntentState for a refused intent.
+// ReopenIntent makes the outcome of a settled intent unknown again, because its transaction
+// is not on the chain. The hash stays as a hint. It is idempotent. Errors: ErrNoIntent, and
+// ErrIntentState for a refused intent.
 func (l *Ledger) ReopenIntent(ctx context.Context, key IntentKey, reason string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
 		if i.State == IntentRefused {
@@ -321,10 +309,10 @@ func (i *Intent) reopen(reason string) {
 		return
 	}
 	i.State, i.Evidence, i.Reason = IntentSettling, "", reason
-	i.Answer, i.Owner, i.LeaseUntil, i.lookAt, i.reopened = nil, "", 0, 0, true
+	i.Answer, i.Owner, i.LeaseUntil, i.pollAt, i.reopened = nil, "", 0, 0, true
 }
 
-// changeIntent runs f on the stored intent and stores the outcome.
+// changeIntent runs f on the stored intent and stores the result.
 func (l *Ledger) changeIntent(ctx context.Context, key IntentKey, f func(*Intent) error) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		return l.changeIntentIn(ctx, tx, key.Canonical(), f)
@@ -351,17 +339,16 @@ func updateIntent(tx *transaction, delta accounting.Sums, old, next Intent, now 
 	delta.Change(old.total(), next.total())
 	tx.put("updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
-			updated_at = $8, reopened = $9, facilitator = $10, doubt = $11, told_at = $12, turned_until = $13, look_at = $14
+			updated_at = $8, reopened = $9, facilitator = $10, unacknowledged = $11, acknowledged_at = $12, rejected_until = $13, look_at = $14
 		WHERE id = $15`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
-		now, next.reopened, next.Facilitator, next.Doubt, next.ToldAt, next.TurnedUntil, next.lookAt, next.ID)
+		now, next.reopened, next.Facilitator, next.Unacknowledged, next.AcknowledgedAt, next.RejectedUntil, next.pollAt, next.ID)
 }
 
-// WithdrawIntent forgets an open intent of which certainly nothing was sent,
-// so that the same authorization can be taken again. It is for the owner of
-// the lease alone. Errors: ErrNoIntent, errLeaseHeld for another owner, and
-// ErrIntentState for an intent that was refused, settled at any time, or has
-// a transaction.
+// WithdrawIntent takes back an open intent of which certainly nothing was sent, so that
+// the same authorization can come again. If its payer may wait for it, the payer's next
+// charge also answers for it. Only the owner of the lease may call it. Errors: ErrNoIntent,
+// errLeaseHeld, and ErrIntentState if it was decided at any time or has a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		i, err := intentByKey(ctx, tx, key.Canonical())
@@ -371,14 +358,32 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 		if err := i.unsent(owner); err != nil {
 			return err
 		}
+		now := l.now().Unix()
 		tx.put("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
-		tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+		tx.put("deleting what cannot be sent any more", `DELETE FROM intents
+			WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`, i.Offer, i.From, reasonWithdrawn, now)
+		if i.Facilitator == "" || i.Unacknowledged {
+			// insertIntent reads it. No authorization has this nonce.
+			until := max(i.RejectedUntil, min(i.ValidBefore, now+int64(rememberedFor/time.Second)))
+			tx.put("remembering the withdrawn intent", `UPDATE intents SET state = 'refused', reason = $1, nonce = $2, rejected_until = $3,
+				updated_at = $4, payload = $5, requirement = $5 WHERE id = $6`,
+				reasonWithdrawn, fmt.Sprintf("%s/%d", i.Nonce, i.ID), until, now, []byte{}, i.ID)
+		} else {
+			tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+		}
 		addToTotals(tx, accounting.Sums{}.Change(i.total(), Total{}))
 		return nil
 	})
 }
 
-// unsent refuses what may have been sent, or is not owner's.
+// reasonWithdrawn is the reason of a row that remembers a withdrawn intent.
+const reasonWithdrawn = "withdrawn"
+
+// rememberedFor bounds how long a withdrawn intent is remembered. Payments that are valid
+// for longer are refused.
+const rememberedFor = 15 * time.Minute
+
+// unsent returns an error if the intent may have been sent or is not owner's.
 func (i *Intent) unsent(owner string) error {
 	switch {
 	case i.State != IntentSettling:

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -16,17 +17,17 @@ func next(nonce string, until int64, id string) Intent {
 // requireInTheWay asks both who only looks and who inserts; "" is for nothing.
 func requireInTheWay(t *testing.T, l *Ledger, nonce string, i Intent) {
 	t.Helper()
-	other, found, err := l.InTheWay(t.Context(), i)
+	other, found, err := l.ConflictingPayment(t.Context(), i)
 	require.NoError(t, err)
 	require.Equal(t, nonce != "", found)
 	require.Equal(t, nonce, other.Nonce)
 	if i.Since == 0 {
-		look, err := l.Look(t.Context(), i)
+		look, err := l.LookUp(t.Context(), i)
 		require.NoError(t, err)
 		require.Nil(t, look.Known)
-		require.Equal(t, nonce != "", look.Ahead != nil)
-		if look.Ahead != nil {
-			require.Equal(t, other, *look.Ahead)
+		require.Equal(t, nonce != "", look.Conflicting != nil)
+		if look.Conflicting != nil {
+			require.Equal(t, other, *look.Conflicting)
 		}
 	}
 	err = l.InsertIntent(t.Context(), i)
@@ -48,22 +49,22 @@ func TestLookKnowsAnAuthorization(t *testing.T) {
 		l, _ := d.ledger(t)
 		i := next("0x01", 1_300, "pid")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
-		look, err := l.Look(t.Context(), i)
+		look, err := l.LookUp(t.Context(), i)
 		require.NoError(t, err)
 		stored, _, err := l.Intent(t.Context(), i.IntentKey)
 		require.NoError(t, err)
 		require.Equal(t, &stored, look.Known)
-		require.Equal(t, &stored, look.Ahead, "it is open")
+		require.Equal(t, &stored, look.Conflicting, "it is open")
 		require.Equal(t, stored.ID+1, look.Since)
 		elsewhere := i
 		elsewhere.Network = "eip155:8453"
-		look, err = l.Look(t.Context(), elsewhere)
+		look, err = l.LookUp(t.Context(), elsewhere)
 		require.NoError(t, err)
 		require.Nil(t, look.Known, "the same nonce on another chain")
 		elsewhere.From = "0xbb"
-		look, err = l.Look(t.Context(), elsewhere)
+		look, err = l.LookUp(t.Context(), elsewhere)
 		require.NoError(t, err)
-		require.Equal(t, Look{Since: 1}, look)
+		require.Equal(t, Lookup{Since: 1}, look)
 	})
 }
 
@@ -71,9 +72,9 @@ func TestAChargeProtectsAPayerInDoubt(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		tell := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
-			return func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.TellIntent(ctx, key, atOnce)) }
+			return func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.AcknowledgeIntent(ctx, key, atOnce)) }
 		}
-		doubt := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.DoubtIntent(ctx, key)) }
+		doubt := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.UnacknowledgeIntent(ctx, key)) }
 		pass := func(seconds int64) func(*testing.T, *Ledger, *testClock) {
 			return func(_ *testing.T, _ *Ledger, c *testClock) { c.unix += seconds }
 		}
@@ -124,12 +125,12 @@ func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
 		requireInTheWay(t, l, "0x01", next("0x02", 1_400, ""))
 		requireInTheWay(t, l, "0x01", next("0x03", 1_400, "order-2"))
 		for _, until := range []int64{1_400, 1_350} {
-			now, err := l.TurnAway(ctx, key, until)
+			now, err := l.RecordRejection(ctx, key, until)
 			require.NoError(t, err)
 			require.Equal(t, IntentSettling, now.State)
 		}
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.TellIntent(ctx, key, true))
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 1_000_000
 
 		requireInTheWay(t, l, "0x01", next("0x02", 1_400, ""))
@@ -138,13 +139,13 @@ func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
 		requireInTheWay(t, l, "", next("0x03", 1_400, "order-2"))
 
 		// Where the first was not charged, the others are payments of their own.
-		_, err := l.TurnAway(ctx, testIntent("0xaa", "0x04").IntentKey, 1_400)
+		_, err := l.RecordRejection(ctx, testIntent("0xaa", "0x04").IntentKey, 1_400)
 		require.ErrorIs(t, err, ErrNoIntent)
 		refused := next("0x05", 2_000_000, "")
 		require.NoError(t, l.InsertIntent(ctx, refused))
-		now, err := l.TurnAway(ctx, refused.IntentKey, 2_000_001)
+		now, err := l.RecordRejection(ctx, refused.IntentKey, 2_000_001)
 		require.NoError(t, err)
-		require.EqualValues(t, 2_000_001, now.TurnedUntil)
+		require.EqualValues(t, 2_000_001, now.RejectedUntil)
 		require.NoError(t, l.RefuseIntent(ctx, refused.IntentKey, "expired"))
 		requireInTheWay(t, l, "", next("0x06", 2_000_001, ""))
 		requireConsistent(t, l)
@@ -157,7 +158,7 @@ func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.TellIntent(ctx, key, true))
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 250
 		requireInTheWay(t, l, "0x01", next("0x02", 1_299, ""))
 		requireInTheWay(t, l, "", next("0x02", 1_299, "a-purchase-of-its-own"))
@@ -174,7 +175,7 @@ func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_900, "")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.TellIntent(ctx, key, true))
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		requireInTheWay(t, l, "0x01", next("0x02", 1_299, ""))
 		requireInTheWay(t, l, "", next("0x02", 1_300, ""))
 	})
@@ -186,12 +187,12 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 		ctx := t.Context()
 		for _, nonce := range []string{"0x01", "0x02"} {
 			first := next(nonce, 1_300, "")
-			before, err := l.Look(ctx, first)
+			before, err := l.LookUp(ctx, first)
 			require.NoError(t, err)
 			require.Nil(t, before.Known)
 			require.NoError(t, l.InsertIntent(ctx, first))
 			require.NoError(t, l.SettleIntent(ctx, first.IntentKey, nonce, nil, EvidenceChain))
-			require.NoError(t, l.TellIntent(ctx, first.IntentKey, true))
+			require.NoError(t, l.AcknowledgeIntent(ctx, first.IntentKey, true))
 
 			besides := next("0x03", 1_300, "")
 			besides.Since = before.Since
@@ -201,7 +202,7 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 			besides.PaymentID, besides.From = "", "0xbb"
 			requireInTheWay(t, l, "", besides)
 			after := next("0x03", 1_300, "")
-			now, err := l.Look(ctx, after)
+			now, err := l.LookUp(ctx, after)
 			require.NoError(t, err)
 			after.Since = now.Since
 			requireInTheWay(t, l, "", after)
@@ -215,18 +216,18 @@ func TestWhoeverIsTurnedAwayIsInDoubt(t *testing.T) {
 		l, clock := d.ledger(t)
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
-		now, err := l.TurnAway(ctx, key, 1_400)
+		now, err := l.RecordRejection(ctx, key, 1_400)
 		require.NoError(t, err)
-		require.True(t, now.Doubt)
+		require.True(t, now.Unacknowledged)
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.TellIntent(ctx, key, true))
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 119
 		requireInTheWay(t, l, "0x01", next("0x02", 200_000, ""))
-		now, err = l.TurnAway(ctx, key, 1_401)
+		now, err = l.RecordRejection(ctx, key, 1_401)
 		require.NoError(t, err)
 		clock.unix++
 		requireInTheWay(t, l, "", next("0x02", 200_000, ""))
-		require.NotZero(t, now.ToldAt)
+		require.NotZero(t, now.AcknowledgedAt)
 		requireConsistent(t, l)
 	})
 }
@@ -236,7 +237,7 @@ func TestAPaymentAnswersForWhatWasTurnedAwayBeforeIt(t *testing.T) {
 		l, clock := d.ledger(t)
 		ctx, refused := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_100, "")))
-		_, err := l.TurnAway(ctx, refused, 1_300)
+		_, err := l.RecordRejection(ctx, refused, 1_300)
 		require.NoError(t, err)
 		require.NoError(t, l.RefuseIntent(ctx, refused, "expired"))
 		clock.set(1_120)
@@ -244,18 +245,87 @@ func TestAPaymentAnswersForWhatWasTurnedAwayBeforeIt(t *testing.T) {
 		first := next("0x02", 1_200, "") // one of those that were turned away
 		require.NoError(t, l.InsertIntent(ctx, first))
 		require.NoError(t, l.SettleIntent(ctx, first.IntentKey, "0x2", nil, EvidenceChain))
-		require.NoError(t, l.TellIntent(ctx, first.IntentKey, true))
+		require.NoError(t, l.AcknowledgeIntent(ctx, first.IntentKey, true))
 		requireInTheWay(t, l, "0x02", next("0x03", 1_420, ""))
 		requireInTheWay(t, l, "", next("0x03", 1_420, "a-purchase-of-its-own"))
 		clock.set(1_240)
 		requireInTheWay(t, l, "0x02", next("0x04", 1_300, ""))
 		requireInTheWay(t, l, "", next("0x04", 1_301, ""))
 
-		clock.set(1_300)
+		clock.set(1_301)
 		other := next("0x05", 1_600, "")
 		require.NoError(t, l.InsertIntent(ctx, other))
-		require.False(t, mustIntent(t, l, other.IntentKey).Doubt, "what was turned away has run out")
+		require.False(t, mustIntent(t, l, other.IntentKey).Unacknowledged, "what was turned away has run out")
 		requireConsistent(t, l)
+	})
+}
+
+// The payer of a withdrawn intent may still send it, and what was rejected because of it.
+func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		ctx := t.Context()
+		for name, c := range map[string]struct {
+			facilitator string
+			rejected    int64 // the end of a payment that was rejected because of it
+			until       int64 // the last end for which the next charge answers; 0 if it was forgotten
+		}{
+			"suspended":                   {"", 0, 1_700},
+			"suspended, another rejected": {"", 1_800, 1_800},
+			"unsent, another rejected":    {"facilitator.example", 1_800, 1_800},
+			"unsent, nobody waits":        {"facilitator.example", 0, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, clock := d.ledger(t)
+				withdrawn := next("0x01", 1_700, "")
+				withdrawn.Facilitator = c.facilitator
+				require.NoError(t, l.InsertIntent(ctx, withdrawn))
+				if c.rejected != 0 {
+					_, err := l.RecordRejection(ctx, withdrawn.IntentKey, c.rejected)
+					require.NoError(t, err)
+				}
+				require.NoError(t, l.WithdrawIntent(ctx, withdrawn.IntentKey, withdrawn.Owner))
+				_, known, err := l.Intent(ctx, withdrawn.IntentKey)
+				require.NoError(t, err)
+				require.False(t, known, "the same authorization can come again")
+				requireConsistent(t, l)
+
+				charged := next("0x02", 1_400, "") // it was signed before
+				require.NoError(t, l.InsertIntent(ctx, charged))
+				require.NoError(t, l.SettleIntent(ctx, charged.IntentKey, "0x2", nil, EvidenceChain))
+				require.NoError(t, l.AcknowledgeIntent(ctx, charged.IntentKey, true))
+				clock.unix += 200
+				if c.until == 0 {
+					requireInTheWay(t, l, "", withdrawn)
+					return
+				}
+				requireInTheWay(t, l, "0x02", withdrawn)
+				requireInTheWay(t, l, "0x02", next("0x03", c.until, ""))
+				requireInTheWay(t, l, "", next("0x03", c.until+1, ""))
+				requireConsistent(t, l)
+			})
+		}
+	})
+}
+
+// An authorization that is valid for years is not remembered for years, and the memory ends.
+func TestAWithdrawnIntentIsRememberedForAWhile(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		rows := func() (n int) {
+			require.NoError(t, l.db.read.QueryRow(`SELECT count(*) FROM intents`).Scan(&n))
+			return n
+		}
+		long := next("0x01", 1<<62, "")
+		long.Facilitator = ""
+		for range 3 {
+			require.NoError(t, l.InsertIntent(t.Context(), long))
+			require.NoError(t, l.WithdrawIntent(t.Context(), long.IntentKey, long.Owner))
+			clock.unix += int64(rememberedFor / time.Second)
+			require.Equal(t, 1, rows())
+		}
+		other := next("0x02", 3_000, "")
+		require.NoError(t, l.InsertIntent(t.Context(), other))
+		require.Zero(t, mustIntent(t, l, other.IntentKey).RejectedUntil)
 	})
 }
 
@@ -284,7 +354,7 @@ func TestAnAdoptedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		adopted := next("0x02", 1_300, "order-1")
 		transfer := chainSighting("0xa", StatusConfirmed)
 		transfer.Answer = []byte(`{"a":1}`)
-		require.NoError(t, l.AdoptIntent(ctx, adopted, transfer))
+		require.NoError(t, l.ImportIntent(ctx, adopted, transfer))
 		got := mustIntent(t, l, adopted.IntentKey)
 		require.Equal(t, IntentSettled, got.State)
 		require.Equal(t, EvidenceChain, got.Evidence)
@@ -294,7 +364,7 @@ func TestAnAdoptedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, receipts, 1)
 		require.Equal(t, got.ID, *receipts[0].IntentID)
-		require.ErrorAs(t, l.AdoptIntent(ctx, adopted, transfer), new(*IntentExistsError))
+		require.ErrorAs(t, l.ImportIntent(ctx, adopted, transfer), new(*IntentExistsError))
 		requireConsistent(t, l)
 
 		// The transaction leaves the chain: unknown again, beside the other one.

@@ -81,7 +81,7 @@ func TestOpenIntentOfAPayerHoldsBackTheNext(t *testing.T) {
 				require.Equal(t, open.IntentKey, conflict.Other.IntentKey)
 
 				require.NoError(t, finish(l, open.IntentKey))
-				require.NoError(t, l.TellIntent(t.Context(), open.IntentKey, true))
+				require.NoError(t, l.AcknowledgeIntent(t.Context(), open.IntentKey, true))
 				require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x02")))
 				require.ErrorAs(t, l.InsertIntent(t.Context(), open), new(*IntentExistsError), "a replay is known before anything else")
 				requireConsistent(t, l)
@@ -105,7 +105,7 @@ func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
 		require.NoError(t, l.RefuseIntent(t.Context(), key("0x01"), "expired"))
 		require.NoError(t, insert("0xaa", "0x02", "pid"), "free again after a refusal")
 		require.NoError(t, l.SettleIntent(t.Context(), key("0x02"), "0x1", nil, EvidenceFacilitator))
-		require.NoError(t, l.TellIntent(t.Context(), key("0x02"), true))
+		require.NoError(t, l.AcknowledgeIntent(t.Context(), key("0x02"), true))
 		require.ErrorIs(t, insert("0xaa", "0x03", "pid"), ErrPaymentID)
 		_, found, err := l.Intent(t.Context(), key("0x03"))
 		require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestReopenedIntentIsUnknownAgain(t *testing.T) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", []byte(`{}`), EvidenceFacilitator))
-		require.NoError(t, l.TellIntent(ctx, key, true))
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")))
 
 		require.NoError(t, l.ReopenIntent(ctx, key, "reorg"), "even while a later one is open")

@@ -153,15 +153,3 @@ func TestAFileThatStaysIsNeverLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, saved)
 }
-
-func TestABackupOfAReplacedFileIsRefused(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	sqliteTests.ledgerAt(t, path)
-	require.Empty(t, child(t, "back up", path), "the file of a running server")
-	removeAll(t, path+"-wal")
-	losses["replaced by another ledger"](t, path)
-	require.Contains(t, child(t, "back up", path), "the server has another file open")
-	require.NoError(t, os.Remove(path))
-	require.Contains(t, child(t, "back up", path), "no such file")
-}

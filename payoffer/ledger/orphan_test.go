@@ -105,5 +105,5 @@ func TestABackupIsNotWrittenBesideTheLogOfAnotherFile(t *testing.T) {
 	path, _ := killed(t)
 	require.NoError(t, os.Rename(path, path+".old"))
 	_, err := filled(t, sqliteTests, 6).Backup(t.Context(), path)
-	require.ErrorContains(t, err, "-wal is there already")
+	require.ErrorContains(t, err, "-wal already exists")
 }

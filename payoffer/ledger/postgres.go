@@ -140,26 +140,12 @@ func (d *postgresDialect) ordering() []string {
 	}
 }
 
-func (d *postgresDialect) booleans(ctx context.Context, tx *sql.Tx) (map[string]bool, error) {
-	names, err := query(ctx, tx, scanValue[string], `
-		SELECT table_name || '.' || column_name FROM information_schema.columns
-		WHERE table_schema = current_schema() AND data_type = 'boolean'`)
-	columns := make(map[string]bool, len(names))
-	for _, name := range names {
-		columns[name] = true
-	}
-	return columns, err
-}
-
-func (d *postgresDialect) overriding() string { return " OVERRIDING SYSTEM VALUE" }
-
-func (d *postgresDialect) advanceNumbers(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `
+func (d *postgresDialect) advanceNumbers() string {
+	return `
 		SELECT setval(pg_get_serial_sequence('intents', 'id'), max(id)) FROM intents;
 		SELECT setval(pg_get_serial_sequence('receipts', 'id'), max(id)) FROM receipts;
 		SELECT setval(pg_get_serial_sequence('transitions', 'seq'), max(seq)) FROM transitions;
-		SELECT setval(pg_get_serial_sequence('total_changes', 'id'), max(id)) FROM total_changes`)
-	return err
+		SELECT setval(pg_get_serial_sequence('total_changes', 'id'), max(id)) FROM total_changes`
 }
 
 // undone: whatever fails undoes all, for there are no savepoints.

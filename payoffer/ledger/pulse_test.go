@@ -83,7 +83,7 @@ func TestAnOfferHearsOfItsClaimsWhenTheyAreToBeLookedAt(t *testing.T) {
 		_, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
 		require.NoError(t, err)
 		require.Empty(t, h.beat())
-		clock.unix += untilLook(1_000, l.now(), longestClaim)
+		clock.unix += untilPoll(1_000, l.now(), longestClaim)
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "at once when it is due")
 	})
 }

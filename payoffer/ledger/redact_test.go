@@ -12,7 +12,7 @@ import (
 func everyText(t *testing.T, l *Ledger) string {
 	t.Helper()
 	var all strings.Builder
-	for _, table := range []string{"accounts", "intents", "receipts", "transitions", "returns", "outgoing", "totals", "currency_totals", "cursors"} {
+	for _, table := range []string{"accounts", "intents", "receipts", "transitions", "returns", "totals", "currency_totals", "cursors"} {
 		rows, err := l.db.read.QueryContext(t.Context(), "SELECT * FROM "+table)
 		require.NoError(t, err)
 		columns, err := rows.Columns()

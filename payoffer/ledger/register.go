@@ -33,7 +33,7 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 		}
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		stored, err := ask(ctx, tx, scanOwnAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
+		stored, err := ask(ctx, tx, scanAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
 		if err != nil {
 			return fmt.Errorf("reading the accounts: %w", err)
 		}
@@ -99,7 +99,7 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 		a := changed[id]
 		accounts, rows = append(accounts, a), append(rows, []any{a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since})
 	}
-	stored, err := ask(ctx, tx, scanOwnAccount, `
+	stored, err := ask(ctx, tx, scanAccount, `
 		INSERT INTO accounts (account, offer, rail, testnet, origin, since)
 		SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS boolean), value ->> 4, CAST(value ->> 5 AS bigint)
 		FROM `+tx.dialect.rows()+` WHERE true
@@ -117,12 +117,6 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 		known[a.ID] = a
 	}
 	return taken(known, accounts)
-}
-
-// scanOwnAccount reads an account without what its cursor says.
-func scanOwnAccount(row scanner) (a Account, err error) {
-	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since)
-	return a, err
 }
 
 // Cursors reads the cursors of accounts, by their ids, in one statement. An account

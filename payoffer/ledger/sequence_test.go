@@ -99,13 +99,13 @@ func TestPostgresPaymentIsAFewWaysToTheServer(t *testing.T) {
 	l.db.parts = l.db.parts[:len(l.db.parts)-1]
 	pay := func(n int) {
 		i := testIntent(fmt.Sprintf("0x%d", n), "0x01")
-		_, err := l.Look(t.Context(), i)
+		_, err := l.LookUp(t.Context(), i)
 		require.NoError(t, err)
 		require.NoError(t, l.InsertIntent(t.Context(), i))
 		require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, fmt.Sprintf("0x%d", n), []byte(`{}`), EvidenceFacilitator))
 	}
 	tell := func(n int) {
-		require.NoError(t, l.TellIntent(t.Context(), testIntent(fmt.Sprintf("0x%d", n), "0x01").IntentKey, true))
+		require.NoError(t, l.AcknowledgeIntent(t.Context(), testIntent(fmt.Sprintf("0x%d", n), "0x01").IntentKey, true))
 	}
 	for n := range 20 { // each connection learns the statements
 		pay(n)

@@ -6,30 +6,25 @@ import (
 	"fmt"
 )
 
-// session is a connection that is in a transaction, or will be with its first
-// statement.
+// session is a connection in a transaction.
 type session interface {
-	// send runs statements one after the other. Where one fails, those behind it
-	// do not run, and the transaction can only be ended.
+	// send runs statements in order. After one fails, the transaction can only be ended.
 	send(ctx context.Context, statements []*statement) error
-	// commit runs the last statements and commits, all or nothing.
+	// commit runs the last statements and commits.
 	commit(ctx context.Context, last []*statement) error
-	// end undoes what was not committed, and gives the connection back.
+	// end rolls back unless the transaction was committed, and releases the connection.
 	end()
 }
 
 // statement is one of a transaction.
 type statement struct {
-	// doing begins its error; "" for none.
-	doing, text string
-	args        []any
-	// row reads one row of its answer; nil for a statement that gives none.
-	row func(scanner) error
-	// changed is, once it ran, the number of rows that it changed.
-	changed int64
+	doing   string // the prefix of its error, or empty
+	text    string
+	args    []any
+	row     func(scanner) error // reads one row; nil for a statement without rows
+	changed int64               // the number of rows that it changed
 }
 
-// failed is the error of the statement.
 func (s *statement) failed(err error) error {
 	if s.doing == "" {
 		return err
@@ -37,28 +32,26 @@ func (s *statement) failed(err error) error {
 	return fmt.Errorf("%s: %w", s.doing, err)
 }
 
-// transaction is one attempt at a durable change. What it asks for together, or
-// needs no answer to, costs one way to the server and back, or none of its own.
+// transaction is one attempt of a change. It sends statements as late as possible, so
+// that many of them need one round trip to the server.
 type transaction struct {
 	session
 	dialect dialect
-	// waiting go along with the next statements whose answer is needed, or with
-	// the commit.
-	waiting []*statement
-	// reported says that it touches a receipt or a sum, and hurried that its commit waits
-	// for no disk.
-	reported, hurried bool
+	// waiting are sent with the next query or with the commit.
+	waiting  []*statement
+	reported bool // it changes a receipt or a sum
+	hurried  bool // its commit does not wait for the disk
 }
 
-// put has a statement run, whose answer nobody needs, before whatever comes
-// after it. What fails in it is an error of that, or of the commit. doing begins it.
+// put queues a statement whose result is not needed. It is sent with the next flush or
+// with the commit, which returns its error. doing is the prefix of the error.
 func (tx *transaction) put(doing, text string, args ...any) *statement {
 	one := &statement{doing: doing, text: text, args: args}
 	tx.waiting = append(tx.waiting, one)
 	return one
 }
 
-// flush runs all that waits.
+// flush sends all queued statements.
 func (tx *transaction) flush(ctx context.Context) error {
 	waiting := tx.waiting
 	tx.waiting = nil
@@ -68,18 +61,17 @@ func (tx *transaction) flush(ctx context.Context) error {
 	return tx.send(ctx, waiting)
 }
 
-// exec runs a statement and returns the number of rows that it changed. doing
-// begins its error.
+// exec runs a statement and returns the number of rows that it changed.
 func (tx *transaction) exec(ctx context.Context, doing, text string, args ...any) (changed int64, err error) {
 	one := tx.put(doing, text, args...)
 	err = tx.flush(ctx)
 	return one.changed, err
 }
 
-// rows are those of a query, once it was sent.
+// rows are the result of a queued query, filled by the next flush.
 type rows[T any] struct{ all []T }
 
-// queued has a query run with the next flush, which fills what it returns.
+// queued queues a query.
 func queued[T any](tx *transaction, scan func(scanner) (T, error), text string, args ...any) *rows[T] {
 	found := new(rows[T])
 	tx.waiting = append(tx.waiting, &statement{text: text, args: args, row: func(row scanner) error {
@@ -90,13 +82,13 @@ func queued[T any](tx *transaction, scan func(scanner) (T, error), text string, 
 	return found
 }
 
-// only is the row of a query that gives at most one.
+// only returns the row of a query with at most one.
 func (r *rows[T]) only() (row T, found bool) {
 	row, found, _ = first(r.all, nil)
 	return row, found
 }
 
-// ask runs a query of a transaction and reads all its rows.
+// ask runs a query in a transaction and reads all its rows.
 func ask[T any](ctx context.Context, tx *transaction, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	found := queued(tx, scan, text, args...)
 	err := tx.flush(ctx)
@@ -119,21 +111,24 @@ func (s sqlSession) send(ctx context.Context, statements []*statement) error {
 }
 
 func (s sqlSession) run(ctx context.Context, one *statement) error {
-	statement := s.prepared.get(one.text)
+	exec, query := s.tx.ExecContext, s.tx.QueryContext
+	if known := s.prepared.get(one.text); known != nil {
+		prepared := s.tx.StmtContext(ctx, known)
+		exec = func(ctx context.Context, _ string, args ...any) (sql.Result, error) {
+			return prepared.ExecContext(ctx, args...)
+		}
+		query = func(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+			return prepared.QueryContext(ctx, args...)
+		}
+	}
 	if one.row == nil {
-		done, err := s.exec(ctx, statement, one)
+		done, err := exec(ctx, one.text, one.args...)
 		if err == nil {
 			one.changed, err = done.RowsAffected()
 		}
 		return err
 	}
-	var rows *sql.Rows
-	var err error
-	if statement != nil {
-		rows, err = s.tx.StmtContext(ctx, statement).QueryContext(ctx, one.args...)
-	} else {
-		rows, err = s.tx.QueryContext(ctx, one.text, one.args...)
-	}
+	rows, err := query(ctx, one.text, one.args...)
 	if err != nil {
 		return err
 	}
@@ -146,13 +141,6 @@ func (s sqlSession) run(ctx context.Context, one *statement) error {
 	return rows.Err()
 }
 
-func (s sqlSession) exec(ctx context.Context, prepared *sql.Stmt, one *statement) (sql.Result, error) {
-	if prepared != nil {
-		return s.tx.StmtContext(ctx, prepared).ExecContext(ctx, one.args...)
-	}
-	return s.tx.ExecContext(ctx, one.text, one.args...)
-}
-
 func (s sqlSession) commit(ctx context.Context, last []*statement) error {
 	if err := s.send(ctx, last); err != nil {
 		return err
@@ -160,5 +148,4 @@ func (s sqlSession) commit(ctx context.Context, last []*statement) error {
 	return s.tx.Commit()
 }
 
-// end: after a commit a rollback does nothing; its error would hide the first one.
-func (s sqlSession) end() { _ = s.tx.Rollback() }
+func (s sqlSession) end() { _ = s.tx.Rollback() } // after a commit this does nothing

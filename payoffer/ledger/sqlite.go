@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -91,7 +90,7 @@ func (d *sqliteDialect) peek() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(requireNoOrphan(path), checkAside(path)); err != nil {
+	if err := requireNoOrphan(path); err != nil {
 		return nil, err
 	}
 	return openSQLite(path, slices.Concat(sqliteParams, []string{"mode=ro", "_query_only=1"})...), nil
@@ -226,11 +225,7 @@ func (d *sqliteDialect) ordering() []string {
 // alone: every process is.
 func (d *sqliteDialect) alone() dialect { return d }
 
-// A boolean is a number, and the next number follows the highest one.
-
-func (d *sqliteDialect) booleans(context.Context, *sql.Tx) (map[string]bool, error) { return nil, nil }
-func (d *sqliteDialect) overriding() string                                         { return "" }
-func (d *sqliteDialect) advanceNumbers(context.Context, *sql.Tx) error              { return nil }
+func (d *sqliteDialect) advanceNumbers() string { return "" }
 
 // transient: as on PostgreSQL, the next attempt says what is in the way.
 func (d *sqliteDialect) transient(err error) bool {

@@ -16,11 +16,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/filelock"
 )
 
-// sqliteLock keeps others away from a ledger twice. The lock on the file itself
-// holds whatever name it is opened by, and whatever becomes of the files beside
-// it. The transaction on the empty database beside it guards the name, for
-// another file may take its place; it is the one that earlier versions know, and
-// the only one where the system has no locks of open files.
+// sqliteLock keeps other processes away from a ledger. The lock on the file holds for all
+// its names. The transaction on the empty database beside it keeps the path, in case
+// another file takes its place, and is the only lock on systems without file locks.
 type sqliteLock struct {
 	file  *os.File
 	db    *sql.DB
@@ -28,16 +26,15 @@ type sqliteLock struct {
 	known fs.FileInfo // of file
 }
 
-// inUse are the ledgers of this process. A file that one of them has open must
-// not be opened here a second time: to close any descriptor of a file ends the
-// locks that the process, SQLite for one, holds on it (fcntl(2)).
+// inUse are the ledgers of this process. Their files must not be opened a second time,
+// because closing any descriptor of a file ends the process's locks on it, which SQLite
+// has (fcntl(2)).
 var inUse struct {
 	sync.Mutex
 	locks []*sqliteLock
 }
 
-// acquire creates the file and claims it and its name, until Close or the end of
-// the process, however that comes.
+// acquire creates the file and locks it and its path until Close or the end of the process.
 func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 	inUse.Lock()
 	defer inUse.Unlock()
@@ -50,7 +47,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 			_ = k.release()
 		}
 	}()
-	if k.file, k.known, err = openOnce(d.real, os.O_RDWR); err != nil {
+	if k.file, k.known, err = openOnce(d.real); err != nil {
 		return nil, err
 	}
 	if err := singleName(d.real, k.file, k.known); err != nil {
@@ -65,7 +62,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 	if err := k.claimName(ctx, d); err != nil {
 		return nil, err
 	}
-	if err := requireNoOrphan(d.real); err != nil { // nor one of a process that is at work
+	if err := requireNoOrphan(d.real); err != nil {
 		return nil, err
 	}
 	inUse.locks = append(inUse.locks, k)
@@ -75,8 +72,7 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 
 var errFileInUse = fmt.Errorf("%w; stop it, or give this one a ledger file of its own, or use PostgreSQL for several instances", errInUse)
 
-// locate makes the folder and finds the file's only path: two names of one file
-// must meet at one lock.
+// locate creates the folder and the file, and resolves symbolic links to it.
 func (d *sqliteDialect) locate() error {
 	path, err := filepath.Abs(d.path)
 	if err == nil {
@@ -91,7 +87,7 @@ func (d *sqliteDialect) locate() error {
 	return err
 }
 
-// createFile makes an empty file where there is none, and opens no other.
+// createFile creates an empty file if there is none.
 func createFile(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -103,10 +99,8 @@ func createFile(path string) error {
 	return file.Close()
 }
 
-// requireNoOrphan refuses an empty file beside the log of a former one that was
-// put away alone: SQLite deletes the log of an empty database. A rollback journal
-// is another matter: a ledger writes one only while its file is made, and nothing
-// is in it then.
+// requireNoOrphan rejects an empty file beside the WAL of a former one, because SQLite
+// would delete it.
 func requireNoOrphan(path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
 		return err
@@ -114,54 +108,12 @@ func requireNoOrphan(path string) error {
 	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s-wal is there and the file that it belongs to is not: the newest payments of that file are in it, and would be lost; "+
-		"put it away together with the file (as old.db-wal beside old.db), or put the file back", path)
+	return fmt.Errorf("%s-wal exists without its ledger file: it contains the newest payments of that file, and they would be lost; "+
+		"put the file back, or move both away together (such as old.db and old.db-wal)", path)
 }
 
-// checkAside is singleName for a file that will be read and not locked. One that
-// is a ledger of this process was looked at.
-func checkAside(path string) error {
-	inUse.Lock()
-	defer inUse.Unlock()
-	file, info, err := openOnce(path, os.O_RDONLY)
-	if errors.Is(err, errInUse) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(singleName(path, file, info), file.Close(), requireServersFile(path))
-}
-
-// requireServersFile refuses a file that took the place of a server's: the server has
-// claimed the name, and the lock that it has is on another file.
-func requireServersFile(path string) error {
-	if _, err := os.Stat(path + ".lock"); err != nil {
-		return nil
-	}
-	name := openSQLite(path+".lock", "mode=ro")
-	_, err := name.Exec("SELECT 1 FROM sqlite_schema")
-	if _ = name.Close(); resultCode(err) != sqliteBusy {
-		return nil
-	}
-	// The second lock fails, unless the system has no such locks.
-	var locked [2]error
-	for i := range locked {
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		locked[i] = filelock.Try(file)
-		defer filelock.Close(file)
-	}
-	if locked[0] == nil && errors.Is(locked[1], filelock.ErrLocked) {
-		return fmt.Errorf("%s %w: the server has another file open, and saves its payments in a file %s.rescued-… beside it", path, ErrLost, path)
-	}
-	return nil
-}
-
-// openOnce opens a file that this process has not open as a ledger.
-func openOnce(path string, flag int) (*os.File, fs.FileInfo, error) {
+// openOnce opens a file unless it is a ledger that is open in this process.
+func openOnce(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +121,7 @@ func openOnce(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if slices.ContainsFunc(inUse.locks, func(k *sqliteLock) bool { return os.SameFile(k.known, info) }) {
 		return nil, nil, errFileInUse
 	}
-	file, err := os.OpenFile(path, flag, 0)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,7 +129,7 @@ func openOnce(path string, flag int) (*os.File, fs.FileInfo, error) {
 	return file, info, err
 }
 
-// claimName begins the transaction on the database beside the file.
+// claimName begins the exclusive transaction on the database beside the file.
 func (k *sqliteLock) claimName(ctx context.Context, d *sqliteDialect) (err error) {
 	path := d.real + ".lock"
 	if err = createFile(path); err != nil {
@@ -219,8 +171,8 @@ func (k *sqliteLock) release() (err error) {
 	return err
 }
 
-// singleName refuses a file that others may open by a name in another folder:
-// the newest payments stand in a file beside the name by which it was opened.
+// singleName rejects a file with names in other folders, because the newest payments are
+// in a file (the WAL) beside the name by which it is opened.
 func singleName(path string, file *os.File, info fs.FileInfo) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err == nil && isMount(string(mounts), path) { // Linux alone has the list, and mounts files
@@ -238,8 +190,7 @@ func singleName(path string, file *os.File, info fs.FileInfo) error {
 	return nil
 }
 
-// isMount reports whether a file, and not a folder above it, is in a list of
-// mounts in the form of proc_pid_mountinfo(5).
+// isMount reports whether a file itself is in a list of mounts (proc_pid_mountinfo(5)).
 func isMount(mounts, path string) bool {
 	path = strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(path)
 	for line := range strings.Lines(mounts) {

@@ -8,9 +8,8 @@ import (
 // Standing is how an account stands that is read together with others.
 type Standing struct {
 	Account string
-	// Position and Anchor are those of its cursor, empty for none, and Back is as that
-	// of the Account.
-	Position, Anchor, Back string
+	// Position and Anchor are those of its cursor, empty for none.
+	Position, Anchor string
 	// Open says that it has receipts which may still change.
 	Open bool
 }
@@ -19,14 +18,14 @@ type Standing struct {
 // whose cursor stands at a position with nothing else to tell.
 func (l *Ledger) Standings(ctx context.Context, prefix, position string) ([]Standing, error) {
 	return collect(ctx, l, func(row scanner) (s Standing, err error) {
-		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Back, &s.Open)
+		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Open)
 		return s, err
-	}, `SELECT account, position, anchor, back, open FROM (
-			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor, coalesce(c.back, '') AS back,
+	}, `SELECT account, position, anchor, open FROM (
+			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor,
 				EXISTS (SELECT 1 FROM receipts r WHERE r.offer = a.offer AND r.account = a.account AND NOT r.final) AS open
 			FROM accounts a LEFT JOIN cursors c ON c.account = a.account
 			WHERE substr(a.account, 1, length($1)) = $1) AS standing
-		WHERE position <> $2 OR back <> '' OR open`, prefix, position)
+		WHERE position <> $2 OR open`, prefix, position)
 }
 
 // moveAtOnce is how many cursors one statement moves: its text is the same for any

@@ -11,7 +11,7 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		const prefix = "eip155:8453/erc20:0xtoken/"
-		names := []string{"open", "back", "ahead", "none", "final", "alike", "dropped"}
+		names := []string{"open", "ahead", "none", "final", "alike", "dropped"}
 		for _, name := range names {
 			require.NoError(t, l.Register(t.Context(), Account{Offer: name, ID: prefix + name, Rail: "usdc"}))
 			if name != "none" {
@@ -29,19 +29,11 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 			s.Offer, s.Account, s.Final = name, prefix+name, name == "final"
 			mustRecord(t, l, s)
 		}
-		require.NoError(t, l.Register(t.Context(), Account{Offer: "back", ID: prefix + "back", Rail: "usdc"}))
-		_, err := l.SetOrigin(t.Context(), "back", prefix+"back", "9")
-		require.NoError(t, err)
-		lowered, err := l.LowerOrigin(t.Context(), "back", prefix+"back", "3")
-		require.NoError(t, err)
-		require.True(t, lowered)
-
 		rows, err := l.Standings(t.Context(), prefix, "10")
 		require.NoError(t, err)
 		require.ElementsMatch(t, []Standing{
 			{Account: prefix + "open", Position: "10", Anchor: "0x10", Open: true},
 			{Account: prefix + "dropped", Position: "10", Anchor: "0x10", Open: true},
-			{Account: prefix + "back", Position: "10", Anchor: "0x10", Back: "9"},
 			{Account: prefix + "ahead", Position: "12", Anchor: "0x12"},
 			{Account: prefix + "none"},
 		}, rows)
@@ -79,9 +71,11 @@ func TestCursorsOfManyAreMovedUponWhatStands(t *testing.T) {
 
 		_, err := l.Record(t.Context(), &Cursor{Offer: "7", Account: name(7), Position: "15", Anchor: "0x15"})
 		require.NoError(t, err)
-		rewound, err := l.Rewind(t.Context(), "8", name(8))
+		_, err = l.SetOrigin(t.Context(), "8", name(8), "9")
 		require.NoError(t, err)
-		require.True(t, rewound)
+		lowered, err := l.LowerOrigin(t.Context(), "8", name(8), "3")
+		require.NoError(t, err)
+		require.True(t, lowered)
 		move("10", "20")
 		for n := range many {
 			want := "20 0x20"

@@ -6,18 +6,15 @@ import (
 	"sync"
 )
 
-// prepared keeps the statements of one pool: SQLite takes longer to read a
-// statement than to run it. The texts are constants, or differ in a small number
-// of rows, so they are few. A nil *prepared keeps nothing, which is for a driver
-// that does so itself.
+// prepared keeps the prepared statements of one pool, because SQLite takes longer to
+// parse a statement than to run it. There are few different texts. A nil *prepared keeps
+// none, for a driver that does so itself.
 type prepared struct {
-	db *sql.DB
-	// statements are *sql.Stmt by text; one that is nil is still to be prepared.
-	statements sync.Map
+	db         *sql.DB
+	statements sync.Map // *sql.Stmt by text; nil until it is prepared
 }
 
-// get returns the prepared statement, or nil for one that is to be sent as
-// text this time.
+// get returns the prepared statement, or nil if it is not prepared yet.
 func (p *prepared) get(text string) *sql.Stmt {
 	if p == nil {
 		return nil
@@ -26,8 +23,8 @@ func (p *prepared) get(text string) *sql.Stmt {
 	return statement.(*sql.Stmt)
 }
 
-// prepare prepares what was asked for and not there. It waits for a connection
-// of the pool, so its caller must hold none. What fails is sent as text again.
+// prepare prepares the texts that get did not find. It waits for a connection of the
+// pool, so its caller must not hold one.
 func (p *prepared) prepare(ctx context.Context) {
 	if p == nil {
 		return
@@ -38,13 +35,13 @@ func (p *prepared) prepare(ctx context.Context) {
 		}
 		statement, err := p.db.PrepareContext(ctx, text.(string))
 		if err == nil && !p.statements.CompareAndSwap(text, known, statement) {
-			_ = statement.Close() // somebody else was quicker
+			_ = statement.Close()
 		}
 		return err == nil
 	})
 }
 
-// QueryContext runs a query beside the writer.
+// QueryContext runs a query on a connection that only reads.
 func (db *database) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	if db.reads.get(text) == nil {
 		db.reads.prepare(ctx)
@@ -55,7 +52,7 @@ func (db *database) QueryContext(ctx context.Context, text string, args ...any) 
 	return db.read.QueryContext(ctx, text, args...)
 }
 
-// collect reads all rows of a query with scan, beside the writer.
+// collect reads all rows of a query on a connection that only reads.
 func collect[T any](ctx context.Context, l *Ledger, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -91,7 +88,7 @@ func query[T any](ctx context.Context, from interface {
 	return all, rows.Err()
 }
 
-// first returns the only row of a query that gives at most one.
+// first returns the row of a query with at most one.
 func first[T any](rows []T, err error) (row T, found bool, _ error) {
 	if err != nil || len(rows) == 0 {
 		return row, false, err
@@ -104,7 +101,6 @@ type scanner interface {
 	Scan(dest ...any) error
 }
 
-// scanValue reads a row of one value.
 func scanValue[T any](row scanner) (value T, err error) {
 	err = row.Scan(&value)
 	return value, err

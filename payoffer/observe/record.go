@@ -69,14 +69,19 @@ func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (
 	if err != nil {
 		return 0, ErrNoLedger
 	}
+	return Position(text)
+}
+
+// Position reads a position that the ledger has in decimal digits; -1 for none. The error is ErrNoLedger.
+func Position(text string) (int64, error) {
 	if text == "" {
 		return -1, nil
 	}
-	origin, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || origin < 0 {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
 		return 0, ErrNoLedger
 	}
-	return origin, nil
+	return int64(n), nil
 }
 
 // Account reads what is kept of an account. The error is ErrNoLedger.

@@ -46,11 +46,11 @@ func TestASlipInAnIBANIsRefused(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":                            "this is not an IBAN; it begins with the letters of a country",
+		"":                            "this is not an IBAN",
 		"12345678":                    "this is not an IBAN",
-		"RF18 5390 0754 7034":         "begins with RF, which is no country that has them",
-		"US64 SVBK US6S 3300 9586":    "begins with US, which is no country that has them",
-		"DE75 5121 0800 1245 1261":    "has 20 characters, and one that begins with DE has 22",
+		"RF18 5390 0754 7034":         "begins with RF",
+		"US64 SVBK US6S 3300 9586":    "begins with US",
+		"DE75 5121 0800 1245 1261":    "has 20 characters",
 		"DE75 5121 0800 1245 1261 98": "the check digits of this IBAN are wrong",
 		"DE75 5121 0800 1245 1261 9ü": "this is not an IBAN",
 	} {
@@ -94,7 +94,7 @@ func TestARoutingNumberIsChecked(t *testing.T) {
 }
 
 func TestAnAccountIsWholeOrRefused(t *testing.T) {
-	const german, swiss, french = "DE75512108001245126199", "CH9300762011623852957", "FR1420041010050500013M02606"
+	const german, swiss = "DE75512108001245126199", "CH9300762011623852957"
 	for name, c := range map[string]struct {
 		bank Bank
 		want string
@@ -105,19 +105,17 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 		"both":                     {Bank{AccountHolderName: "A", IBAN: german, RoutingNumber: "021000021", AccountNumber: "1234"}, ""},
 		"a name of 70":             {Bank{AccountHolderName: strings.Repeat("ü", 70), IBAN: german}, ""},
 		"Swiss":                    {Bank{AccountHolderName: "A", IBAN: swiss, BIC: "POFICHBE"}, ""},
-		"a bank of an island":      {Bank{AccountHolderName: "A", IBAN: french, BIC: "BNPARERX"}, ""},
-		"nothing":                  {Bank{AccountHolderName: "A"}, "names no account"},
+		"nothing":                  {Bank{AccountHolderName: "A"}, "has no account"},
 		"no holder":                {Bank{IBAN: german}, "account_holder is missing"},
 		"no holder over there":     {Bank{RoutingNumber: "021000021", AccountNumber: "1234"}, "account_holder is missing"},
 		"a name of 71":             {Bank{AccountHolderName: strings.Repeat("ü", 71), IBAN: german}, "at most 70 characters"},
 		"a line break":             {Bank{AccountHolderName: "A\nDE00", IBAN: german}, "no line break"},
-		"a code alone":             {Bank{AccountHolderName: "A", BIC: "SOGEDEFF"}, "bic is of no use without iban"},
-		"a price alone":            {Bank{AccountHolderName: "A", AmountEUR: 39_00, RoutingNumber: "021000021", AccountNumber: "1234"}, "price_eur is of no use without iban"},
+		"a code alone":             {Bank{AccountHolderName: "A", BIC: "SOGEDEFF"}, "bic needs iban"},
+		"a price alone":            {Bank{AccountHolderName: "A", AmountEUR: 39_00, RoutingNumber: "021000021", AccountNumber: "1234"}, "price_eur needs iban"},
 		"a routing number alone":   {Bank{AccountHolderName: "A", RoutingNumber: "021000021"}, "belong together"},
 		"a number alone":           {Bank{AccountHolderName: "A", AccountNumber: "1234"}, "belong together"},
 		"half a pair, beside IBAN": {Bank{AccountHolderName: "A", IBAN: german, AccountNumber: "1234"}, "belong together"},
 		"Swiss, no code":           {Bank{AccountHolderName: "A", IBAN: swiss}, "add 'bic <code>'"},
-		"another country":          {Bank{AccountHolderName: "A", IBAN: german, BIC: "BNPAFRPP"}, "a bank in FR, and the IBAN one of DE"},
 	} {
 		transfer, err := NewTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00)
 		require.NoError(t, err)
@@ -132,26 +130,21 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 	}
 }
 
-// Whatever a name and a memo hold, their code is one of the standard's size, or is refused.
+// The largest text that is accepted fits into a code of the standard's size.
 func TestAnEPCCodeIsNoLargerThanItsStandardAllows(t *testing.T) {
-	for _, letter := range []string{"a", "A", "7", "ü", "漢", "a7", "7A", "AAAAAAAAAAAAAAAAAAAAaaaaaaa7777777777777777"} {
-		for n := 1; n <= 140; n++ {
-			memo := string([]rune(strings.Repeat(letter, n))[:n])
-			transfer, err := NewTransfer("transfer", "pay@example.com", memo, "Example", 42_00)
-			require.NoError(t, err)
-			err = transfer.Publish(Bank{AccountHolderName: string([]rune(strings.Repeat(letter, 70))[:70]), IBAN: "MT84MALT011000012345MTLCAST001S", BIC: "MMEBMTMT001", AmountEUR: 999_999_99})
-			if err != nil {
-				require.ErrorContains(t, err, "has room for 331 bytes")
-				continue
-			}
-			text := transfer.Methods(nil, Live{})[0].Code()
-			require.LessOrEqual(t, len(text), 331)
-			if n%7 > 0 && len(text) < 320 {
-				continue // each takes a while
-			}
-			code, err := qrcode.New(text, qrcode.Medium)
-			require.NoError(t, err)
-			require.LessOrEqual(t, code.VersionNumber, 13, "%d bytes of %q", len(text), letter)
-		}
+	publish := func(letters int) (string, error) {
+		transfer, err := NewTransfer("transfer", "pay@example.com", strings.Repeat("ü", letters), "Example", 42_00)
+		require.NoError(t, err)
+		err = transfer.Publish(Bank{AccountHolderName: strings.Repeat("ü", 70), IBAN: "MT84MALT011000012345MTLCAST001S", BIC: "MMEBMTMT001", AmountEUR: 999_999_99})
+		return transfer.Methods(nil, Live{})[0].Code(), err
 	}
+	text, err := publish(50)
+	require.NoError(t, err)
+	_, err = publish(50 + (maxEPC-len(text))/2 + 1)
+	require.ErrorContains(t, err, "holds 331 bytes")
+	text, err = publish(50 + (maxEPC-len(text))/2)
+	require.NoError(t, err)
+	code, err := qrcode.New(text, qrcode.Medium)
+	require.NoError(t, err)
+	require.LessOrEqual(t, code.VersionNumber, 13)
 }

@@ -16,21 +16,19 @@ const (
 	// RailBitcoin is the name of the Bitcoin rail.
 	RailBitcoin = "btc"
 
-	// quoteHolds is for how long after its rate was observed an amount is said to
-	// be honoured. The observer of payments honours it for an hour after it was
-	// last published; but the ledger, which alone is left when the process ends,
-	// learns only every ten minutes that it still is.
+	// quoteHolds is how long after its rate was observed an amount is valid. The observer
+	// accepts it for an hour after the last publication, which the ledger stores only
+	// every ten minutes.
 	quoteHolds = 45 * time.Minute
 )
 
-// bitcoinNetwork is a Bitcoin network: its parameters, its CAIP-2 id
-// (bip122:<first 32 digits of the genesis hash>) and its name for people.
+// bitcoinNetwork is a Bitcoin network with its CAIP-2 id (bip122:<first 32 digits of the
+// genesis hash>).
 type bitcoinNetwork struct {
 	params       *chaincfg.Params
 	caip2, title string
 	test         bool
-	// explorer is the address of a public block explorer, to which the id of a
-	// transaction is appended; empty for none.
+	// explorer is the prefix of transaction pages in a block explorer, or empty.
 	explorer string
 }
 
@@ -45,8 +43,7 @@ var errPrivateKey = fmt.Errorf("%w; write an address or the extended public key 
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
-	// Explorer is the address of a block explorer, to which a transaction's id is
-	// appended; empty for none.
+	// Explorer is the prefix of transaction pages in a block explorer, or empty.
 	Explorer string
 	account  string
 	single   address.Address // nil for an extended key
@@ -56,9 +53,9 @@ type Bitcoin struct {
 	amount   USD
 }
 
-// NewBitcoin makes the rail for an address or for an extended public key of an
-// account (BIP-32), which publishes P2WPKH addresses of its external chain.
-// label names the payee in the payer's wallet.
+// NewBitcoin makes the rail for an address, or for the extended public key of an account
+// (BIP-32), whose external chain has the published P2WPKH addresses. label names the payee
+// in the payer's wallet.
 func NewBitcoin(account, label string, amount USD) (*Bitcoin, error) {
 	b, err := parseBitcoin(account)
 	if err != nil {
@@ -71,8 +68,8 @@ func NewBitcoin(account, label string, amount USD) (*Bitcoin, error) {
 	return b, nil
 }
 
-// ParseBitcoinAccount reads what Account wrote, also of a key that NewBitcoin
-// takes no more: what was published once may still be paid to.
+// ParseBitcoinAccount reads an account, also of a key that NewBitcoin now refuses, because
+// payers may still use a published address.
 func ParseBitcoinAccount(account string, amount USD) (*Bitcoin, error) {
 	caip2, given, _ := strings.Cut(account, "/")
 	b, err := parseBitcoin(given)
@@ -119,23 +116,22 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 // Name is "btc".
 func (b *Bitcoin) Name() string { return RailBitcoin }
 
-// Test reports whether the rail's money is worth nothing.
+// Test reports whether the rail takes test money.
 func (b *Bitcoin) Test() bool { return b.network.test }
 
-// Account names where this rail's money arrives: "<CAIP-2 id>/<address or
-// extended public key>".
+// Account is "<CAIP-2 id>/<address or extended public key>".
 func (b *Bitcoin) Account() string { return b.network.caip2 + "/" + b.account }
 
 // CAIP2 is the network's identifier (CAIP-2, bip122): "bip122:" and the first
 // 32 hexadecimal digits of the hash of its first block.
 func (b *Bitcoin) CAIP2() string { return b.network.caip2 }
 
-// Extended reports whether the rail has an extended public key, and so an
-// address for each index, in place of a single one.
+// Extended reports whether the rail has an extended public key, with an address for each
+// index.
 func (b *Bitcoin) Extended() bool { return b.keys != nil }
 
-// Address is the address at an index of the external chain, or the one
-// address of a rail without an extended key.
+// Address is the address at an index of the external chain. A rail without an extended key
+// has one address.
 func (b *Bitcoin) Address(index uint32) (string, error) {
 	a, err := b.address(index)
 	if err != nil {
@@ -144,8 +140,7 @@ func (b *Bitcoin) Address(index uint32) (string, error) {
 	return a.EncodeAddress(), nil
 }
 
-// ScriptPubKey is the output script of Address(index). It names the payee
-// where an address may be written in several ways.
+// ScriptPubKey is the output script of Address(index).
 func (b *Bitcoin) ScriptPubKey(index uint32) ([]byte, error) {
 	a, err := b.address(index)
 	if err != nil {
@@ -176,7 +171,7 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 	return b.derive(b.keys.external, index)
 }
 
-// Face says what bitcoin costs and how long it takes.
+// Face says the fee and the duration.
 func (b *Bitcoin) Face() Face {
 	name := Phrase{Key: "rail.btc.name"}
 	return Face{
@@ -190,9 +185,8 @@ func (b *Bitcoin) TransactionURL(transaction string) string {
 	return explored(b.Explorer, transaction)
 }
 
-// Methods is the BIP-21 payment, or one that is not available while there is
-// no rate, or no amount that can be sent: an amount is never guessed and never
-// left out.
+// Methods is the BIP-21 payment. It is not available without a rate or with an amount that
+// cannot be sent.
 func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m := Method{
 		Rail: RailBitcoin, Scheme: "bip21", Title: b.amount.String() + " USD in bitcoin",
@@ -218,8 +212,7 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	return []Method{m}
 }
 
-// unavailable is why nothing can be paid to an address now, for programs and for
-// people; empty if something can.
+// unavailable is why an address cannot be paid now, for the API and for pages; empty if it can.
 func (b *Bitcoin) unavailable(payTo string, live Live) (reason string, why Phrase) {
 	if payTo == "" {
 		return "the current address is not known yet; try again in a minute", Phrase{Key: "rail.btc.noAddress"}
@@ -237,10 +230,8 @@ func (b *Bitcoin) unavailable(payTo string, live Live) (reason string, why Phras
 	return "", Phrase{}
 }
 
-// dustLimit is the least number of satoshis that a node relays to an address: what
-// is below costs more to spend than it is worth, and wallets refuse to send it
-// (Bitcoin Core, GetDustThreshold at the default dust relay fee of 3 satoshis a
-// virtual byte).
+// dustLimit is the least number of satoshis that nodes relay to an address (Bitcoin Core,
+// GetDustThreshold at the default dust relay fee of 3 satoshis a virtual byte).
 func (b *Bitcoin) dustLimit(payTo string) int64 {
 	decoded, _ := address.DecodeAddress(payTo, b.network.params) // it is one of ours
 	switch decoded.(type) {

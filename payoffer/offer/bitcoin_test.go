@@ -67,13 +67,6 @@ func TestBitcoinAccountRefusesWhatIsNoAddress(t *testing.T) {
 	}
 }
 
-func TestRegressionTestAddressIsTestMoney(t *testing.T) {
-	b, err := NewBitcoin("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", "", 4200)
-	require.NoError(t, err)
-	require.True(t, b.Test())
-	require.Equal(t, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328/bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", b.Account())
-}
-
 func TestBitcoinPrivateKeyIsNeverRepeated(t *testing.T) {
 	for _, in := range []string{
 		xprv, zprv, vprv, "t" + vprv[1:],
@@ -152,16 +145,6 @@ func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, hex.EncodeToString(script), account)
 	}
-}
-
-func TestCAIP2NamesTheFirstBlock(t *testing.T) {
-	// The hash of the first block of the network, as every node answers for block 0.
-	b, err := NewBitcoin(zpub, "", 4200)
-	require.NoError(t, err)
-	first, found := strings.CutPrefix(b.CAIP2(), "bip122:")
-	require.True(t, found)
-	require.Len(t, first, 32)
-	require.True(t, strings.HasPrefix("000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", first))
 }
 
 func FuzzCheckBitcoinAccount(f *testing.F) {

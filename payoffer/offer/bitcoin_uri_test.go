@@ -63,31 +63,6 @@ func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
 	}
 }
 
-func TestBitcoinAmountHasNoExponent(t *testing.T) {
-	b, err := NewBitcoin(zpub, "Example", 4200)
-	require.NoError(t, err)
-	for _, satoshis := range []int64{294, 999, 42_001, 100_000_000, 2_100_000_000_000_000} {
-		const current = "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"
-		address, params := parseBIP21(t, b.Methods(nil, Live{Satoshis: satoshis, Address: current})[0].URI)
-		require.Equal(t, current, address)
-		require.Regexp(t, `^[0-9]+(\.[0-9]{1,8})?$`, params["amount"])
-	}
-}
-
-func TestBitcoinWithoutRateIsNotAvailable(t *testing.T) {
-	b, err := NewBitcoin(zpub, "Example", 4200)
-	require.NoError(t, err)
-	for _, satoshis := range []int64{0, -1} {
-		m := b.Methods(nil, Live{Satoshis: satoshis, Address: currentAddress})[0]
-		require.False(t, m.Available)
-		require.Contains(t, m.Reason, "rate")
-		require.Empty(t, m.Link(), "an amount is never left out")
-		require.Empty(t, m.AmountAtomic)
-		require.Empty(t, m.PayTo)
-		require.Empty(t, m.Facts)
-	}
-}
-
 // Bitcoin Core's dust limits by the kind of address, in satoshis.
 func TestAnAmountThatCannotBeSentIsNotAvailable(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)

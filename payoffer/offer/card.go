@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// cardMethods are the seven methods of the hosted checkout (specification
-// section 1.7).
+// cardMethods are the methods of the hosted checkout (specification section 1.7).
 var cardMethods = []string{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"}
 
-// brands are names of payment methods as people know them, the best known first.
+// brands are the names of payment methods, the best known first.
 var brands = []struct {
 	method string
 	name   Phrase
@@ -27,7 +26,7 @@ var brands = []struct {
 	{"us_bank_account", Phrase{Key: "rail.card.usBankAccount"}},
 }
 
-// facedMethods is how many methods stand in the name of the rail.
+// facedMethods is how many methods the name of the rail lists.
 const facedMethods = 3
 
 // RailCard is the name of the card rail, which every offer has.
@@ -40,7 +39,7 @@ const SchemeCard = "stripe"
 type Card struct {
 	URL            string   // the address of the checkout
 	PaymentMethods []string // what the checkout takes
-	TestMode       bool     // the checkout takes test payments, which are worth nothing
+	TestMode       bool     // the checkout takes test payments
 	PaymentLink    string   // the processor's id of the checkout, or empty
 	amount         USD
 }
@@ -57,9 +56,8 @@ func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 	return &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), TestMode: isTestCheckout(u), amount: amount}, nil
 }
 
-// isTestCheckout reports whether the address of a checkout says itself that nothing
-// is paid there: a link of Stripe's in test mode, as in https://buy.stripe.com/test_1,
-// or one of PayPal's or Square's sandbox.
+// isTestCheckout recognizes Stripe's links in test mode, such as
+// https://buy.stripe.com/test_1, and the sandboxes of PayPal and Square.
 func isTestCheckout(u *url.URL) bool {
 	host, path := "."+strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), strings.ToLower(u.Path)+"/"
 	return strings.HasSuffix(host, ".stripe.com") && (strings.Contains(path, "/test_") || strings.Contains(path, "/cs_test_")) ||
@@ -73,18 +71,17 @@ func (c *Card) Name() string { return RailCard }
 // Test reports whether the checkout takes test payments.
 func (c *Card) Test() bool { return c.TestMode }
 
-// DemoLink is the payment link of every demo, which no processor has made, and
-// DemoAccount its account: a ledger that knows it holds pretend money.
+// DemoLink is the payment link of every demo and DemoAccount its account. A ledger with this
+// account contains pretend money.
 const (
 	DemoLink    = "plink_pay_offer_demo"
 	DemoAccount = cardAccounts + DemoLink
 )
 
-// HeaderDemo marks the quotes of a demo, by which a client knows that it pays pretend
-// money. Its value is "1".
+// HeaderDemo marks the quotes of a demo, which takes pretend money. Its value is "1".
 const HeaderDemo = "Pay-Offer-Demo"
 
-// cardAccounts is what the accounts of payment links begin with.
+// cardAccounts is the prefix of the accounts of payment links.
 const cardAccounts = "stripe/"
 
 // Account is "stripe/<payment link>", empty without one.
@@ -95,7 +92,7 @@ func (c *Card) Account() string {
 	return cardAccounts + c.PaymentLink
 }
 
-// Face names the best known methods of the checkout, and who runs it.
+// Face names the best known methods and the processor.
 func (c *Card) Face() Face {
 	names := c.names()
 	name := list(names[:min(facedMethods, len(names))])
@@ -108,8 +105,7 @@ func (c *Card) Face() Face {
 	}
 }
 
-// names are the methods of the checkout as people know them. One that is not
-// among brands is called by its own words: "sepa_debit" is "Sepa debit".
+// names are the names of the methods. Without a brand "sepa_debit" is "Sepa debit".
 func (c *Card) names() (names []Phrase) {
 	rest := slices.Clone(c.PaymentMethods)
 	for _, brand := range brands {
@@ -123,7 +119,7 @@ func (c *Card) names() (names []Phrase) {
 	return names
 }
 
-// checkoutNote says who runs a checkout: by name only where the host proves it.
+// checkoutNote names the processor if the host proves it.
 func checkoutNote(address string) Phrase {
 	host := Host(address)
 	if strings.HasSuffix(host, ".stripe.com") {
@@ -136,11 +132,10 @@ func checkoutNote(address string) Phrase {
 	return Phrase{Key: key, With: With{"host": host}}
 }
 
-// isEncrypted reports whether a checkout is reached by TLS: all are, but for those on
-// this machine, such as a demo's.
+// isEncrypted is false only for checkouts on this machine, such as a demo's.
 func isEncrypted(address string) bool { return strings.HasPrefix(address, "https://") }
 
-// words are the parts of a name as people write them.
+// words replaces the separators by spaces and capitalizes the first letter.
 func words(name, separator string) string {
 	name = strings.ReplaceAll(name, separator, " ")
 	if name == "" {
@@ -156,7 +151,7 @@ func (*Card) TransactionURL(string) string { return "" }
 func (c *Card) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
-		AmountUSD: c.amount, Network: "fiat", Asset: "USD", Available: true,
+		AmountUSD: c.amount, Network: Fiat, Asset: "USD", Available: true,
 		Facts: []Fact{{Label: "accepts", Value: list(c.names())}},
 	}}
 }
@@ -172,7 +167,7 @@ type Fallback struct {
 	Methods   []string `json:"methods"`
 }
 
-// Fallback is the card checkout for a client that cannot pay by x402.
+// Fallback is the card checkout for clients that cannot pay by x402.
 func (c *Card) Fallback() Fallback {
-	return Fallback{Scheme: SchemeCard, Network: "fiat", AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
+	return Fallback{Scheme: SchemeCard, Network: Fiat, AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
 }

@@ -57,18 +57,6 @@ func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
 	}
 }
 
-func TestACheckoutWithoutTLSIsNotCalledEncrypted(t *testing.T) {
-	const address = "http://127.0.0.1:8999/pay"
-	card, err := NewCard(address, nil, 42_00)
-	require.NoError(t, err)
-	shop, err := NewStorefront("shop", address, 42_00)
-	require.NoError(t, err)
-	for _, face := range []Face{card.Face(), shop.Face()} {
-		require.Equal(t, Phrase{Key: "rail.checkoutHere", With: With{"host": "127.0.0.1:8999"}}, face.Note)
-		require.False(t, face.Lock)
-	}
-}
-
 func TestAnAddressSaysThatItsCheckoutIsForTests(t *testing.T) {
 	for address, test := range map[string]bool{
 		"https://buy.stripe.com/test_1":                            true,

@@ -17,9 +17,8 @@ var (
 	evmKey     = regexp.MustCompile(`^(0[xX])?[0-9a-fA-F]{64}$`)
 )
 
-// ParseEVMAddress reads an account address and returns it in EIP-55 form. A
-// mixed-case address must carry the right EIP-55 checksum; one in a single case
-// carries none.
+// ParseEVMAddress returns an account address in EIP-55 form. A mixed-case address must have
+// the right checksum.
 func ParseEVMAddress(s string) (string, error) {
 	if evmKey.MatchString(s) {
 		return "", errors.New("this is a private key or a hash, not an address; never put a private key here (if it was one, move its money: it may be in your shell history)")
@@ -42,21 +41,19 @@ func ParseEVMAddress(s string) (string, error) {
 	return checksummed, nil
 }
 
-// USDC is the rail that takes USDC on one EVM chain: by wallet through an
-// EIP-681 URI, and by the x402 protocol.
+// USDC is the rail that takes USDC on one EVM chain, by an EIP-681 URI and by x402.
 type USDC struct {
 	Network Network
 	// PayTo is the receiving address in EIP-55 form.
 	PayTo string
-	// Explorer is the address of a block explorer, to which a transaction's hash
-	// is appended; empty for none.
+	// Explorer is the prefix of transaction pages in a block explorer, or empty.
 	Explorer string
 	name     string
 	amount   USD
 }
 
-// NewUSDC makes a rail named name for amount at payTo. The address of a USDC
-// contract, of this or of another network, is refused: money sent there is lost.
+// NewUSDC makes a rail. It refuses the address of a USDC contract on any network, because
+// money sent there is lost.
 func NewUSDC(name string, network Network, payTo string, amount USD) (*USDC, error) {
 	address, err := ParseEVMAddress(payTo)
 	if err != nil {
@@ -80,12 +77,10 @@ func (u *USDC) AmountAtomic() string { return strconv.FormatInt(u.Atomic(), 10) 
 // Atomic is the price in atomic units.
 func (u *USDC) Atomic() int64 { return int64(u.amount) * atomicPerCent }
 
-// Account names where this rail's money arrives, in lower case:
-// "eip155:<chain>/erc20:<token>/<payTo>" (CAIP-19 and the address).
+// Account is "eip155:<chain>/erc20:<token>/<payTo>" in lower case (CAIP-19 and the address).
 func (u *USDC) Account() string { return usdcAccount(u.Network, u.PayTo) }
 
-// ParseUSDCAccount reads what Account wrote: the network, and the receiving
-// address in EIP-55 form.
+// ParseUSDCAccount returns the network and the receiving address, in EIP-55 form, of an account.
 func ParseUSDCAccount(account string) (Network, string, error) {
 	for _, network := range networks {
 		if address, found := strings.CutPrefix(account, usdcAccount(network, "")); found {
@@ -100,14 +95,13 @@ func usdcAccount(network Network, payTo string) string {
 	return strings.ToLower(network.CAIP2() + "/erc20:" + network.USDC + "/" + payTo)
 }
 
-// URI is the EIP-681 transfer. The amount is a plain integer, for wallets
-// disagree on exponents.
+// URI is the EIP-681 transfer. The amount is a plain integer, because wallets disagree on
+// exponents.
 func (u *USDC) URI() string {
 	return fmt.Sprintf("ethereum:%s@%d/transfer?address=%s&uint256=%s", u.Network.USDC, u.Network.ChainID, u.PayTo, u.AmountAtomic())
 }
 
-// Face names the token and its network. That it is a test is said beside it, as of
-// every rail.
+// Face names the token and its network. Pages mark test rails themselves.
 func (u *USDC) Face() Face {
 	name := Phrase{Key: "rail.usdc.name", With: With{"network": strings.TrimSuffix(u.Network.Title, testTitle)}}
 	return Face{
@@ -119,7 +113,7 @@ func (u *USDC) Face() Face {
 // TransactionURL is the transaction at Explorer.
 func (u *USDC) TransactionURL(transaction string) string { return explored(u.Explorer, transaction) }
 
-// explored is the page of a transaction at an explorer.
+// explored is the page of a transaction in an explorer.
 func explored(explorer, transaction string) string {
 	if explorer == "" || transaction == "" {
 		return ""

@@ -112,22 +112,6 @@ func TestUSDCLinkIsAnEIP681Transfer(t *testing.T) {
 	}
 }
 
-func FuzzParseEVMAddress(f *testing.F) {
-	for _, s := range append([]string{"", "0x", phrase, strings.Repeat("a", 64)}, checksummed...) {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := ParseEVMAddress(s)
-		if err != nil {
-			return
-		}
-		require.Equal(t, eip55(s), got)
-		again, err := ParseEVMAddress(got)
-		require.NoError(t, err)
-		require.Equal(t, got, again)
-	})
-}
-
 func TestAUSDCAccountReadsBack(t *testing.T) {
 	network, err := LookupNetwork("base")
 	require.NoError(t, err)

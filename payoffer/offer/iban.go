@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ibanLengths are the lengths of the account numbers of every country that has them (SWIFT
-// IBAN Registry, release 102).
+// ibanLengths are the lengths of IBANs by country (SWIFT IBAN Registry, release 102).
 var ibanLengths = map[string]int{
 	"AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BI": 27, "BR": 29, "BY": 28, "CH": 21,
 	"CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DJ": 27, "DK": 18, "DO": 28, "EE": 20, "EG": 29, "ES": 24, "FI": 18, "FK": 18, "FO": 18,
@@ -19,49 +18,41 @@ var ibanLengths = map[string]int{
 	"SO": 23, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20, "YE": 30,
 }
 
-// The countries whose banks take SEPA credit transfers (EPC409-09): those of the European
-// Economic Area, where an IBAN alone is enough, and the others.
+// The countries whose banks take SEPA credit transfers (EPC409-09). In the European Economic
+// Area an IBAN is enough; the others need the BIC, too.
 const (
 	countriesEEA  = "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IS IT LI LT LU LV MT NL NO PL PT RO SE SI SK"
 	countriesSEPA = countriesEEA + " AD AL CH GB GI MC MD ME MK RS SM VA"
 )
-
-// bicElsewhere are the countries of banks whose accounts are numbered as another country's,
-// with that one (SWIFT IBAN Registry).
-var bicElsewhere = map[string]string{
-	"AX": "FI", "GG": "GB", "IM": "GB", "JE": "GB",
-	"BL": "FR", "GF": "FR", "GP": "FR", "MF": "FR", "MQ": "FR", "NC": "FR", "PF": "FR", "PM": "FR", "RE": "FR", "TF": "FR", "WF": "FR", "YT": "FR",
-}
 
 var (
 	ibanForm = regexp.MustCompile(`^[A-Z]{2}[0-9]{2}[0-9A-Z]+$`)
 	bicForm  = regexp.MustCompile(`^[A-Z0-9]{4}[A-Z]{2}[A-Z0-9]{2}([A-Z0-9]{3})?$`)
 )
 
-// printed joins the groups in which a bank prints a number.
+// printed removes the separators of a printed number.
 var printed = strings.NewReplacer(" ", "", "\u00a0", "", "-", "")
 
-// ParseIBAN reads an International Bank Account Number (ISO 13616), printed in groups or not,
-// and returns its electronic form. No error repeats a number of an account.
+// ParseIBAN reads an International Bank Account Number (ISO 13616) and returns its electronic
+// form. Errors do not repeat the number.
 func ParseIBAN(s string) (string, error) {
 	iban := strings.ToUpper(printed.Replace(s))
 	if !ibanForm.MatchString(iban) {
-		return "", errors.New("this is not an IBAN; it begins with the letters of a country and two digits, as in DE75 5121 0800 1245 1261 99")
+		return "", errors.New("this is not an IBAN; write one such as DE75 5121 0800 1245 1261 99")
 	}
 	length, known := ibanLengths[iban[:2]]
 	switch {
 	case !known:
-		return "", fmt.Errorf("this IBAN begins with %s, which is no country that has them; compare it with what your bank prints", iban[:2])
+		return "", fmt.Errorf("this IBAN begins with %s, and no country has such IBANs; compare it with your bank statement", iban[:2])
 	case len(iban) != length:
-		return "", fmt.Errorf("this IBAN has %d characters, and one that begins with %s has %d; compare it with what your bank prints", len(iban), iban[:2], length)
+		return "", fmt.Errorf("this IBAN has %d characters, but IBANs of %s have %d; compare it with your bank statement", len(iban), iban[:2], length)
 	case !Mod97(iban):
-		return "", errors.New("the check digits of this IBAN are wrong: a digit is mistyped or two changed places; compare it with what your bank prints")
+		return "", errors.New("the check digits of this IBAN are wrong; compare it with your bank statement")
 	}
 	return iban, nil
 }
 
-// Mod97 checks the check digits (ISO/IEC 7064, MOD 97-10) of a number of capital letters and
-// digits whose first four characters are counted last, in which letters count from 10.
+// Mod97 checks the check digits (ISO/IEC 7064, MOD 97-10) of an IBAN or a creditor reference.
 func Mod97(number string) bool {
 	remainder := 0
 	for _, c := range number[4:] + number[:4] {
@@ -78,21 +69,15 @@ func Mod97(number string) bool {
 func ParseBIC(s string) (string, error) {
 	bic := strings.ToUpper(printed.Replace(s))
 	if !bicForm.MatchString(bic) {
-		return "", errors.New("this is not a BIC; it has 8 or 11 letters and digits, of which the fifth and sixth name the country, as in SOGEDEFF")
+		return "", errors.New("this is not a BIC; write one with 8 or 11 letters and digits, such as SOGEDEFF")
 	}
 	return bic, nil
 }
 
-// agrees reports whether a bank of this code has accounts of the IBAN's country.
-func agrees(bic, iban string) bool {
-	country := bic[4:6]
-	return country == iban[:2] || bicElsewhere[country] == iban[:2]
-}
-
-// within reports whether an IBAN is of one of some countries.
+// within reports whether an IBAN belongs to one of the countries.
 func within(countries, iban string) bool { return strings.Contains(countries, iban[:2]) }
 
-// inGroups is an IBAN as people read it: in groups of four.
+// inGroups separates an IBAN into groups of four.
 func inGroups(iban string) string {
 	var groups []string
 	for ; len(iban) > 4; iban = iban[4:] {

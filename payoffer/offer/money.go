@@ -14,18 +14,15 @@ type USD int64
 // EUR is an amount of euros in cents, written as USD is.
 type EUR int64
 
-// maxUSD bounds an offer's amount, so that no atomic amount derived from it
-// overflows 63 bits: one million dollars in cents.
+// maxUSD bounds the price, so that no atomic amount overflows 63 bits.
 const maxUSD USD = 1_000_000_00
 
-// decimal is a plain decimal number. A leading zero is refused, for "042" is as
-// likely a mistyped 0.42.
+// decimal is a plain decimal number. "042" is refused, because it may mean 0.42.
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(?:\.([0-9]+))?$`)
 
-// ParseDecimal reads a plain decimal number without sign or exponent exactly, in
-// units of 10^-digits: "42.5" with two digits is 4250. What has more digits after
-// the point is cut off there, and what is beyond 63 bits is the largest integer:
-// the bounds are the caller's.
+// ParseDecimal reads a plain decimal number without sign or exponent in units of 10^-digits:
+// "42.5" with two digits is 4250. cut reports more digits after the point, which are ignored.
+// A number beyond 63 bits becomes the largest integer.
 func ParseDecimal(s string, digits int) (units int64, cut, ok bool) {
 	parts := decimal.FindStringSubmatch(s)
 	if parts == nil {
@@ -35,8 +32,7 @@ func ParseDecimal(s string, digits int) (units int64, cut, ok bool) {
 	return units, len(parts[2]) > digits, true
 }
 
-// ParseUSD reads a plain decimal number of dollars with at most two digits
-// after the point, more than zero and at most maxUSD.
+// ParseUSD reads a decimal number of dollars from 0.01 to maxUSD.
 func ParseUSD(s string) (USD, error) {
 	cents, err := parseCents(s, "US dollars")
 	return USD(cents), err
@@ -59,7 +55,7 @@ func parseCents(s, unit string) (int64, error) {
 	return cents, nil
 }
 
-// String is the number of dollars, with cents where it has some: "42", "42.50".
+// String is the number of dollars, with cents only if needed: "42", "42.50".
 func (u USD) String() string {
 	if u%100 == 0 {
 		return strconv.FormatInt(int64(u/100), 10)
@@ -84,8 +80,8 @@ func (e EUR) String() string               { return USD(e).String() }
 func (e EUR) Decimal() string              { return USD(e).Decimal() }
 func (e EUR) MarshalJSON() ([]byte, error) { return USD(e).MarshalJSON() }
 
-// FormatDecimal writes an integer amount in units of 10^-digits as a plain decimal
-// number without exponent or trailing zeros, as BIP-21 wants it.
+// FormatDecimal writes an amount in units of 10^-digits as a plain decimal number without
+// trailing zeros, as BIP-21 requires.
 func FormatDecimal(units int64, digits int) string {
 	s := fmt.Sprintf("%0*d", digits+1, units)
 	point := len(s) - digits

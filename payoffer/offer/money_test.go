@@ -1,7 +1,6 @@
 package offer
 
 import (
-	"encoding/json"
 	"math"
 	"math/big"
 	"strings"
@@ -59,16 +58,6 @@ func TestUSDIsWrittenForPeopleAndPrograms(t *testing.T) {
 	}{{4200, "42", "42.00"}, {4250, "42.50", "42.50"}, {4205, "42.05", "42.05"}, {1, "0.01", "0.01"}, {-150, "-1.50", "-1.50"}, {-5, "-0.05", "-0.05"}, {0, "0", "0.00"}} {
 		require.Equal(t, c.text, c.amount.String())
 		require.Equal(t, c.decimal, c.amount.Decimal())
-	}
-}
-
-func TestUSDIsAJSONNumberOfDollars(t *testing.T) {
-	out, err := json.Marshal(map[string]USD{"a": 4200, "b": 4210, "c": maxUSD})
-	require.NoError(t, err)
-	var got map[string]json.Number
-	require.NoError(t, json.Unmarshal(out, &got))
-	for key, dollars := range map[string]string{"a": "42", "b": "42.10", "c": "1000000"} {
-		require.Equal(t, dollars, got[key].String())
 	}
 }
 

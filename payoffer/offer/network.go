@@ -10,37 +10,31 @@ import (
 // Network is an EVM chain on which Circle's USDC is paid.
 type Network struct {
 	ChainID int64 // EIP-155
-	// Name is the chain's name in the Caddyfile and, where version 1 of x402
-	// knows the chain, there.
+	// Name is the chain's name in the Caddyfile and in version 1 of x402.
 	Name  string
 	Title string // for people
 	USDC  string // the address of the token contract in EIP-55 form
-	// TokenName and TokenVersion are the token's EIP-712 domain; a wrong name
-	// makes every signature invalid.
+	// TokenName and TokenVersion are the token's EIP-712 domain.
 	TokenName, TokenVersion string
-	// V1 says that x402 version 1 clients know the name. Those of the reference
-	// client refuse a whole quote for one name that they do not know.
+	// V1 says that x402 version 1 clients know the name. The reference client refuses a
+	// quote with an unknown name.
 	V1   bool
-	Test bool   // its money is worth nothing
-	RPC  string // a public JSON-RPC endpoint, used where none is configured
-	// Explorer is the address of a public block explorer, to which the hash of a
-	// transaction is appended.
+	Test bool   // it has test money
+	RPC  string // the default JSON-RPC endpoint, a public one
+	// Explorer is the prefix of transaction pages in a public block explorer.
 	Explorer string
-	// Coin is the symbol of the coin that pays for gas. It has 18 decimals in
-	// wallets on every known network.
+	// Coin is the symbol of the coin for gas, which has 18 decimals.
 	Coin string
 }
 
 // testTitle ends the titles of test networks.
 const testTitle = " (test network)"
 
-// atomicPerCent is the number of atomic units (10^-6 USDC) of one cent: USDC has
-// six decimals on every known network.
+// atomicPerCent is one cent in atomic units: USDC has six decimals on every known network.
 const atomicPerCent = 10_000
 
-// networks are the chains whose USDC contract and EIP-712 domain are known.
-// Addresses and domains are those that the reference x402 clients carry; these
-// clients have no entry for OP Mainnet.
+// networks are the known chains. Contracts and domains are those of the reference x402
+// clients, which do not have OP Mainnet.
 var networks = []Network{
 	{8453, "base", "Base", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin", "2", true, false, "https://mainnet.base.org", "https://basescan.org/tx/", "ETH"},
 	{84532, "base-sepolia", "Base Sepolia" + testTitle, "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2", true, true, "https://sepolia.base.org", "https://sepolia.basescan.org/tx/", "ETH"},
@@ -66,10 +60,10 @@ func NetworkNames() (names []string) {
 func LookupNetwork(s string) (Network, error) {
 	i := slices.IndexFunc(networks, func(n Network) bool { return n.Name == s || n.CAIP2() == s })
 	if i < 0 {
-		return Network{}, fmt.Errorf("unknown network %q; USDC is known on %s (or the CAIP-2 id of one of them, as in eip155:8453)", s, strings.Join(NetworkNames(), ", "))
+		return Network{}, fmt.Errorf("unknown network %q; USDC is known on %s (or the CAIP-2 id of one of them, such as eip155:8453)", s, strings.Join(NetworkNames(), ", "))
 	}
 	return networks[i], nil
 }
 
-// CAIP2 is the chain's identifier, as in "eip155:8453" (CAIP-2, EIP-155).
+// CAIP2 is the chain's identifier, such as "eip155:8453" (CAIP-2, EIP-155).
 func (n Network) CAIP2() string { return "eip155:" + strconv.FormatInt(n.ChainID, 10) }

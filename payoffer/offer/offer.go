@@ -1,5 +1,5 @@
-// Package offer holds the terms of the offer and its rails as plain values:
-// amounts, addresses and payment URIs. It does no I/O and knows no clock.
+// Package offer contains the terms of the offer and its rails as plain values: amounts,
+// addresses and payment URIs. It does no I/O and reads no clock.
 package offer
 
 import (
@@ -12,52 +12,48 @@ import (
 	"strings"
 )
 
-// Offer is one fixed payment and the rails that take it. It does not change
-// after New.
+// Offer is one fixed payment and the rails that take it. It is immutable.
 type Offer struct {
 	Terms
 	Card  *Card  // the card checkout, which every offer has
 	Rails []Rail // all of them in the order of publication, the card first
 }
 
-// Terms are what the operator says of the offer.
+// Terms are the options of the offer that concern no rail.
 type Terms struct {
 	ID                          string // names the offer in the ledger
 	BaseURL, SiteURL            string // the origins of the service and of the site
-	Name, Operator, Description string // text for people
+	Name, Operator, Description string // text on pages
 	Contact                     string // an e-mail address, or empty
 	SourceURL                   string // the page of the source code
 	Account                     string // the local part of acct:<account>@<host> (RFC 7565)
 	Amount                      USD    // the price
-	Updated                     string // the day of the configuration, as in "2026-11-21", for documents that carry a date
-	Demo                        bool   // everything behind it is pretend: its checkouts, who settles, and the money
+	Updated                     string // the day of the configuration, such as "2026-11-21"
+	Demo                        bool   // checkouts, facilitator and money are pretend
 
-	// What the pages for people say beside that.
+	// Texts and options of the pages.
 	Recommend       string   // the name of the rail that is open first; empty for the card
 	Logo            string   // the address of an image on the service host, or empty
-	Thanks, Refunds string   // what a payer is told after the payment, and of refunds; or empty
+	Thanks, Refunds string   // texts after the payment and about refunds, or empty
 	Legal           []string // the lines that an invoice needs: name, address, tax number
-	Goal            USD      // what is to be received in all; 0 for no goal
+	Goal            USD      // the sum to be received; 0 for no goal
 
-	// What programs are told beside that.
-	Tags []string // what directories list the payable URL under
-	MPP  string   // the request field that takes credentials of the Payment scheme; empty where it is not spoken
+	// Options of the API.
+	Tags []string // keywords for directories
+	MPP  string   // the header of MPP credentials; empty if MPP is off
 }
 
-// Challenges reports whether a quote challenges its client by the Payment scheme,
-// whose one method here takes USDC.
+// Challenges reports whether quotes contain an MPP challenge, which needs USDC.
 func (o *Offer) Challenges() bool { return o.MPP != "" && len(o.USDC()) > 0 }
 
 // railName is the form of a rail's path segment.
 var railName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// account is the form of the local part of the acct URI that every client can
-// send without escaping.
+// account matches a local part of an acct URI that needs no escaping.
 var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
-// reserved are the rail names that an operator cannot choose: those of our own
-// rails and paths, the schemes of other rails, for a bank transfer's name is its
-// scheme, and what else has an id on the page where each rail has its name as one.
+// reserved are the names of our own rails and paths, the schemes of other rails, and the ids
+// on the payment page.
 var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402", "arrived", "texts"}
 
 // CheckRailName checks a name that an operator chose for a rail.
@@ -79,7 +75,7 @@ func CheckAccount(name string) error {
 	return nil
 }
 
-// New puts an offer together. Rail names must be unique.
+// New makes an offer. Rail names must be unique.
 func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 	if card == nil {
 		return nil, errors.New("the card checkout is missing; add 'card <url>'")
@@ -102,7 +98,7 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 // URL is the absolute address of a path on the service host.
 func (o *Offer) URL(path string) string { return o.BaseURL + path }
 
-// SitePage is the address of the page for people on the site host.
+// SitePage is the address of the page on the site host.
 func (o *Offer) SitePage() string { return o.SiteURL + PathSite }
 
 // Acct is the offer's account as a URI: acct:<account>@<host> (RFC 7565).
@@ -129,9 +125,8 @@ func (o *Offer) Rail(name string) (Rail, bool) {
 	return o.Rails[i], true
 }
 
-// AccountOf names where a rail's money arrives. A rail of which nobody but the
-// operator tells has an account in the offer's own name, so that it is nobody
-// else's.
+// AccountOf is the account of a rail in the ledger. Rails without an account get a name that
+// no other offer has.
 func (o *Offer) AccountOf(r Rail) string { return cmp.Or(r.Account(), "operator/"+o.ID+"/"+r.Name()) }
 
 // USDC are the rails that take USDC, in order.
@@ -150,8 +145,8 @@ func (o *Offer) Transfer() *Transfer { return railOf[*Transfer](o) }
 // Bitcoin is the Bitcoin rail, or nil.
 func (o *Offer) Bitcoin() *Bitcoin { return railOf[*Bitcoin](o) }
 
-// Test reports whether every chain rail of the offer is on a test network, and
-// there is one. Test money counts only then.
+// Test reports whether all chain rails, and at least one, are on test networks. Test money
+// counts only then.
 func (o *Offer) Test() bool {
 	var tests []bool
 	for _, u := range o.USDC() {

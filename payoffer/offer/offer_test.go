@@ -45,15 +45,6 @@ func newOffer(t *testing.T, account string, chains ...string) *Offer {
 // currentAddress is an address of zpub.
 const currentAddress = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"
 
-func TestOfferNamesItself(t *testing.T) {
-	o := newOffer(t, "", "base")
-	require.Equal(t, "acct:pay@pay.example.org:8443", o.Acct())
-	require.Equal(t, "did:web:pay.example.org%3A8443", o.DID())
-	require.Equal(t, "https://pay.example.org:8443/v1/sponsor", o.URL(PathSponsor))
-	require.Equal(t, "https://example.org/offer/", o.SitePage())
-	require.Equal(t, []string{"/v1/pay/btc.uri", "/v1/pay/btc.png", "/v1/pay/btc"}, []string{URIPath("btc"), PNGPath("btc"), PagePath("btc")})
-}
-
 func TestMethodsFollowTheRails(t *testing.T) {
 	o := newOffer(t, zpub, "base", "arbitrum")
 	live := Live{Satoshis: 42_001, RateAt: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), Address: currentAddress}

@@ -107,20 +107,3 @@ func TestHostLeavesThePathOut(t *testing.T) {
 		require.Equal(t, want, Host(address))
 	}
 }
-
-func FuzzParseOrigin(f *testing.F) {
-	for _, s := range append([]string{"https://h.example/", "HTTPS://H.example:443", "http://[::1]:80"}, notURLs...) {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := ParseOrigin(s)
-		if err != nil {
-			return
-		}
-		require.Regexp(t, `^https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`, got)
-		require.Regexp(t, did, DIDWeb(got))
-		again, err := ParseOrigin(got)
-		require.NoError(t, err)
-		require.Equal(t, got, again)
-	})
-}

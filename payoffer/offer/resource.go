@@ -4,22 +4,20 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"unicode"
 )
 
-// Resource is what a program pays for (x402 version 2, PaymentRequired.resource).
-// Facilitators and directories list it under the members that may be missing, and
-// drop what is not in their form (x402, Bazaar, "Service Metadata on resource").
+// Resource is what a client pays for (x402 version 2, PaymentRequired.resource).
+// Directories ignore optional members that are not in their form (x402, Bazaar).
 type Resource struct {
 	URL         string   `json:"url"`
 	Description string   `json:"description"`
 	MimeType    string   `json:"mimeType"`
-	ServiceName string   `json:"serviceName,omitempty" jsonschema:"The name of the service, as far as it is ASCII."`
+	ServiceName string   `json:"serviceName,omitempty" jsonschema:"The name of the service in ASCII."`
 	Tags        []string `json:"tags,omitempty" jsonschema:"What the service is listed under."`
 	IconURL     string   `json:"iconUrl,omitempty" jsonschema:"An image of the service."`
 }
 
-// Resource is the one URL that takes a payment by a program.
+// Resource is the URL that accepts x402 payments.
 func (o *Offer) Resource() Resource {
 	return Resource{
 		URL: o.URL(PathSponsor), Description: o.Amount.String() + " USD, one payment: " + o.Name, MimeType: "application/json",
@@ -27,46 +25,26 @@ func (o *Offer) Resource() Resource {
 	}
 }
 
-// maxServiceName is how long the name of a service may be, in characters.
+// maxServiceName is the longest name of a service in a directory, in characters.
 const maxServiceName = 32
 
-// serviceName is a name in printable ASCII, in as many whole words as it may have:
-// signs of other kinds are left out, and so is a word with another letter, which
-// would be misspelt.
-func serviceName(name string) string {
-	var words []string
-	for word := range strings.FieldsSeq(strings.Map(asciiOrLetter, name)) {
-		if strings.IndexFunc(word, unlisted) < 0 {
-			words = append(words, word)
+// serviceName is the part of a name that directories list: whole words of printable ASCII.
+func serviceName(name string) (listed string) {
+	for word := range strings.FieldsSeq(name) {
+		ascii := strings.IndexFunc(word, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+		switch {
+		case ascii && listed == "" && len(word) <= maxServiceName:
+			listed = word
+		case ascii && listed != "" && len(listed)+1+len(word) <= maxServiceName:
+			listed += " " + word
+		case ascii:
+			return listed
 		}
 	}
-	plain := strings.Join(words, " ")
-	if len(plain) <= maxServiceName {
-		return plain
-	}
-	plain = plain[:maxServiceName+1]
-	if end := strings.LastIndexByte(plain, ' '); end > 0 {
-		return plain[:end]
-	}
-	return plain[:maxServiceName]
+	return listed
 }
 
-// unlisted reports whether a character is not printable ASCII.
-func unlisted(r rune) bool { return r < ' ' || r > '~' }
-
-// asciiOrLetter keeps what makes words and drops other signs by returning -1.
-func asciiOrLetter(r rune) rune {
-	switch {
-	case unicode.IsSpace(r):
-		return ' '
-	case unlisted(r) && !unicode.In(r, unicode.L, unicode.M, unicode.N):
-		return -1
-	}
-	return r
-}
-
-// iconURL is the address of the pages' icon; empty where the host is none that a
-// directory asks.
+// iconURL is the address of the icon; empty if directories cannot reach the host.
 func (o *Offer) iconURL() string {
 	u, err := url.Parse(o.BaseURL)
 	if err != nil || IsLoopback(u.Hostname()) {

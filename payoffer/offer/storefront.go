@@ -21,7 +21,7 @@ func NewStorefront(name, checkout string, amount USD) (*Storefront, error) {
 // Name is the path segment that the operator chose, such as "tip-jar".
 func (s *Storefront) Name() string { return s.name }
 
-// Test is false: a shop's test purchases make no receipts.
+// Test is false, because test purchases make no receipts.
 func (s *Storefront) Test() bool { return false }
 
 // Account is "gumroad/<product>", empty without one.
@@ -32,8 +32,7 @@ func (s *Storefront) Account() string {
 	return "gumroad/" + s.Product
 }
 
-// Face calls the shop by the name that the operator gave to the rail: "tip-jar"
-// is "Tip jar".
+// Face names the shop after the rail: "tip-jar" is "Tip jar".
 func (s *Storefront) Face() Face {
 	name := Literal(words(s.name, "-"))
 	return Face{
@@ -50,7 +49,7 @@ func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: s.name, Scheme: "storefront", URL: s.url,
 		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
-		AmountUSD: s.amount, Network: "fiat", Asset: "USD", Available: true,
+		AmountUSD: s.amount, Network: Fiat, Asset: "USD", Available: true,
 		Facts: []Fact{{Label: "amount", Value: dollars(s.amount)}},
 	}}
 }

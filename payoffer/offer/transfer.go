@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// Transfer is the bank-transfer rail: the payer asks for the invoice by e-mail, or
-// transfers to the account that the operator publishes.
+// Transfer is the bank-transfer rail: the payer requests an invoice by e-mail, or transfers
+// to the published account.
 type Transfer struct {
 	Inbox             string // the e-mail address that answers with the bank details
-	bank              *Bank  // the account; nil where it is told by e-mail alone
+	bank              *Bank  // the account; nil if it is only sent by e-mail
 	name, memo, payee string
 	amount            USD
 }
 
-// NewTransfer makes the rail under the path segment name with the inbox of the
-// payee. memo identifies the offer on the bank statement. What nobody sees
-// in memo or payee is refused: the memo is part of a mail's subject, where a
-// line break could start another header field.
+// NewTransfer makes the rail. name is its path segment, and memo identifies the offer on the
+// bank statement. Invisible characters are refused, because a line break in the subject of
+// a mail could start another header field.
 func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error) {
 	inbox, err := ParseMailbox(inbox)
 	if err != nil {
@@ -32,8 +31,7 @@ func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error)
 	return &Transfer{name: name, Inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
 }
 
-// Publish adds the account that transfers go to. Its numbers are parsed; what is wrong
-// with how they go together is an error.
+// Publish adds the account, whose numbers are parsed, unless Check refuses it.
 func (t *Transfer) Publish(b Bank) (err error) {
 	if err := b.Check(); err != nil {
 		return err
@@ -53,10 +51,10 @@ func (t *Transfer) Name() string { return t.name }
 // Test is false: a bank's money is real.
 func (t *Transfer) Test() bool { return false }
 
-// Account is empty: of transfers the operator alone tells.
+// Account is empty, because only the operator reports transfers.
 func (t *Transfer) Account() string { return "" }
 
-// Face says that a bank's own fees and days come on top.
+// Face adds the bank's fees and days.
 func (t *Transfer) Face() Face {
 	name, note := Phrase{Key: "rail.transfer.name"}, Phrase{Key: "rail.transfer.note"}
 	if t.bank != nil {
@@ -71,8 +69,7 @@ func (t *Transfer) Face() Face {
 // TransactionURL is empty: only chains are public.
 func (*Transfer) TransactionURL(string) string { return "" }
 
-// Methods is the mailto URI (RFC 6068) that asks for the invoice, with the account
-// beside it.
+// Methods is the mailto URI (RFC 6068) that requests the invoice, with the account.
 func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	subject := t.amount.String() + " USD bank transfer: " + t.memo
 	body := fmt.Sprintf("Please send me an invoice for a bank transfer.\r\n\r\nAmount: %s USD\r\nPayee: %s\r\nMemo: %s\r\n",
@@ -80,13 +77,12 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
 		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
-		AmountUSD: t.amount, Network: "fiat", Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
+		AmountUSD: t.amount, Network: Fiat, Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
 		Facts: t.short(),
 	}}
 }
 
-// Facts are the terms for people: with an account, all that the form of a payer's bank
-// may ask for.
+// Facts are the details that the form of a bank asks for.
 func (t *Transfer) Facts() []Fact {
 	facts := []Fact{{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()}}
 	memo := Fact{Label: "memo", Value: Literal(t.memo), Copy: t.memo}
@@ -99,8 +95,8 @@ func (t *Transfer) Facts() []Fact {
 	return append(append(facts, t.bank.facts()...), memo)
 }
 
-// short are the facts that stand beside those of other rails: beside an IBAN no other
-// number of the account, which the rail's own page has.
+// short are the facts on a page with other rails. Next to an IBAN they have no other number
+// of the account; the rail's own page has it.
 func (t *Transfer) short() []Fact {
 	return slices.DeleteFunc(t.Facts(), func(f Fact) bool {
 		return t.bank != nil && t.bank.IBAN != "" && slices.Contains([]string{"bic", "routing", "account"}, f.Label)

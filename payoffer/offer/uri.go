@@ -11,49 +11,44 @@ import (
 	"strings"
 )
 
-// hostName is the form of a DNS name as it stands in a URL. Names of other
-// scripts are written in their ASCII form (RFC 5890).
+// hostName matches a DNS name in a URL. Names of other scripts are in ASCII form (RFC 5890).
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
-// maxHostName is the length in bytes of the longest name that DNS holds (RFC
-// 1035 section 2.3.4), written with dots.
+// maxHostName is the longest DNS name in bytes, written with dots (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
-// ParseURL reads an absolute http or https URL (RFC 3986) without user
-// information. Plain http is for loopback only. Characters that would break
-// out of a header or a list of URIs are refused. A URL may hold a key, so that
-// errors name its host and no more.
+// ParseURL reads an absolute http or https URL (RFC 3986) without user information. Plain
+// http is for loopback only. It refuses characters that would break out of a header or a
+// list of URIs. A URL may contain a key, so errors name only its host.
 func ParseURL(s string) (*url.URL, error) {
 	if i := strings.IndexFunc(s, breaksOut); i >= 0 {
-		return nil, fmt.Errorf("this URL holds the character %q; percent-encode it, and write a host name in its ASCII form (xn--…)", []rune(s[i:])[0])
+		return nil, fmt.Errorf("this URL contains the character %q; percent-encode it, and write a host name in its ASCII form (xn--…)", []rune(s[i:])[0])
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("this is not an absolute URL; write it whole, as in https://pay.example.org")
+		return nil, errors.New("this is not an absolute URL; write one such as https://pay.example.org")
 	}
 	if u.User != nil {
-		return nil, fmt.Errorf("the URL for host %q holds a user name or password; leave them out, it is published", u.Host)
+		return nil, fmt.Errorf("the URL for host %q contains a user name or password and is published; remove them", u.Host)
 	}
 	if !validHost(u) {
-		return nil, fmt.Errorf("the URL for host %q has no host name, IP address or port that is valid; write it as in https://pay.example.org:8443", u.Host)
+		return nil, fmt.Errorf("the URL for host %q has no valid host name, IP address or port; write one such as https://pay.example.org:8443", u.Host)
 	}
 	if _, err := url.PathUnescape(u.RawQuery); err != nil {
-		return nil, fmt.Errorf("the URL for host %q holds a percent sign that starts no escape; write it as %%25", u.Host)
+		return nil, fmt.Errorf("the URL for host %q contains a percent sign that starts no escape; write %%25", u.Host)
 	}
 	if u.Scheme == "http" && !IsLoopback(u.Hostname()) {
-		return nil, fmt.Errorf("the URL for host %q is plain http to a host that is not loopback; use https", u.Host)
+		return nil, fmt.Errorf("the URL for host %q is plain http, which is for loopback only; use https", u.Host)
 	}
 	return u, nil
 }
 
-// breaksOut reports whether a character may not stand in a URI (RFC 3986
-// section 2).
+// breaksOut reports whether a URI must not contain a character (RFC 3986 section 2).
 func breaksOut(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{}|`+"`", r)
 }
 
-// validHost checks the host and the port: RFC 3986 allows an empty port and a
-// host of almost any characters, which no certificate or resolver knows.
+// validHost checks the host and the port, because RFC 3986 allows almost any characters.
 func validHost(u *url.URL) bool {
 	if port := u.Port(); port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
@@ -70,9 +65,8 @@ func validHost(u *url.URL) bool {
 	return len(u.Hostname()) <= maxHostName && hostName.MatchString(u.Hostname())
 }
 
-// ParseOrigin reads an origin (RFC 6454): scheme, host and optional port. One
-// trailing slash is dropped, the host is lower-cased and a default port left
-// out. Plain http is for loopback only, where nobody can listen in.
+// ParseOrigin reads an origin (RFC 6454): scheme, host and optional port. It drops one
+// trailing slash and a default port and converts the host to lower case.
 func ParseOrigin(s string) (string, error) {
 	u, err := ParseURL(s)
 	if err != nil {
@@ -104,13 +98,11 @@ func IsLoopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// DIDWeb is the did:web identifier of an origin. The colon of a port is
-// percent-encoded in upper case, for resolvers compare byte by byte (did:web
-// method specification); so are the brackets of an IPv6 address, which a DID
-// cannot hold.
+// DIDWeb is the did:web identifier of an origin. The colon of a port is percent-encoded in
+// upper case (did:web method specification), as are the brackets of an IPv6 address.
 func DIDWeb(origin string) string { return "did:web:" + percentEncode(Host(origin)) }
 
-// Host is the host of an origin or URL, with its port when it has one.
+// Host is the host of an origin or URL, with its port if it has one.
 func Host(address string) string {
 	_, host, _ := strings.Cut(address, "://")
 	if i := strings.IndexAny(host, "/?#"); i >= 0 {
@@ -119,8 +111,7 @@ func Host(address string) string {
 	return host
 }
 
-// Hostname is the host of an origin or URL without its port; an IPv6 address keeps
-// its brackets.
+// Hostname is the host of an origin or URL without its port. An IPv6 address keeps its brackets.
 func Hostname(address string) string {
 	host := Host(address)
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
@@ -134,14 +125,13 @@ func Hostname(address string) string {
 func ParseMailbox(s string) (string, error) {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || strings.ContainsAny(s, " \"<>()[]") {
-		return "", fmt.Errorf("%q is not an e-mail address; write it bare, as in pay@example.com", s)
+		return "", fmt.Errorf("%q is not an e-mail address; write only the address, such as pay@example.com", s)
 	}
 	return s, nil
 }
 
-// percentEncode escapes a value for a URI's query. A space becomes %20: the
-// form encoding's plus sign would reach the reader of a BIP-21 or RFC 6068 URI
-// as it is.
+// percentEncode escapes a value for a URI's query. A space becomes %20, because a plus sign
+// is not decoded in BIP-21 and RFC 6068 URIs.
 func percentEncode(s string) string {
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 }

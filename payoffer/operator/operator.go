@@ -31,7 +31,6 @@ const (
 	PathAnnouncements = "/pay_offer/announcements"
 	PathMovements     = "/pay_offer/movements"
 	PathFeed          = "/pay_offer/feed"
-	PathRewind        = "/pay_offer/rewind"
 	PathDiagnostics   = "/pay_offer/diagnostics"
 )
 
@@ -57,10 +56,6 @@ type Desk struct {
 	// from when it signs. Where it fails, the keys are as they were, and an
 	// *Error says it all.
 	Rotate func(ctx context.Context, revoke bool) (keyID string, from time.Time, err error)
-	// Address is the current one of an extended key, or empty; Follow is told of
-	// accounts that were added to the ledger, to be read beside those of the offer.
-	Address func() string
-	Follow  func()
 	// Announcer tells others of receipts.
 	Announcer *announce.Announcer
 	// Report returns the diagnostics of the offer, without its ledger and its rails.

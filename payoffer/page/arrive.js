@@ -1,7 +1,6 @@
 "use strict";
-// Looks again and again, and only for what has changed, at the page that tells what
-// arrived: this page itself, or that of received payments. What becomes of it is the
-// function arrived of another script.
+// Polls the page that shows new payments: this page, or the page of payments received. The
+// function arrived of another script handles a changed page.
 {
 	const region = document.querySelector("[data-arrive]");
 	const say = JSON.parse(document.getElementById("texts").textContent).arrive;
@@ -9,21 +8,21 @@
 	const stopped = document.createElement("p");
 	stopped.className = "note";
 	stopped.setAttribute("role", "status");
-	let tag, timer, looking, failures = 0, person = Date.now();
+	let tag, timer, polling, failures = 0, lastInput = Date.now();
 
-	const later = (wait) => {
+	const schedule = (wait) => {
 		clearTimeout(timer);
-		timer = setTimeout(look, wait);
+		timer = setTimeout(poll, wait);
 	};
 
-	async function look() {
-		if (looking || !region?.matches("[data-arrive]:not([hidden])")) return; // nobody waits, or no longer
-		if (Date.now() - person >= hour) {
+	async function poll() {
+		if (polling || !region?.matches("[data-arrive]:not([hidden])")) return; // the page waits for nothing
+		if (Date.now() - lastInput >= hour) {
 			stopped.textContent = say.stopped;
 			region.after(stopped);
 			return;
 		}
-		looking = true;
+		polling = true;
 		clearTimeout(timer);
 		let retry = 0;
 		try {
@@ -33,7 +32,7 @@
 				headers, cache: "no-store", signal: AbortSignal.timeout(30_000),
 			});
 			if (answer.ok) {
-				const page = (await answer.text()).replace(/<style>[^]*?<\/style>/g, ""); // which no policy need allow
+				const page = (await answer.text()).replace(/<style>[^]*?<\/style>/g, ""); // the policy would report it
 				arrived(region, new DOMParser().parseFromString(page, "text/html"));
 				tag = answer.headers.get("ETag");
 			}
@@ -42,23 +41,23 @@
 		} catch {
 			failures++;
 		}
-		looking = false;
+		polling = false;
 		const wait = document.hidden ? hidden : shown;
-		later(failures ? Math.max(Math.min(wait * 2 ** failures, longest), retry) : wait);
+		schedule(failures ? Math.max(Math.min(wait * 2 ** failures, longest), retry) : wait);
 	}
 
-	function here() {
-		const anew = stopped.isConnected;
-		person = Date.now();
+	function resume() {
+		const stoppedBefore = stopped.isConnected;
+		lastInput = Date.now();
 		stopped.remove();
-		return anew;
+		return stoppedBefore;
 	}
-	for (const sign of ["pointerdown", "keydown"]) addEventListener(sign, () => here() && look(), { passive: true });
-	region?.addEventListener("watch", look);
-	addEventListener("pageshow", () => here() | look()); // also out of the back/forward cache
+	for (const sign of ["pointerdown", "keydown"]) addEventListener(sign, () => resume() && poll(), { passive: true });
+	region?.addEventListener("watch", poll);
+	addEventListener("pageshow", () => resume() | poll()); // also from the back/forward cache
 	document.addEventListener("visibilitychange", () => {
-		if (document.hidden) return stopped.isConnected || later(hidden);
-		here();
-		look();
+		if (document.hidden) return stopped.isConnected || schedule(hidden);
+		resume();
+		poll();
 	});
 }

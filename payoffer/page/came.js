@@ -1,13 +1,13 @@
 "use strict";
-// Asks whether a new payment is this visitor's: only for methods that tell the payer nothing, and
-// only after the visitor used them on this page. It reads the rows of the page of received payments.
-// used maps each such method to the newest payment before it. It is kept for the tab that a phone
-// throws away while the wallet is open.
+// Asks whether a new payment is this visitor's: only for methods without a receipt, and only
+// after the visitor used them on this page. It reads the rows of the page of payments received.
+// used maps each such method to the newest payment before its use. Session storage keeps it,
+// because a phone may discard the tab while the wallet is open.
 const element = (name, textContent) => Object.assign(document.createElement(name), { textContent });
 let newest, used = {};
 try {
 	used = JSON.parse(sessionStorage.used);
-} catch {} // nothing is stored, or nothing can be
+} catch {} // nothing is stored, or storage is forbidden
 
 function watch() {
 	const region = document.getElementById("arrived");
@@ -32,7 +32,7 @@ function arrived(region, page) {
 	for (const rail in used) used[rail] ??= newest;
 	try {
 		sessionStorage.used = JSON.stringify(used);
-	} catch {} // no storage: for as long as the page is open
+	} catch {} // without storage it lasts as long as the page
 	const came = rows.filter((row) => row.dataset.say && row.dataset.number > used[row.dataset.rail]);
 	const box = element("section", "");
 	box.className = "sheet";

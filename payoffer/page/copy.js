@@ -1,5 +1,5 @@
 "use strict";
-// Copy buttons exist only where a script can copy.
+// Adds copy buttons if the browser can copy.
 if (navigator.clipboard) {
 	const say = JSON.parse(document.getElementById("texts").textContent).copy;
 	for (const value of document.querySelectorAll("[data-copy]")) {
@@ -7,11 +7,10 @@ if (navigator.clipboard) {
 		button.type = "button";
 		button.className = "copy";
 		button.textContent = say.copy;
-		// Named after the value and, where there are several, the way to pay; \x20 is a
-		// space that stays.
+		// The label names the value and, if the page has several, the payment method.
 		const name = [value.previousElementSibling.textContent], way = value.closest(".way")?.querySelector("h3");
 		if (way) name.push(way.firstChild.data.trim());
-		button.setAttribute("aria-label", say.label.replace("{name}", name.join(",\x20")));
+		button.setAttribute("aria-label", say.label.replace("{name}", name.join(", ")));
 		button.setAttribute("aria-live", "polite");
 		button.addEventListener("click", async () => {
 			try {

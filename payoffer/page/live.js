@@ -1,12 +1,11 @@
 "use strict";
-// Brings the live part of a page up to date in place.
+// Updates the live part of a page in place.
 function arrived(region, page) {
 	const now = page.getElementById("live");
 	if (now) change(region, now);
 }
 
-// Makes one element like another, and keeps what need not change: the focus, the
-// selection, and what a person opened.
+// Makes one element equal to another and keeps the focus, the selection, and open details.
 function change(old, now) {
 	for (const { name, value } of now.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
 	for (const { name } of [...old.attributes]) if (name !== "open" && !now.hasAttribute(name)) old.removeAttribute(name);

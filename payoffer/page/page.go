@@ -1,15 +1,17 @@
-// Package page is how pages for people look: their templates, style and scripts,
-// in every language. What they say of an offer is given to them; package web
-// serves them.
+// Package page renders the pages for browsers from their templates, styles, scripts and
+// texts. Package web gives it the content and serves the result.
 package page
 
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"fmt"
 	"html/template"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -33,40 +35,46 @@ var (
 	Pending = newSheet("receipt", "print", "live", "arrive")
 )
 
-// style is that of every page.
-var style = dense(site.Style + source("page.css"))
+// WalletScript pays from a wallet in the browser. The pay page loads it from WalletPath,
+// which contains its hash, so that caches keep it for ever.
+var (
+	WalletScript = source("wallet.js")
+	WalletPath   = fmt.Sprintf("%s/wallet.%.8x.js", offer.PathMethods, sha256.Sum256([]byte(WalletScript)))
+)
 
-// Sheet is one page, to be filled in.
+// Sheet is the template of one page with its style and scripts.
 type Sheet struct {
 	template *template.Template
-	// names are those of the scripts, and of the groups of texts that they say.
-	names   []string
-	scripts []template.JS
-	style   template.CSS
-	policy  string
+	names    []string // of the scripts, and of the groups of texts that they use
+	scripts  []template.JS
+	style    template.CSS
+	policy   string // Content-Security-Policy
 }
 
-// newSheet makes a page of its template and scripts, all by their names. Each may
-// have a style of its own, which is in no other page.
+// newSheet makes a page of its template and scripts. Each may have a style of its own name.
+// The page may load images and its wallet script from its own host, and runs nothing else
+// but the inlined scripts (CSP Level 3).
 func newSheet(name string, scripts ...string) *Sheet {
 	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", "arrive.html", name+".html"))}
-	// A page loads nothing but images of its own host, asks nobody but its own
-	// host, and runs nothing but the scripts that it carries (CSP Level 3). JSON
-	// is data and needs no permission.
-	all := style
+	style := site.Style + source("page.css")
 	for _, part := range append([]string{name}, scripts...) {
 		if own, err := files.ReadFile(part + ".css"); err == nil {
-			all += dense(string(own))
+			style += string(own)
 		}
 	}
-	var hashes []string
+	s.style, s.policy = template.CSS(style), "default-src 'none'; img-src 'self'; style-src "+site.Source(style)
+	allowed := ""
 	for _, name := range scripts {
-		script := tight.Replace(lean(source(name + ".js")))
-		s.scripts, hashes = append(s.scripts, template.JS(script)), append(hashes, site.Source(script))
+		if name != "wallet" {
+			script := source(name + ".js")
+			s.scripts, allowed = append(s.scripts, template.JS(script)), allowed+" "+site.Source(script)
+		}
 	}
-	s.style, s.policy = template.CSS(all), "default-src 'none'; img-src 'self'; style-src "+site.Source(all)
-	if len(hashes) > 0 {
-		s.policy += "; script-src " + strings.Join(hashes, " ") + "; connect-src 'self'"
+	if slices.Contains(scripts, "wallet") {
+		allowed += " 'self'"
+	}
+	if allowed != "" {
+		s.policy += "; script-src" + allowed + "; connect-src 'self'"
 	}
 	s.policy += "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return s
@@ -80,78 +88,44 @@ func source(file string) string {
 	return string(data)
 }
 
-// lean is a script or a style without what only its readers need: indents and
-// comments. No text in them goes over several lines or holds what begins a comment.
-func lean(source string) string {
-	var out strings.Builder
-	for line := range strings.Lines(source) {
-		line, _, _ = strings.Cut(strings.TrimSpace(line), "// ")
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "/* ") {
-			out.WriteString(line + "\n")
-		}
-	}
-	return out.String()
-}
-
-// tight leaves out of a lean script the line breaks and spaces that separate
-// nothing. No text in a script that must keep its spaces has any of these.
-var tight = strings.NewReplacer(
-	" {\n", "{", "{\n", "{", "(\n", "(", ",\n", ",", ";\n}", "}", ";\n", ";", "\n}", "}", ", ", ",", "; ", ";", " { ", "{", "{ ", "{", "; }", "}", " }", "}", ": ", ":",
-	"if (", "if(", " => ", "=>", " = ", "=", " === ", "===", " && ", "&&", " || ", "||", " ?? ", "??", " ? ", "?", " : ", ":", " + ", "+", " - ", "-", " < ", "<", " > ", ">",
-)
-
-// dense is a lean style without the spaces that separate nothing.
-func dense(source string) string {
-	return strings.NewReplacer(
-		" { ", "{", " {\n", "{", "; }\n", "}", ";\n}\n", "}", "; }", "}", "; ", ";", ";\n", ";", "}\n", "}", ": ", ":", ", ", ",", " > ", ">", " + ", "+",
-	).Replace(lean(source))
-}
-
-// Frame is what is around every page.
+// Frame is what every page has around its content.
 type Frame struct {
 	Offer    *offer.Offer
 	Language *text.Language
-	// Chosen says that the language stands in the page's address, so that the
-	// links to other pages carry it on.
+	// Chosen reports whether the URL names the language. Links to other pages then name it too.
 	Chosen bool
-	// Path is the page's own. Without one it is a page that nobody should come back
-	// to, and that nothing may keep or preview.
+	// Path is the page's own. A page without one is not indexed and has no preview.
 	Path string
-	// Query are the parameters beside the language that the page follows, so that
-	// it stays the same page in another language.
+	// Query are the page's parameters in addition to the language.
 	Query url.Values
 }
 
 // Page is a rendered page.
 type Page struct {
-	Body []byte
-	// Policy is its Content-Security-Policy.
-	Policy string
-	// Language is the tag of the language that it is in.
-	Language string
+	Body     []byte
+	Policy   string // Content-Security-Policy
+	Language string // tag
 }
 
-// Render fills a page in. title is that of the window; content is what the page's
-// own template shows, as its Content.
+// Render renders a page. title is the title of the window; content is Content in the page's template.
 func (s *Sheet) Render(f Frame, title string, content any) Page {
 	var body bytes.Buffer
 	if err := s.template.ExecuteTemplate(&body, "layout.html", view{f, s, title, content}); err != nil {
-		panic("page: " + err.Error()) // a template that does not fit its data; every page is tested
+		panic("page: " + err.Error()) // a template that does not match its data; tests render every page
 	}
-	return Page{bytes.Map(upright, body.Bytes()), s.policy, f.Language.Tag}
+	return Page{bytes.Map(dropDirection, body.Bytes()), s.policy, f.Language.Tag}
 }
 
-// upright leaves out the characters that turn the direction of what follows them,
-// with which a text could change how the words around it read (UAX #9, explicit
-// directional formatting). Other text keeps its own direction without them.
-func upright(r rune) rune {
+// dropDirection drops the characters that change the direction of the text after them
+// (UAX #9): an operator's or a wallet's text could reorder the page with them.
+func dropDirection(r rune) rune {
 	if ('\u202a' <= r && r <= '\u202e') || ('\u2066' <= r && r <= '\u2069') {
 		return -1
 	}
 	return r
 }
 
-// view is what a template sees.
+// view is the data of a template.
 type view struct {
 	Frame
 	sheet   *Sheet
@@ -159,72 +133,52 @@ type view struct {
 	Content any
 }
 
-// T is the text of a key, filled with pairs of a name and a value.
+// T is the text of a key with its values, given as pairs of name and value.
 func (v view) T(key string, pairs ...any) string { return v.Language.Text(key, pairs...) }
 
-// Number is a decimal number as the page's language writes it.
 func (v view) Number(decimal string) string { return v.Language.Number(decimal) }
+func (v view) Say(p offer.Phrase) string    { return v.Language.Say(p) }
+func (v view) Fact(f offer.Fact) string     { return v.Language.Text("fact." + f.Label) }
+func (v view) Demo() bool                   { return site.Demo(v.Offer) }
+func (v view) Canonical() string            { return v.Offer.URL(v.Link(v.Path)) }
+func (view) Languages() []*text.Language    { return text.Languages }
+func (v view) Style() template.CSS          { return v.sheet.style }
+func (v view) Scripts() []template.JS       { return v.sheet.scripts }
+func (v view) JSONLD() site.JSONLD          { return site.NewJSONLD(v.Offer) }
+func (v view) Payee() string                { return cmp.Or(v.Offer.Operator, v.Offer.Name) }
+func (v view) Logo() string                 { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
 
-// Say is a phrase in the page's language.
-func (v view) Say(p offer.Phrase) string { return v.Language.Say(p) }
-
-// Fact is the name of a fact.
-func (v view) Fact(f offer.Fact) string { return v.Language.Text("fact." + f.Label) }
-
-// Facts are facts for the template that lists them.
-func (v view) Facts(facts []offer.Fact) any {
-	return struct {
-		View  view
-		Facts []offer.Fact
-	}{v, facts}
-}
-
-// Wallet is a rail for the template that has a wallet in the browser pay it.
-func (v view) Wallet(rail any) any {
-	return struct {
-		View view
-		Rail any
-	}{v, rail}
-}
-
-// Code is a QR code for the template that shows it: its address, and what it is
-// a picture of.
-func (v view) Code(source, shows string) any {
-	return struct {
-		View          view
-		Source, Shows string
-	}{v, source, shows}
-}
-
-// Logo is the path of the operator's image, which is on the page's own host, or
-// empty.
-func (v view) Logo() string { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
-
-// Operator is the operator's name for the end of a sentence, whose full stop it may
-// have.
+// Operator is the operator's name before a full stop, which the name may end with.
 func (v view) Operator() string { return strings.TrimSuffix(v.Offer.Operator, ".") }
 
-// Payee is who is paid: the operator, or the offer's name.
-func (v view) Payee() string { return cmp.Or(v.Offer.Operator, v.Offer.Name) }
+// part is the data of a template that several pages include.
+type part struct {
+	View view
+	Data any
+	Alt  string
+}
 
-// Demo says that the offer's checkout does not exist.
-func (v view) Demo() bool { return site.Demo(v.Offer) }
+// Part is the data for such a template: what it shows, and the text for those who cannot see it.
+func (v view) Part(data any, alt ...string) part { return part{v, data, strings.Join(alt, "")} }
 
-// Link is the address of another page of ours, in the same language.
+// Wallet is the path of the wallet script, empty if the page has no rail for it.
+func (v view) Wallet() string {
+	if !slices.Contains(v.sheet.names, "wallet") || len(v.Offer.USDC()) == 0 {
+		return ""
+	}
+	return WalletPath
+}
+
+// Link is the address of another page of the service, in the same language.
 func (v view) Link(address string) string {
-	if !v.Chosen {
+	u, err := url.Parse(address)
+	if !v.Chosen || err != nil {
 		return address
 	}
-	address, fragment, cut := strings.Cut(address, "#")
-	separator := "?"
-	if strings.Contains(address, "?") {
-		separator = "&"
-	}
-	address += separator + "lang=" + v.Language.Tag
-	if cut {
-		address += "#" + fragment
-	}
-	return address
+	query := u.Query()
+	query.Set("lang", v.Language.Tag)
+	u.RawQuery = query.Encode()
+	return u.String()
 }
 
 // In is the address of the same page in another language.
@@ -234,20 +188,13 @@ func (v view) In(l *text.Language) string {
 	return "?" + query.Encode()
 }
 
-// Canonical is the page's absolute address.
-func (v view) Canonical() string { return v.Offer.URL(v.Link(v.Path)) }
-
-// Languages are those that the page can be had in.
-func (view) Languages() []*text.Language { return text.Languages }
-
-// Style, Scripts, Texts and JSONLD are what is inlined.
-func (v view) Style() template.CSS    { return v.sheet.style }
-func (v view) Scripts() []template.JS { return v.sheet.scripts }
-func (v view) JSONLD() site.JSONLD    { return site.NewJSONLD(v.Offer) }
+// Texts are the texts of the scripts, by script and key.
 func (v view) Texts() map[string]map[string]string {
 	texts := make(map[string]map[string]string)
 	for _, name := range v.sheet.names {
-		texts[name] = v.Language.Group(name)
+		if name != "wallet" || v.Wallet() != "" {
+			texts[name] = v.Language.Group(name)
+		}
 	}
 	return texts
 }

@@ -1,5 +1,5 @@
 "use strict";
-// Printing has a button where a script can press it.
+// Shows the print button, which needs a script.
 {
 	const button = document.getElementById("print");
 	button.hidden = false;

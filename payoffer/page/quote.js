@@ -1,13 +1,12 @@
 "use strict";
-// Says how long a price that follows a rate still holds, and reads it again before
-// it ends: only while its row is open, and at most once a minute.
+// Shows how long a price with an exchange rate is valid and reads it again before it expires:
+// only while its row is open, and at most once a minute.
 for (const line of document.querySelectorAll("[data-quote]")) {
 	const say = JSON.parse(document.getElementById("texts").textContent).quote;
 	const row = line.closest("details");
 	const minute = 60_000, clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "short" });
 	let until = Date.parse(line.dataset.until), ahead, timer;
-	// ahead is by how much the server's clock, which the end is told by, is ahead
-	// of this one.
+	// ahead is by how many milliseconds the server's clock is ahead of this one.
 	const left = () => until - Date.now() - (ahead ?? 0);
 	const put = (fact, bare, unit) => {
 		const value = row.querySelector(`[data-fact=${fact}]`);
@@ -24,7 +23,7 @@ for (const line of document.querySelectorAll("[data-quote]")) {
 		put("send", new URLSearchParams(quote.uri.split("?")[1]).get("amount"), " " + quote.symbol);
 		put("to", quote.payTo, "");
 		row.querySelector(".button").href = quote.uri;
-		// The address leads to the present code; what stands behind it is not read.
+		// The path redirects to the current code; its query only forces a new request.
 		for (const code of row.querySelectorAll(".qr img")) code.src = line.dataset.quote.replace(/uri$/, "png?") + until;
 	};
 	const tick = async () => {

@@ -1,5 +1,5 @@
 "use strict";
-// A link to a row opens it, also in a browser that does not do so by itself.
+// Opens the row that the URL names; some browsers do not do it themselves.
 function showRow() {
 	const row = document.getElementById(location.hash.slice(1))?.closest("details");
 	if (row) row.open = true;
@@ -7,7 +7,7 @@ function showRow() {
 addEventListener("hashchange", showRow);
 showRow();
 
-// A second device that can scan a code is likely beside a wide screen and before paper.
+// On a wide screen and on paper the code is open: the visitor may scan it with a phone.
 const wide = matchMedia("(min-width: 48rem), print").matches;
 function showCodes() {
 	for (const code of document.querySelectorAll("details.qr")) code.open = true;

@@ -1,13 +1,13 @@
 "use strict";
-// Pays from a wallet in the browser by x402: one signature (EIP-3009) and no gas.
-// What was signed is stored before it is sent. Until its end is known these very
-// bytes are sent again and nothing else is signed: they can be charged only once.
-// Then what became of it is stored in their place, until the payer chooses to pay again.
+// Pays from a wallet in the browser by x402: one signature (EIP-3009) and no gas. A signed
+// payment is stored before it is sent. Until its outcome is known, only the same bytes are
+// sent again and nothing else is signed: they can be charged only once. Then the outcome
+// is stored in their place, until the payer chooses to pay again.
 {
 	const texts = JSON.parse(document.getElementById("texts").textContent).wallet;
 	const language = document.documentElement.lang;
 	const text = (key, values = {}) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
-	// foreign is a short text of a wallet's, without characters that reorder what is around it.
+	// foreign is a text of a wallet or server, shortened and without control characters, which could reorder the page.
 	const foreign = (said, length) => String(said ?? "").replace(/\p{C}+/gu, " ").trim().slice(0, length);
 	const money = (amount) => amount.toLocaleString(language, { minimumFractionDigits: amount % 1 ? 2 : 0, maximumFractionDigits: 6 });
 	const usdc = (atomic) => money(Number(atomic) / 1e6);
@@ -19,7 +19,7 @@
 	const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 	const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
 
-	// Stopped ends a payment before anything was sent: a text, and whose words explain it.
+	// Stopped ends a payment before anything was sent. key is its text, words an explanation by the wallet or server.
 	class Stopped extends Error {
 		constructor(key, values, words) {
 			super(key);
@@ -27,13 +27,13 @@
 		}
 	}
 
-	let ahead; // by how many milliseconds the server's clock is ahead of ours, by its latest answer
+	let ahead; // by how many milliseconds the server's clock was ahead in its latest response
 	const now = () => Math.floor((Date.now() + ahead) / 1000);
 
-	// over says that a payment can be charged no more.
-	const over = (header) => Number(decode(header).payload.authorization?.validBefore) + 600 < now();
+	// expired reports that a payment can no longer be charged.
+	const expired = (header) => Number(decode(header).payload.authorization?.validBefore) + 600 < now();
 
-	// attempt runs a function on what may be damaged.
+	// attempt returns the result of a function, or otherwise if it throws.
 	const attempt = (read, otherwise) => {
 		try {
 			return read();
@@ -42,17 +42,17 @@
 		}
 	};
 
-	// post waits longer than the server does for a payment.
+	// post has a longer time limit than the server has for a payment.
 	async function post(headers) {
-		ahead = NaN; // until it answers, for nothing is over by a clock that may be wrong
+		ahead = NaN; // unknown until the response: nothing expires by a clock that may be wrong
 		const response = await fetch("/v1/sponsor", { method: "POST", headers, redirect: "error", cache: "no-store", signal: AbortSignal.timeout(90_000) });
 		ahead = (Date.parse(response.headers.get("Date")) || Date.now()) - Date.now();
 		const body = (await response.json().catch(() => null)) ?? {};
 		return { status: response.status, headers: response.headers, body };
 	}
 
-	const longest = 12_000; // of a payment as it is sent: servers and proxies take headers of 16 KB
-	const wallets = new Map(); // those that announced themselves (EIP-6963)
+	const longest = 12_000; // header of a payment: servers and proxies accept 16 KB
+	const wallets = new Map(); // announced by EIP-6963
 	class Place {
 		constructor(root) {
 			this.root = root;
@@ -69,19 +69,19 @@
 			root.append(this.buttons, this.status, this.timer, this.after, this.ask);
 		}
 
-		// stored is what this browser keeps of a payment.
+		// stored is the payment or its outcome in this browser's storage.
 		get stored() { return attempt(() => localStorage.getItem(this.key), null); }
 
-		// end is what became of a payment: what is said of it, what was paid, and the address of its receipt.
+		// end is the outcome of a payment: its text, the amount paid, and the URL of the receipt.
 		get end() {
 			const end = attempt(() => JSON.parse(this.stored), null);
 			return ["received", "claimed", "earlier"].includes(end?.said) ? end : this.stored ? null : this.ended;
 		}
 
-		// open is what was signed and has no known end: as long as there is a signature to read, for it may be charged.
+		// open is a signed payment without a known outcome. It may be charged as long as it has a signature.
 		get open() { return attempt(() => decode(this.stored).payload.signature && this.stored, null); }
 
-		// drop forgets one payment, and no other that another tab may have stored meanwhile.
+		// drop deletes this payment, but not one that another tab stored in the meantime.
 		drop(kept) {
 			if (this.stored === kept) attempt(() => localStorage.removeItem(this.key));
 		}
@@ -100,9 +100,9 @@
 			if (words) this.status.append(" ", element("q", { lang: "en", textContent: foreign(words, 400) }));
 		}
 
-		// show offers what can be done now, and after a payment nothing that is one more before the payer asks for it.
+		// show renders the buttons. After a payment there is none that pays again until the payer asks for it.
 		show() {
-			const { stored, open, end } = this, damaged = stored && !open && !end, forgettable = damaged || (open && over(open));
+			const { stored, open, end } = this, damaged = stored && !open && !end, forgettable = damaged || (open && expired(open));
 			const buttons = open ? [this.button(text("again"), () => this.send())] : [];
 			if (forgettable) buttons.push(this.button(text("forget"), () => this.forget(stored)));
 			if (!stored && !end) {
@@ -120,7 +120,7 @@
 			this.after.textContent = forgettable ? `${text(damaged ? "wait" : "over")} ${text("forgetWhy", { amount: this.amount })}` : buttons.length ? "" : text("none");
 		}
 
-		// receipt is the link to it, in the language that the page's address asks for.
+		// receipt is the link to the receipt, in the language of the page's URL.
 		receipt(end) {
 			const url = attempt(() => new URL(end.receipt), null);
 			if (url?.origin !== location.origin) return [];
@@ -128,7 +128,7 @@
 			return [element("a", { href: url.href, className: "button", textContent: text("receipt") })];
 		}
 
-		// question asks before anything else can be paid. The answer counts for one payment: in this tab, and in all once it is done.
+		// question asks before another payment can be made. The answer is valid for one payment in this tab.
 		question() {
 			const { stored, end } = this;
 			this.ask.replaceChildren();
@@ -147,7 +147,7 @@
 			const button = makeButton(label);
 			button.addEventListener("click", async () => {
 				this.status.focus({ preventScroll: true });
-				await alone([this], work, button);
+				await exclusively([this], work, button);
 				if ([this.status, document.body, null].includes(document.activeElement)) (this.root.querySelector("a, button") ?? this.status).focus({ preventScroll: true });
 			});
 			return button;
@@ -168,8 +168,8 @@
 			await this.send("sending");
 		}
 
-		// cancellable is a wallet that need not be waited for. Who cancels asks it nothing more, and nobody hears what it still
-		// answers: a signature that comes late is kept nowhere and never sent.
+		// cancellable wraps a wallet with a cancel button. After that the wallet gets no further requests, and its late
+		// answers are ignored: a late signature is neither stored nor sent.
 		cancellable(wallet) {
 			const cancel = new AbortController();
 			const cancelled = new Promise((_, reject) => cancel.signal.addEventListener("abort", () => reject(cancel.signal.reason)));
@@ -184,10 +184,10 @@
 			};
 		}
 
-		// sign returns a signed payment as it is sent. Every way out but this leaves nothing that could be charged.
+		// sign returns the header of a signed payment. If it throws, nothing exists that could be charged.
 		async sign(wallet) {
-			this.needsNoOther();
-			this.keep(this.key + "?", "x".repeat(longest)); // a browser that stores nothing shows it before anything is signed
+			this.rejectSecond();
+			this.keep(this.key + "?", "x".repeat(longest)); // a browser that cannot store fails here, before anything is signed
 			localStorage.removeItem(this.key + "?");
 			this.say("asking");
 			const { accepted, resource } = await this.quote();
@@ -195,12 +195,12 @@
 			const accounts = () => wallet.request({ method: "eth_requestAccounts" });
 			const [from] = (await accounts()) ?? [];
 			if (!/^0x[0-9a-f]{40}$/i.test(from)) throw new Stopped("busy");
-			await this.enter(wallet);
-			await this.look(wallet, from);
+			await this.changeNetwork(wallet);
+			await this.checkBalance(wallet, from);
 			const [still] = (await wallet.request({ method: "eth_accounts" })) ?? [];
-			if (!same(still, from) || !(await this.here(wallet))) throw new Stopped("changed");
-			this.needsNoOther();
-			// The same until a payment with it is kept: of those that were cancelled the chain would take one at most.
+			if (!same(still, from) || !(await this.onNetwork(wallet))) throw new Stopped("changed");
+			this.rejectSecond();
+			// The nonce stays the same until a payment with it is stored: the chain accepts only one of the cancelled ones.
 			const nonce = (this.nonce ??= "0x" + [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
 			const validBefore = now() + Math.min(accepted.maxTimeoutSeconds, 600);
 			const authorization = { from, to: this.terms.payTo, value: this.terms.amount, validAfter: "0", validBefore: String(validBefore), nonce };
@@ -220,19 +220,19 @@
 			});
 			if (!/^0x([0-9a-f]{2}){65,}$/i.test(signature)) throw new Stopped("failed");
 			if (now() + 10 > validBefore) throw new Stopped("late");
-			this.needsNoOther();
+			this.rejectSecond();
 			const header = encode({ x402Version: 2, resource, accepted, payload: { signature, authorization } });
 			if (header.length > longest) throw new Stopped("long");
 			return header;
 		}
 
-		// needsNoOther stops a signature beside another payment, on whatever network and in whatever tab it was signed.
-		needsNoOther() {
+		// rejectSecond throws if another payment exists, on any network and in any tab.
+		rejectSecond() {
 			const other = places.find((place) => place.stored || place.end);
 			if (other) throw new Stopped("open", { network: other.network });
 		}
 
-		// quote is what the server asks for, which must be what the page shows.
+		// quote is the server's quote, which must have the terms on the page.
 		async quote() {
 			const { status, headers, body } = await post({}).catch(() => { throw new Stopped("noServer"); });
 			if (status !== 402) throw new Stopped("noServer", {}, body.detail);
@@ -240,15 +240,15 @@
 				const { accepts, resource } = decode(headers.get("PAYMENT-REQUIRED"));
 				const accepted = accepts.find((a) => a.scheme === "exact" && a.network === this.terms.network);
 				if (same(accepted.payTo, this.terms.payTo) && same(accepted.asset, this.terms.asset) && accepted.amount === this.terms.amount) return { accepted, resource };
-			} catch {} // what cannot be read is something else, too
+			} catch {} // an unreadable quote has other terms
 			throw new Stopped("terms");
 		}
 
-		async here(wallet) { return Number(await wallet.request({ method: "eth_chainId" })) === this.chain; }
+		async onNetwork(wallet) { return Number(await wallet.request({ method: "eth_chainId" })) === this.chain; }
 
-		// enter changes the wallet's network, which it may have to learn first.
-		async enter(wallet) {
-			if (await this.here(wallet)) return;
+		// changeNetwork changes the wallet's network, and adds it if it is unknown to the wallet.
+		async changeNetwork(wallet) {
+			if (await this.onNetwork(wallet)) return;
 			this.say("change");
 			const chainId = "0x" + this.chain.toString(16);
 			const change = () => wallet.request({ method: "wallet_switchEthereumChain", params: [{ chainId }] });
@@ -261,22 +261,22 @@
 				await change().catch(async (error) => {
 					if (codeOf(error) !== 4902) throw error;
 					await add();
-					if (!(await this.here(wallet))) await change();
+					if (!(await this.onNetwork(wallet))) await change();
 				});
 			} catch (error) {
 				if ([4001, -32002].includes(codeOf(error))) throw error;
-			} // a wallet that cannot change it may have been changed by hand
-			if (!(await this.here(wallet))) throw new Stopped("wrongChain");
+			} // the payer may have changed it by hand
+			if (!(await this.onNetwork(wallet))) throw new Stopped("wrongChain");
 		}
 
-		// look stops where the account holds too little. A wallet that cannot tell goes on.
-		async look(wallet, from) {
+		// checkBalance throws if the account has too little. It ignores wallets that cannot read the balance.
+		async checkBalance(wallet, from) {
 			const data = "0x70a08231" + from.slice(2).toLowerCase().padStart(64, "0"); // balanceOf(from)
 			const held = await wallet.request({ method: "eth_call", params: [{ to: this.terms.asset, data }, "latest"] }).then(BigInt).catch(() => null);
 			if (held !== null && held < BigInt(this.terms.amount)) throw new Stopped("poor", { account: `${from.slice(0, 6)}…${from.slice(-4)}`, balance: usdc(held) });
 		}
 
-		// send sends what is stored until its end is known, or nobody says when to ask again.
+		// send sends the stored payment until its outcome is known or a response has no Retry-After.
 		async send(first = "resending") {
 			for (let header, key = first; (header = this.open); key = "resending") {
 				this.question();
@@ -289,7 +289,7 @@
 				}
 				const { status, headers, body } = answer;
 				if (status === 200 && body.success === true) return this.paid(body, header);
-				// A quote without a reason answers a request whose payment got lost on its way.
+				// A quote without a reason means that the payment header was lost on the way.
 				if (status === 402 && body.error && body.error !== "payment required") {
 					this.drop(header);
 					return this.say("refused", {}, String(body.error).replace(/^\w+:\s/, ""), text("says"));
@@ -297,17 +297,17 @@
 				this.say(body.detail ? "undecided" : "lost", {}, body.detail, text("kept") + (body.detail ? " " + text("says") : ""));
 				const again = headers.get("Retry-After");
 				if (!again || ![429, 503].includes(status)) return;
-				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // either form, RFC 9110 section 10.2.3
+				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // seconds or a date, RFC 9110 section 10.2.3
 				for (let left = Math.min(Math.max(seconds, 1), 3600); left > 0; left--) {
 					this.timer.textContent = text("countdown", { seconds: left });
 					await pause(1000);
 				}
 				this.timer.textContent = "";
 			}
-			this.say("elsewhere"); // or what became of it, once it is shown
+			this.say("elsewhere"); // until show() replaces it by the outcome
 		}
 
-		// paid keeps what became of a payment: in the browser, or at least as long as the page is open.
+		// paid stores the outcome of a payment: in the browser, or else as long as the page is open.
 		paid(body, header) {
 			const ours = same(body.authorization, decode(header).payload.authorization?.nonce);
 			this.ended = { said: !ours ? "earlier" : body.status === "seen" ? "received" : "claimed", paid: body.amountUsd, receipt: body.receiptUrl };
@@ -315,7 +315,7 @@
 			this.drop(header);
 		}
 
-		// forget lets a person go on: who looked into the wallet, or who pays again.
+		// forget deletes a payment for a payer who checked the wallet or pays again.
 		forget(kept) {
 			this.ended = undefined;
 			this.drop(kept);
@@ -324,12 +324,12 @@
 	}
 	const places = [...document.querySelectorAll(".wallet")].map((root) => new Place(root));
 	const state = () => places.map(({ stored, end }) => stored ?? end?.said ?? "").join();
-	let busy, shown, answered; // the places at work, the state on the page, and the one in which the payer chose to pay another way
+	let busy, shown, answered; // the places at work; the state shown; the state in which the payer chose to pay another way
 
-	// guard hides all other ways to pay while a payment is under way or done, until the payer answers the question.
+	// guard hides all other payment methods during and after a payment, until the payer answers the question.
 	function guard() {
 		const at = places.filter((place) => busy?.includes(place) || place.stored || place.end);
-		if (answered !== state()) answered = undefined; // it counted for another payment
+		if (answered !== state()) answered = undefined; // the answer was for another payment
 		const rows = at.map(({ root }) => root.closest("details")), hold = at.length > 0 && !answered;
 		const section = places[0].root.closest("section");
 		if (hold && !section.classList.contains("held")) for (const row of rows) row.open = true;
@@ -343,8 +343,8 @@
 		shown = state();
 	}
 
-	// alone works for places while no other tab does.
-	async function alone(at, work, pressed) {
+	// exclusively runs work for places unless another tab does.
+	async function exclusively(at, work, pressed) {
 		const run = (lock) => (lock === null ? at.forEach((place) => place.say("otherTab")) : work());
 		const buttons = document.querySelectorAll(".wallet button");
 		for (const button of buttons) button.disabled = true;
@@ -352,7 +352,7 @@
 		busy = at;
 		guard();
 		try {
-			// Without locks, which need a secure origin, storage alone keeps tabs apart.
+			// Locks need a secure origin. Without them only the storage separates tabs.
 			await (navigator.locks ? navigator.locks.request(`pay-offer ${at[0].terms.offer}`, { ifAvailable: true }, run) : run());
 		} finally {
 			busy = undefined;
@@ -362,7 +362,7 @@
 
 	function found(id, info, provider) {
 		if (typeof provider?.request !== "function" || wallets.has(id)) return;
-		if (id) wallets.delete(""); // the one without an announcement is one of them
+		if (id) wallets.delete(""); // the wallet without an announcement is the same one
 		wallets.set(id, { name: foreign(info.name, 40) || text("unnamed"), provider });
 		refresh();
 	}
@@ -372,7 +372,7 @@
 		const alternative = () => { if (!wallets.size) found("", {}, window.ethereum); };
 		alternative();
 		addEventListener("ethereum#initialized", alternative, { once: true });
-		// Another tab signed, or learned the end of what was signed.
+		// Another tab signed a payment, or learned its outcome.
 		addEventListener("storage", ({ key, newValue }) => {
 			const place = places.find((p) => p.key === key);
 			if (!place || busy) return;
@@ -380,11 +380,11 @@
 			place.say(newValue ? "otherTab" : "elsewhere");
 			refresh();
 		});
-		// A page that comes out of the back/forward cache, or a tab that slept, was told nothing.
+		// A page from the back/forward cache, or a tab that slept, received no event.
 		addEventListener("pageshow", ({ persisted }) => persisted && refresh());
 		document.addEventListener("visibilitychange", () => shown !== state() && refresh());
 		refresh();
 		const open = places.filter((place) => place.open);
-		if (open.length) alone(open, () => Promise.all(open.map((place) => place.send())));
+		if (open.length) exclusively(open, () => Promise.all(open.map((place) => place.send())));
 	}
 }

@@ -1,11 +1,9 @@
-// Package pool holds what outlives a configuration: members that the next
-// configuration goes on with, because it has the same settings for them.
+// Package pool keeps members, such as ledgers, clients and services, that the next
+// configuration reuses if it has the same settings for them.
 //
-// A configuration's life decides the calls. While it is provisioned it makes a
-// Use and acquires members, which calls nobody and opens nothing. When it
-// starts it attaches its host and runs them, each when what it needs is ready. When it is cleaned up it releases
-// the Use, whether it ever started or not. What no other Use holds ends in the
-// background: nobody waits for it but the end of the process.
+// A configuration makes a Use and acquires members while it is provisioned, which does no
+// I/O. When it starts, it calls Attach and runs its members. When it is cleaned up, it
+// calls Release, whether it started or not. Members without a Use end in the background.
 package pool
 
 import (
@@ -22,15 +20,14 @@ import (
 	"time"
 )
 
-// Key names a member by its kind and settings.
+// Key identifies a member by its kind and settings.
 type Key [sha256.Size]byte
 
 // String is the key in hexadecimal digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// KeyOf is the key of a member: equal for the same kind and equal settings,
-// which are compared as JSON. They may hold secrets, of which the key tells
-// nothing.
+// KeyOf is equal for the same kind and equal settings, compared as JSON. The settings may
+// contain secrets: the key does not reveal them.
 func KeyOf(kind string, settings ...any) Key {
 	text, err := json.Marshal(settings)
 	if err != nil {
@@ -39,139 +36,102 @@ func KeyOf(kind string, settings ...any) Key {
 	return sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(kind), kind, text))
 }
 
-// Runner is a member with work in the background. Run returns soon after ctx
-// has ended, once what is under way has come to its end; a member that is taken
-// up again meanwhile is run again.
+// Runner is a member with work in the background. Run returns when ctx has ended and its
+// work is complete. It is called again if a new Use runs the member meanwhile.
 type Runner interface{ Run(ctx context.Context) }
 
-// Beginner is a Runner that needs nobody who waits: Begin calls ended when Run would
-// return.
+// Beginner is a Runner that blocks no goroutine: Begin calls ended when Run would return.
 type Beginner interface {
 	Begin(ctx context.Context, ended func())
 }
 
-// Patient is a Runner that may go on for a while after ctx has ended.
+// Patient is a Runner that may work for a while after ctx has ended.
 type Patient interface{ Patience() time.Duration }
 
-// Pool holds members with a number of users each. H is what a configuration
-// lends them: its logger, its storage and the like.
-type Pool[H any] struct {
+// Pool holds members and counts their users. E is the environment that a configuration
+// provides, such as its logger and storage.
+type Pool[E any] struct {
 	mu      sync.Mutex
-	entries map[Key]*entry[H]
-	// ending counts what Wait waits for, and idle is closed when it falls to 0. Unlike a
-	// sync.WaitGroup it may grow meanwhile.
-	ending int
-	idle   chan struct{}
+	entries map[Key]*entry[E]
+	ending  atomic.Int64 // what Wait waits for
 }
 
 // New makes an empty pool.
-func New[H any]() *Pool[H] { return &Pool[H]{entries: make(map[Key]*entry[H])} }
+func New[E any]() *Pool[E] { return &Pool[E]{entries: make(map[Key]*entry[E])} }
 
-// Wait waits until everything that was released has ended, or ctx has. It is
-// for the end of the process.
-func (p *Pool[H]) Wait(ctx context.Context) error {
-	p.mu.Lock()
-	ending, idle := p.ending, p.idle
-	p.mu.Unlock()
-	if ending == 0 {
-		return nil
+// waitPoll is how often Wait, which ends with the process, looks again.
+const waitPoll = 2 * time.Millisecond
+
+// Wait waits until all released members have ended, or ctx has.
+func (p *Pool[E]) Wait(ctx context.Context) error {
+	for p.ending.Load() > 0 {
+		select {
+		case <-time.After(waitPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("work is still in flight: %w", ctx.Err())
+		}
 	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("something still has work under way: %w", ctx.Err())
-	}
+	return nil
 }
 
-// begin has Wait wait for one more end. It needs the lock.
-func (p *Pool[H]) begin() {
-	if p.ending++; p.ending == 1 {
-		p.idle = make(chan struct{})
-	}
-}
-
-func (p *Pool[H]) ended() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ending--; p.ending == 0 {
-		close(p.idle)
-	}
-}
-
-// Patience is the longest that a member which has not ended may take to.
-func (p *Pool[H]) Patience() (longest time.Duration) {
+// Patience is the longest patience of a member.
+func (p *Pool[E]) Patience() (longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.entries {
-		if patient, waits := e.member.(Patient); waits {
+		if patient, ok := e.member.(Patient); ok {
 			longest = max(longest, patient.Patience())
 		}
 	}
 	return longest
 }
 
-// Len is the number of members held.
-func (p *Pool[H]) Len() int {
+// Len is the number of members.
+func (p *Pool[E]) Len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.entries)
 }
 
-// InUse are the members of a type that a configuration uses, from when it is
-// provisioned until it is cleaned up.
-func InUse[T, H any](p *Pool[H]) (members []T) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.entries {
-		if member, is := e.member.(T); is && e.users > 0 {
-			members = append(members, member)
-		}
-	}
-	return members
+// Current is the environment of a member: that of the newest configuration that started,
+// or, before any has, of the one that made the member.
+type Current[E any] struct {
+	current atomic.Pointer[E]
+	started []*E // guarded by the pool
 }
 
-// Hosts are those who use one member. The newest that has started is the
-// current one; before any has, the one that the member was made for.
-type Hosts[H any] struct {
-	current atomic.Pointer[H]
-	started []*H // guarded by the pool
-}
+// Get never blocks.
+func (c *Current[E]) Get() E { return *c.current.Load() }
 
-// Current is the host to use now. It never blocks.
-func (h *Hosts[H]) Current() H { return *h.current.Load() }
-
-func (h *Hosts[H]) detach(host *H) {
-	h.started = slices.DeleteFunc(h.started, func(other *H) bool { return other == host })
-	if last := len(h.started) - 1; last >= 0 {
-		h.current.Store(h.started[last])
+func (c *Current[E]) detach(environment *E) {
+	c.started = slices.DeleteFunc(c.started, func(other *E) bool { return other == environment })
+	if last := len(c.started) - 1; last >= 0 {
+		c.current.Store(c.started[last])
 	}
 }
 
-// entry is a member in the pool, which guards everything but hosts.current.
-type entry[H any] struct {
-	key    Key
-	member any
-	hosts  Hosts[H]
-	// users are the uses that run the member, and holds what keeps it from being
-	// closed: each use, until all that was made of the member has ended, and each Holder.
+// entry is a member. The pool guards it, but for Current.Get.
+type entry[E any] struct {
+	key         Key
+	member      any
+	environment Current[E]
+	// users counts the Uses. holds counts what prevents closing: each Use, until all of
+	// its later members have ended, and each Holder.
 	users, holds int
-	// wanted says that it is to run; running is the work under way, if any.
-	wanted  bool
-	running *work
-	// closing is closed when the member is gone for good; nil before.
-	closing chan struct{}
+	wanted       bool
+	running      *work         // nil if the member does not run
+	closing      chan struct{} // closed when the member is closed; nil before that begins
 }
 
-// work is a Runner at work.
+// work is a run of a member.
 type work struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// run starts the member's work if it is wanted. It needs the lock.
-func (e *entry[H]) run() {
+// run runs the member if that is wanted. It needs the lock.
+func (e *entry[E]) run() {
 	runner, runs := e.member.(Runner)
 	beginner, begins := e.member.(Beginner)
 	if !runs && !begins || !e.wanted || e.running != nil {
@@ -180,40 +140,39 @@ func (e *entry[H]) run() {
 	w := &work{done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	e.running = w
-	ended := func() { close(w.done) }
 	if begins {
-		beginner.Begin(w.ctx, ended)
+		beginner.Begin(w.ctx, func() { close(w.done) })
 		return
 	}
 	go func() {
-		defer ended()
+		defer close(w.done)
 		runner.Run(w.ctx)
 	}()
 }
 
-// Use is one configuration's share of a pool. Run is safe at any time; the other
-// methods are not for concurrent use.
-type Use[H any] struct {
-	pool *Pool[H]
-	host *H
-	held []*entry[H] // each before those that were made of it; guarded by the pool
+// Use is what one configuration holds of a pool. Run is safe for concurrent use; the
+// other methods are not.
+type Use[E any] struct {
+	pool        *Pool[E]
+	environment *E
+	held        []*entry[E] // dependencies before dependents; guarded by the pool
 }
 
-// Use begins a share for a configuration that lends host.
-func (p *Pool[H]) Use(host H) *Use[H] { return &Use[H]{pool: p, host: &host} }
+// Use makes the Use of a configuration.
+func (p *Pool[E]) Use(environment E) *Use[E] { return &Use[E]{pool: p, environment: &environment} }
 
-// Acquire takes a member into use: the one with the key, or a new one. What it
-// is made of is to be acquired before it. make calls nobody, and does not use
-// the pool. A member that is an io.Closer is closed when nobody uses it.
-func Acquire[T, H any](u *Use[H], key Key, make func(*Hosts[H]) (T, error)) (member T, err error) {
+// Acquire returns the member with the key, or makes it. Its dependencies are acquired
+// before it. make does no I/O and does not use the pool. An io.Closer is closed when no
+// Use holds it.
+func Acquire[T, E any](u *Use[E], key Key, make func(*Current[E]) (T, error)) (member T, err error) {
 	p := u.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.find(key)
 	if e == nil {
-		e = &entry[H]{key: key}
-		e.hosts.current.Store(u.host)
-		if member, err = make(&e.hosts); err != nil {
+		e = &entry[E]{key: key}
+		e.environment.current.Store(u.environment)
+		if member, err = make(&e.environment); err != nil {
 			return member, err
 		}
 		e.member, p.entries[key] = member, e
@@ -224,10 +183,9 @@ func Acquire[T, H any](u *Use[H], key Key, make func(*Hosts[H]) (T, error)) (mem
 	return e.member.(T), nil
 }
 
-// Holder returns what holds a member in use, also after Release: the member is not
-// closed before release is called, which returns the error if that closes it. held is
-// false for a member that is closed already.
-func (u *Use[H]) Holder(key Key) func() (release func() error, held bool) {
+// Holder returns a function that keeps a member open until release is called, also after
+// Release. held is false for a member that is closed. release returns the error of closing.
+func (u *Use[E]) Holder(key Key) func() (release func() error, held bool) {
 	p := u.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,17 +197,17 @@ func (u *Use[H]) Holder(key Key) func() (release func() error, held bool) {
 			return nil, false
 		}
 		e.holds++
-		p.begin()
+		p.ending.Add(1)
 		return func() error {
-			defer p.ended()
+			defer p.ending.Add(-1)
 			return p.end(e)
 		}, true
 	}
 }
 
-// find waits for a member that is being closed to be gone: what follows it
-// would open the same again. It needs the lock.
-func (p *Pool[H]) find(key Key) *entry[H] {
+// find waits while the member is being closed, because its successor may open the same
+// file. It needs the lock.
+func (p *Pool[E]) find(key Key) *entry[E] {
 	for {
 		e := p.entries[key]
 		if e == nil || e.closing == nil {
@@ -261,19 +219,19 @@ func (p *Pool[H]) find(key Key) *entry[H] {
 	}
 }
 
-// Attach makes the host the current one of all members in use.
-func (u *Use[H]) Attach() {
+// Attach makes the environment the current one of all members held.
+func (u *Use[E]) Attach() {
 	u.pool.mu.Lock()
 	defer u.pool.mu.Unlock()
 	for _, e := range u.held {
-		e.hosts.detach(u.host)
-		e.hosts.started = append(e.hosts.started, u.host)
-		e.hosts.current.Store(u.host)
+		e.environment.detach(u.environment)
+		e.environment.started = append(e.environment.started, u.environment)
+		e.environment.current.Store(u.environment)
 	}
 }
 
-// Run runs the chosen of the members in use that do not run yet: none after Release.
-func (u *Use[H]) Run(chosen func(member any) bool) {
+// Run runs the chosen members that do not run yet. After Release it runs none.
+func (u *Use[E]) Run(chosen func(member any) bool) {
 	u.pool.mu.Lock()
 	defer u.pool.mu.Unlock()
 	for _, e := range u.held {
@@ -284,16 +242,16 @@ func (u *Use[H]) Run(chosen func(member any) bool) {
 	}
 }
 
-// Release takes the host away and gives all members back. It does not wait:
-// those that nobody uses any more end in the background, each before what it
-// was made of. Failed tells of one that could not be closed.
-func (u *Use[H]) Release(failed func(error)) {
+// Release drops the environment and the references to all members. It does not wait:
+// members without a Use stop in the background, dependents before dependencies. failed
+// gets the errors of closing.
+func (u *Use[E]) Release(failed func(error)) {
 	p := u.pool
 	p.mu.Lock()
 	held := u.held
 	u.held = nil
 	for _, e := range held {
-		e.hosts.detach(u.host)
+		e.environment.detach(u.environment)
 		if e.users--; e.users > 0 {
 			continue
 		}
@@ -302,10 +260,10 @@ func (u *Use[H]) Release(failed func(error)) {
 			e.running.cancel()
 		}
 	}
-	p.begin()
+	p.ending.Add(1)
 	p.mu.Unlock()
 	go func() {
-		defer p.ended()
+		defer p.ending.Add(-1)
 		var errs []error
 		for _, e := range slices.Backward(held) {
 			errs = append(errs, p.end(e))
@@ -316,9 +274,8 @@ func (u *Use[H]) Release(failed func(error)) {
 	}()
 }
 
-// end waits for work that was ended, gives up one hold, and closes the member that
-// has no other.
-func (p *Pool[H]) end(e *entry[H]) error {
+// end waits for canceled work, drops one hold, and closes the member without holds.
+func (p *Pool[E]) end(e *entry[E]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for w := e.running; w != nil && w.ctx.Err() != nil; w = e.running {
@@ -338,8 +295,8 @@ func (p *Pool[H]) end(e *entry[H]) error {
 		delete(p.entries, e.key)
 		close(e.closing)
 	}()
-	closer, closes := e.member.(io.Closer)
-	if !closes {
+	closer, ok := e.member.(io.Closer)
+	if !ok {
 		return nil
 	}
 	p.mu.Unlock()

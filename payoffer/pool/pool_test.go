@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,9 +18,9 @@ func all(any) bool { return true }
 
 // member tells what happens to it.
 type member struct {
-	name   string
-	hosts  *pool.Hosts[string]
-	events chan string
+	name        string
+	environment *pool.Current[string]
+	events      chan string
 	// leave, if set, is waited for before Run returns.
 	leave chan struct{}
 	err   error
@@ -54,8 +53,8 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) acquire(u *pool.Use[string], name string, change ...func(*member)) *member {
 	b.t.Helper()
-	found, err := pool.Acquire(u, pool.KeyOf("member", name), func(hosts *pool.Hosts[string]) (*member, error) {
-		m := &member{name: name, hosts: hosts, events: b.events}
+	found, err := pool.Acquire(u, pool.KeyOf("member", name), func(environment *pool.Current[string]) (*member, error) {
+		m := &member{name: name, environment: environment, events: b.events}
 		for _, c := range change {
 			c(m)
 		}
@@ -108,7 +107,7 @@ func (m *beginner) Close() error {
 func TestWhatBeganIsClosedWhenItHasEnded(t *testing.T) {
 	b := newBench(t)
 	use := b.Use("host")
-	m, err := pool.Acquire(use, pool.KeyOf("beginner"), func(*pool.Hosts[string]) (*beginner, error) {
+	m, err := pool.Acquire(use, pool.KeyOf("beginner"), func(*pool.Current[string]) (*beginner, error) {
 		return &beginner{events: b.events, ended: make(chan func(), 1)}, nil
 	})
 	require.NoError(t, err)
@@ -223,22 +222,6 @@ func TestAMemberIsClosedWhenItsLastHolderReleasesIt(t *testing.T) {
 	require.Zero(t, b.Len())
 }
 
-// A configuration that never starts, or whose start fails, leaves nothing.
-func TestMembersThatNeverRanAreClosed(t *testing.T) {
-	b := newBench(t)
-	use := b.Use("host")
-	b.acquire(use, "a", func(m *member) { m.err = errors.New("the disk is full") })
-	_, err := pool.Acquire(use, pool.KeyOf("member", "b"), func(*pool.Hosts[string]) (*member, error) {
-		return nil, errors.New("no such address")
-	})
-	require.EqualError(t, err, "no such address")
-
-	b.release(use)
-	b.expect("closed a", "failed: the disk is full")
-	b.quiet()
-	require.Zero(t, b.Len())
-}
-
 func TestMemberThatIsTakenUpAgainWhileItEndsRunsAgain(t *testing.T) {
 	b := newBench(t)
 	leave := make(chan struct{})
@@ -271,7 +254,7 @@ func TestMemberIsMadeAnewOnlyAfterItsFormerWasClosed(t *testing.T) {
 		users.Go(func() {
 			for range 200 {
 				use := p.Use("host")
-				_, err := pool.Acquire(use, key, func(*pool.Hosts[string]) (*database, error) {
+				_, err := pool.Acquire(use, key, func(*pool.Current[string]) (*database, error) {
 					most.Store(max(most.Load(), open.Add(1)))
 					return &database{&open}, nil
 				})
@@ -309,70 +292,24 @@ func TestNewestHostThatHasStartedIsCurrent(t *testing.T) {
 	b := newBench(t)
 	first := b.Use("first")
 	m := b.acquire(first, "a")
-	require.Equal(t, "first", m.hosts.Current(), "the one it was made for, before any has started")
+	require.Equal(t, "first", m.environment.Get(), "the one it was made for, before any has started")
 	b.start(first)
 
 	second := b.Use("second")
 	b.acquire(second, "a")
-	require.Equal(t, "first", m.hosts.Current(), "a provisioned configuration lends nothing")
+	require.Equal(t, "first", m.environment.Get(), "a provisioned configuration lends nothing")
 	second.Attach()
-	require.Equal(t, "second", m.hosts.Current())
+	require.Equal(t, "second", m.environment.Get())
 	b.release(second)
-	require.Equal(t, "first", m.hosts.Current(), "its start failed")
+	require.Equal(t, "first", m.environment.Get(), "its start failed")
 
 	third := b.Use("third")
 	b.acquire(third, "a")
 	b.acquire(third, "a")
 	b.start(third)
 	b.release(first)
-	require.Equal(t, "third", m.hosts.Current())
+	require.Equal(t, "third", m.environment.Get())
 	b.release(third)
 	b.expect("runs a", "ends a", "closed a")
 	b.quiet()
-}
-
-func TestWaitGivesUpWithItsContext(t *testing.T) {
-	b := newBench(t)
-	leave := make(chan struct{})
-	use := b.Use("host")
-	b.acquire(use, "a", func(m *member) { m.leave = leave })
-	b.start(use)
-	b.release(use)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, b.Wait(ctx), context.Canceled)
-	close(leave)
-	require.NoError(t, b.Wait(t.Context()))
-}
-
-// patient is a member that takes its time.
-type patient time.Duration
-
-func (p patient) Patience() time.Duration { return time.Duration(p) }
-
-func TestPatienceIsThatOfTheSlowestMember(t *testing.T) {
-	b := newBench(t)
-	require.Zero(t, b.Patience())
-	use := b.Use("host")
-	b.acquire(use, "hasty")
-	for _, p := range []patient{2, 9, 4} {
-		_, err := pool.Acquire(use, pool.KeyOf("patient", p), func(*pool.Hosts[string]) (patient, error) { return p, nil })
-		require.NoError(t, err)
-	}
-	require.EqualValues(t, 9, b.Patience())
-	use.Release(func(err error) { t.Error(err) })
-	require.NoError(t, b.Wait(t.Context()))
-	require.Zero(t, b.Patience())
-}
-
-func TestMembersAreInUseFromTheFirstMomentOfAConfigurationToItsEnd(t *testing.T) {
-	b := newBench(t)
-	use := b.Use("first")
-	require.Empty(t, pool.InUse[*member](b.Pool))
-	m := b.acquire(use, "one")
-	require.Equal(t, []*member{m}, pool.InUse[*member](b.Pool))
-	require.Empty(t, pool.InUse[*bench](b.Pool), "of another type")
-	b.release(use)
-	require.Empty(t, pool.InUse[*member](b.Pool))
-	b.expect("closed one")
 }

@@ -27,7 +27,7 @@ type Config struct {
 	// Sources names the price sources: mempool, coinbase, kraken, bitstamp. Empty
 	// means all.
 	Sources []string
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Random    func() float64

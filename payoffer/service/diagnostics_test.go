@@ -9,9 +9,9 @@ import (
 
 func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "")
-	h.open(share, svc)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "")
+	h.open(runtime, svc)
 	got := svc.Desk.Diagnose(t.Context())
 	require.Equal(t, "pay.example", got.ID)
 	require.Equal(t, svc.Key.String(), got.Settings)
@@ -21,5 +21,5 @@ func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
 	require.Empty(t, got.Ledger.Lost)
 	require.Equal(t, []string{}, got.WebhooksOff)
 	require.Len(t, got.Rails, len(svc.Health()))
-	h.release(share)
+	h.release(runtime)
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -21,8 +23,10 @@ var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","
 func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		svc := &Service{told: make(chan struct{})}
-		p := countedPayments{payments: new(payments), started: svc.started, count: func(_ string, status x402.Status) { counted = append(counted, status) }}
+		ctx, set := context.WithCancel(t.Context())
+		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, dependencies: &dependencies{ready: &readiness{ctx, set}}}
+		svc.Instruments = &Instruments{Attempt: func(_ string, status x402.Status) { counted = append(counted, status) }}
+		p := countedPayments{new(x402.Service), svc}
 		began := time.Now()
 		outcome := p.Pay(t.Context(), aPayment)
 		require.Equal(t, x402.Open, outcome.Status)
@@ -35,7 +39,8 @@ func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 		require.Equal(t, x402.Open, p.Pay(left, aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for who has left")
 
-		svc.lags("the ledger is away")
+		err := errors.New("the ledger is away")
+		svc.trouble.Store(&err)
 		began = time.Now()
 		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
 		require.Zero(t, time.Since(began), "nobody waits for what is not soon")

@@ -1,19 +1,18 @@
-// Package service is one offer at work: what it is made of, what it answers,
-// and what it does in the background. It knows no Caddy.
+// Package service runs offers: their dependencies, their requests and their work in the
+// background. It does not know Caddy.
 package service
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"io"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
@@ -27,313 +26,225 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// Service is one offer at work. It is the same object for all configurations
-// that have the same settings for it.
+// Service runs one offer. All configurations with the same settings share it.
 type Service struct {
 	*Settings
-	*parts
-	// Server answers requests, and Desk is for the operator.
+	*dependencies
+	// Server answers requests.
 	Server *web.Server
-	Desk   *operator.Desk
+	// Desk is the admin service.
+	Desk *operator.Desk
 
-	payments  *payments
+	payments  *x402.Service
+	removed   *removedAccounts
 	announcer *announce.Announcer
 	logger    *slog.Logger
-	stops     []func() // of listening
-
-	// told is closed, by tell, once payments can be taken and the address of a
-	// receipt's page be told.
-	told <-chan struct{}
-	tell func()
-	// opened says that it is ready, and trouble is why it was not when that was tried last.
-	opened  atomic.Bool
-	trouble atomic.Pointer[string]
-	// head is the size of the largest header block; 0 until somebody asked for it.
-	head atomic.Int64
+	stops     []func() // of listeners
+	open      atomic.Bool
+	trouble   atomic.Pointer[error] // why the last attempt to open the offer failed
 }
 
-// seldom is how often an offer looks for itself for what the pulse of its ledger
-// tells of.
+// seldom is how often an offer looks for due work that the pulse of its ledger reports.
 const seldom = time.Hour
 
-// Acquire puts an offer to work, or goes on with it. It calls nobody and opens
-// nothing.
-func Acquire(share *Share, s *Settings) (*Service, error) {
-	p, err := share.acquire(s)
+// Acquire returns the running service with these settings, or a new one. It does no I/O.
+func Acquire(r *Runtime, s *Settings) (*Service, error) {
+	d, err := r.acquire(s)
 	if err != nil {
 		return nil, err
 	}
-	return pool.Acquire(share.Use, pool.KeyOf("service", s.Key, share.LedgerKey, share.StorageKey), func(hosts *pool.Hosts[Host]) (*Service, error) {
-		return newService(s, p, hosts, share.Instruments)
+	return pool.Acquire(r.Use, pool.KeyOf("service", s.Key, r.LedgerKey, r.StorageKey), func(e *environment) (*Service, error) {
+		return newService(s, d, e)
 	})
 }
 
-func newService(s *Settings, p *parts, hosts *pool.Hosts[Host], i *Instruments) (*Service, error) {
-	told := make(chan struct{})
-	svc := &Service{Settings: s, parts: p, logger: logger(hosts).With("offer", s.Offer.ID), told: told, tell: sync.OnceFunc(func() { close(told) })}
-	if p.standing.opened.Load() { // with other settings, and a reload interrupts nothing
-		svc.tell()
-	}
+func newService(s *Settings, d *dependencies, e *environment) (*Service, error) {
+	svc := &Service{Settings: s, dependencies: d, logger: newLogger(e).With("offer", s.Offer.ID)}
+	svc.removed = newRemovedAccounts(s, d, svc.logger)
 	var err error
-	if svc.payments, err = newPayments(s, p, i, svc.logger); err != nil {
+	if svc.payments, err = newPayments(s, d, svc.removed, svc.logger); err != nil {
 		return nil, err
 	}
 	svc.announcer, err = announce.New(announce.Config{
 		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
-		Emit:    func(name string, data map[string]any) error { return hosts.Current().Emit(name, data) },
-		Journal: svc.logger, Sent: i.Mailed,
-		PollEvery: seldom, Ledger: p.ledger, Transport: i.Transport("announce"), Now: time.Now, Logger: svc.logger,
+		Emit:    func(name string, data map[string]any) error { return e.Get().Emit(name, data) },
+		Journal: svc.logger, Sent: d.Instruments.Mailed,
+		PollEvery: seldom, Ledger: d.Ledger, Transport: d.Instruments.Transport("announce"), Now: time.Now, Logger: svc.logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if svc.Server, err = svc.newServer(i); err != nil {
+	if svc.Server, err = svc.newServer(); err != nil {
 		return nil, err
 	}
 	svc.Desk = &operator.Desk{
-		Offer: s.Offer, Accounts: s.Accounts(), Ledger: p.ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble, Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL,
-		Rotate: svc.rotate, Address: func() string { return svc.live().Address }, Follow: svc.payments.former.look, Announcer: svc.announcer, Report: svc.report, Now: time.Now, Logger: svc.logger,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: d.Ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble,
+		Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL, Rotate: svc.rotateKey, Announcer: svc.announcer,
+		Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
 	}
-	svc.listen()
+	svc.stops = append(svc.stops, d.keys.Listen(svc.publish))
+	if d.rates != nil {
+		svc.stops = append(svc.stops, d.rates.Listen(svc.refresh))
+	}
+	if d.addresses != nil {
+		svc.stops = append(svc.stops, d.addresses.Listen(svc.refresh))
+	}
+	svc.publish()
 	return svc, nil
 }
 
-// listen publishes what changes from now on, and what has changed already.
-func (svc *Service) listen() {
-	svc.stops = append(svc.stops, svc.keys.Listen(svc.publish))
-	if svc.rates != nil {
-		svc.stops = append(svc.stops, svc.rates.Listen(svc.refresh))
-	}
-	if svc.bitcoin != nil {
-		svc.stops = append(svc.stops, svc.bitcoin.Listen(svc.refresh))
-	}
-	svc.publish()
-}
-
-// refresh publishes what has changed: the rate, or the address of an extended
-// key.
+// refresh publishes a new rate or address.
 func (svc *Service) refresh() {
-	if now := svc.live(); svc.bitcoin != nil && svc.Offer.Bitcoin().Methods(svc.Offer, now)[0].Available {
-		svc.bitcoin.Quoted(now.Satoshis, int64(svc.Offer.Amount))
+	if now := svc.live(); svc.addresses != nil && svc.Offer.Bitcoin().Methods(svc.Offer, now)[0].Available {
+		svc.addresses.Quoted(now.Satoshis, int64(svc.Offer.Amount))
 	}
 	svc.Server.Refresh()
 }
 
-// publish publishes the keys that sign, what they signed, and documents that
-// expire.
+// publish publishes the keys that sign, what they signed, and documents that expire.
 func (svc *Service) publish() {
 	svc.payments.Refresh()
 	svc.Server.Renew(time.Now())
 	svc.refresh()
 }
 
-func (svc *Service) newServer(i *Instruments) (*web.Server, error) {
-	counted, clientIP := countedPayments{svc.payments, svc.Offer.ID, i.Attempt, svc.started}, svc.clientIP(i.ClientIP)
+func (svc *Service) newServer() (*web.Server, error) {
+	i := svc.Instruments
+	counted, clientIP := countedPayments{svc.payments, svc}, svc.clientIP(i.ClientIP)
 	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
-	var server *web.Server // serves the endpoint, which reads its report and knows its addresses
+	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
-		Offer:      svc.Offer,
-		Live:       svc.live,
-		Payments:   counted,
-		Challenges: challenges,
+		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
 		Summary: func(ctx context.Context) (json.RawMessage, error) {
 			svc.started(ctx)
 			return server.Summary(ctx)
 		},
-		PaidURL:  func(o x402.Outcome) string { return server.PaidURL(o) },
-		ClientIP: clientIP,
-		Logger:   svc.logger,
+		PaidURL: func(o x402.Outcome) string { return server.PaidURL(o) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	server, err = web.New(web.Config{
-		Offer:       svc.Offer,
-		Payments:    counted,
-		Challenges:  challenges,
-		Agent:       endpoint,
-		Live:        svc.live,
-		Receipts:    receipts{svc.ledger, svc.standing},
-		Started:     func(ctx context.Context) { svc.started(ctx) },
-		Health:      svc.Health,
-		ClockOffset: svc.clock.Offset,
-		Hooks:       svc.hooks(),
-		HooksOff:    svc.HooksOff,
+		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
+		Agent: endpoint, Receipts: svc.Ledger, Health: svc.Health, ClockOffset: svc.Clock.Offset, Hooks: svc.hooks, HooksOff: svc.HooksOff,
+		Started: func(ctx context.Context) { svc.started(ctx) },
 		OnDelivery: func(rail string, v observe.Verdict) {
 			i.Delivery(svc.Offer.ID, rail, v)
 			svc.announcer.Notify()
 		},
-		QRKey:    svc.qrKey.Bytes,
-		Keys:     svc.published,
-		ClientIP: clientIP,
-		Now:      time.Now,
-		Logger:   svc.logger,
+		QRKey: svc.qrKey.Bytes, Keys: svc.published, Now: time.Now,
 	})
 	return server, err
 }
 
-// hooks take the webhooks of the rails that have a secret for them.
-func (svc *Service) hooks() map[string]observe.Hook {
-	hooks := make(map[string]observe.Hook)
-	if svc.Card.WebhookSecret != "" {
-		hooks[svc.Offer.Card.Name()] = svc.card
-	}
-	for _, shop := range svc.Storefronts {
-		if shop.HookSecret != "" {
-			hooks[shop.Rail.Name()] = svc.storefronts[shop.Rail.Name()]
-		}
-	}
-	return hooks
-}
-
-// LargestHead is the size in bytes of the largest header block of a 402, which no key
-// changes. A reload that changes nothing does not compute it again.
-func (svc *Service) LargestHead() int {
-	size := svc.head.Load()
-	if size == 0 {
-		size = int64(svc.Server.LargestHead())
-		svc.head.Store(size)
-	}
-	return int(size)
-}
-
-// Facilitators says how those are that settle. It never blocks.
+// Facilitators is the health of the facilitators. It never blocks.
 func (svc *Service) Facilitators() []x402.FacilitatorHealth { return svc.payments.Facilitators() }
 
-// published are the keys that the DID document lists.
-func (svc *Service) published() []document.VerificationKey {
-	var keys []document.VerificationKey
+// Announcements is the health of the notification endpoints. It never blocks.
+func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
+
+// Health is the health of each rail, but for those that are not monitored. It never
+// blocks.
+func (svc *Service) Health() (all []observe.Health) {
+	for _, rail := range svc.Rails {
+		if o := svc.observers[rail.Name()]; o != nil {
+			all = append(all, o.Health())
+		}
+	}
+	return all
+}
+
+// diagnostics is the part of the report that the admin service does not know.
+func (svc *Service) diagnostics() operator.Diagnostics {
+	d := operator.Diagnostics{
+		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: clock.Seconds(svc.Clock.Offset()),
+		WebhooksOff: append([]string{}, svc.HooksOff...),
+	}
+	for _, key := range svc.published() {
+		d.Keys = append(d.Keys, svc.Offer.DID()+"#"+key.ID)
+	}
+	return d
+}
+
+// published are the keys in the DID document.
+func (svc *Service) published() (keys []document.VerificationKey) {
 	for _, key := range svc.keys.Published() {
 		keys = append(keys, document.VerificationKey{ID: key.ID, Public: key.Public})
 	}
 	return keys
 }
 
-// live never blocks and does no I/O.
+// live is the current price and address. It never blocks and does no I/O.
 func (svc *Service) live() (now offer.Live) {
-	if svc.rates == nil {
-		return now
-	}
 	if current, known := svc.rates.Current(); known {
 		now.Satoshis, now.RateAt = rate.Satoshis(int64(svc.Offer.Amount), current), current.At
 	}
-	if svc.bitcoin != nil {
-		now.Address = svc.bitcoin.Address()
+	if svc.addresses != nil {
+		now.Address = svc.addresses.Address()
 	}
 	return now
 }
 
-// open has requests answered that need the ledger and the keys, which are ready. It
-// comes before Run.
-func (svc *Service) open() {
-	svc.standing.opened.Store(true)
-	svc.opened.Store(true)
-	svc.tell()
+// setOpen starts to answer the requests that need the ledger and the keys.
+func (svc *Service) setOpen() {
+	svc.open.Store(true)
+	svc.ready.set()
 }
 
 // IsOpen reports whether the offer takes payments.
-func (svc *Service) IsOpen() bool { return svc.opened.Load() }
+func (svc *Service) IsOpen() bool { return svc.open.Load() }
 
-// lags notes why the offer is not open yet.
-func (svc *Service) lags(trouble string) { svc.trouble.Store(&trouble) }
-
-// started waits up to startWait for the ledger and the keys to be ready for the first
-// time, and reports whether they are. It does not wait if opening them has failed.
+// started waits up to startWait for the offer to open for the first time, and reports
+// whether it has. It does not wait if opening has failed.
 func (svc *Service) started(ctx context.Context) bool {
-	wait := startWait
-	if svc.trouble.Load() != nil {
-		wait = 0
+	if svc.ready.Err() == nil && svc.trouble.Load() == nil {
+		select {
+		case <-svc.ready.Done():
+		case <-ctx.Done():
+		case <-time.After(startWait):
+		}
 	}
-	select {
-	case <-svc.told: // the usual case costs no timer
-		return true
-	default:
-	}
-	select {
-	case <-svc.told:
-		return true
-	case <-ctx.Done():
-	case <-time.After(wait):
-	}
-	return false
+	return svc.ready.Err() != nil
 }
 
-// Trouble says why the offer takes no payments; empty for one that does.
+// Trouble is why the offer takes no payments; empty if it is open.
 func (svc *Service) Trouble() string {
-	trouble := svc.trouble.Load()
-	switch {
+	switch err := svc.trouble.Load(); {
 	case svc.IsOpen():
 		return ""
-	case trouble == nil:
+	case err == nil:
 		return "the ledger or the storage has not answered yet"
+	default:
+		return (*err).Error()
 	}
-	return *trouble
 }
 
-// Begin settles what was left open, follows former rails and announces receipts
-// until ctx ends, and calls ended when settlements under way are over. What is left
-// stays open in the ledger and is resolved after the next start.
+// Begin resolves open payments, watches removed accounts and sends notifications until
+// ctx ends. It calls ended when the settlements in flight are recorded or Patience is
+// over; the ledger keeps the others for the next start.
 func (svc *Service) Begin(ctx context.Context, ended func()) {
-	stop := svc.pulse.Listen(svc.Offer.ID, ledger.Ear{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
+	stop := svc.Pulse.Listen(svc.Offer.ID, ledger.Ear{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
 	done := source.After(3, func() {
 		stop()
 		defer ended()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
 		defer cancel()
 		if err := svc.payments.Wait(ctx); err != nil {
-			svc.logger.Error("a settlement is still under way and is resolved after the next start", "error", err.Error())
+			svc.logger.Error("a settlement is still in flight", "error", err.Error(), "hint", "the next start resolves it")
 		}
 	})
 	svc.payments.Begin(ctx, done)
-	svc.payments.former.begin(ctx, done)
+	svc.removed.Begin(ctx, done)
 	svc.announcer.Begin(ctx, done)
 }
 
-// Patience is how long settlements under way may keep what Begin began from its end.
+// Patience is how long settlements in flight may delay the end of Begin.
 func (svc *Service) Patience() time.Duration { return svc.payments.Patience() }
 
-// Close ends the listening.
+// Close removes the listeners.
 func (svc *Service) Close() error {
 	for _, stop := range svc.stops {
 		stop()
 	}
 	return nil
 }
-
-// Health says how well each rail is observed. It never blocks. A rail that
-// nobody observes has none.
-func (svc *Service) Health() []observe.Health {
-	var all []observe.Health
-	for _, u := range svc.USDC {
-		if chain := svc.chains[u.Rail.Name()]; chain != nil {
-			all = append(all, chain.Health())
-		} else {
-			all = append(all, observe.Health{Rail: u.Rail.Name(), Source: "facilitator", Blind: true})
-		}
-	}
-	if svc.bitcoin != nil {
-		all = append(all, svc.bitcoin.Health())
-	}
-	if svc.card != nil {
-		all = append(all, svc.card.Health())
-	}
-	for _, shop := range svc.Storefronts {
-		if observer := svc.storefronts[shop.Rail.Name()]; observer != nil {
-			all = append(all, observer.Health())
-		}
-	}
-	if transfer := svc.Offer.Transfer(); transfer != nil {
-		all = append(all, observe.Health{Rail: transfer.Name(), Source: "operator"})
-	}
-	return all
-}
-
-// Announcements says how well each receiver of announcements is reached. It
-// never blocks.
-func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
-
-var (
-	_ pool.Beginner = (*Service)(nil)
-	_ pool.Patient  = (*Service)(nil)
-	_ io.Closer     = (*Service)(nil)
-)

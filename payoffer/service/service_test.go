@@ -33,7 +33,7 @@ const zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1AD
 // house is where offers are put to work without a server.
 type house struct {
 	t       *testing.T
-	pool    *pool.Pool[Host]
+	pool    *pool.Pool[Environment]
 	folder  string
 	down    string // an upstream that refuses everything
 	counted []string
@@ -49,7 +49,7 @@ func newHouse(t *testing.T) *house {
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(down.Close)
 	folder := t.TempDir()
-	return &house{t: t, pool: pool.New[Host](), folder: folder, down: down.URL, log: new(lockedBuffer), storage: &certmagic.FileStorage{Path: folder}}
+	return &house{t: t, pool: pool.New[Environment](), folder: folder, down: down.URL, log: new(lockedBuffer), storage: &certmagic.FileStorage{Path: folder}}
 }
 
 // settings are those of an offer with every kind of rail.
@@ -81,15 +81,16 @@ func (h *house) settings(description string) *Settings {
 	facilitator := x402.FacilitatorConfig{URL: h.down, Timeout: time.Second}
 	return &Settings{
 		Key: pool.KeyOf("test", description), Offer: o, KeysPath: "pay_offer/signing/pay.example.json",
-		USDC: []USDC{
-			{Rail: usdc, Facilitators: []x402.FacilitatorConfig{facilitator}, RPC: []string{h.down}, Confirm: evm.Safe},
-			{Rail: unread, Facilitators: []x402.FacilitatorConfig{facilitator}},
+		Rails: []Rail{
+			USDC{USDC: usdc, Facilitators: []x402.FacilitatorConfig{facilitator}, RPC: []string{h.down}, Confirm: evm.Safe},
+			USDC{USDC: unread, Facilitators: []x402.FacilitatorConfig{facilitator}},
+			Bitcoin{Bitcoin: bitcoin, Rates: []string{"mempool"}, Esplora: []string{h.down}, Confirmations: 2},
+			Card{Card: card, WebhookSecret: "whsec_0123456789abcdef"},
+			Storefront{Storefront: shop, HookSecret: "0123456789abcdef"},
+			Manual{Rail: transfer},
 		},
-		Rates: []string{"mempool"}, Bitcoin: Bitcoin{Esplora: []string{h.down}, Confirmations: 2},
-		Card:        Card{WebhookSecret: "whsec_0123456789abcdef"},
-		Storefronts: []Storefront{{Rail: shop, HookSecret: "0123456789abcdef"}},
-		Announce:    []announce.Sink{announce.Webhook{URL: h.down}},
-		Limit:       x402.Limit{Attempts: 10, Period: time.Minute},
+		Announce: []announce.Sink{announce.Webhook{URL: h.down}},
+		Limit:    x402.Limit{Attempts: 10, Period: time.Minute},
 	}
 }
 
@@ -111,21 +112,21 @@ func (b *lockedBuffer) String() string {
 	return b.log.String()
 }
 
-// share is one configuration's.
-func (h *house) share(log *lockedBuffer) *Share {
+// runtime is one configuration's.
+func (h *house) runtime(log *lockedBuffer) *Runtime {
 	h.t.Helper()
-	return h.shareOn(log, func() (*ledger.Ledger, error) {
+	return h.runtimeOn(log, func() (*ledger.Ledger, error) {
 		return ledger.NewSQLite(filepath.Join(h.folder, "ledger.db"), time.Now), nil
 	})
 }
 
-// shareOn is one whose ledger is elsewhere.
-func (h *house) shareOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, error)) *Share {
+// runtimeOn is one whose ledger is elsewhere.
+func (h *house) runtimeOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, error)) *Runtime {
 	h.t.Helper()
-	use := h.pool.Use(Host{
+	use := h.pool.Use(Environment{
 		Logger: slog.NewTextHandler(log, nil), Storage: h.storage, Emit: func(string, map[string]any) error { return nil },
 	})
-	share, err := NewShare(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), newLedger, &Instruments{
+	runtime, err := NewRuntime(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), newLedger, &Instruments{
 		Transport: func(string) http.RoundTripper { return h.upstream },
 		Attempt:   func(offerID string, status x402.Status) { h.counted = append(h.counted, offerID+" "+string(status)) },
 		Delivery: func(offerID, rail string, v observe.Verdict) {
@@ -134,13 +135,13 @@ func (h *house) shareOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, err
 		ClientIP: func(*http.Request) string { return "192.0.2.1" },
 	})
 	require.NoError(h.t, err)
-	return share
+	return runtime
 }
 
 // acquire puts an offer to work.
-func (h *house) acquire(share *Share, description string) *Service {
+func (h *house) acquire(runtime *Runtime, description string) *Service {
 	h.t.Helper()
-	svc, err := Acquire(share, h.settings(description))
+	svc, err := Acquire(runtime, h.settings(description))
 	require.NoError(h.t, err)
 	return svc
 }
@@ -149,21 +150,18 @@ func (h *house) acquire(share *Share, description string) *Service {
 func all(any) bool { return true }
 
 // open starts a configuration but for its work in the background.
-func (h *house) open(share *Share, svc *Service) {
+func (h *house) open(runtime *Runtime, svc *Service) {
 	h.t.Helper()
-	share.Attach()
-	require.NoError(h.t, share.Ledger.Open(h.t.Context()))
-	require.NoError(h.t, svc.loadKeys(h.t.Context()))
-	svc.publish()
-	_, err := (&opening{share: share}).open(h.t.Context(), []*Service{svc})
-	require.NoError(h.t, err)
-	svc.open()
+	runtime.Attach()
+	require.NoError(h.t, runtime.Ledger.Open(h.t.Context()))
+	require.NoError(h.t, (&startup{runtime: runtime, closed: []*Service{svc}}).open(h.t.Context()))
+	svc.setOpen()
 }
 
 // release ends a configuration and waits for what ends with it.
-func (h *house) release(share *Share) {
+func (h *house) release(runtime *Runtime) {
 	h.t.Helper()
-	share.Release(func(err error) { h.t.Error(err) })
+	runtime.Release(func(err error) { h.t.Error(err) })
 	require.NoError(h.t, h.pool.Wait(context.WithoutCancel(h.t.Context())))
 }
 
@@ -179,13 +177,13 @@ func (h *house) ask(svc *Service, method, path string, header http.Header, body 
 func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	h := newHouse(t)
 	var log lockedBuffer
-	first := h.share(&log)
+	first := h.runtime(&log)
 	svc := h.acquire(first, "one")
 	h.open(first, svc)
 	first.Run(all)
 	held := h.pool.Len()
 
-	second := h.share(&log)
+	second := h.runtime(&log)
 	require.Same(t, svc, h.acquire(second, "one"))
 	require.Same(t, first.Ledger, second.Ledger)
 	second.Attach()
@@ -193,12 +191,12 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	h.release(first)
 	require.Equal(t, held, h.pool.Len())
 
-	third := h.share(&log)
+	third := h.runtime(&log)
 	changed := h.acquire(third, "another description")
 	require.NotSame(t, svc, changed)
 	require.Equal(t, held+1, h.pool.Len(), "its parts are the same")
-	require.Same(t, svc.parts.chains["usdc"], changed.parts.chains["usdc"])
-	require.Same(t, svc.parts.limiter, changed.parts.limiter)
+	require.Same(t, svc.observers["usdc"], changed.observers["usdc"])
+	require.Same(t, svc.limiter, changed.limiter)
 	quote := h.ask(changed, http.MethodGet, offer.PathQuote, nil, "")
 	require.NotEmpty(t, x402.FindSigned(quote.Body.Bytes()), "it signs before it has started")
 	h.release(third)
@@ -211,17 +209,17 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 // A request of a configuration that has ended may still take a payment.
 func TestThePaymentsOfAnEndedConfigurationHoldTheLedger(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "one")
-	h.open(share, svc)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "one")
+	h.open(runtime, svc)
 	release, held := svc.payments.Hold()
 	require.True(t, held)
-	share.Release(func(err error) { t.Error(err) })
+	runtime.Release(func(err error) { t.Error(err) })
 	require.Eventually(t, func() bool { return h.pool.Len() == 1 }, time.Minute, time.Millisecond)
-	require.True(t, share.Ledger.IsOpen())
+	require.True(t, runtime.Ledger.IsOpen())
 
 	require.NoError(t, release())
-	require.False(t, share.Ledger.IsOpen())
+	require.False(t, runtime.Ledger.IsOpen())
 	require.Zero(t, h.pool.Len())
 	_, held = svc.payments.Hold()
 	require.False(t, held)
@@ -229,13 +227,13 @@ func TestThePaymentsOfAnEndedConfigurationHoldTheLedger(t *testing.T) {
 
 func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "one")
-	defer h.release(share)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "one")
+	defer h.release(runtime)
 	require.Equal(t, http.StatusServiceUnavailable, h.ask(svc, http.MethodGet, offer.PNGPath("usdc"), nil, "").Code)
 	require.NotContains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "publicKeyJwk")
 
-	h.open(share, svc)
+	h.open(runtime, svc)
 
 	image := h.ask(svc, http.MethodGet, offer.PNGPath("usdc"), nil, "").Header().Get("Location")
 	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, image, nil, "").Code)
@@ -251,10 +249,10 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 
 func TestWhatHappensIsCounted(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "one")
-	defer h.release(share)
-	h.open(share, svc)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "one")
+	defer h.release(runtime)
+	h.open(runtime, svc)
 
 	require.Equal(t, http.StatusBadRequest, h.ask(svc, http.MethodPost, offer.PathSponsor, http.Header{http.CanonicalHeaderKey(x402.HeaderSignature): {"e30="}}, "").Code)
 	require.Equal(t, http.StatusForbidden, h.ask(svc, http.MethodPost, offer.PathHookCard, http.Header{}, "{}").Code)
@@ -265,9 +263,9 @@ func TestWhatHappensIsCounted(t *testing.T) {
 
 func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "one")
-	defer h.release(share)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "one")
+	defer h.release(runtime)
 	sources := make(map[string]string)
 	for _, health := range svc.Health() {
 		sources[health.Rail] = health.Source
@@ -287,14 +285,14 @@ func TestTwoRailsOfOneAccountAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	twin.Product = "p"
 	s.Offer.Rails = append(s.Offer.Rails, twin)
-	require.ErrorContains(t, s.Check(), `"pack" and "tip-jar" both take money at the account gumroad/p`)
+	require.ErrorContains(t, s.Check(), `"pack" and "tip-jar" both receive money at the account gumroad/p`)
 }
 
 // What outlives a configuration writes to the log of the one that started last.
 func TestLogFollowsTheConfigurations(t *testing.T) {
 	h := newHouse(t)
 	var one, two lockedBuffer
-	first, second := h.share(&one), h.share(&two)
+	first, second := h.runtime(&one), h.runtime(&two)
 	svc := h.acquire(first, "one")
 	h.acquire(second, "one")
 	first.Attach()
@@ -315,12 +313,12 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 // records at once has its place in the outbox all the same.
 func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 	h := newHouse(t)
-	share := h.share(new(lockedBuffer))
-	svc := h.acquire(share, "one")
-	defer h.release(share)
-	h.open(share, svc)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "one")
+	defer h.release(runtime)
+	h.open(runtime, svc)
 	account, cents := svc.Accounts()[1], int64(4200)
-	_, err := share.Ledger.Record(t.Context(), nil, ledger.Sighting{
+	_, err := runtime.Ledger.Record(t.Context(), nil, ledger.Sighting{
 		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0", Transaction: "0x01", Asset: "USDC",
 		Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Evidence: []byte("{}"), Testnet: true,
 		OccurredAt: time.Now().Unix(), Cause: "test",
@@ -328,9 +326,33 @@ func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 	require.NoError(t, err)
 	for _, receiver := range []string{"events", "log"} {
 		now := time.Now().Unix()
-		after, held, err := share.Ledger.LeaseSink(t.Context(), svc.Offer.ID, receiver, "test", now, now)
+		after, held, err := runtime.Ledger.LeaseSink(t.Context(), svc.Offer.ID, receiver, "test", now, now)
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Zero(t, after, "the receipt is still to be announced")
 	}
+}
+
+// dated answers every call with a Date an hour ago.
+type dated struct{}
+
+func (dated) RoundTrip(r *http.Request) (*http.Response, error) {
+	date := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
+	return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Request: r, Header: http.Header{"Date": {date}}}, nil
+}
+
+func TestUpstreamsShowThatTheClockIsWrong(t *testing.T) {
+	h := newHouse(t)
+	h.upstream = dated{}
+	runtime := h.runtime(h.log)
+	defer h.release(runtime)
+	svc := h.acquire(runtime, "one")
+	h.open(runtime, svc)
+	require.False(t, svc.payments.ClockWrong())
+	for _, upstream := range []string{"https://one.example", "https://two.example"} {
+		_, err := runtime.transport("rpc").RoundTrip(httptest.NewRequest(http.MethodGet, upstream, nil))
+		require.NoError(t, err)
+	}
+	require.True(t, svc.payments.ClockWrong())
+	require.Regexp(t, `"clockOffsetSeconds":(3599|3600|3601),`, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String())
 }

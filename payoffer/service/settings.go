@@ -2,100 +2,54 @@ package service
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// Settings are what an offer is put to work with. They hold secrets and are
-// never logged.
+// Settings are the resolved options of one offer. They contain secrets and are never
+// logged.
 type Settings struct {
-	// Key is equal for equal settings, whatever the day.
+	// Key is equal for equal options, on any day.
 	Key   pool.Key
 	Offer *offer.Offer
-	USDC  []USDC
-	// Rates are the names of the price sources; none means all.
-	Rates       []string
-	Bitcoin     Bitcoin
-	Card        Card
-	Storefronts []Storefront
-	// HooksOff are the rails whose webhook's secret is configured without a value.
+	// Rails are those rails of the offer that say how their payments are observed.
+	Rails []Rail
+	// HooksOff are the rails whose webhook secret is configured and empty.
 	HooksOff []string
 	Announce []announce.Sink
 	Limit    x402.Limit
-	// KeysPath is where the signing keys of the domain stand in the storage.
+	// KeysPath is where the storage keeps the signing keys of the domain.
 	KeysPath string
 	// OwnPayers are the operator's own addresses in EIP-55 form.
 	OwnPayers []string
 }
 
-// USDC says how a USDC rail is settled and observed.
-type USDC struct {
-	Rail         *offer.USDC
-	Facilitators []x402.FacilitatorConfig
-	// RPC are the JSON-RPC endpoints, none when the chain is not read.
-	RPC       []string
-	Confirm   evm.Level
-	FromBlock uint64
-}
-
-// Bitcoin says how the Bitcoin rail is observed.
-type Bitcoin struct {
-	// Esplora are the endpoints, none when the chain is not read.
-	Esplora       []string
-	Confirmations int
-	// Since is from when on money counts, in Unix seconds; 0 is from the first
-	// start on, here and below.
-	Since int64
-}
-
-// Card says how the card rail is observed.
-type Card struct {
-	WebhookSecret, APIKey string
-	Since                 int64
-}
-
-// observed reports whether anything is told of payments.
-func (c Card) observed() bool { return c.WebhookSecret != "" || c.APIKey != "" }
-
-// Storefront says how a storefront is observed.
-type Storefront struct {
-	Rail                      *offer.Storefront
-	Seller, HookSecret, Token string
-	Since                     int64
-}
-
-// observed reports whether anything is told of sales.
-func (s Storefront) observed() bool { return s.HookSecret != "" || s.Token != "" }
-
-// Accounts are where the money of the rails arrives, in the order of the rails.
-func (s *Settings) Accounts() []ledger.Account {
-	var found []ledger.Account
+// Accounts are where the rails receive money, in the order of the rails.
+func (s *Settings) Accounts() (found []ledger.Account) {
 	for _, rail := range s.Offer.Rails {
 		found = append(found, s.account(rail))
 	}
 	return found
 }
 
-// account is where the money of a rail arrives.
 func (s *Settings) account(rail offer.Rail) ledger.Account {
 	return ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()}
 }
 
-// Check refuses two rails with one account: what was paid there would stand on
-// whichever rail heard of it first.
+// Check refuses two rails with one account, because a payment could be of either.
 func (s *Settings) Check() error {
 	rails := make(map[string]string)
 	for _, a := range s.Accounts() {
 		if other, twice := rails[a.ID]; twice {
-			return fmt.Errorf("the rails %q and %q both take money at the account %s; receipts could not be told apart, "+
-				"give one of them another product", other, a.Rail, a.ID)
+			return fmt.Errorf("the rails %q and %q both receive money at the account %s; give one of them another product", other, a.Rail, a.ID)
 		}
 		rails[a.ID] = a.Rail
 	}
@@ -105,4 +59,69 @@ func (s *Settings) Check() error {
 // own reports whether an EVM address is one of the operator's own.
 func (s *Settings) own(address string) bool {
 	return slices.ContainsFunc(s.OwnPayers, func(own string) bool { return strings.EqualFold(own, address) })
+}
+
+// Rail is a rail of an offer with the settings of its observer. A rail that is only
+// published needs none.
+type Rail interface {
+	offer.Rail
+	// observe acquires the observer and what it depends on, and registers the webhook.
+	// It returns nil if the payments of the rail are not monitored.
+	observe(a *acquisition) observer
+}
+
+// warner is a Rail that knows which of its settings are probably mistakes.
+type warner interface{ warn(logger *slog.Logger) }
+
+// observer reads the payments of one rail. The pool runs it.
+type observer interface {
+	// Health says how well the rail is observed. It never blocks.
+	Health() observe.Health
+}
+
+// addressObserver is the observer of a rail that publishes a new address after a payment.
+type addressObserver interface {
+	observer
+	Load(cursors map[string]ledger.Cursor) error
+	Address() string
+	Listen(changed func()) (stop func())
+	Quoted(satoshis, usdCents int64)
+}
+
+// constant is the health of a rail that has no observer.
+type constant observe.Health
+
+func (c constant) Health() observe.Health { return observe.Health(c) }
+
+// Manual is a rail whose payments only the operator enters.
+type Manual struct{ offer.Rail }
+
+func (m Manual) observe(*acquisition) observer {
+	return constant{Rail: m.Name(), Source: "operator"}
+}
+
+// RailsOf returns the rails of one kind, in order.
+func RailsOf[R Rail](s *Settings) (found []R) {
+	for _, rail := range s.Rails {
+		if r, ok := rail.(R); ok {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// Warn logs which settings of the rails are probably mistakes.
+func (s *Settings) Warn(logger *slog.Logger) {
+	for _, rail := range s.Rails {
+		if w, ok := rail.(warner); ok {
+			w.warn(logger.With("rail", rail.Name()))
+		}
+	}
+}
+
+// warnUnreadSince warns of an option since without the option that reads older payments.
+func warnUnreadSince(logger *slog.Logger, since int64, option string, configured bool) {
+	if since > 0 && !configured {
+		logger.Warn("since has no effect without "+option, "hint", "add "+option+", which reads the payments before the first start")
+	}
 }

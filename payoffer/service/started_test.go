@@ -74,10 +74,10 @@ func TestRequestsWaitForTheLedgerAtAStart(t *testing.T) {
 				h := newHouse(t) // whose server is outside of the bubble
 				synctest.Test(t, func(t *testing.T) {
 					h.t = t
-					share := h.share(h.log)
-					svc := h.acquire(share, "one")
+					runtime := h.runtime(h.log)
+					svc := h.acquire(runtime, "one")
 					defer time.Sleep(time.Minute) // until the storage's locks have ended
-					defer h.release(share)
+					defer h.release(runtime)
 					header, body := http.Header{}, ""
 					if c.header != nil {
 						header = c.header()
@@ -90,7 +90,7 @@ func TestRequestsWaitForTheLedgerAtAStart(t *testing.T) {
 					time.Sleep(3 * time.Second)
 					require.Empty(t, answered, "it waits")
 					if opens {
-						h.open(share, svc)
+						h.open(runtime, svc)
 						got := <-answered
 						require.Equal(t, c.status, got.Code, got.Body.String())
 						require.Contains(t, got.Body.String(), c.has)
@@ -113,9 +113,9 @@ func TestNoRequestWaitsWhoseClientHasLeft(t *testing.T) {
 	h := newHouse(t)
 	synctest.Test(t, func(t *testing.T) {
 		h.t = t
-		share := h.share(h.log)
-		svc := h.acquire(share, "one")
-		defer h.release(share)
+		runtime := h.runtime(h.log)
+		svc := h.acquire(runtime, "one")
+		defer h.release(runtime)
 		ctx, leave := context.WithCancel(t.Context())
 		answered := make(chan bool, 1)
 		go func() { answered <- svc.started(ctx) }()

@@ -1,107 +1,73 @@
+// Package signature signs statements of a domain and verifies them with the keys
+// that the domain publishes: Ed25519 signatures as JWS (RFC 7515, RFC 8037) over
+// canonical JSON (RFC 8785), with the keys of the domain's did:web document.
 package signature
 
 import (
+	"bytes"
 	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxJWS bounds a compact JWS in bytes. A statement has some hundred.
-const maxJWS = 16 << 10
-
-// algorithm is the JWS algorithm of Ed25519 signatures (RFC 8037 section 3.1).
-const algorithm = "EdDSA"
-
-// JWS is a signed statement whose signature has not been checked (RFC 7515).
+// JWS is a signed statement whose signature has not been verified.
 type JWS struct {
-	// KeyID is the header's kid, as in "did:web:pay.example.org#key", or empty.
+	// KeyID is the kid of the header, such as "did:web:pay.example.org#key", or empty.
 	KeyID string
-	// Payload is what was signed.
+	// Payload is the signed text.
 	Payload []byte
 
-	signed    string            // header and payload as they were signed
-	signature []byte            // 64 bytes
-	embedded  ed25519.PublicKey // the header's jwk, nil without one
+	parsed   *jose.JSONWebSignature
+	embedded *jose.JSONWebKey // the jwk of the header, nil without one
 }
 
-// sign makes a JWS in compact serialization (RFC 7515 section 3.1).
+// sign returns a JWS in compact serialization.
 func sign(keyID string, payload []byte, key ed25519.PrivateKey) string {
-	encoded, err := json.Marshal(struct { // in canonical order
-		Algorithm string `json:"alg"`
-		KeyID     string `json:"kid,omitempty"`
-	}{algorithm, keyID})
+	signingKey := jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: keyID}}
+	return must(must(must(jose.NewSigner(signingKey, nil)).Sign(payload)).CompactSerialize())
+}
+
+// must returns a value whose error is impossible.
+func must[T any](value T, err error) T {
 	if err != nil {
-		panic("signature: encode a header: " + err.Error()) // two strings always marshal
+		panic("signature: " + err.Error())
 	}
-	signed := encode(encoded) + "." + encode(payload)
-	return signed + "." + encode(ed25519.Sign(key, []byte(signed)))
+	return value
 }
 
-// ParseJWS reads a JWS in compact serialization. It takes EdDSA alone, and no
-// header that asks for more than is understood here. The error is the end of a
-// sentence about the JWS and repeats nothing of it.
+// ParseJWS parses a JWS in compact serialization. It accepts only EdDSA and no critical
+// extensions. Its error completes a sentence about the JWS and repeats nothing of it.
 func ParseJWS(compact string) (*JWS, error) {
-	if len(compact) > maxJWS {
-		return nil, errors.New("is longer than any that is made here")
+	parsed, err := jose.ParseSignedCompact(compact, []jose.SignatureAlgorithm{jose.EdDSA})
+	if errors.As(err, new(*jose.ErrUnexpectedSignatureAlgorithm)) {
+		return nil, errors.New("is not signed with EdDSA, the only supported algorithm")
 	}
-	parts := strings.Split(compact, ".")
-	if len(parts) != 3 {
-		return nil, errors.New("is not a JWS: header, payload and signature, separated by full stops")
+	if err != nil {
+		return nil, errors.New("is not a JWS in compact serialization")
 	}
-	var decoded [3][]byte
-	for n, part := range parts {
-		var err error
-		if decoded[n], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
-			return nil, errors.New("is not a JWS: a part of it is not base64url")
-		}
+	header := parsed.Signatures[0].Protected
+	if header.ExtraHeaders["crit"] != nil {
+		return nil, errors.New("requires an unsupported extension of JWS (crit)")
 	}
-	if len(decoded[2]) != ed25519.SignatureSize {
-		return nil, errors.New("has a signature that is not 64 bytes long, as those of Ed25519 are")
-	}
-	j := &JWS{Payload: decoded[1], signed: parts[0] + "." + parts[1], signature: decoded[2]}
-	return j, j.readHeader(decoded[0])
+	return &JWS{header.KeyID, parsed.UnsafePayloadWithoutVerification(), parsed, header.JSONWebKey}, nil
 }
 
-// readHeader checks the members by their exact names; encoding/json would take
-// them in any case.
-func (j *JWS) readHeader(text []byte) error {
-	unusable := errors.New("has a header that cannot be read")
-	if _, err := Canonical(text); err != nil {
-		return unusable
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil {
-		return unusable
-	}
-	var alg string
-	if json.Unmarshal(members["alg"], &alg) != nil || alg != algorithm {
-		return errors.New("is not signed with EdDSA, the one algorithm that is read here")
-	}
-	if members["crit"] != nil {
-		return errors.New("asks for extensions of JWS that are not understood here")
-	}
-	if kid := members["kid"]; kid != nil && json.Unmarshal(kid, &j.KeyID) != nil {
-		return unusable
-	}
-	if embedded := members["jwk"]; embedded != nil {
-		key, err := parseJWK(embedded)
-		if err != nil {
-			return errors.New("has a 'jwk' in its header that is no Ed25519 key")
-		}
-		j.embedded = key
-	}
-	return nil
-}
-
-// VerifiedBy reports whether the key made the signature. A key in the header
-// must be the same one.
+// VerifiedBy reports whether the key made the signature. A key in the header must be
+// the same key.
 func (j *JWS) VerifiedBy(key ed25519.PublicKey) bool {
-	if j.embedded != nil && !key.Equal(j.embedded) {
+	if j.embedded != nil && !key.Equal(j.embedded.Key) {
 		return false
 	}
-	return ed25519.Verify(key, []byte(j.signed), j.signature)
+	_, err := j.parsed.Verify(key)
+	return err == nil
 }
 
-func encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
+// Canonical returns the canonical form of a JSON text (RFC 8785). It rejects duplicate
+// member names, invalid UTF-8 and unpaired surrogates, which parsers read differently.
+func Canonical(text []byte) ([]byte, error) {
+	value := jsontext.Value(bytes.Clone(text))
+	err := value.Canonicalize()
+	return value, err
+}

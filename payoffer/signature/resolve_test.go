@@ -34,7 +34,7 @@ const method = `{"id":"` + testKeyID + `","type":"JsonWebKey2020","controller":"
 
 const document = `{"@context":["https://www.w3.org/ns/did/v1"],"id":"` + testDID + `","verificationMethod":[` + method + `],"assertionMethod":["` + testKeyID + `"]}`
 
-func TestResolverAsksADomainOnce(t *testing.T) {
+func TestResolverRequestsADocumentOnce(t *testing.T) {
 	var asked []string
 	r := NewResolver(serving(http.StatusOK, document, &asked))
 	for range 2 {
@@ -45,45 +45,42 @@ func TestResolverAsksADomainOnce(t *testing.T) {
 	require.Equal(t, []string{"GET https://pay.example.org:8443/.well-known/did.json"}, asked)
 }
 
-func TestResolverAsksNobodyForAKeyOfSomebodyElse(t *testing.T) {
+func TestResolverRejectsKeysOfOtherDomainsWithoutARequest(t *testing.T) {
 	for _, keyID := range []string{
 		"", "did:web:pay.example.org#k", "did:web:evil.example#k", "did:key:z6Mk#z6Mk", testDID, testDID + "#", strings.ToLower(testDID) + "#k",
 		testDID + ".evil.example#k", testDID + ":user#k",
 	} {
 		var asked []string
 		_, err := NewResolver(serving(http.StatusOK, document, &asked)).Key(t.Context(), testURL, keyID)
-		require.ErrorContains(t, err, "is none of pay.example.org:8443", keyID)
+		require.ErrorContains(t, err, "is not a key of pay.example.org:8443", keyID)
 		require.Empty(t, asked)
 	}
 }
 
-func TestResolverTakesAKeyOnlyFromASoundDocument(t *testing.T) {
+func TestResolverRejects(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		body, want string
 	}{
-		"no document":         {404, document, "status 404"},
-		"a redirect":          {302, document, "status 302"},
-		"no JSON":             {200, "<html>", "cannot be read"},
-		"another identity":    {200, strings.Replace(document, `"id":"`+testDID, `"id":"did:web:evil.example`, 1), "another identity"},
-		"an id in lower case": {200, strings.Replace(document, `"id":"`+testDID, `"id":"`+strings.Replace(testDID, "%3A", "%3a", 1), 1), "another identity"},
+		"no document":         {404, document, "could not be read"},
+		"a redirect":          {302, document, "could not be read"},
+		"no JSON":             {200, "<html>", "not valid JSON"},
+		"another identity":    {200, strings.Replace(document, `"id":"`+testDID, `"id":"did:web:evil.example`, 1), "another domain"},
+		"an id in lower case": {200, strings.Replace(document, `"id":"`+testDID, `"id":"`+strings.Replace(testDID, "%3A", "%3a", 1), 1), "another domain"},
 		"another key":         {200, strings.Replace(document, testKeyID, testDID+"#other", 1), "does not list the key"},
 		"another controller":  {200, strings.Replace(document, `"controller":"`+testDID, `"controller":"did:web:evil.example`, 1), "does not list the key"},
-		"the key twice":       {200, strings.Replace(document, method, method+","+method, 1), "twice"},
 		"no assertion":        {200, strings.Replace(document, "assertionMethod", "keyAgreement", 1), "assertionMethod"},
-		"another kind of key": {200, strings.Replace(document, "Ed25519", "X25519", 1), "no Ed25519 key"},
-		"a short key":         {200, strings.Replace(document, rfcPublic, "AAAA", 1), "no Ed25519 key"},
-		"a huge document":     {200, document + strings.Repeat(" ", 256<<10), "larger than"},
+		"another kind of key": {200, strings.Replace(document, "Ed25519", "X25519", 1), "Ed25519 JWK"},
+		"a short key":         {200, strings.Replace(document, rfcPublic, "AAAA", 1), "Ed25519 JWK"},
+		"a huge document":     {200, document + strings.Repeat(" ", 256<<10), "could not be read"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var asked []string
-			_, err := NewResolver(serving(c.status, c.body, &asked)).Key(t.Context(), testURL, testKeyID)
-			require.ErrorContains(t, err, c.want)
-			require.Len(t, asked, 1, "nothing else is asked")
-		})
+		var asked []string
+		_, err := NewResolver(serving(c.status, c.body, &asked)).Key(t.Context(), testURL, testKeyID)
+		require.ErrorContains(t, err, c.want, name)
+		require.Len(t, asked, 1, name)
 	}
 	_, err := NewResolver(web(func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("no route") })).Key(t.Context(), testURL, testKeyID)
-	require.ErrorContains(t, err, "pay.example.org:8443 cannot be asked")
+	require.ErrorContains(t, err, "could not be read")
 }
 
 func FuzzFindKey(f *testing.F) {

@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -13,8 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// Storage keeps secrets. Instances that share it share them; Caddy's storage is
-// one. Load returns fs.ErrNotExist for what is not there.
+// Storage keeps secrets, which all instances with the same storage share. Caddy's
+// storage implements it. Load returns fs.ErrNotExist for an unknown path.
 type Storage interface {
 	Lock(ctx context.Context, name string) error
 	Unlock(ctx context.Context, name string) error
@@ -22,120 +23,95 @@ type Storage interface {
 	Store(ctx context.Context, path string, value []byte) error
 }
 
-// DamagedError is why a stored secret cannot be used, which somebody has to mend. Any
-// other error of loading is the storage's, which may be there later.
+// DamagedError says why a stored secret is unusable until the operator repairs it. Other
+// errors of loading are those of the storage and may be temporary.
 type DamagedError struct{ error }
 
-func (e *DamagedError) Unwrap() error { return e.error }
-
-// stored is one secret in the storage that is in use now.
+// stored is one secret in the storage in use.
 type stored struct {
 	storage func() Storage
-	// path is where it stands, and what its name in errors, as in "the signing
-	// keys".
-	path, what string
+	path    string
+	name    string // in errors, such as "the signing keys"
 }
 
-// load reads the secret; nil where there is none.
-func (s *stored) load(ctx context.Context) ([]byte, error) {
-	value, err := s.storage().Load(ctx, s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return value, s.failed("loading", err)
-}
-
-// change replaces the secret while no other instance does. next is given nil
-// where there is none; what it returns stands there then.
-func (s *stored) change(ctx context.Context, next func(before []byte) ([]byte, error)) (err error) {
+// update loads the secret and stores what next returns for it. next gets nil if the
+// storage has none. If next changes it, next is called again under the storage's lock.
+func (s *stored) update(ctx context.Context, next func(before []byte) ([]byte, error)) (err error) {
 	storage := s.storage()
+	read := func() (value []byte, changed bool, err error) {
+		before, err := storage.Load(ctx, s.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, false, fmt.Errorf("loading %s in Caddy's storage: %w", s.name, err)
+		}
+		value, err = next(before)
+		return value, err == nil && !bytes.Equal(value, before), err
+	}
+	if _, changed, err := read(); !changed {
+		return err
+	}
 	if err := storage.Lock(ctx, s.path); err != nil {
-		return s.failed("locking", err)
+		return fmt.Errorf("locking %s in Caddy's storage: %w", s.name, err)
 	}
-	defer func() {
-		// The lock is given back even where ctx has ended.
-		err = errors.Join(err, storage.Unlock(context.WithoutCancel(ctx), s.path))
-	}()
-	before, err := s.load(ctx)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, storage.Unlock(context.WithoutCancel(ctx), s.path)) }()
+	value, changed, err := read()
+	if changed {
+		err = storage.Store(ctx, s.path, value)
 	}
-	value, err := next(before)
-	if err != nil || string(value) == string(before) {
-		return err
-	}
-	return s.failed("storing", storage.Store(ctx, s.path, value))
-}
-
-// failed says what could not be done.
-func (s *stored) failed(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %s in Caddy's storage: %w", doing, s.what, err)
+	return err
 }
 
 // secretSize is the length of a Secret in bytes.
 const secretSize = 32
 
-// Secret is a random key of 32 bytes that all instances share. It is made when
-// the first of them starts.
+// Secret is a random key that all instances share. The first instance generates it.
 type Secret struct {
 	stored
-	value   atomic.Pointer[[]byte]
-	loading sync.Mutex // many ask for it at once, and one reads it
+	value   atomic.Value // []byte
+	loading sync.Mutex
 }
 
-// NewSecret is the secret that stands at a path of the storage in use; what is
-// its name in errors. It reads nothing.
-func NewSecret(storage func() Storage, path, what string) *Secret {
-	return &Secret{stored: stored{storage, path, what}}
+// NewSecret returns the secret at a path of the storage in use, not yet loaded.
+// Errors call it by its name.
+func NewSecret(storage func() Storage, path, name string) *Secret {
+	return &Secret{stored: stored{storage, path, name}}
 }
 
-// Load loads the secret, and makes it on the first start of all instances. One
-// that is loaded already stays.
+// Load loads the secret, or generates it if the storage has none. A loaded secret
+// does not change.
 func (s *Secret) Load(ctx context.Context) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if s.Bytes() != nil {
 		return nil
 	}
-	value, err := s.load(ctx)
-	if value == nil && err == nil {
-		err = s.change(ctx, func(before []byte) ([]byte, error) {
-			if value = before; value == nil { // else another instance was quicker
-				value = make([]byte, secretSize)
-				rand.Read(value) // never fails
-			}
-			return value, nil
-		})
-	}
+	var value []byte
+	err := s.update(ctx, func(before []byte) ([]byte, error) {
+		if value = before; value == nil {
+			value = make([]byte, secretSize)
+			rand.Read(value) // never fails
+		}
+		return value, nil
+	})
 	if err != nil {
 		return err
 	}
 	if len(value) != secretSize {
-		return &DamagedError{fmt.Errorf("%s in Caddy's storage (%s) has %d bytes, not %d; restore it, "+
-			"or delete it and run 'caddy pay-offer ledger forget-keys': a new one is made", s.what, s.path, len(value), secretSize)}
+		return &DamagedError{fmt.Errorf("%s in Caddy's storage (%s) has %d bytes, not %d: restore the file, or delete it and run "+
+			"'caddy pay-offer ledger forget-keys' to generate a new one", s.name, s.path, len(value), secretSize)}
 	}
-	s.value.Store(&value)
+	s.value.Store(value)
 	return nil
 }
 
-// ID tells the secret from others and nothing of what it is; empty until it is
-// loaded. No address has a MAC over this text, which names no rail.
+// ID identifies a loaded secret without revealing it.
 func (s *Secret) ID() string {
-	if s.Bytes() == nil {
-		return ""
-	}
 	mac := hmac.New(sha256.New, s.Bytes())
-	mac.Write([]byte("the id of this key"))
+	mac.Write([]byte("the id of this key")) // no QR address has a MAC over this text
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Bytes are the secret, nil until it is loaded.
+// Bytes returns the secret, or nil until it is loaded.
 func (s *Secret) Bytes() []byte {
-	if value := s.value.Load(); value != nil {
-		return *value
-	}
-	return nil
+	value, _ := s.value.Load().([]byte)
+	return value
 }

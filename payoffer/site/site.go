@@ -1,7 +1,6 @@
-// Package site holds the static page of the site host: what is paid and to
-// whom, and a countdown that opens the card checkout. Caddy serves it with
-// file_server and templates; the template function payOffer finds the Data of
-// the offer whose site the request is for.
+// Package site has the static page of the site host: what is paid and to whom, and a
+// countdown that opens the card checkout. Caddy serves it with file_server and templates;
+// the template function payOffer returns the Data of the offer of the request's site.
 package site
 
 import (
@@ -23,13 +22,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-// FS holds the page as offer/index.html.
+// FS has the page as offer/index.html.
 //
 //go:embed offer
 var FS embed.FS
 
-// Style is the look that the page shares with the pages of the service host, and
-// Icon the icon of all of them, an SVG image.
+// Style is shared with the pages of the service host, and so is Icon, an SVG image.
 var (
 	//go:embed style.css
 	Style string
@@ -37,53 +35,42 @@ var (
 	Icon string
 )
 
-// Data is what the page shows, as plain values. Templates of Caddy do not
-// escape: every text needs html.
+// Data is the content of the page as plain values. Caddy's templates do not escape: every
+// text needs html.
 type Data struct {
-	// Name, Operator and Description are the operator's text, Contact their e-mail
-	// address and Refunds what they say of refunds, or empty.
+	// Texts of the operator; all but the name may be empty.
 	Name, Operator, Description, Contact, Refunds string
-	// Amount is the price, which shows as in "42" and in a text as its language has
-	// it; Currency is "USD".
-	Amount   offer.USD
-	Currency string
-	// Payee is who is paid: the operator, or the offer's name.
-	Payee string
-	// Checkout is the address of the card checkout. In a Demo it is one that
-	// nobody can have, and the page does not go there by itself.
+	Amount                                        offer.USD
+	Currency                                      string // "USD"
+	Payee                                         string // the operator, or the offer's name
+	// Checkout is the URL of the card checkout. In a Demo its domain is reserved, and the page
+	// does not go there by itself.
 	Checkout string
 	Demo     bool
-	// Pretend says that everything behind the page is pretend, the checkout too.
-	Pretend bool
-	// Test says that the checkout takes test payments alone.
-	Test bool
-	// BaseURL is the origin of the service host, Page the page's own address, and
-	// Logo that of an image, or empty.
+	Pretend  bool // everything behind the page is a demo, including the checkout
+	Test     bool // the checkout takes test payments only
+	// BaseURL is the origin of the service host, Page the page's own URL, Logo that of an image.
 	BaseURL, Page, Logo string
-	// Methods are the first method of each rail but the card, by its Name for
-	// people. One that follows the exchange rate holds no price here.
+	// Methods are the first method of each rail but the card, without prices that follow an
+	// exchange rate.
 	Methods []Method
-	// JSONLD is the offer as JSON-LD, and Texts what the script says as JSON, both
-	// escaped for a script element.
+	// JSONLD is the offer as JSON-LD, Texts the script's texts as JSON; both are safe in a script element.
 	JSONLD, Texts string
-	// Style, Script and Icon are what is inlined, and Headers those that the page
-	// is safe with, by name.
+	// Style, Script and Icon are inlined. Headers are the page's security headers.
 	Style, Script, Icon string
 	Headers             map[string]string
-	// Language is the one that the page is in, and chosen says that its address
-	// asks for it.
-	Language *text.Language
-	chosen   bool
+	Language            *text.Language
+	chosen              bool // the URL names the language
 }
 
-// Method is a way to pay and what people call it.
+// Method is a payment method and its name on the page.
 type Method struct {
 	offer.Method
 	Name string
 }
 
-// NewData are the values for an offer, in the language that is asked for by its
-// tag, or else by the lines of an Accept-Language header.
+// NewData is the Data of an offer in the requested language: that of the tag, or of the lines
+// of an Accept-Language header.
 func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
@@ -98,8 +85,7 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 		}
 		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], name})
 	}
-	// The page loads nothing but its own icon and the operator's image, and asks
-	// nobody.
+	// The page loads its own icon and the operator's image, and nothing else.
 	policy := "default-src 'none'; img-src data:"
 	if d.Logo != "" {
 		policy += " " + d.BaseURL
@@ -116,7 +102,6 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 	return d
 }
 
-// The countdown of the page.
 var (
 	//go:embed countdown.js
 	countdown string
@@ -124,15 +109,13 @@ var (
 	countdownStyle string
 )
 
-// Source is the source by which a Content-Security-Policy lets an inlined style or
-// script be (CSP Level 3).
+// Source allows an inlined style or script in a Content-Security-Policy (CSP Level 3).
 func Source(inlined string) string {
 	sum := sha256.Sum256([]byte(inlined))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// inScript is a value as JSON in a script element, whose end encoding/json
-// escapes.
+// inScript is JSON for a script element: encoding/json escapes "<".
 func inScript(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -141,25 +124,25 @@ func inScript(v any) string {
 	return string(data)
 }
 
-// reservedNames are the domains that nobody can have (RFC 2606, RFC 6761).
+// reservedNames are the domains that cannot be registered (RFC 2606, RFC 6761).
 var reservedNames = regexp.MustCompile(`(?i)(^|\.)(example|invalid|test|localhost|example\.(com|net|org))\.?$`)
 
-// Demo reports whether the checkout of an offer is at a name that nobody can have.
+// Demo reports whether the checkout of an offer has a reserved domain.
 func Demo(o *offer.Offer) bool {
 	u, err := url.Parse(o.Card.URL)
 	return err == nil && reservedNames.MatchString(u.Hostname())
 }
 
-// T is the text of a key, filled with pairs of a name and a value.
+// T is the text of a key with its values, given as pairs of name and value.
 func (d Data) T(key string, pairs ...any) string { return d.Language.Text(key, pairs...) }
 
-// Languages are those that the page can be had in.
+// Languages are the languages of the page.
 func (Data) Languages() []*text.Language { return text.Languages }
 
-// Link is the address of a page of the service host, in the same language.
+// Link is the URL of a page of the service host, in the same language.
 func (d Data) Link(path string) string { return d.inLanguage(d.BaseURL + path) }
 
-// Canonical is the page's own absolute address.
+// Canonical is the page's own URL.
 func (d Data) Canonical() string { return d.inLanguage(d.Page) }
 
 func (d Data) inLanguage(address string) string {
@@ -189,8 +172,7 @@ type Organization struct {
 	URL  string `json:"url"`
 }
 
-// NewJSONLD is the offer for search engines (schema.org/Offer); price is in
-// dollars.
+// NewJSONLD is the offer for search engines.
 func NewJSONLD(o *offer.Offer) JSONLD {
 	out := JSONLD{
 		Context: "https://schema.org", Type: "Offer", Name: o.Name, Description: o.Description,
@@ -202,8 +184,7 @@ func NewJSONLD(o *offer.Offer) JSONLD {
 	return out
 }
 
-// Write writes the page below dir, which is made if needed. A page with other
-// content is never overwritten: the error names it, and nothing is written.
+// Write writes the page below dir. It returns an error if another page exists there.
 func Write(dir string) error {
 	const name = "offer/index.html"
 	page, err := FS.ReadFile(name)
@@ -211,16 +192,16 @@ func Write(dir string) error {
 		return err
 	}
 	path := filepath.Join(dir, filepath.FromSlash(name))
-	switch there, err := os.ReadFile(path); {
-	case err == nil && !bytes.Equal(there, page):
+	switch existing, err := os.ReadFile(path); {
+	case err == nil && !bytes.Equal(existing, page):
 		return fmt.Errorf("%s exists and differs from the page of this version; move it away or choose another folder", path)
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("look for a page that is there already: %w", err)
+		return fmt.Errorf("read the existing page: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make the folder of the page: %w", err)
+		return fmt.Errorf("create the folder of the page: %w", err)
 	}
 	if err := os.WriteFile(path, page, 0o644); err != nil {
 		return fmt.Errorf("write the page: %w", err)

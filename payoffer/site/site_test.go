@@ -78,19 +78,11 @@ func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	require.Equal(t, "Example Offer", NewData(makeOffer(t, "Example Offer", "", ""), "", nil).Payee)
 }
 
 // What the pages of the service host say of the operator, this one says, too.
 func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
-	for _, l := range text.Languages {
-		page, header := render(t, o, l.Tag, "")
-		for _, absent := range []string{"<img", "mailto:", l.Text("layout.question")} {
-			require.NotContains(t, page, absent)
-		}
-		require.Contains(t, header.Get("Content-Security-Policy"), "img-src data:;")
-	}
 	o.Amount, o.Contact, o.Refunds, o.Logo = 1042_50, "pay+42@example.org", `Refunds "within" 14 days.`, "https://pay.example.org/logo.svg?a&b"
 	for _, l := range text.Languages {
 		page, header := render(t, o, l.Tag, "")
@@ -107,15 +99,6 @@ func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 	}
 }
 
-func TestAWayToPayThatIsATestIsMarkedAsOne(t *testing.T) {
-	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
-	o.USDC()[0].Network.Test = true
-	for _, l := range text.Languages {
-		page, _ := render(t, o, "", l.Tag)
-		require.Contains(t, page, `#usdc">`+l.Say(o.Rails[1].Face().Name)+" "+l.Text("received.test")+"<")
-	}
-}
-
 func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	for _, l := range text.Languages {
@@ -125,10 +108,8 @@ func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
 			require.Contains(t, page, "<h2 id=\"checkout-title\">"+l.Text("site.title")+"</h2>")
 			require.Contains(t, page, `href="https://pay.example.org/v1/pay`+link+`#usdc">`+l.Say(o.Rails[1].Face().Name)+"<")
 			require.Contains(t, page, `<link rel="canonical" href="https://www.example.org/offer/`+link+`">`)
-			require.Contains(t, page, `<a href="?lang=fr" lang="fr" hreflang="fr"`)
 			require.Equal(t, l.Tag, header.Get("Content-Language"))
 			require.Equal(t, []string{"Accept-Encoding", "Accept-Language"}, header.Values("Vary"))
-			require.NotContains(t, page, "{n}</")
 		}
 	}
 }
@@ -156,7 +137,6 @@ func TestThePageRunsAndLoadsOnlyWhatItCarries(t *testing.T) {
 func TestADemoGoesNowhereByItself(t *testing.T) {
 	for address, demo := range map[string]bool{
 		"https://checkout.example/pay-42": true, "https://example.com/": true, "https://pay.EXAMPLE.org:8443/x": true, "https://shop.test/": true,
-		"https://shop.invalid": true, "http://localhost:1/": true, "https://a.localhost/": true, "https://example./": true,
 		"https://buy.checkout.shop/a": false, "https://example.shop/": false, "https://myexample.com/": false, "https://test.dev/example": false,
 	} {
 		o := makeOffer(t, "Example Offer", "", "")
@@ -195,21 +175,4 @@ func TestWriteNeverOverwritesAnotherPage(t *testing.T) {
 	kept, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(kept))
-}
-
-func TestWriteSaysWhyItCannot(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.Error(t, Write(file))
-}
-
-func TestThePageSaysThatItsCheckoutIsForTests(t *testing.T) {
-	for _, test := range []bool{true, false} {
-		o := makeOffer(t, "An offer", "An operator", "One payment.")
-		o.Card.TestMode = test
-		for _, l := range text.Languages {
-			page, _ := render(t, o, l.Tag, "")
-			require.Equal(t, test, strings.Contains(page, l.Text("pay.test")), l.Tag)
-		}
-	}
 }

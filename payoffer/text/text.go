@@ -1,15 +1,11 @@
-// Package text says everything on the pages for people in their language: one
-// catalogue a language, a JSON file, of which nothing is in memory before somebody
-// asks for it.
+// Package text has the texts of the pages in every language: one JSON file a language, which
+// is loaded when it is first used.
 //
-// To add a language, copy en.json under the language's tag, translate what stands
-// to the right of the colons, and add a line to Languages below; there is no other
-// place. A {name} stands for a value and stays as it is, at the place where the
-// language wants it. A text that holds {n} may have a second one for the singular,
-// under the same key and ".one". Speak to payers as the payment pages do that they
-// know, politely, and with the apostrophes, quotation marks and spaces of print.
-// "go test ./payoffer/..." names every text that is missing or that nobody says,
-// and every page that grew too large.
+// To add a language, copy en.json under the language's tag, translate the values, and add a
+// line to Languages below. A {name} is replaced by a value. A text with {n} may have a
+// second one for the singular, under the same key and ".one". Use the polite form and
+// typographic apostrophes, quotation marks and spaces. "go test ./payoffer/..." reports
+// texts that are missing or unused, and pages that are too large.
 package text
 
 import (
@@ -17,7 +13,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,20 +33,18 @@ type Language struct {
 	load func() catalogue
 }
 
-// Languages are those that there are. The first is the default.
+// Languages are all languages. The first is the default.
 var Languages = []*Language{
-	newLanguage(files.ReadFile, "en", "English", exactlyOne),
-	newLanguage(files.ReadFile, "de", "Deutsch", exactlyOne),
-	newLanguage(files.ReadFile, "fr", "Français", func(n int64) bool { return n == 0 || n == 1 }),
-	newLanguage(files.ReadFile, "es", "Español", exactlyOne),
+	newLanguage("en", "English", exactlyOne),
+	newLanguage("de", "Deutsch", exactlyOne),
+	newLanguage("fr", "Français", func(n int64) bool { return n == 0 || n == 1 }),
+	newLanguage("es", "Español", exactlyOne),
 }
 
 func exactlyOne(n int64) bool { return n == 1 }
 
-// Choose is the language that is asked for: by a tag, or else by the lines of an
-// Accept-Language header (RFC 9110 section 12.5.4). None stands here in two forms,
-// so that the first subtag decides (lookup by RFC 4647 section 3.4), and what cannot
-// be read of a header is left out.
+// Choose is the requested language: that of a tag, or of the lines of an Accept-Language
+// header (RFC 9110 section 12.5.4). Only the first subtag matters (RFC 4647 section 3.4).
 func Choose(tag string, accept []string) (l *Language, byTag bool) {
 	if l := find(tag); l != nil {
 		return l, true
@@ -68,7 +61,7 @@ func Choose(tag string, accept []string) (l *Language, byTag bool) {
 			if l == nil {
 				continue
 			}
-			if q := quality(parameter); q > best {
+			if q := Quality(parameter); q > best {
 				chosen, best = l, q
 			}
 		}
@@ -76,7 +69,7 @@ func Choose(tag string, accept []string) (l *Language, byTag bool) {
 	return chosen, false
 }
 
-// find is the language of a tag, in any case and of any region, or nil.
+// find is the language of a tag in any case and for any region, or nil.
 func find(tag string) *Language {
 	primary, _, _ := strings.Cut(tag, "-")
 	for _, l := range Languages {
@@ -87,9 +80,9 @@ func find(tag string) *Language {
 	return nil
 }
 
-// quality reads a parameter as in "q=0.8", 1 where there is none and 0 where it
-// cannot be read.
-func quality(parameter string) float64 {
+// Quality reads a parameter such as "q=0.8" of an Accept header: 1 for an empty one, 0
+// for an invalid one (RFC 9110 section 12.4.2).
+func Quality(parameter string) float64 {
 	name, value, found := strings.Cut(strings.TrimSpace(parameter), "=")
 	if !found && name == "" {
 		return 1
@@ -101,20 +94,18 @@ func quality(parameter string) float64 {
 	return q
 }
 
-// catalogue is what a language says, by key: "pay.title". A text that depends on a
-// number has a second one for the singular, under the same key and ".one".
+// catalogue is the texts of a language, by key, such as "pay.title".
 type catalogue map[string]string
 
-// newLanguage is a language whose file read finds.
-func newLanguage(read func(file string) ([]byte, error), tag, name string, one func(int64) bool) *Language {
+func newLanguage(tag, name string, one func(int64) bool) *Language {
 	return &Language{Tag: tag, Name: name, one: one, load: sync.OnceValue(func() catalogue {
-		data, err := read(tag + ".json")
+		data, err := files.ReadFile(tag + ".json")
 		if err != nil {
 			panic(err) // the file is embedded
 		}
 		c, err := parse(data)
 		if err != nil {
-			panic(fmt.Sprintf("text: %s.json: %v", tag, err)) // every file is tested
+			panic(fmt.Sprintf("text: %s.json: %v", tag, err)) // tests parse every file
 		}
 		return c
 	})}
@@ -128,17 +119,17 @@ func parse(data []byte) (catalogue, error) {
 	}
 	all := make(catalogue)
 	for name, value := range groups {
-		var said string
-		if json.Unmarshal(value, &said) == nil {
-			all[name] = said
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			all[name] = text
 			continue
 		}
 		group, err := parse(value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		for key, said := range group {
-			all[name+"."+key] = said
+		for key, text := range group {
+			all[name+"."+key] = text
 		}
 	}
 	return all, nil
@@ -152,9 +143,8 @@ func (l *Language) Say(p offer.Phrase) string {
 	return l.text(p.Key, p.With)
 }
 
-// Text is the text of a key, filled with pairs of a name and a value: those of
-// offer.With. The value of "n" is the number that chooses between singular and
-// plural.
+// Text is the text of a key with its values, given as pairs of name and value. The value of
+// "n" chooses between singular and plural.
 func (l *Language) Text(key string, pairs ...any) string {
 	with := make(offer.With, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -164,13 +154,13 @@ func (l *Language) Text(key string, pairs ...any) string {
 }
 
 func (l *Language) text(key string, with offer.With) string {
-	said := l.said(key)
-	if n, counted := whole(with["n"]); counted && l.one(n) {
-		said = cmp.Or(l.load()[key+".one"], said)
+	template := l.template(key)
+	if n, counted := integer(with["n"]); counted && l.one(n) {
+		template = cmp.Or(l.load()[key+".one"], template)
 	}
 	var out strings.Builder
 	for {
-		before, rest, _ := strings.Cut(said, "{")
+		before, rest, _ := strings.Cut(template, "{")
 		out.WriteString(before)
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed {
@@ -181,23 +171,23 @@ func (l *Language) text(key string, with offer.With) string {
 		} else {
 			out.WriteString("{" + name + "}")
 		}
-		said = after
+		template = after
 	}
 }
 
-// said is the text of a key. One that is missing fails a test; a payer still sees
-// the page, with the default language's text or the key in its place.
-func (l *Language) said(key string) string {
-	if said := l.load()[key]; said != "" {
-		return said
+// template is the text of a key without its values. A missing text, which tests report, is
+// replaced by that of the default language, or by its key.
+func (l *Language) template(key string) string {
+	if template := l.load()[key]; template != "" {
+		return template
 	}
 	if l != Languages[0] {
-		return Languages[0].said(key)
+		return Languages[0].template(key)
 	}
 	return key
 }
 
-// value is a value as the language writes it.
+// value formats a value.
 func (l *Language) value(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -209,14 +199,14 @@ func (l *Language) value(v any) string {
 	case offer.EUR:
 		return l.Number(v.String())
 	}
-	if n, ok := whole(v); ok {
+	if n, ok := integer(v); ok {
 		return l.Number(strconv.FormatInt(n, 10))
 	}
 	return fmt.Sprint(v)
 }
 
-// whole is a value that is a whole number.
-func whole(v any) (int64, bool) {
+// integer is the value of an int or int64.
+func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:
 		return int64(v), true
@@ -226,17 +216,17 @@ func whole(v any) (int64, bool) {
 	return 0, false
 }
 
-// Number writes a decimal number, as in "-1234.50", in the language's form.
+// Number formats a decimal number such as "-1234.50".
 func (l *Language) Number(decimal string) string {
 	digits, negative := strings.CutPrefix(decimal, "-")
 	integer, fraction, hasFraction := strings.Cut(digits, ".")
-	if len(integer) > len(l.said("language.ungrouped")) {
+	if len(integer) > len(l.template("language.ungrouped")) {
 		for i := len(integer) - 3; i > 0; i -= 3 {
-			integer = integer[:i] + l.said("language.group") + integer[i:]
+			integer = integer[:i] + l.template("language.group") + integer[i:]
 		}
 	}
 	if hasFraction {
-		integer += l.said("language.decimal") + fraction
+		integer += l.template("language.decimal") + fraction
 	}
 	if negative {
 		return "-" + integer
@@ -244,29 +234,28 @@ func (l *Language) Number(decimal string) string {
 	return integer
 }
 
-// Date writes the day of a time, in UTC.
+// Date formats the day of a time in UTC.
 func (l *Language) Date(t time.Time) string {
 	t = t.UTC()
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
-		day = l.said("language.first")
+		day = l.template("language.first")
 	}
-	months := strings.Fields(l.said("language.months"))
+	months := strings.Fields(l.template("language.months"))
 	return l.Text("language.date", "day", day, "month", months[t.Month()-1], "year", strconv.Itoa(t.Year()))
 }
 
-// Moment writes a time with its minute, in UTC.
+// Moment formats a time to the minute in UTC.
 func (l *Language) Moment(t time.Time) string {
 	return l.Text("language.moment", "date", l.Date(t), "time", t.UTC().Format("15:04 UTC"))
 }
 
-// Group is all texts whose key begins with name and a dot, without it: what a
-// script says.
+// Group is the texts of a script: those whose key begins with name and a dot, without it.
 func (l *Language) Group(name string) map[string]string {
 	group := make(map[string]string)
-	for key, said := range maps.All(l.load()) {
-		if rest, in := strings.CutPrefix(key, name+"."); in {
-			group[rest] = said
+	for key, text := range l.load() {
+		if rest, found := strings.CutPrefix(key, name+"."); found {
+			group[rest] = text
 		}
 	}
 	return group

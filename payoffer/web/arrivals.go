@@ -48,7 +48,7 @@ type reading struct {
 	version []byte
 	// health is what Health was when it was done.
 	health []observe.Health
-	shown  shelf[shownKey, shown]
+	shown  cache[shownKey, shown]
 }
 
 // shownKey names an answer that is made of a reading.

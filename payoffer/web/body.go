@@ -5,19 +5,16 @@ import (
 	"time"
 )
 
-// bodyTimeout is how long the body of a request may take to arrive. It is small,
-// or nobody reads it.
+// bodyTimeout is the default time that the body of a request may take to arrive.
 const bodyTimeout = 10 * time.Second
 
-// arrive bounds the time that a request's body may take, whether somebody reads
-// it or net/http before the answer; a read ends with os.ErrDeadlineExceeded then.
-// net/http lifts the bound once the body has arrived, so that it cuts off no
-// settlement. A server without deadlines has limits of its own. What follows a
-// length of 0, as HTTP/2 could have it, is not read.
-func arrive(w http.ResponseWriter, r *http.Request, within time.Duration) {
+// limitBodyTime limits the time in which the body of a request must arrive. A later read
+// ends with os.ErrDeadlineExceeded. net/http lifts the limit once the body has arrived, so
+// that it does not interrupt a settlement.
+func limitBodyTime(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	if r.ContentLength == 0 {
-		r.Body = http.NoBody
+		r.Body = http.NoBody // HTTP/2 could send one anyway
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // some servers have no deadlines
 }

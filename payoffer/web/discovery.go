@@ -12,40 +12,41 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// apiCatalog is the API catalog. Its answer, to HEAD too, carries a link to
-// itself by the relation that clients ask for (RFC 9727 section 2).
+// apiCatalog is the API catalog, with a link to itself (RFC 9727 section 2).
 func (s *Server) apiCatalog() *response {
 	self := header{"Link", "<" + s.Offer.URL(offer.PathAPICatalog) + `>; rel="api-catalog"`}
 	return responder{common: append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
 }
 
-// icon is the icon of the service's pages.
 func (s *Server) icon() *response {
-	return s.kept("image/svg+xml", cacheDocument, []byte(site.Icon))
+	return s.compressible("image/svg+xml", cacheDocument, []byte(site.Icon))
 }
 
-// hostMeta is /.well-known/host-meta: XRD, or JSON for a client that asks for
-// it (RFC 6415 section 3).
+func (s *Server) walletScript() *response {
+	return s.compressible("text/javascript; charset=utf-8", cacheForever, []byte(page.WalletScript))
+}
+
+// hostMeta is /.well-known/host-meta: XRD, or JSON on request (RFC 6415 section 3).
 func (s *Server) hostMeta() http.Handler {
 	return negotiate(
 		variant{asksXRD, once(func() *response { return s.document(document.HostMetaXRD(s.Offer), varyAccept) })},
 		variant{asksJRD, once(func() *response { return s.document(document.HostMetaJSON(s.Offer), varyAccept) })})
 }
 
-// x402 lists the payable resource for the directories of x402.
 func (s *Server) x402() *response { return s.document(document.X402(s.Offer, s.Payments.Accepts())) }
 
-// openAPI is the API description of the offer.
-func (s *Server) openAPI() *response {
-	return s.document(OpenAPI(s.Offer, slices.Sorted(maps.Keys(s.Hooks))...))
-}
+// securityText is security.txt as of today.
+func (s *Server) securityText(r *http.Request) *response { return (*s.security.Load())(r) }
 
-// webFinger is RFC 7033: 400 for a query without one readable resource, 404
-// for a resource that is not ours. Clients send the resource escaped or not.
+func (s *Server) securityRoot() *response { return s.redirect(s.Offer.URL(offer.PathSecurity)) }
+
+// webFinger is RFC 7033: 400 unless the query has one valid resource, 404 for another
+// account. Clients send the resource escaped or not.
 func (s *Server) webFinger(r *http.Request) *response {
 	account := offer.With{"account": s.Offer.Acct()}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -59,54 +60,46 @@ func (s *Server) webFinger(r *http.Request) *response {
 	case err != nil:
 		return s.refuse(problemResource, "form", account)
 	}
-	return s.render(http.StatusOK, found.Type, cacheDocument, found.Body) // each request has its own
+	return s.render(http.StatusOK, found.Type, cacheDocument, found.Body)
 }
 
-// OpenAPI is the API description of an offer: its schemas are made from the Go
-// types that are served. The rails named in hooks take webhooks.
+func (s *Server) openAPI() *response {
+	return s.document(OpenAPI(s.Offer, slices.Sorted(maps.Keys(s.Hooks))...))
+}
+
+// OpenAPI is the API description of an offer: its operations are the routes, its schemas the
+// Go types that are served. hooks are the rails that take webhooks.
 func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
-	var types []document.Type
-	add := func(name string, value any) { types = append(types, document.Type{Name: name, Value: value}) }
-	add("Received", report{})
-	add("RailReport", railSummary{})
-	add("Sum", tally{})
-	add("CurrencySum", currencyTally{})
-	add("Receipt", receipt{})
-	add("Payment", payment{})
-	add("SignedReceipt", x402.Artifact{})
-	add("Arrival", arrival{})
-	add("Feed", feed{})
-	add("Transition", transition{})
-	add("Problem", problem{})
-	problems := commonProblems
-	if len(o.USDC()) > 0 {
-		add("Quote", x402.PaymentRequiredV1{})
-		add("Terms", payableTerms{})
-		add("Requirement", x402.RequirementsV1{})
-		add("PaymentRequirements", x402.Requirements{})
-		add("Settlement", paid{})
-		problems = slices.Concat(problems, paymentProblems)
-		if o.Challenges() {
-			add("RefusedCredential", refusedCredential{})
+	var operations []document.Operation
+	for _, row := range table(o) {
+		if row.Summary != "" {
+			operations = append(operations, row.Operation)
 		}
+	}
+	types := map[string]any{
+		"Received": report{}, "RailReport": railSummary{}, "Sum": tally{}, "CurrencySum": currencyTally{}, "Receipt": receipt{},
+		"Payment": payment{}, "SignedReceipt": x402.Artifact{}, "Arrival": arrival{}, "Feed": feed{}, "Transition": transition{}, "Problem": problem{},
+	}
+	if len(o.USDC()) > 0 {
+		types["Quote"], types["Terms"], types["Settlement"] = x402.PaymentRequiredV1{}, payableTerms{}, paid{}
+		types["Requirement"] = x402.RequirementsV1{}
 	} else {
-		add("Quote", x402.CardQuote{})
-		add("Terms", cardTerms{})
+		types["Quote"], types["Terms"] = x402.CardQuote{}, cardTerms{}
 	}
 	if len(hooks) > 0 {
-		add("Delivery", delivered{})
-		problems = slices.Concat(problems, hookProblems)
+		types["Delivery"] = delivered{}
 	}
 	if o.Transfer() != nil {
-		add("Transfer", transferTerms{})
+		types["Transfer"] = transferTerms{}
 	}
-	return document.OpenAPI(o, document.Served{Types: types, Words: words(problems), Hooks: hooks})
+	return document.OpenAPI(o, append(operations, hookOperations(hooks)...), document.Schemas{Types: types, Enums: enums(o)})
 }
 
-// words are the only values of members, by their path.
-func words(problems []problemKind) map[string][]any {
+// enums are the values of the members of the served types.
+func enums(o *offer.Offer) map[string][]any {
 	statuses := []any{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped, ledger.StatusRefunded, ledger.StatusReversed, ledger.StatusMoved}
 	evidence := []any{ledger.LevelSigned, ledger.LevelProvider, ledger.LevelChain, ledger.LevelManual}
+	basis := []any{ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated}
 	all := map[string][]any{
 		"Received.status":   {statusObserved, statusPartial},
 		"RailReport.state":  {statusObserved, statusPartial, stateManual, stateUnknown, stateRemoved},
@@ -115,30 +108,20 @@ func words(problems []problemKind) map[string][]any {
 			observe.ErrUnreachable, observe.ErrWrongChain, observe.ErrBadAnswer, observe.ErrLagging, observe.ErrLedger, observe.ErrDisagree,
 			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrMalformed, observe.ErrHistory,
 		},
-		"Receipt.status":     statuses,
-		"Receipt.evidence":   evidence,
-		"Receipt.valueBasis": {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
+		"Receipt.status": statuses, "Receipt.evidence": evidence, "Receipt.valueBasis": basis,
 		"Payment.status":     append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),
 		"Payment.evidence":   append(slices.Clip(evidence), ledger.EvidenceFacilitator),
-		"Payment.valueBasis": {ledger.BasisFace, ledger.BasisQuote, ledger.BasisRate, ledger.BasisStated},
+		"Payment.valueBasis": basis,
 		"Arrival.state": append([]any{arrivalWaiting, arrivalUnknown, arrivalNone},
 			slices.DeleteFunc(slices.Clone(statuses), func(s any) bool { return s == ledger.StatusMoved })...),
-		"Transition.from":            statuses,
-		"Transition.to":              statuses,
-		"Transition.evidence":        evidence,
-		"Quote.x402Version":          {1},
-		"Terms.x402Version":          {1},
-		"Terms.method":               {http.MethodPost},
-		"Requirement.scheme":         {"exact"},
-		"PaymentRequirements.scheme": {"exact"},
-		"Settlement.success":         {true},
-		"Settlement.status":          {ledger.StatusSeen, ledger.StatusClaimed},
-		"Delivery.received":          {true},
+		"Transition.from": statuses, "Transition.to": statuses, "Transition.evidence": evidence,
 	}
-	for _, name := range mpp.ProblemTypes() {
-		all["RefusedCredential.type"] = append(all["RefusedCredential.type"], name)
+	if o.Challenges() {
+		for _, name := range mpp.ProblemTypes() {
+			all["Problem.type"] = append(all["Problem.type"], name)
+		}
 	}
-	for _, kind := range problems {
+	for _, kind := range problemKinds {
 		all["Problem.type"] = append(all["Problem.type"], problemType+kind.name)
 	}
 	return all

@@ -1,17 +1,15 @@
 package web
 
 import (
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -50,12 +48,12 @@ func fetch(s *Server, method, target string, headers ...string) *httptest.Respon
 // Every path in every representation is the same in each coding, and who has it in one
 // that it takes is not sent it again.
 func TestWhatIsCompressedIsTheSame(t *testing.T) {
-	w := newWorld(t)
-	w.changed = func() uint64 { return 1 } // so that the report stays the same
-	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "USD", Amount: 42_00, Status: ledger.StatusSeen, EvidenceLevel: ledger.LevelSigned}}
-	s := w.server(t)
+	s := newWorld(t).server(t)
 	compressed := map[string]bool{}
 	for _, target := range targets(s) {
+		if target == offer.PathReceived { // changes with each request
+			continue
+		}
 		for _, accept := range accepts {
 			plain := fetch(s, "GET", target, "Accept", accept)
 			got := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", "gzip")
@@ -76,42 +74,28 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 			}
 			compressed[target] = true
 			require.Less(t, size, plain.Body.Len(), what)
-			require.GreaterOrEqual(t, plain.Body.Len(), worthPacking, what)
+			require.GreaterOrEqual(t, plain.Body.Len(), minCompressed, what)
 			require.Contains(t, got.Header()["Vary"], "Accept-Encoding", what)
 			require.Equal(t, "gzip", got.Header().Get("Content-Encoding"), what)
-			first := plain.Header().Get("Etag")
-			if weak := strings.HasPrefix(first, "W/"); weak {
-				require.Equal(t, first, tag, what)
-			} else {
-				require.Equal(t, strings.TrimSuffix(first, `"`)+`-gzip"`, tag, what)
-			}
-			for _, held := range []string{first, tag, `"other", ` + tag} {
-				same := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", "gzip", "If-None-Match", held)
-				require.Equal(t, 304, same.Code, what)
-				require.Contains(t, held, strings.TrimPrefix(same.Header().Get("Etag"), "W/"), "%s: the tag is that of what the client has", what)
-				require.Zero(t, same.Body.Len(), what)
-				require.Equal(t, got.Header()["Vary"], same.Header()["Vary"], what)
-				require.Empty(t, same.Header().Get("Content-Length"), what)
-			}
+			require.Equal(t, strings.TrimSuffix(plain.Header().Get("Etag"), `"`)+`-gzip"`, tag, what)
+			same := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", "gzip", "If-None-Match", `"other", `+tag)
+			require.Equal(t, 304, same.Code, what)
+			require.Equal(t, tag, same.Header().Get("Etag"), what)
+			require.Zero(t, same.Body.Len(), what)
+			require.Equal(t, got.Header()["Vary"], same.Header()["Vary"], what)
+			require.Empty(t, same.Header().Get("Content-Length"), what)
 		}
 	}
-	for _, target := range []string{"/openapi.json", "/.well-known/agent-card.json", "/llms.txt", "/v1/invoice", "/v1/pay", "/v1/pay/transfer", "/v1/sponsor", "/v1/received"} {
-		require.True(t, slices.Contains(targets(s), target) && compressed[target], target)
-	}
-	for target := range compressed {
-		require.NotContains(t, target, offer.PathQR, "an image is compressed already")
+	for _, target := range []string{"/openapi.json", "/.well-known/agent-card.json", "/llms.txt", "/v1/invoice", "/v1/pay", "/v1/pay/transfer", "/v1/sponsor"} {
+		require.True(t, compressed[target], target)
 	}
 }
 
-func TestTheCodingIsTheOneThatTheClientPrefers(t *testing.T) {
+func TestGzipIsForClientsThatNameIt(t *testing.T) {
 	s := newWorld(t).server(t)
 	for accept, want := range map[string]string{
-		"": "", "gzip": "gzip", "zstd": "", "x-gzip": "gzip", "GZIP": "gzip", "gzip, deflate, br, zstd": "gzip", "gzip, deflate, br": "gzip",
-		"gzip;q=0": "", "gzip;q=0, *": "", "gzip ; q=0.000": "",
-		"identity": "", "identity;q=1, gzip;q=0.5": "", "identity;q=0.5, gzip;q=0.5": "gzip", "identity;q=0": "", "identity;q=0, gzip": "gzip",
-		"*": "gzip", "*;q=0": "", "identity;q=0, *": "gzip", "*;q=0, gzip": "gzip", "*;q=0.1, identity": "", "br": "", "deflate": "",
-		"gzip;q=2": "", "gzip;q=": "", "gzip;level=9": "", "gzip;q=0.5;q=1": "", "gzip;;": "", ",,,gzip,,": "gzip", "\x00gzip": "", "gzi\u017f": "",
-		";q=1": "", "=": "", "gzip gzip": "", "\tgzip\t;\tQ=1\t": "gzip",
+		"": "", "gzip": "gzip", "zstd": "", "GZIP": "gzip", "gzip, deflate, br, zstd": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "gzip ; q=0.000": "",
+		"identity": "", "*": "", "br": "", "gzip;q=2": "", "gzip;level=9": "", ",,,gzip,,": "gzip", "\x00gzip": "", ";q=1": "", "gzip gzip": "",
 		strings.Repeat("x,", 100_000) + "gzip": "gzip", strings.Repeat("gzip;", 100_000): "",
 	} {
 		name := accept[:min(len(accept), 40)]
@@ -119,41 +103,6 @@ func TestTheCodingIsTheOneThatTheClientPrefers(t *testing.T) {
 		require.Equal(t, 200, got.Code, name)
 		require.Equal(t, want, got.Header().Get("Content-Encoding"), name)
 		require.NotEmpty(t, unpacked(t, got), name)
-	}
-	r := httptest.NewRequest("GET", "/openapi.json", nil)
-	r.Header["Accept-Encoding"] = []string{"br", "gzip;q=0.5", "identity;q=0.1"}
-	got := httptest.NewRecorder()
-	s.Serve(got, r)
-	require.Equal(t, "gzip", got.Header().Get("Content-Encoding"), "of several lines")
-}
-
-// A cache asks on behalf of clients that take other codings than what it holds.
-func TestNoClientIsToldToUseACodingThatItDoesNotTake(t *testing.T) {
-	s := newWorld(t).server(t)
-	tag := func(accept string) string {
-		return fetch(s, "GET", "/openapi.json", "Accept-Encoding", accept).Header().Get("Etag")
-	}
-	plain, zipped := tag(""), tag("gzip")
-	require.NotEqual(t, plain, zipped)
-	for _, c := range []struct {
-		accept, held string
-		status       int
-		tag          string
-	}{
-		{"gzip", zipped, 304, zipped},
-		{"gzip", plain, 304, plain},
-		{"gzip", plain + ", " + zipped, 304, zipped},
-		{"gzip", "*", 304, zipped},
-		{"identity", zipped, 200, plain},
-		{"identity", plain, 304, plain},
-		{"gzip, identity;q=0", plain, 200, zipped},
-		{"", zipped, 304, zipped}, // who says nothing takes all
-		{"gzip", `"other"`, 200, zipped},
-		{"gzip", "W/" + zipped, 304, zipped},
-	} {
-		got := fetch(s, "GET", "/openapi.json", "Accept-Encoding", c.accept, "If-None-Match", c.held)
-		require.Equal(t, c.status, got.Code, c)
-		require.Equal(t, c.tag, got.Header().Get("Etag"), c)
 	}
 }
 
@@ -176,18 +125,4 @@ func TestWhatIsOfOneClientIsNotCompressed(t *testing.T) {
 	paid := fetch(s, "POST", "/v1/sponsor", "Accept-Encoding", "gzip", "PAYMENT-SIGNATURE", "e30=")
 	require.Equal(t, http.StatusOK, paid.Code)
 	require.Empty(t, paid.Header().Get("Content-Encoding"))
-}
-
-// A document is compressed once, and only when somebody takes it.
-func TestADocumentIsCompressedForTheFirstWhoTakesIt(t *testing.T) {
-	s := newWorld(t).server(t)
-	document := s.find(httptest.NewRequest("GET", "/openapi.json", nil).URL).(*resource).get.(answer)(nil)
-	require.NotNil(t, document.zipped)
-	fetch(s, "GET", "/openapi.json")
-	require.Nil(t, document.zipped.response)
-	fetch(s, "GET", "/openapi.json", "Accept-Encoding", "gzip")
-	first := document.zipped.response
-	require.NotNil(t, first)
-	fetch(s, "GET", "/openapi.json", "Accept-Encoding", "gzip")
-	require.Same(t, first, document.zipped.response)
 }

@@ -245,8 +245,10 @@ func readJSON(t testing.TB, res *http.Response) map[string]any {
 // the QR images are one path, a template, and so are the webhooks of the
 // storefronts.
 func served(s *Server) (all []path) {
-	for _, row := range s.table() {
-		all = append(all, path{row.method, row.path})
+	for _, row := range table(s.Offer) {
+		if row.Summary != "" { // else it is part of a page
+			all = append(all, path{row.Method, row.Path})
+		}
 	}
 	storefronts := len(s.Hooks)
 	if s.Hooks[offer.RailCard] != nil {

@@ -2,22 +2,17 @@ package web
 
 import "sync"
 
-const (
-	// maxBodies and maxClientBodies bound how many bodies of deliveries are read at
-	// once for a rail, of all clients and of one: of a delivery with a signature it
-	// is known only at its end that the provider did not send it.
-	maxBodies, maxClientBodies = 256, 16
-)
+// maxBodies and maxClientBodies limit how many delivery bodies are read at once, for a rail
+// and for one of its clients: a signature is known to be false only at the end of the body.
+const maxBodies, maxClientBodies = 256, 16
 
-// openBodies counts the bodies of deliveries that are being read. A rail has places
-// of its own: some shops do not repeat what was refused, and theirs are taken by
-// who shows their secret alone.
+// openBodies counts the delivery bodies that are being read.
 type openBodies struct {
 	mu   sync.Mutex
 	open map[string]int // by rail, and by rail and client
 }
 
-// begin takes a place; ok is false where none is free. A place is given back by end.
+// begin counts one more body until end is called; ok is false at a limit.
 func (o *openBodies) begin(rail, client string) (end func(), ok bool) {
 	one := rail + " " + client
 	o.mu.Lock()

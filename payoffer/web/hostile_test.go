@@ -153,9 +153,9 @@ func visits(s *Server, text string) []visit {
 	for i, row := range rows {
 		all = append(all, visit{fmt.Sprint("a receipt ", i), "GET", offer.PathReceipt + "/" + receiptID(qrKey, row), nil})
 	}
-	for _, row := range s.table() {
-		if !strings.Contains(row.path, "{") {
-			all = append(all, visit{row.path, row.method, row.path, nil}, visit{row.path + "?", row.method, row.path + "?" + query, nil}, visit{row.path, "DELETE", row.path, nil})
+	for _, row := range table(s.Offer) {
+		if !strings.Contains(row.Path, "{") {
+			all = append(all, visit{row.Path, row.Method, row.Path, nil}, visit{row.Path + "?", row.Method, row.Path + "?" + query, nil}, visit{row.Path, "DELETE", row.Path, nil})
 		}
 	}
 	return all

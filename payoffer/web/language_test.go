@@ -5,9 +5,6 @@ import (
 	"compress/gzip"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -23,16 +20,16 @@ var accepts = []string{browser, "text/html", "application/json", "text/uri-list"
 
 // targets are the paths of the route table that answer GET, but the templates.
 func targets(s *Server) (all []string) {
-	for _, row := range s.table() {
-		if row.method == "GET" && !strings.Contains(row.path, "{") {
-			all = append(all, row.path)
+	for _, row := range table(s.Offer) {
+		if row.Method == "GET" && !strings.Contains(row.Path, "{") {
+			all = append(all, row.Path)
 		}
 	}
 	return all
 }
 
-// get is the answer to a GET as a page in a language or what else is accepted.
-func get(s *Server, target, accept, language string) *httptest.ResponseRecorder {
+// getPage is the answer to a GET as a page in a language or what else is accepted.
+func getPage(s *Server, target, accept, language string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", target, nil)
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Accept-Language", language)
@@ -71,7 +68,7 @@ func TestPagesDependOnTheLanguageAndAnswersToProgramsDoNot(t *testing.T) {
 		for _, accept := range accepts {
 			var english []byte
 			for _, l := range text.Languages {
-				w := get(s, target, accept, l.Tag+"-XX, xx;q=0.9")
+				w := getPage(s, target, accept, l.Tag+"-XX, xx;q=0.9")
 				vary, body := strings.Join(w.Header().Values("Vary"), ", "), w.Body.Bytes()
 				if !isPage(w) {
 					require.NotContains(t, vary, "Accept-Language", target)
@@ -120,7 +117,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 			if chosen != "" {
 				query.Set("lang", chosen)
 			}
-			w := get(s, at.Path+"?"+query.Encode(), browser, "de")
+			w := getPage(s, at.Path+"?"+query.Encode(), browser, "de")
 			if !isPage(w) {
 				continue
 			}
@@ -141,7 +138,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 					require.Equal(t, at.Path, link.Path)
 					require.Equal(t, query, link.Query())
 					switches++
-				case link.Host == at.Host && isPage(get(s, link.RequestURI(), browser, "de")):
+				case link.Host == at.Host && isPage(getPage(s, link.RequestURI(), browser, "de")):
 					require.Equal(t, chosen, language, "%s leads to %s", path, link)
 				}
 			}
@@ -164,7 +161,7 @@ func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 	s := w.server(t)
 	for _, target := range targets(s) {
 		for _, l := range text.Languages {
-			page := get(s, target+"?lang="+l.Tag, browser, "")
+			page := getPage(s, target+"?lang="+l.Tag, browser, "")
 			if !isPage(page) {
 				continue
 			}
@@ -178,51 +175,4 @@ func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 			require.Less(t, small.Len(), page.Body.Len()/2, "%s in %s", target, l.Name)
 		}
 	}
-}
-
-// TestALanguageIsReadWhenAPageIsAskedForInIt runs in a process of its own, in which
-// nobody has asked for one. What New or a document had read would not be read again.
-func TestALanguageIsReadWhenAPageIsAskedForInIt(t *testing.T) {
-	const alone = "PAY_OFFER_TEST_ALONE"
-	if os.Getenv(alone) == "" {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		command.Env = append(os.Environ(), alone+"=1")
-		out, err := command.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), "--- PASS: "+t.Name())
-		return
-	}
-	s := newWorld(t).server(t)
-	for _, target := range targets(s) {
-		get(s, target, "*/*", "de, fr;q=0.9, es;q=0.8, en;q=0.7")
-	}
-	runtime.MemProfileRate = 1             // every allocation
-	for _, l := range text.Languages[1:] { // problems are told to programs in the words of the first
-		before := allocated(t)
-		get(s, "/v1/pay", browser, l.Tag)
-		after := allocated(t)
-		require.Greater(t, after, before+50, l.Name)
-		get(s, "/v1/received", browser, l.Tag)
-		require.Equal(t, after, allocated(t), l.Name)
-	}
-}
-
-// allocated is how many objects were made by reading catalogues.
-func allocated(t *testing.T) (objects int64) {
-	t.Helper()
-	runtime.GC()
-	runtime.GC() // the profile is as of the last collection but one
-	records := make([]runtime.MemProfileRecord, 100_000)
-	n, ok := runtime.MemProfile(records, true)
-	require.True(t, ok)
-	for _, record := range records[:n] {
-		for frames, more := runtime.CallersFrames(record.Stack()), true; more; {
-			var frame runtime.Frame
-			if frame, more = frames.Next(); strings.HasSuffix(frame.Function, "/payoffer/text.parse") {
-				objects += record.AllocObjects
-				break
-			}
-		}
-	}
-	return objects
 }

@@ -19,7 +19,7 @@ type liveState struct {
 	qrKey []byte
 	// keys are those that sign.
 	keys    []document.VerificationKey
-	answers shelf[pageKey, *response]
+	answers cache[pageKey, *response]
 }
 
 // pageKey names an answer by its path, and a page by its language too.
@@ -42,7 +42,7 @@ func (l *liveState) page(f page.Frame, render func() *response) *response {
 }
 
 // shown serves what follows from what is live. The path tells its answers apart.
-func (s *Server) shown(path string, render func(*liveState) *response) answer {
+func (s *Server) shown(path string, render func(*liveState) *response) responseFunc {
 	return func(*http.Request) *response {
 		live := s.live.Load()
 		return live.answers.get(pageKey{path: path}, func() *response { return render(live) })
@@ -58,7 +58,7 @@ func (s *Server) did(live *liveState) *response {
 
 // liveDocument is a document that the rate changes.
 func (s *Server) liveDocument(d document.Document, headers ...header) *response {
-	return s.kept(d.Type, cacheLive, d.Body, headers...)
+	return s.compressible(d.Type, cacheLive, d.Body, headers...)
 }
 
 // invoices is GET /v1/invoice, and methods is GET /v1/pay.
@@ -72,7 +72,7 @@ func (s *Server) forPrograms() variant {
 	return variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
 }
 
-func (s *Server) forPeople() variant { return variant{asksHTML, answer(s.payPage)} }
+func (s *Server) forPeople() variant { return variant{asksHTML, responseFunc(s.payPage)} }
 
 // invoice is GET /v1/invoice for programs, and links is the same as a list of URIs.
 func (s *Server) invoice(live *liveState) *response {
@@ -91,7 +91,7 @@ func (s *Server) links(live *liveState) *response {
 
 // priced serves what needs the price of a rail. Without one there is none of it, for
 // an amount is never guessed.
-func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) answer {
+func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) responseFunc {
 	return s.shown(path, func(live *liveState) *response {
 		m := rail.Methods(s.Offer, live.now)[0]
 		if !m.Available {
@@ -99,20 +99,6 @@ func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, of
 		}
 		return render(live, m)
 	})
-}
-
-// railRoutes are the rows of the rails: <rail>.uri, for who asks for JSON too,
-// <rail>.png, and the page of the bank transfer.
-func (s *Server) railRoutes() (rows []route) {
-	for _, rail := range s.Offer.Rails {
-		rows = append(rows,
-			route{http.MethodGet, offer.URIPath(rail.Name()), func(s *Server) http.Handler { return s.railURI(rail) }},
-			route{http.MethodGet, offer.PNGPath(rail.Name()), func(s *Server) http.Handler { return s.railImage(rail) }})
-	}
-	if t := s.Offer.Transfer(); t != nil {
-		rows = append(rows, route{http.MethodGet, offer.PagePath(t.Name()), func(s *Server) http.Handler { return s.bankTransfer(t) }})
-	}
-	return rows
 }
 
 func (s *Server) railURI(rail offer.Rail) http.Handler {

@@ -129,14 +129,3 @@ func TestEveryPublishedOfferOfPaymentHasItsChallenge(t *testing.T) {
 		}
 	}
 }
-
-// A script of another origin may ask for what it needs to pay by every protocol.
-func TestScriptsOfOtherOriginsMayPayByEveryProtocol(t *testing.T) {
-	s := newWorld(t).server(t)
-	res := send(t, s, "OPTIONS", offer.PathSponsor, "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST")
-	allowed := strings.Split(res.Header.Get("Access-Control-Allow-Headers"), ", ")
-	for _, name := range []string{"PAYMENT-SIGNATURE", "X-PAYMENT", "Authorization", "Payment-Authorization", "Accept-Payment", "Idempotency-Key"} {
-		require.Contains(t, allowed, name)
-	}
-	require.Equal(t, "*", send(t, s, "POST", offer.PathSponsor, "").Header.Get("Access-Control-Expose-Headers"), "WWW-Authenticate is one of them")
-}

@@ -14,11 +14,9 @@ import (
 type schema struct {
 	Ref                  string `json:"$ref"`
 	Type                 any
-	Const                any
 	Enum, Required       []any
-	Format, Pattern      string
+	Format               string
 	Description          string
-	Minimum              *float64
 	OneOf                []schema
 	Items                *schema
 	Properties           map[string]schema
@@ -43,16 +41,10 @@ func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
 	require.Equal(t, "date-time", receipt.Properties["occurredAt"].Format)
 	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed", "moved"}, receipt.Properties["status"].Enum)
 	require.Contains(t, rail.Properties["state"].Enum, "manual")
-	require.Equal(t, "USD", all["Invoice"].Properties["currency"].Const)
 	require.Equal(t, "uri", all["Method"].Properties["url"].Format)
-	require.Contains(t, all["Method"].Properties["rail"].Enum, "tip-jar")
-	require.Contains(t, all["Fallback"].Properties["methods"].Items.Enum, "klarna")
-	require.EqualValues(t, 0, *rail.Properties["lagSeconds"].Minimum)
-	require.Equal(t, true, all["Delivery"].Properties["received"].Const)
 
 	// What may be null says so, also where its values are listed.
 	require.ElementsMatch(t, []any{"string", "null"}, receipt.Properties["amountUsdDecimal"].Type)
-	require.NotEmpty(t, receipt.Properties["amountUsdDecimal"].Pattern)
 	require.Contains(t, rail.Properties["lastError"].Enum, nil)
 	require.Equal(t, []schema{{Ref: "#/components/schemas/Sum"}, {Type: "null"}}, rail.Properties["seen"].OneOf)
 	require.NotEmpty(t, rail.Properties["seen"].Description)
@@ -80,7 +72,7 @@ func TestTheDescriptionOfACardAloneSpeaksOfNoOtherRail(t *testing.T) {
 	text := strings.ToLower(string(OpenAPI(o).Body))
 	for _, word := range []string{
 		"usdc", "x402", "btc", "bitcoin", "bip21", "eip681", "eip155", "ethereum", "mailto", "transfer", "storefront",
-		"tip-jar", "settlement", "spending cap", "exchange rate",
+		"tip-jar", "spending cap", "exchange rate",
 	} {
 		require.NotContains(t, text, word)
 	}

@@ -1,13 +1,10 @@
 package web
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
 
 func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
@@ -31,11 +28,6 @@ func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
 		}
 		title := strings.SplitN(strings.SplitN(page, "<title>", 2)[1], "</title>", 2)[0]
 		require.Contains(t, page, `<meta property="og:title" content="`+title+`">`)
-	}
-	for _, colors := range [][]string{{"light", ":root {"}, {"dark", "(prefers-color-scheme: dark)"}} {
-		ground := regexp.MustCompile(`--ground: (#[0-9a-f]{6})`).FindStringSubmatch(strings.SplitN(site.Style, colors[1], 2)[1])[1]
-		require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)),
-			`<meta name="theme-color" content="`+ground+`" media="(prefers-color-scheme: `+colors[0]+`)">`, "the color of the page itself")
 	}
 	w = newWorld(t)
 	require.NotContains(t, read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)), "og:image")

@@ -138,8 +138,9 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range slices.Concat(commonProblems, paymentProblems) {
-		require.Equal(t, kind != problemCursor, slices.Contains(met, kind), "%s: the feed is for programs", kind.name)
+	for _, kind := range problemKinds {
+		elsewhere := []problemKind{problemCursor, problemUnverified, problemDelivery, problemNotRecorded}
+		require.Equal(t, !slices.Contains(elsewhere, kind), slices.Contains(met, kind), kind.name)
 	}
 }
 
@@ -147,16 +148,6 @@ func TestAProblemIsSaidInTheLanguageOfItsAddress(t *testing.T) {
 	page := read(t, send(t, newWorld(t).server(t), "GET", "/v1/pay/none.uri?lang=fr", "", "Accept", browser, "Accept-Language", "de"))
 	require.Contains(t, page, "<h1>Il n’y a rien à cette adresse</h1>")
 	require.Contains(t, page, `href="/v1/pay?lang=fr"`)
-}
-
-// A name that a program sends is written as it is, also at the beginning of a
-// sentence: none begins with one.
-func TestNoSentenceOfAProblemBeginsWithANameInSmallLetters(t *testing.T) {
-	for _, l := range text.Languages {
-		for key, said := range l.Group("error") {
-			require.Regexp(t, `^[\p{Lu}{]`, said, "%s: %s", l.Tag, key)
-		}
-	}
 }
 
 func TestAQuoteIsNeverAPage(t *testing.T) {
@@ -178,31 +169,4 @@ func TestProvidersAndAgentsGetNoPage(t *testing.T) {
 		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"), c.path)
 		require.NotContains(t, res.Header, "Vary", c.path)
 	}
-}
-
-func TestTheAddressOfProgramsExplainsItselfToPeople(t *testing.T) {
-	w := newWorld(t)
-	s := w.server(t)
-	for _, l := range text.Languages {
-		res := send(t, s, "GET", "/v1/sponsor", "", "Accept", browser, "Accept-Language", l.Tag)
-		page := read(t, res)
-		require.Equal(t, 200, res.StatusCode)
-		require.Equal(t, []string{"Accept", "Accept-Language", "Accept-Encoding"}, res.Header.Values("Vary"))
-		for _, want := range []string{
-			"<h1>" + l.Text("sponsor.title", "amount", offer.USD(42_00)) + "</h1>", "POST " + baseURL + "/v1/sponsor", "PAYMENT-SIGNATURE",
-			"spendControls.maxAmountPerPayment", "<li>USDC ", `href="/v1/pay"`,
-		} {
-			require.Contains(t, page, want, l.Tag)
-		}
-	}
-	require.Equal(t, []string{"Accept"}, send(t, s, "GET", "/v1/sponsor", "").Header.Values("Vary"))
-
-	w.offer = makeOffer(t, terms(), "base-sepolia")
-	page := read(t, send(t, w.server(t), "GET", "/v1/sponsor", "", "Accept", browser))
-	require.Contains(t, page, "<li>USDC on Base Sepolia (test)</li>")
-
-	w.accepts = nil
-	page = read(t, send(t, w.server(t), "GET", "/v1/sponsor", "", "Accept", browser))
-	require.Contains(t, page, "takes no payment by a program")
-	require.NotContains(t, page, "<ol>")
 }

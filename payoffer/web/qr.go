@@ -15,25 +15,22 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// startRetry is when to ask again while the service is starting.
+// startRetry is the Retry-After until the service has started.
 const startRetry = 2 * time.Second
 
-// macSize is the length of a QR address's MAC in bytes.
-const macSize = 16
+const (
+	macSize      = 16 // bytes
+	modulePixels = 8
+)
 
-// modulePixels is the width of one QR module.
-const modulePixels = 8
-
-// qrPath is the address of the QR image of a rail's payment URI:
-// /v1/qr/<rail>/<base64url of the URI>.<base64url of the MAC>.png. It holds all
-// that the image shows, so every instance with the key can draw it.
+// qrPath is the path of the QR image of a payment URI: /v1/qr/<rail>/<base64url of the
+// URI>.<base64url of the MAC>.png. Every instance with the key can draw it.
 func qrPath(key []byte, rail, uri string) string {
 	return offer.PathQR + "/" + rail + "/" + base64.RawURLEncoding.EncodeToString([]byte(uri)) + "." +
 		base64.RawURLEncoding.EncodeToString(qrMAC(key, rail, uri)) + ".png"
 }
 
-// qrMAC proves that this service made the address, which therefore draws
-// nobody else's payment.
+// qrMAC authenticates a path, so that the service draws only its own payment addresses.
 func qrMAC(key []byte, rail, uri string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(rail))
@@ -42,7 +39,7 @@ func qrMAC(key []byte, rail, uri string) []byte {
 	return mac.Sum(nil)[:macSize]
 }
 
-// parseQRPath reads the rail and the URI of a QR address whose MAC is right.
+// parseQRPath returns the rail and the URI of a path with a valid MAC.
 func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
 	rest, ok := strings.CutPrefix(path, offer.PathQR+"/")
 	if !ok {
@@ -62,13 +59,10 @@ func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
 	return rail, string(decoded), true
 }
 
-// qrImage is GET /v1/qr/…. An image has 15 % error correction (level M), its
-// modules a whole number of pixels wide, and the quiet zone of ISO/IEC 18004.
+// qrImage is GET /v1/qr/…: an image with 15 % error correction (level M) and the quiet zone
+// of ISO/IEC 18004.
 func (s *Server) qrImage(r *http.Request) *response {
 	path := r.URL.Path
-	if kept := s.images.find(path); kept != nil {
-		return kept()
-	}
 	key := s.QRKey()
 	if key == nil {
 		return s.notStarted()
@@ -80,7 +74,7 @@ func (s *Server) qrImage(r *http.Request) *response {
 	return s.images.get(path, func() *response {
 		image, err := qrcode.Encode(uri, qrcode.Medium, -modulePixels)
 		if err != nil {
-			// New has checked every rail's link; only a later rate could make one too long.
+			// New checked every link; only a later price can make one too long.
 			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
 			return s.refuse(problemNotFound, "long", nil)
 		}
@@ -88,8 +82,8 @@ func (s *Server) qrImage(r *http.Request) *response {
 	})
 }
 
-// surelyFits is a number of bytes that fit into a QR code, whatever they are: the
-// largest takes 2,331 at this error correction (ISO/IEC 18004, table 7).
+// surelyFits is a number of bytes that always fits: a QR code has room for 2,331 at this
+// error correction (ISO/IEC 18004, table 7).
 const surelyFits = 2_000
 
 // checkImages checks that every rail's link fits into a QR code.
@@ -105,11 +99,7 @@ func (s *Server) checkImages() error {
 	return nil
 }
 
-// notStarted is the answer of what needs the running service.
+// notStarted is the response until the service has started.
 func (re responder) notStarted() *response {
 	return re.refuse(problemNotStarted, "detail", nil, retryAfter(startRetry))
 }
-
-// maxImages bounds the images kept in memory: some kilobytes each. Only addresses
-// with a right MAC are among them.
-const maxImages = 64

@@ -10,38 +10,36 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// maxBody bounds a request body in bytes.
+// maxBody is the largest request body in bytes.
 const maxBody = 64 << 10
 
-// headerRequired is the canonical form under which net/http keeps the header.
-var headerRequired = http.CanonicalHeaderKey(x402.HeaderRequired)
+// Header names as net/http stores them.
+var (
+	headerRequired    = http.CanonicalHeaderKey(x402.HeaderRequired)
+	headerSignature   = http.CanonicalHeaderKey(x402.HeaderSignature)
+	headerSignatureV1 = http.CanonicalHeaderKey(x402.HeaderSignatureV1)
+)
 
-// standingQuote is a quote and the responses that were made of it, one of which
-// challenges.
-type standingQuote struct {
+// quoteResponses are the responses with one quote. One of them also challenges by the
+// Payment scheme.
+type quoteResponses struct {
 	quote              *x402.Quote
 	plain, challenging *response
 }
 
-// standing is the 402 for a request without payment. The answer is made again
-// only when the quote is another one.
-func (s *Server) standing() *standingQuote {
+// currentQuote is the responses to a request without payment, rendered again when the quote changes.
+func (s *Server) currentQuote() *quoteResponses {
 	quote := s.Payments.Quote()
-	if kept := s.quote.Load(); kept != nil && kept.quote == quote {
-		return kept
+	if current := s.quote.Load(); current != nil && current.quote == quote {
+		return current
 	}
-	made := s.newStandingQuote(quote)
-	s.quote.Store(made)
-	return made
-}
-
-func (s *Server) newStandingQuote(quote *x402.Quote) *standingQuote {
 	plain := s.paymentRequired(quote)
-	return &standingQuote{quote, plain, s.challenged(plain)}
+	current := &quoteResponses{quote, plain, s.challenge(plain)}
+	s.quote.Store(current)
+	return current
 }
 
-// paymentRequired is a 402: version 2 of x402 in the header, version 1 and the
-// card checkout in the body.
+// paymentRequired is a 402: x402 version 2 in the header, version 1 and the card checkout in the body.
 func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 	if q.Header != "" {
 		headers = append(headers, header{headerRequired, q.Header})
@@ -55,33 +53,27 @@ func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
 // getQuote is GET /v1/offer: the card checkout for a browser, else 402.
 func (s *Server) getQuote() http.Handler {
 	return negotiate(
-		variant{asksJSON, answer(s.postQuote)},
+		variant{asksJSON, responseFunc(s.postQuote)},
 		variant{asksHTML, once(func() *response { return s.redirect(s.Offer.Card.URL, varyAccept) })})
 }
 
-// postQuote always answers 402. A payment sent here is neither read nor kept.
+// postQuote always answers 402 and ignores a payment.
 func (s *Server) postQuote(r *http.Request) *response {
 	if s.pays(r.Header) {
 		return s.paymentRequired(s.Payments.Refusal("this address only quotes, and nothing was charged here; send the payment to POST " +
 			s.Offer.URL(offer.PathSponsor)))
 	}
-	return s.standing().plain
+	return s.currentQuote().plain
 }
 
-// Header names in the form under which net/http keeps them.
-var (
-	headerSignature   = http.CanonicalHeaderKey(x402.HeaderSignature)
-	headerSignatureV1 = http.CanonicalHeaderKey(x402.HeaderSignatureV1)
-)
-
-// pays reports whether a request has a payment, of whatever kind and shape.
+// pays reports whether a request has a payment of any kind, valid or not.
 func (s *Server) pays(h http.Header) bool {
 	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0 || s.Challenges.Answered(h)
 }
 
-// drained is a row's handler that reads the body away, so that the connection can be
-// used again, and answers 413 for one that is too large.
-func drained(next func(*Server, *http.Request) *response) func(*Server) http.Handler {
+// discardBody reads and drops the body, so that the connection can be reused. It answers 413
+// if the body is too large.
+func discardBody(next func(*Server, *http.Request) *response) func(*Server) http.Handler {
 	return func(s *Server) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var err error

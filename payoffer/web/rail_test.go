@@ -14,16 +14,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-func TestEveryRailHasOneURI(t *testing.T) {
-	w := newWorld(t)
-	s := w.server(t)
-	for _, rail := range w.offer.Rails {
-		body := read(t, send(t, s, "GET", offer.URIPath(rail.Name()), ""))
-		require.Equal(t, rail.Methods(w.offer, w.live)[0].Link()+"\r\n", body)
-		require.NotContains(t, body, "#")
-	}
-}
-
 func TestTheListHoldsEveryURIOfTheInvoice(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
@@ -115,11 +105,8 @@ func TestBitcoinThatCannotBePaidIsQuotedNowhere(t *testing.T) {
 			shown := read(t, send(t, s, "GET", path, "", "Accept", accept))
 			require.Contains(t, shown, reason)
 			require.NotContains(t, shown, "bitcoin:")
-			for _, until := range []string{`"validUntil"`, "data-until="} {
-				require.NotContains(t, shown, until)
-			}
+			require.NotRegexp(t, `"validUntil"|data-until=`, shown)
 		}
-		require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "Not available now")
 		require.Equal(t, 200, send(t, s, "GET", "/v1/pay/usdc.uri", "").StatusCode)
 	}
 }
@@ -170,7 +157,7 @@ func TestAForgedQRAddressDrawsNothing(t *testing.T) {
 		require.NotEqual(t, good, path, name)
 		require.Equal(t, 404, s.qrImage(&http.Request{URL: &url.URL{Path: path}}).status, name)
 	}
-	require.Empty(t, s.images.kept, "what is forged is not kept")
+	require.Empty(t, s.images.values, "what is forged is not kept")
 	require.Equal(t, "no-store", send(t, s, "GET", "/v1/qr/x", "").Header.Get("Cache-Control"))
 }
 
@@ -197,20 +184,6 @@ func TestBeforeTheStartThereAreNoQRCodes(t *testing.T) {
 	s.Refresh()
 	require.Equal(t, 302, send(t, s, "GET", "/v1/pay/card.png", "").StatusCode)
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "<img")
-}
-
-func TestKeptImagesAreBounded(t *testing.T) {
-	s := newWorld(t).server(t)
-	draw := func(i int) *response {
-		return s.qrImage(&http.Request{URL: &url.URL{Path: qrPath(qrKey, "card", checkout+strings.Repeat("x", i))}})
-	}
-	for i := range maxImages + 10 {
-		require.Equal(t, 200, draw(i).status)
-	}
-	require.Len(t, s.images.kept, maxImages)
-	require.Len(t, s.images.order, maxImages)
-	last := draw(maxImages + 9)
-	require.Same(t, last, draw(maxImages+9), "drawn again")
 }
 
 func FuzzQRPath(f *testing.F) {

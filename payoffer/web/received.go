@@ -196,9 +196,9 @@ func (s *Server) readNewest(r *http.Request) (*response, error) {
 		return shown{tag, s.notModified(tag, append(slices.Clip(headers), varyEncoding)...), sync.OnceValue(func() *response {
 			rep := s.report(newest.totals, newest.rows, newestPlace, newest.health, newest.began, of.offset)
 			if people {
-				return s.keptPage(cacheNever, s.receivedPage(f, rep, newestPlace), weakTag(tag))
+				return s.compressiblePage(cacheNever, s.receivedPage(f, rep, newestPlace), weakTag(tag))
 			}
-			return s.kept(typeJSON, cacheNever, compact(rep), varyAccept, weakTag(tag))
+			return s.compressible(typeJSON, cacheNever, compact(rep), varyAccept, weakTag(tag))
 		})}
 	})
 	if matches(r.Header["If-None-Match"], answer.tag) {

@@ -30,17 +30,6 @@ func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestVariantsHaveDifferentEntityTags(t *testing.T) {
-	s := newWorld(t).server(t)
-	tags := map[string]bool{}
-	for _, accept := range []string{"application/json", "text/html", "text/uri-list"} {
-		res := send(t, s, "GET", "/v1/invoice", "", "Accept", accept)
-		require.Equal(t, "Accept", res.Header.Get("Vary"))
-		tags[res.Header.Get("ETag")] = true
-	}
-	require.Len(t, tags, 3)
-}
-
 func TestOnlyWhatLastsIsStored(t *testing.T) {
 	s := newWorld(t).server(t)
 	for target, want := range map[string]string{
@@ -119,12 +108,4 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 	require.NoError(t, err)
 	_, err = New(w.config())
 	require.ErrorContains(t, err, `rail "shop"`)
-}
-
-func TestProblemsSayWhatToDo(t *testing.T) {
-	s := newWorld(t).server(t)
-	w := httptest.NewRecorder()
-	s.problem(problemNoRate, "Try the card.", retryAfter(1500*1e6)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.JSONEq(t, `{"type":"urn:pay-offer:problem:no-rate","title":"The rail cannot quote a price now","status":503,"detail":"Try the card."}`, w.Body.String())
 }

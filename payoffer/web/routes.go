@@ -8,134 +8,203 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
-// route is one row of the table: a method, a path, and what makes a server's handler for
-// them when somebody first asks; a server without the row has none. GET answers HEAD too;
-// OPTIONS and all other methods are answered for every path alike.
+// route is one method of one path, with its description. GET answers HEAD too; OPTIONS and
+// other methods are answered alike for every path.
 type route struct {
-	method, path string
-	handler      func(*Server) http.Handler
+	document.Operation
+	handler func(*Server) http.Handler
+	// onChains limits the route to offers with a USDC rail.
+	onChains bool
 }
 
-// pathImage is a template: what follows PathQR rebuilds a
-// payment URI.
-const pathImage = offer.PathQR + "/{rail}/{image}"
-
-// Receipts are templates, too, and private: no script of another origin may read
-// them.
+// Paths with a parameter. Receipts are private: scripts of other origins cannot read them.
 const (
+	pathImage   = offer.PathQR + "/{rail}/{image}"
 	pathReceipt = offer.PathReceipt + "/{id}"
 	pathSigned  = pathReceipt + signedFile
 	signedFile  = "/receipt.jws"
 )
 
-// routes are the rows that do not depend on the rails, in the order of section 4 of the
-// specification; the paths that it leaves open follow. All offers share them.
-var routes = []route{
-	{http.MethodGet, offer.PathHostMetaJSON, fixed(document.HostMetaJSON)},
-	{http.MethodGet, offer.PathDID, (*Server).didDocument},
-	{http.MethodGet, offer.PathNodeInfo, fixed(document.NodeInfoIndex)},
-	{http.MethodGet, offer.PathWebFinger, answered((*Server).webFinger)},
-	{http.MethodGet, offer.PathHumans, fixed(document.Humans)},
-	{http.MethodGet, offer.PathSecurity, answered(func(s *Server, r *http.Request) *response { return (*s.security.Load())(r) })},
-	{http.MethodGet, offer.PathPackage, fixed(document.Package)},
-	{http.MethodGet, offer.PathPay, rendered(func(s *Server) *response { return s.redirect(s.Offer.Card.URL) })},
-	{http.MethodGet, offer.PathOffer, (*Server).getQuote},
-	{http.MethodPost, offer.PathOffer, drained((*Server).postQuote)},
-	{http.MethodGet, offer.PathQuote, (*Server).getQuote},
-	{http.MethodPost, offer.PathQuote, drained((*Server).postQuote)},
-	{http.MethodGet, offer.PathInvoice, (*Server).invoices},
-	{http.MethodGet, offer.PathSkill, fixed(document.Skill)},
-	{http.MethodGet, offer.PathSponsor, (*Server).sponsorTerms},
-	{http.MethodPost, offer.PathSponsor, (*Server).postSponsor},
-	{http.MethodPost, offer.PathMCP, written((*Server).agent)},
-	{http.MethodGet, offer.PathReceived, reported((*Server).received)},
-	{http.MethodGet, offer.PathThanks, reported((*Server).thanks)},
+// Bodies of responses with status 200.
+var (
+	bodyURIs   = document.Body{Type: "text/uri-list"}
+	bodyJRD    = document.Body{Type: "application/jrd+json", Schema: "JRD"}
+	bodyObject = document.Body{Type: typeJSON}
+	bodyDID    = document.Body{Type: "application/did+json", Schema: "DIDDocument"}
+)
 
-	{http.MethodGet, offer.PathMethods, (*Server).methods},
-	{http.MethodGet, offer.PathHostMeta, (*Server).hostMeta},
-	{http.MethodGet, offer.PathDIDRoot, (*Server).didDocument},
-	{http.MethodGet, offer.PathNodeInfo21, fixed(document.NodeInfo)},
-	{http.MethodGet, offer.PathSecurityRoot, rendered(func(s *Server) *response { return s.redirect(s.Offer.URL(offer.PathSecurity)) })},
-	{http.MethodGet, offer.PathAgentCard, fixed(document.AgentCard)},
-	{http.MethodGet, offer.PathAgentCardOld, fixed(document.AgentCard)},
-	{http.MethodGet, offer.PathOpenAPI, rendered((*Server).openAPI)},
-	{http.MethodGet, offer.PathLLMs, fixed(document.LLMs)},
-	{http.MethodGet, offer.PathAPICatalog, rendered((*Server).apiCatalog)},
-	{http.MethodGet, offer.PathIcon, rendered((*Server).icon)},
-	{http.MethodGet, offer.PathX402, only((*Server).quotes, rendered((*Server).x402))},
-	{http.MethodGet, offer.PathX402JSON, only((*Server).quotes, rendered((*Server).x402))},
-	{http.MethodGet, pathImage, answered((*Server).qrImage)},
-	{http.MethodGet, pathReceipt, reported((*Server).receipt)},
-	{http.MethodGet, pathSigned, reported((*Server).signedReceipt)},
+func jsonBody(schema string) document.Body { return document.Body{Type: typeJSON, Schema: schema} }
+
+func get(path, summary string, handler func(*Server) http.Handler, ok ...document.Body) route {
+	return route{Operation: document.Operation{Method: http.MethodGet, Path: path, Summary: summary, OK: ok}, handler: handler}
 }
 
-// routesAt are the same rows by their paths.
-var routesAt = func() map[string][]route {
-	rows := make(map[string][]route)
-	for _, row := range routes {
-		rows[row.path] = append(rows[row.path], row)
+func post(path, summary string, handler func(*Server) http.Handler, ok ...document.Body) route {
+	r := get(path, summary, handler, ok...)
+	r.Method = http.MethodPost
+	return r
+}
+
+func (r route) with(traits document.Traits) route { r.Traits = traits; return r }
+
+func (r route) explain(description string) route { r.Description = description; return r }
+
+func (r route) query(name, kind, description string) route {
+	r.Parameters = append(r.Parameters, document.Parameter{In: "query", Name: name, Type: kind, Description: description})
+	return r
+}
+
+func tagged(tag string, routes ...route) []route {
+	for i := range routes {
+		routes[i].Tag = tag
 	}
-	return rows
-}()
+	return routes
+}
 
-// quotes reports whether programs can pay the offer.
-func (s *Server) quotes() bool { return len(s.Payments.Accepts()) > 0 }
+// quoteTraits are those of the paths that quote.
+const quoteTraits = document.Redirects | document.Quotes | document.Leads
 
-// only is a row's handler for the servers that have it.
-func only(has func(*Server) bool, handler func(*Server) http.Handler) func(*Server) http.Handler {
-	return func(s *Server) http.Handler {
-		if !has(s) {
-			return nil
+// fixedRoutes are the routes that no rail adds: section 4 of the specification, and the paths
+// that it leaves open.
+func fixedRoutes() []route {
+	return slices.Concat(
+		tagged("payment",
+			get(offer.PathPay, "Open the card checkout", static(func(s *Server) *response { return s.redirect(s.Offer.Card.URL) })).
+				with(document.Redirects|document.Leads),
+			get(offer.PathOffer, "Quote the payment, or open the card checkout in a browser", (*Server).getQuote).with(quoteTraits),
+			post(offer.PathOffer, "Quote the payment; the body is ignored", discardBody((*Server).postQuote)).with(document.Quotes|document.Leads),
+			get(offer.PathQuote, "Alias of "+offer.PathOffer, (*Server).getQuote).with(quoteTraits),
+			post(offer.PathQuote, "Alias of "+offer.PathOffer, discardBody((*Server).postQuote)).with(document.Quotes|document.Leads),
+			get(offer.PathSponsor, "How to pay", (*Server).sponsorTerms, document.HTML, jsonBody("Terms")),
+			post(offer.PathSponsor, "Quote the payment or take it; the body is ignored", (*Server).postSponsor).
+				with(document.Quotes|document.Leads|document.Charges),
+			get(offer.PathInvoice, "Every payment method as of now", (*Server).invoices, jsonBody("Invoice"), bodyURIs, document.HTML).
+				explain("An invoice is a quote, not a payment."),
+		),
+		tagged("receipts",
+			get(offer.PathReceived, "Payments received, or every change of them in order", afterStart((*Server).received),
+				jsonBody("Received Feed"), document.HTML).with(document.Retries).
+				query("before", "integer", "Only receipts with a lower number. Not together with after.").
+				query("after", "string", "Only changes after this cursor, as a feed; 0 begins at the start.").
+				query("limit", "integer", "At most this many, 1 to 100. Default: 20 receipts or 100 changes.").
+				explain("With `after`: the feed. A reader that stores `cursor` together with what it did, and then requests `next`, misses no change "+
+					"and sees none twice. 410 means that the cursor belongs to another ledger or to an older copy of it: read all again from 0."),
+			get(pathReceipt, "One payment, for its payer", afterStart((*Server).receipt), jsonBody("Payment"), document.HTML).with(document.Retries).
+				explain("The address is the payer's secret. The answer to the payment contains it."),
+			get(pathSigned, "The signed receipt of one payment (JWS)", afterStart((*Server).signedReceipt), document.Body{Type: "application/jose"}).
+				with(document.Retries),
+			get(offer.PathThanks, "The state of a checkout's payment", afterStart((*Server).thanks), document.HTML, jsonBody("Arrival")).
+				with(document.Retries).query("session_id", "string", "The checkout session, which the card processor fills in."),
+		),
+		tagged("rails",
+			get(offer.PathMethods, "Every payment method: a page, or the invoice", (*Server).methods, document.HTML, jsonBody("Invoice")),
+			get(pathImage, "A QR image", perRequest((*Server).qrImage), document.Body{Type: typePNG}),
+			// A part of the page, which the API description leaves out.
+			route{Operation: document.Operation{Method: http.MethodGet, Path: page.WalletPath}, handler: static((*Server).walletScript), onChains: true},
+		),
+		tagged("agents", mcpRoute()),
+		tagged("discovery",
+			get(offer.PathHostMeta, "Host metadata (RFC 6415)", (*Server).hostMeta, document.Body{Type: "application/xrd+xml"}, bodyJRD),
+			get(offer.PathHostMetaJSON, "Host metadata as JSON (RFC 6415)", staticDocument(document.HostMetaJSON), bodyJRD),
+			get(offer.PathWebFinger, "WebFinger of the pay account (RFC 7033)", perRequest((*Server).webFinger), bodyJRD).
+				query("resource", "string", "The account, such as acct:pay@pay.example.org.").query("rel", "string", "Only links with this relation."),
+			get(offer.PathDID, "DID document (did:web)", (*Server).didDocument, bodyDID),
+			get(offer.PathDIDRoot, "DID document, second address", (*Server).didDocument, bodyDID),
+			get(offer.PathNodeInfo, "NodeInfo discovery", staticDocument(document.NodeInfoIndex), jsonBody("JRD")),
+			get(offer.PathNodeInfo21, "NodeInfo 2.1 with payment metadata", staticDocument(document.NodeInfo), jsonBody("NodeInfo")),
+			get(offer.PathHumans, "The operator and every rail (humans.txt)", staticDocument(document.Humans), document.Plain),
+			get(offer.PathSecurity, "Contacts (RFC 9116)", perRequest((*Server).securityText), document.Plain),
+			get(offer.PathSecurityRoot, "Leads to security.txt", static((*Server).securityRoot)).
+				with(document.Redirects),
+			get(offer.PathPackage, "Package document with funding addresses (npm)", staticDocument(document.Package), jsonBody("PackageDocument")),
+			get(offer.PathSkill, "Agent skill: how to pay", staticDocument(document.Skill), document.Body{Type: "text/markdown"}),
+			get(offer.PathAgentCard, "Agent card (A2A 0.3.0)", staticDocument(document.AgentCard), jsonBody("AgentCard")),
+			get(offer.PathAgentCardOld, "Agent card, older address", staticDocument(document.AgentCard), jsonBody("AgentCard")),
+			get(offer.PathOpenAPI, "This description", static((*Server).openAPI), bodyObject),
+			get(offer.PathLLMs, "Summary for language models (llms.txt)", staticDocument(document.LLMs), document.Plain),
+			get(offer.PathAPICatalog, "API catalog (RFC 9727)", static((*Server).apiCatalog),
+				document.Body{Type: "application/linkset+json", Schema: "Linkset"}),
+			get(offer.PathIcon, "The icon", static((*Server).icon), document.Body{Type: "image/svg+xml"}),
+			x402Route(offer.PathX402), x402Route(offer.PathX402JSON),
+		),
+	)
+}
+
+// mcpRoute is the agent endpoint, whose errors are JSON-RPC too.
+func mcpRoute() route {
+	r := post(offer.PathMCP, "Agent endpoint: MCP and A2A by JSON-RPC 2.0", reportWritten((*Server).agent), bodyObject).
+		explain("Call tools/call with the tool `" + document.ToolName + "` for every payment method. If the result demands a payment, the same " +
+			"call with the signed payment in its _meta settles it. A2A clients send message/send or SendMessage.")
+	r.Responses = map[string]any{
+		"202": document.Response("The notification was accepted."),
+		"4XX": document.Response("A JSON-RPC error.", bodyObject),
+		"5XX": document.Response("A JSON-RPC error.", bodyObject),
+	}
+	return r
+}
+
+// x402Route lists the payable resource for x402 directories.
+func x402Route(path string) route {
+	r := get(path, "Payable resources for x402 directories", static((*Server).x402), jsonBody("X402Resources"))
+	r.onChains = true
+	return r
+}
+
+// railRoutes are two routes for each rail, and the page of the bank transfer.
+func railRoutes(o *offer.Offer) []route {
+	var all []route
+	for _, rail := range o.Rails {
+		method := rail.Methods(o, offer.Live{})[0]
+		traits := document.Traits(0)
+		if method.Link() == "" { // the link needs an exchange rate
+			traits = document.Retries
 		}
-		return handler(s)
+		all = append(all,
+			get(offer.URIPath(rail.Name()), "Payment URI: "+method.Title, func(s *Server) http.Handler { return s.railURI(rail) },
+				bodyURIs, jsonBody("Method")).with(traits),
+			get(offer.PNGPath(rail.Name()), "QR code: "+method.Title, func(s *Server) http.Handler { return s.railImage(rail) }).
+				with(document.Redirects|document.Retries))
 	}
+	if t := o.Transfer(); t != nil {
+		all = append(all, get(offer.PagePath(t.Name()), "Payee, amount and reference of the bank transfer",
+			func(s *Server) http.Handler { return s.bankTransfer(t) }, document.HTML, jsonBody("Transfer")))
+	}
+	return tagged("rails", all...)
 }
 
-// answered is a row's handler that chooses a response to each request.
-func answered(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
-	return func(s *Server) http.Handler {
-		return answer(func(r *http.Request) *response { return choose(s, r) })
-	}
+// table is every route of an offer.
+func table(o *offer.Offer) []route {
+	return slices.DeleteFunc(slices.Concat(fixedRoutes(), railRoutes(o)), func(r route) bool { return r.onChains && len(o.USDC()) == 0 })
 }
 
-// reported is answered for a response that needs the ledger, which may still be opening.
-func reported(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
-	return answered(func(s *Server, r *http.Request) *response {
+// perRequest chooses a response for each request.
+func perRequest(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
+	return func(s *Server) http.Handler { return responseFunc(func(r *http.Request) *response { return choose(s, r) }) }
+}
+
+// afterStart is perRequest for a response that needs the ledger, which may not be open yet.
+func afterStart(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
+	return perRequest(func(s *Server, r *http.Request) *response {
 		s.Started(r.Context())
 		return choose(s, r)
 	})
 }
 
-// rendered is a row's handler with a response that only a new configuration changes.
-func rendered(render func(*Server) *response) func(*Server) http.Handler {
+// static renders a response once per configuration.
+func static(render func(*Server) *response) func(*Server) http.Handler {
 	return func(s *Server) http.Handler { return once(func() *response { return render(s) }) }
 }
 
-// fixed is a row's handler with a discovery document that only a new configuration
-// changes.
-func fixed(render func(*offer.Offer) document.Document) func(*Server) http.Handler {
-	return rendered(func(s *Server) *response { return s.document(render(s.Offer)) })
+func staticDocument(render func(*offer.Offer) document.Document) func(*Server) http.Handler {
+	return static(func(s *Server) *response { return s.document(render(s.Offer)) })
 }
 
-// table is every path of the offer.
-func (s *Server) table() []route {
-	return slices.DeleteFunc(slices.Concat(routes, s.railRoutes()), func(row route) bool { return row.handler(s) == nil })
-}
-
-// at are the rows of a path.
-func (s *Server) at(path string) []route {
-	if !strings.HasPrefix(path, offer.PathMethods+"/") {
-		return routesAt[path]
-	}
-	return slices.DeleteFunc(s.railRoutes(), func(row route) bool { return row.path != path })
-}
-
-// resource is everything that one path answers.
+// resource is all methods of one path.
 type resource struct {
-	get, post, preflight http.Handler // nil where there is none
-	notAllowed           func() *response
+	get, post, preflight, notAllowed http.Handler
 }
 
 // ServeHTTP dispatches by method.
@@ -150,55 +219,46 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		handler = res.preflight
 	}
 	if handler == nil {
-		handler = res.notAllowed()
+		handler = res.notAllowed
 	}
 	handler.ServeHTTP(w, r)
 }
 
-// resource is what a path of the table answers, made for who first asks for it; nil for
-// any other path.
-func (s *Server) resource(path string) *resource {
-	if kept := s.resources.find(path); kept != nil {
-		return kept()
-	}
-	rows := s.at(path)
-	if len(rows) == 0 {
-		return nil
-	}
-	return s.resources.get(path, func() *resource { return s.newResource(path, rows) })
-}
-
-func (s *Server) newResource(path string, rows []route) *resource {
-	res, re, allowed := new(resource), s.responder, []string(nil)
-	switch {
-	case path == offer.PathMCP:
-		re = s.programs
-	case strings.HasPrefix(path, pathReceipt):
-		re = s.personal
-	}
-	for _, row := range rows {
-		handler := row.handler(s)
-		switch {
-		case handler == nil:
-		case row.method == http.MethodGet:
-			res.get = handler
-			allowed = append(allowed, http.MethodGet, http.MethodHead)
-		default:
-			res.post = handler
-			allowed = append(allowed, http.MethodPost)
+// newResources are the resources of the table, by path.
+func (s *Server) newResources() map[string]*resource {
+	all := make(map[string]*resource)
+	for _, row := range table(s.Offer) {
+		if all[row.Path] == nil {
+			all[row.Path] = new(resource)
+		}
+		if row.Method == http.MethodGet {
+			all[row.Path].get = row.handler(s)
+		} else {
+			all[row.Path].post = row.handler(s)
 		}
 	}
-	if len(allowed) == 0 {
-		return nil
+	for path, res := range all {
+		re, allow := s.responder, http.MethodOptions
+		switch {
+		case path == offer.PathMCP:
+			re = s.programs
+		case strings.HasPrefix(path, pathReceipt):
+			re = s.personal
+		}
+		if res.post != nil {
+			allow = "POST, " + allow
+		}
+		if res.get != nil {
+			allow = "GET, HEAD, " + allow
+		}
+		res.preflight = once(func() *response { return re.preflight(allow) })
+		res.notAllowed = once(func() *response { return re.notAllowed(allow) })
 	}
-	allow := strings.Join(append(allowed, http.MethodOptions), ", ")
-	res.preflight = once(func() *response { return re.preflight(allow) })
-	res.notAllowed = func() *response { return re.notAllowed(allow) }
-	return res
+	return all
 }
 
-// find returns the handler of an address, or nil. All below /v1/pay is ours:
-// a printed code may outlive its rail, and an empty 200 of Caddy tells nobody so.
+// find returns the handler of a URL, or nil. All paths below /v1/pay are ours: a printed QR
+// code may outlive its rail, and Caddy's empty 200 would hide that.
 func (s *Server) find(u *url.URL) http.Handler {
 	path := u.Path
 	switch {
@@ -209,11 +269,28 @@ func (s *Server) find(u *url.URL) http.Handler {
 	case strings.HasPrefix(path, offer.PathReceipt+"/"):
 		path = pathReceipt
 	}
-	if found := s.resource(path); found != nil {
+	if found := s.resources[path]; found != nil {
 		return found
 	}
 	if hook := s.findHook(u); hook != nil || !strings.HasPrefix(u.Path, offer.PathMethods+"/") {
 		return hook
 	}
 	return s.refuse(problemNotFound, "detail", offer.With{"url": s.Offer.URL(offer.PathMethods)})
+}
+
+// Links are the addresses that anybody may request with GET, sorted.
+func (s *Server) Links() []string {
+	var links []string
+	for _, row := range table(s.Offer) {
+		path := row.Path
+		if row.Method != http.MethodGet || strings.Contains(path, "{") {
+			continue
+		}
+		if path == offer.PathWebFinger {
+			path += "?resource=" + url.QueryEscape(s.Offer.Acct())
+		}
+		links = append(links, s.Offer.URL(path))
+	}
+	slices.Sort(links)
+	return links
 }

@@ -86,13 +86,6 @@ func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
 	}
 }
 
-func TestTheAPICatalogNamesItselfByItsRelation(t *testing.T) {
-	s := newWorld(t).server(t)
-	res := send(t, s, "HEAD", "/.well-known/api-catalog", "")
-	require.Contains(t, res.Header.Values("Link"), `<`+baseURL+`/.well-known/api-catalog>; rel="api-catalog"`)
-	require.Len(t, send(t, s, "HEAD", "/llms.txt", "").Header.Values("Link"), 2)
-}
-
 func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, row := range rows {

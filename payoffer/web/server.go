@@ -1,6 +1,6 @@
-// Package web answers HTTP for an offer: one route table, content
-// negotiation, pages and QR codes. What many ask for is rendered once, for the first
-// of them; a request after that writes bytes, and an offer that nobody asks holds none.
+// Package web serves an offer over HTTP: one route table, content negotiation, pages and QR
+// codes. Documents are rendered for their first request and kept until the configuration
+// or a price changes.
 package web
 
 import (
@@ -23,58 +23,51 @@ import (
 
 // Payments quotes and takes payments; *x402.Service is one.
 type Payments interface {
-	// Quote is the standing answer to a request without payment. The same
-	// pointer means the same quote.
+	// Quote is the answer to a request without payment. The same pointer means the same quote.
 	Quote() *x402.Quote
-	// Refusal is a quote of the same terms whose error is reason.
+	// Refusal is a quote with the same terms and an error.
 	Refusal(reason string) *x402.Quote
-	// Accepts are the ways to pay, empty without a USDC rail.
+	// Accepts are the payment requirements, empty without a USDC rail.
 	Accepts() []x402.Requirements
 	// Pay verifies and settles an attempt.
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
-	// SignReceipt signs, as of a time, that a payer paid on a network; nil while there
-	// is no key.
+	// SignReceipt signs that a payer paid on a network at a time; nil until a key is loaded.
 	SignReceipt(network, payer, transaction string, at int64) *x402.Artifact
 }
 
-// Config is what a Server needs. Every field is required but BodyTimeout,
-// Challenges, ClockOffset, Hooks, HooksOff, Keys, OnDelivery and Started.
+// Config configures a Server. BodyTimeout, Challenges, ClockOffset, Hooks, HooksOff, Keys,
+// OnDelivery and Started are optional.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
-	// Challenges makes the challenges of the Payment scheme and reads the answers to
-	// them; nil where it is not spoken.
+	// Challenges issues challenges of the Payment scheme and reads credentials; nil if the offer
+	// does not support it.
 	Challenges *mpp.Issuer
-	// Agent answers POST /mcp. It finds the common headers set.
+	// Agent answers POST /mcp. The common headers are already set.
 	Agent http.Handler
-	// Live says what may change; it never blocks.
+	// Live is the current price and address. It never blocks.
 	Live func() offer.Live
 	// Receipts reads the ledger.
 	Receipts Receipts
-	// Started waits for a ledger that is not open yet, for a limited time or until ctx
-	// ends. nil means that the ledger is open.
+	// Started waits, for a limited time, until the ledger is open. Default: it is open.
 	Started func(ctx context.Context)
-	// Health says how well each rail is observed; it never blocks.
+	// Health is the state of each rail's observer. It never blocks.
 	Health func() []observe.Health
-	// ClockOffset is by how much our clock is proven to be ahead, 0 while it is
-	// not; it never blocks. nil means that nobody compares it.
+	// ClockOffset is how far our clock is known to be ahead. It never blocks. Default: 0.
 	ClockOffset func() time.Duration
-	// Hooks take the webhooks of providers, by the rail's name. HooksOff are the
-	// rails whose webhook is configured and cannot be taken, for its secret has no
-	// value: their providers are asked to come again.
+	// Hooks receive the webhooks of providers, by rail. HooksOff are rails whose webhook secret
+	// has no value: their providers are told to retry.
 	Hooks    map[string]observe.Hook
 	HooksOff []string
-	// Keys are the keys that sign for the offer; it never blocks. nil means
-	// that there are none.
+	// Keys are the public keys of signed statements. It never blocks. Default: none.
 	Keys func() []document.VerificationKey
-	// OnDelivery is told what became of each delivery; nil for nobody.
+	// OnDelivery is called with the verdict on each webhook delivery.
 	OnDelivery func(rail string, v observe.Verdict)
 	// QRKey is the 32-byte key of QR addresses, nil until it is loaded.
 	QRKey func() []byte
-	// ClientIP is the address that limits count a request by.
+	// ClientIP is the address by which rate limits count a request.
 	ClientIP func(r *http.Request) string
-	// BodyTimeout is how long the body of a request may take to arrive. 0 means
-	// 10 seconds.
+	// BodyTimeout is the time in which a request's body must arrive. Default: 10 seconds.
 	BodyTimeout time.Duration
 	Now         func() time.Time
 	Logger      *slog.Logger
@@ -84,25 +77,23 @@ type Config struct {
 type Server struct {
 	Config
 	responder
-	// programs makes the answers of what no person opens, private those to
-	// providers, which no script of another origin may read, and personal those to a
-	// payer, which none may read either.
+	// programs has no problem pages. Scripts of other origins cannot read the responses of
+	// private, for providers, and of personal, for payers.
 	programs, private, personal responder
 
-	resources shelf[string, *resource]
-	images    shelf[string, *response]
-	quote     atomic.Pointer[standingQuote]
-	security  atomic.Pointer[answer]
+	resources map[string]*resource
+	images    cache[string, *response]
+	quote     atomic.Pointer[quoteResponses]
+	security  atomic.Pointer[responseFunc]
 	live      atomic.Pointer[liveState]
 	bodies    openBodies
 	refresh   sync.Mutex
 	arrivals  arrivals
 	edition   func() []byte
-	unread    atomic.Bool // the receipts cannot be read, which the log says once
+	unread    atomic.Bool // the receipts cannot be read; logged once
 }
 
-// New renders nothing yet. It fails for a rail whose address does not fit into a QR
-// code.
+// New fails if a rail's payment address does not fit into a QR code.
 func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
@@ -118,12 +109,13 @@ func New(c Config) (*Server, error) {
 	common := commonHeaders(c.Offer.Card.URL)
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{
-		Config: c, private: responder{common: common}, programs: programs, responder: programs, images: shelf[string, *response]{limit: maxImages},
+		Config: c, private: responder{common: common}, programs: programs, responder: programs,
 		bodies: openBodies{open: make(map[string]int)},
 	}
 	s.edition = sync.OnceValue(func() []byte { return newEdition(s.Offer) })
-	s.explained = s.problemPage
-	s.personal = responder{common, s.problemPage}
+	s.problemPage = s.renderProblem
+	s.personal = responder{common, s.renderProblem}
+	s.resources = s.newResources()
 	if err := s.checkImages(); err != nil {
 		return nil, err
 	}
@@ -132,29 +124,27 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers a request for one of the offer's paths. It returns false for
-// any other and has then written nothing.
+// Serve answers a request for one of the offer's paths. For other paths it returns false and
+// writes nothing.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
 	found := s.find(r.URL)
 	if found == nil {
 		return false
 	}
-	arrive(w, r, s.BodyTimeout)
+	limitBodyTime(w, r, s.BodyTimeout)
 	found.ServeHTTP(w, r)
 	return true
 }
 
-// Refresh has what follows from Config.Live, Config.QRKey and Config.Keys rendered
-// again: call it when the rate, the published address or a key changed.
+// Refresh must be called when the price, the published address or a key changed.
 func (s *Server) Refresh() {
-	// One at a time, so that an older state never replaces a newer one.
+	// The lock prevents that an older state replaces a newer one.
 	s.refresh.Lock()
 	defer s.refresh.Unlock()
 	s.live.Store(s.newLiveState())
 }
 
-// Renew has what carries a date of expiry rendered again: call it when a day begins
-// (UTC).
+// Renew must be called when a day begins (UTC): security.txt has a date of expiry.
 func (s *Server) Renew(now time.Time) {
 	s.security.Store(new(once(func() *response { return s.document(document.Security(s.Offer, now)) })))
 }

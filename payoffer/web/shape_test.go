@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
 // A shape is what a page is: its elements with their attributes, in order, each
@@ -37,6 +39,8 @@ func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 	policy := w.Header().Get("Content-Security-Policy")
 	require.Contains(t, policy, "default-src 'none'; ")
 	require.NotContains(t, policy, "unsafe")
+	require.Contains(t, policy, "; frame-ancestors 'none'")
+	inlined := 0
 	var texts strings.Builder
 	for n := range document.Descendants() {
 		depth := strings.Repeat(" ", len(slices.Collect(n.Ancestors())))
@@ -44,7 +48,14 @@ func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 		case html.ElementNode:
 			s.elements = append(s.elements, depth+n.Data+attributes(t, n, &texts))
 			if n.Data == "script" || n.Data == "style" {
-				require.NotNil(t, n.FirstChild)
+				if n.FirstChild == nil { // a file of ours
+					require.Equal(t, page.WalletPath, attribute(n, "src"))
+					require.Contains(t, policy, " 'self'; connect-src 'self'")
+					continue
+				}
+				if attribute(n, "type") == "" {
+					inlined++
+				}
 				inline(t, n, policy, &texts)
 			}
 		case html.TextNode:
@@ -55,6 +66,7 @@ func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 			s.elements = append(s.elements, depth+"<!"+n.Data)
 		}
 	}
+	require.Equal(t, inlined, strings.Count(policy, "'sha256-"), "the policy allows nothing else")
 	s.texts = texts.String()
 	return s
 }

@@ -1,55 +1,35 @@
 package web
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// MaxHead is how many bytes the header block of an answer may have for every
-// proxy to pass it on. nginx reads it into one buffer, of 4 KB by default
-// (proxy_buffer_size), and answers 502 for a larger one; the rest is for what a
-// proxy in between adds.
+// MaxHead is the largest header block in bytes that every proxy passes on. nginx reads it
+// into a buffer of 4 KB by default (proxy_buffer_size) and answers 502 if it is larger.
 const MaxHead = 3900
 
-// addedByCaddy are the headers that stand on an answer beside our own.
-const addedByCaddy = "Server: Caddy\r\nDate: " + http.TimeFormat + "\r\nAlt-Svc: h3=\":65535\"; ma=2592000\r\n"
+// Parts of a header block that are added later: Caddy's own headers, and the
+// PAYMENT-RESPONSE of a refused settlement at its longest.
+const (
+	serverHeaders  = "HTTP/1.1 402 Payment Required\r\nServer: Caddy\r\nDate: " + http.TimeFormat + "\r\nAlt-Svc: h3=\":65535\"; ma=2592000\r\n\r\n"
+	settlementSize = 330
+)
 
-// longestReason is as long as the reason code of a facilitator may be, and
-// longer than what of a sentence fits beside it into the header.
-var longestReason = strings.Repeat("r", 100)
-
-// LargestHead is the size in bytes of the largest header block of a 402 as
-// HTTP/1.1 writes it: that of the quote, or of the refusal of a payment.
+// LargestHead is the size in bytes of the largest header block of a 402: that of the quote,
+// or of the refusal of a payment.
 func (s *Server) LargestHead() int {
-	refused := x402.Outcome{Status: x402.Refused, Reason: longestReason, Detail: longestReason}
-	bare, settlement := s.head(s.outcome(refused)), 0
-	for _, rail := range s.Offer.USDC() {
-		for version, network := range map[int]string{1: rail.Network.Name, 2: rail.Network.CAIP2()} {
-			refused.Version = version
-			refused.Response = &x402.SettleResponse{ErrorReason: longestReason, Network: network, Payer: rail.PayTo}
-			for _, h := range paymentResponse(refused) { // all that the refusal has beside the quote
-				settlement = max(settlement, lineSize(h.name, h.value))
-			}
-		}
+	refusal := s.paymentRequired(s.Payments.Refusal(strings.Repeat("r", 100)))
+	refusal.header["Payment-Response"] = []string{strings.Repeat("r", settlementSize)}
+	size := 0
+	for _, res := range []*response{s.currentQuote().challenging, refusal} {
+		var head bytes.Buffer
+		_ = res.header.Write(&head) // a buffer accepts all
+		size = max(size, head.Len())
 	}
-	return max(s.head(s.newStandingQuote(s.Payments.Quote()).challenging), bare+settlement)
-}
-
-// lineSize is how many bytes a header takes in HTTP/1.1.
-func lineSize(name, value string) int { return len(name) + len(": ") + len(value) + len("\r\n") }
-
-// head is the size of the header block of a 402 that challenges.
-func (s *Server) head(res *response) int {
-	size := len("HTTP/1.1 402 Payment Required\r\n") + len(addedByCaddy) + len("\r\n")
-	header := make(http.Header)
-	res.setHeaders(header)
-	header[headerChallenge] = s.Challenges.Sample()
-	for name, values := range header {
-		for _, value := range values {
-			size += lineSize(name, value)
-		}
+	for _, challenge := range s.Challenges.Sample() {
+		size += len(headerChallenge + ": " + challenge + "\r\n")
 	}
-	return size
+	return len(serverHeaders) + size
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// payableTerms and cardTerms are the terms of the quote, with and without a
-// rail for programs, and how to pay.
+// payableTerms and cardTerms are the terms of the quote and how to pay, with and without a
+// USDC rail.
 type (
 	payableTerms struct {
 		x402.PaymentRequiredV1
@@ -24,21 +24,21 @@ type (
 	howToPay struct {
 		Offer       string    `json:"offer"`
 		Description string    `json:"description"`
-		How         string    `json:"howToPay" jsonschema:"What a client has to do."`
+		How         string    `json:"howToPay" jsonschema:"How to pay."`
 		Method      string    `json:"method"`
 		URL         string    `json:"url" jsonschema:"The payable URL."`
 		AmountUSD   offer.USD `json:"amountUsd"`
 		Currency    string    `json:"currency"`
-		Invoice     string    `json:"invoice" jsonschema:"Every way to pay."`
+		Invoice     string    `json:"invoice" jsonschema:"Every payment method."`
 	}
 )
 
 // sponsorTerms is GET /v1/sponsor.
 func (s *Server) sponsorTerms() http.Handler {
-	return negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, answer(s.sponsorPage)})
+	return negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, responseFunc(s.sponsorPage)})
 }
 
-// howToSponsor is GET /v1/sponsor for programs: the terms without a demand.
+// howToSponsor is GET /v1/sponsor for API clients: the terms with status 200.
 func (s *Server) howToSponsor() *response {
 	o, terms := s.Offer, s.Payments.Quote().Terms
 	how := howToPay{
@@ -54,7 +54,7 @@ func (s *Server) howToSponsor() *response {
 	return s.terms(payableTerms{terms, how})
 }
 
-// sponsorPage is GET /v1/sponsor for people who follow a link meant for programs.
+// sponsorPage is GET /v1/sponsor for browsers.
 func (s *Server) sponsorPage(r *http.Request) *response {
 	f, live := s.frame(r, offer.PathSponsor), s.live.Load()
 	return live.page(f, func() *response {
@@ -66,16 +66,15 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 			content.Takes = s.Offer.USDC()
 		}
 		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
-		return s.keptPage(cacheDocument, page.Sponsor.Render(f, title, content))
+		return s.compressiblePage(cacheDocument, page.Sponsor.Render(f, title, content))
 	})
 }
 
 // postSponsor is POST /v1/sponsor: the quote for a request without a payment, else the
-// outcome of its payment. Every 402 of it, and of nothing else, challenges: that is
-// where clients send their credential.
+// outcome of its payment. Only its 402s challenge, because clients send credentials here.
 func (s *Server) postSponsor() http.Handler {
-	quoted := drained(func(s *Server, _ *http.Request) *response { return s.standing().challenging })(s)
-	paid := written(drained((*Server).sponsor))(s)
+	quoted := discardBody(func(s *Server, _ *http.Request) *response { return s.currentQuote().challenging })(s)
+	paid := reportWritten(discardBody((*Server).sponsor))(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.pays(r.Header) {
 			paid.ServeHTTP(w, r)
@@ -85,25 +84,25 @@ func (s *Server) postSponsor() http.Handler {
 	})
 }
 
-// sponsor is the outcome of the payment that a request has.
+// sponsor is the outcome of the payment in a request.
 func (s *Server) sponsor(r *http.Request) *response {
 	credential, wrong := s.Challenges.FromHeader(r.Header)
 	payload, present, err := x402.PayloadFromHeader(r.Header)
 	switch {
 	case present && (credential != nil || wrong != nil):
-		return s.problem(problemMalformed, "The request has an x402 payment and a Payment credential, of which none was taken. Send one of them.")
+		return s.problem(problemMalformed, "The request has an x402 payment and a Payment credential, and neither was charged. Send one of them.")
 	case credential != nil || wrong != nil:
-		return s.authorized(r, credential, wrong)
+		return s.payByCredential(r, credential, wrong)
 	case !present:
-		return s.standing().challenging
+		return s.currentQuote().challenging
 	case err != nil:
 		return s.outcome(x402.Outcome{Status: x402.Malformed, Detail: err.Error()})
 	}
-	return s.challenged(s.outcome(s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)})))
+	return s.challenge(s.outcome(s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)})))
 }
 
-// outcome is what a payment attempt came to as HTTP. Only a definite no is a
-// 402, for a client answers a 402 by signing again.
+// outcome is the response to a payment attempt. Only a definite refusal is a 402, because
+// clients answer a 402 with a new signature.
 func (s *Server) outcome(o x402.Outcome) *response {
 	const again = "Send the same payload again after the time in Retry-After"
 	switch o.Status {
@@ -125,25 +124,24 @@ func (s *Server) outcome(o x402.Outcome) *response {
 	case x402.Unavailable:
 		return s.failed(problemSettlement, o, again+".")
 	default:
-		// Open, and whatever is not known to be something else.
+		// Open. Any status unknown to this function is treated as open too.
 		return s.failed(problemOpen, o, "You may have been charged. "+again+"; do not sign a new one.")
 	}
 }
 
 // paid is the body of a settled payment.
 type paid struct {
-	Success     bool      `json:"success"`
-	Status      string    `json:"status" jsonschema:"Whether the payment was read on the chain or is the facilitator's word."`
-	Offer       string    `json:"offer"`
-	AmountUSD   offer.USD `json:"amountUsd"`
-	Currency    string    `json:"currency"`
-	Network     string    `json:"network" jsonschema:"The chain, in the words of the version that the payment has."`
-	Transaction string    `json:"transaction" jsonschema:"The transaction's hash."`
-	Payer       string    `json:"payer"`
-	// Authorization is the nonce of the one that was charged.
-	Authorization string `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
-	ReceiptURL    string `json:"receiptUrl" jsonschema:"The page of the receipt, for the payer alone: whoever has the address can read it. While the service starts, the report."`
-	Description   string `json:"description" jsonschema:"What the answer means."`
+	Success       bool      `json:"success"`
+	Status        string    `json:"status" jsonschema:"seen: read on the chain. claimed: reported by the facilitator and not verified."`
+	Offer         string    `json:"offer"`
+	AmountUSD     offer.USD `json:"amountUsd"`
+	Currency      string    `json:"currency"`
+	Network       string    `json:"network" jsonschema:"The chain, named as in the x402 version of the payment."`
+	Transaction   string    `json:"transaction" jsonschema:"The transaction's hash."`
+	Payer         string    `json:"payer"`
+	Authorization string    `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
+	ReceiptURL    string    `json:"receiptUrl" jsonschema:"The page of the receipt, which everybody with the address can read. While the service starts: the report."`
+	Description   string    `json:"description" jsonschema:"What the response means."`
 }
 
 func (s *Server) settled(o x402.Outcome, headers ...header) *response {
@@ -155,12 +153,12 @@ func (s *Server) settled(o x402.Outcome, headers ...header) *response {
 		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
 		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer, Authorization: o.Intent,
 		ReceiptURL:  s.PaidURL(o),
-		Description: strings.TrimSpace(o.Detail + " The payment was taken. It counts as received once receiptUrl shows it confirmed."),
+		Description: strings.TrimSpace(o.Detail + " The payment was accepted. It counts as received once receiptUrl shows it confirmed."),
 	}
 	return s.json(http.StatusOK, "private, no-store", body, headers...)
 }
 
-// paymentResponse is the settlement's header in the dialect of the attempt.
+// paymentResponse is the settlement header in the x402 version of the attempt.
 func paymentResponse(o x402.Outcome) []header {
 	if o.Response == nil {
 		return nil
@@ -172,7 +170,7 @@ func paymentResponse(o x402.Outcome) []header {
 	return []header{{http.CanonicalHeaderKey(name), x402.EncodeHeader(o.Response)}}
 }
 
-// failed is a problem with the outcome's own sentence before what to do.
+// failed is a problem with the outcome's detail and then the remedy.
 func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *response {
 	var headers []header
 	if kind.status == http.StatusServiceUnavailable || kind.status == http.StatusTooManyRequests {
@@ -184,16 +182,16 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 	return s.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent, ReceiptURL: s.PaidURL(o)}, headers...)
 }
 
-// written is a row's handler that tells the payments whether an answer that names a
-// charge was written whole.
-func written(next func(*Server) http.Handler) func(*Server) http.Handler {
+// reportWritten reports to the payments whether a response that names a charge was written
+// completely.
+func reportWritten(next func(*Server) http.Handler) func(*Server) http.Handler {
 	return func(s *Server) http.Handler {
 		next := next(s)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, whole := x402.WithWritten(r.Context()), false
-			defer func() { x402.Written(ctx, whole) }()
+			ctx, whole := x402.TrackResponse(r.Context()), false
+			defer func() { x402.EndResponse(ctx, whole) }()
 			next.ServeHTTP(w, r.WithContext(ctx))
-			if !x402.Noted(ctx) {
+			if !x402.AwaitsResponse(ctx) {
 				return
 			}
 			err := http.NewResponseController(w).Flush()

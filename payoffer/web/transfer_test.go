@@ -77,34 +77,3 @@ func TestTheAccountStandsWhereverTheBankTransferDoes(t *testing.T) {
 		require.NotContains(t, page, l.Text("transfer.answer"), "nobody need wait for an answer")
 	}
 }
-
-// A code that a bank's app cannot read is worse than none, and one without an amount
-// says why.
-func TestThePageOfAnAccountSaysWhatItsCodeDoes(t *testing.T) {
-	for name, c := range map[string]struct {
-		bank       offer.Bank
-		says, code string
-	}{
-		"no value in euros": {
-			offer.Bank{AccountHolderName: "Example Org", IBAN: "DE75512108001245126199"}, "but for the amount: the price is in US dollars.",
-			"BCD\n002\n1\nSCT\n\nExample Org\nDE75512108001245126199\n\n\n\nExample Offer 42",
-		},
-		"no SEPA":           {offer.Bank{AccountHolderName: "Example Org", IBAN: "TR330006100519786457841326", BIC: "AKBKTRIS"}, "", ""},
-		"the United States": {offer.Bank{AccountHolderName: "Example Org", RoutingNumber: "021000021", AccountNumber: "123456789"}, "", ""},
-	} {
-		s := newWorld(t).publishing(t, c.bank).server(t)
-		page := read(t, send(t, s, "GET", "/v1/pay/transfer", "", "Accept", browser))
-		require.Contains(t, page, c.says, name)
-		require.Equal(t, c.says != "", strings.Contains(page, "Many banking apps"), name)
-		if c.code == "" {
-			require.Regexp(t, "^mailto:", scanned(t, page), name)
-			require.Contains(t, page, "QR code that opens the e-mail to the payee")
-			require.NotContains(t, readJSON(t, send(t, s, "GET", "/v1/pay/transfer", ""))["bank"], "epc", name)
-		} else {
-			require.Equal(t, c.code, scanned(t, page), name)
-		}
-	}
-	plain := newWorld(t).server(t)
-	require.NotContains(t, readJSON(t, send(t, plain, "GET", "/v1/pay/transfer", "")), "bank")
-	require.Contains(t, read(t, send(t, plain, "GET", "/v1/pay/transfer", "", "Accept", browser)), "The payee answers with an invoice and the bank details.")
-}

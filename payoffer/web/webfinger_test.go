@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,15 +36,4 @@ func TestWebFingerReadsTheResourceInEveryForm(t *testing.T) {
 		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 		require.Contains(t, readJSON(t, res)["detail"], "acct:pay@pay.example.org")
 	}
-}
-
-func FuzzWebFinger(f *testing.F) {
-	f.Add("resource=acct:pay@pay.example.org")
-	f.Add("resource=%zz&resource=;")
-	f.Add("resource=https://pay.example.org:99999/%2e")
-	s := newWorld(f).server(f)
-	f.Fuzz(func(t *testing.T, query string) {
-		a := s.webFinger(&http.Request{URL: &url.URL{RawQuery: query}})
-		require.Contains(t, []int{200, 400, 404}, a.status)
-	})
 }

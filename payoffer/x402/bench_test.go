@@ -54,8 +54,8 @@ func (b *timedBook) timed(f func() error) error {
 	return f()
 }
 
-func (b *timedBook) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
-	err = b.timed(func() error { look, err = b.book.Look(ctx, i); return err })
+func (b *timedBook) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
+	err = b.timed(func() error { look, err = b.book.LookUp(ctx, i); return err })
 	return look, err
 }
 
@@ -152,7 +152,7 @@ func BenchmarkClaimsAtRest(b *testing.B) {
 	for n := range claims {
 		p, err := decodePayment(stranger(n).v2(b))
 		require.NoError(b, err)
-		i := full.newIntent(p, &full.Service.Rails[0], "facilitator.example")
+		i := full.newIntent(p, &full.Service.Rails[0])
 		require.NoError(b, full.book.InsertIntent(b.Context(), i))
 		require.NoError(b, full.book.SettleIntent(b.Context(), i.IntentKey, fmt.Sprintf("0x%064x", n+1), nil, ledger.EvidenceFacilitator))
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
@@ -16,6 +15,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // cdpSigner authenticates requests to the CDP facilitator: a fresh JWT (RFC
@@ -63,45 +64,39 @@ func parseCDPKey(secret string) (crypto.Signer, error) {
 	return key, nil
 }
 
-// sign puts the token for exactly this request into its Authorization header.
+// sign sets the Authorization header to a token for exactly this request.
 func (c *cdpSigner) sign(r *http.Request) error {
-	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // never fails
-	algorithm := "EdDSA"
+	algorithm := jose.EdDSA
 	if _, ok := c.key.(*ecdsa.PrivateKey); ok {
-		algorithm = "ES256"
+		algorithm = jose.ES256
 	}
-	now := c.now().Unix()
-	header := map[string]string{"alg": algorithm, "typ": "JWT", "kid": c.keyID, "nonce": hex.EncodeToString(nonce)}
-	claims := map[string]any{
-		"sub": c.keyID, "iss": "cdp", "aud": []string{"cdp_service"},
-		"nbf": now, "iat": now, "exp": now + int64(jwtLifetime/time.Second),
-		"uris": []string{r.Method + " " + r.URL.Host + r.URL.Path},
-	}
-	signed := segment(header) + "." + segment(claims)
-	signature, err := c.signature([]byte(signed))
+	options := (&jose.SignerOptions{NonceSource: nonceSource{}}).WithType("JWT")
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: c.key, KeyID: c.keyID}}, options)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+signed+"."+base64.RawURLEncoding.EncodeToString(signature))
-	return nil
+	now := c.now().Unix()
+	token, err := signer.Sign(encode(map[string]any{
+		"sub": c.keyID, "iss": "cdp", "aud": []string{"cdp_service"},
+		"nbf": now, "iat": now, "exp": now + int64(jwtLifetime/time.Second),
+		"uris": []string{r.Method + " " + r.URL.Host + r.URL.Path},
+	}))
+	if err != nil {
+		return err
+	}
+	compact, err := token.CompactSerialize()
+	r.Header.Set("Authorization", "Bearer "+compact)
+	return err
 }
 
-func segment(v any) string { return base64.RawURLEncoding.EncodeToString(encode(v)) }
+// nonceSource makes the nonces of the tokens' headers.
+type nonceSource struct{}
 
-// signature is a JWS signature (RFC 7518 section 3.4, RFC 8037): two 32-byte
-// integers for ES256.
-func (c *cdpSigner) signature(message []byte) ([]byte, error) {
-	key, ok := c.key.(*ecdsa.PrivateKey)
-	if !ok {
-		return c.key.Sign(rand.Reader, message, crypto.Hash(0))
-	}
-	digest := sha256.Sum256(message)
-	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
-	if err != nil {
-		return nil, err
-	}
-	return append(fixed32(r), fixed32(s)...), nil
+// Nonce implements jose.NonceSource.
+func (nonceSource) Nonce() (string, error) {
+	nonce := make([]byte, 16)
+	_, err := rand.Read(nonce)
+	return hex.EncodeToString(nonce), err
 }
 
 func fixed32(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }

@@ -25,48 +25,26 @@ const (
 )
 
 const (
-	// settleMargin is how long an authorization must stay valid for a
-	// facilitator to take it.
+	// settleMargin is how long an authorization must stay valid, because facilitators require it.
 	settleMargin = 6 * time.Second
 	// clockSlack is how far a client's clock may be ahead.
 	clockSlack = 10 * time.Minute
 )
 
-// refusal says why nothing is charged: a code for programs and a sentence.
+// refusal is why a payment is not taken: a code and a sentence.
 type refusal struct {
 	reason, detail string
-	// expired says that the authorization was good once.
+	// expired says that the authorization was valid once.
 	expired bool
 }
 
-// check begins to look at a payment, before anyone is called: at all but its times. To
-// recover a key takes as long as to ask the ledger, and is done beside that. checked waits
-// for it, and returns the rail that the payment is for; what the ledger knows needs no
-// answer.
-func (s *Service) check(p *payment) (checked func() (*Rail, *refusal)) {
-	rail, refused := s.compare(p)
-	if refused != nil {
-		return func() (*Rail, *refusal) { return nil, refused }
-	}
-	recovered := make(chan recovery, 1)
-	go func() { recovered <- p.authorization.recover(p.signature, rail.terms.domain) }()
-	return func() (*Rail, *refusal) {
-		switch r := <-recovered; {
-		case r.signer != common.HexToAddress(p.authorization.From):
-		case !r.taken:
-			return nil, refusedSignature
-		default:
-			p.proven, p.signature = true, keyForm(p.signature)
-		}
-		return rail, nil
-	}
-}
-
-// compare compares a payment with what this offer accepts, which costs nothing.
-func (s *Service) compare(p *payment) (*Rail, *refusal) {
+// check compares a payment with what this offer accepts and recovers the signer. It returns the rail
+// that the payment is for. It does not check times.
+func (s *Service) check(p *payment) (*Rail, *refusal) {
 	rail := s.match(p)
 	if rail == nil {
-		return nil, &refusal{reason: reasonRequirements, detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
+		return nil, &refusal{reason: reasonRequirements,
+			detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
 	}
 	a := p.authorization
 	switch {
@@ -77,10 +55,16 @@ func (s *Service) compare(p *payment) (*Rail, *refusal) {
 	case strings.EqualFold(a.From, a.To):
 		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself, and nobody can pay himself; use another wallet."}
 	}
+	signer, accepted := a.recover(p.signature, rail.terms.domain)
+	if signer == common.HexToAddress(a.From) {
+		if !accepted {
+			return nil, refusedSignature
+		}
+		p.proven, p.signature = true, keyForm(p.signature)
+	}
 	return rail, nil
 }
 
-// checkTimes checks that an authorization can be settled now.
 func (s *Service) checkTimes(a authorization) *refusal {
 	now := s.Now()
 	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
@@ -96,14 +80,13 @@ func (s *Service) checkTimes(a authorization) *refusal {
 	return nil
 }
 
-// isTooLong reports whether an authorization is valid for longer than a quote
-// and any clock's error.
+// isTooLong reports whether an authorization is valid for longer than a quote plus clockSlack.
 func (s *Service) isTooLong(a authorization) bool {
 	latest := s.Now().Add(clockSlack + maxTimeoutSeconds*time.Second).Unix()
 	return integer(a.ValidBefore).Cmp(big.NewInt(latest)) > 0
 }
 
-// match finds the rail that a payload names. Addresses compare without case.
+// match finds the rail that a payload names, or nil.
 func (s *Service) match(p *payment) *Rail {
 	for i := range s.Rails {
 		rail := &s.Rails[i]
@@ -111,7 +94,7 @@ func (s *Service) match(p *payment) *Rail {
 		if p.accepted.Scheme != schemeExact || p.network != want.Network || !strings.EqualFold(p.asset, want.Asset) {
 			continue
 		}
-		// Version 1 echoes no more than scheme and network.
+		// Version 1 payloads have only scheme and network.
 		if p.version == 1 || (p.accepted.Amount == want.Amount && strings.EqualFold(p.accepted.PayTo, want.PayTo)) {
 			return rail
 		}
@@ -119,42 +102,35 @@ func (s *Service) match(p *payment) *Rail {
 	return nil
 }
 
-// recovery is what a signature says if it is one of a key: its signer, and whether
-// token contracts take it. They refuse an s in the upper half. The signer is the zero
-// address, which has no key, if there is none.
-type recovery struct {
-	signer common.Address
-	taken  bool
-}
-
-// recover recovers the signer of a 65-byte signature.
-func (a *authorization) recover(signature, domain []byte) recovery {
+// recover returns the signer of a 65-byte signature (the zero address if there is none), and whether
+// tokens accept the signature: they refuse an s in the upper half.
+func (a *authorization) recover(signature, domain []byte) (signer common.Address, accepted bool) {
 	if len(signature) != minSignature {
-		return recovery{}
+		return signer, false
 	}
-	signature = append([]byte(nil), signature...)
+	signature = bytes.Clone(signature)
 	if signature[64] >= 27 {
 		signature[64] -= 27
 	}
 	r, sValue := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:64])
 	if !crypto.ValidateSignatureValues(signature[64], r, sValue, false) {
-		return recovery{}
+		return signer, false
 	}
 	public, err := crypto.SigToPub(digest(*a, domain), signature)
 	if err != nil {
-		return recovery{}
+		return signer, false
 	}
-	return recovery{crypto.PubkeyToAddress(*public), crypto.ValidateSignatureValues(signature[64], r, sValue, true)}
+	return crypto.PubkeyToAddress(*public), crypto.ValidateSignatureValues(signature[64], r, sValue, true)
 }
 
-// isSigned reports whether a signature is one of the payer's key that tokens take.
+// isSigned reports whether the payer's key made a signature that tokens accept.
 func (a *authorization) isSigned(signature, domain []byte) bool {
-	r := a.recover(signature, domain)
-	return r.taken && r.signer == common.HexToAddress(a.From)
+	signer, accepted := a.recover(signature, domain)
+	return accepted && signer == common.HexToAddress(a.From)
 }
 
-// keyForm is a key's signature as the token takes it, whose last byte is 27 or 28. Some
-// wallets write 0 and 1.
+// keyForm returns a key's signature with a last byte of 27 or 28, as tokens require. Some wallets
+// write 0 or 1.
 func keyForm(signature []byte) []byte {
 	if len(signature) != minSignature || signature[64] > 1 {
 		return signature
@@ -164,8 +140,7 @@ func keyForm(signature []byte) []byte {
 	return signature
 }
 
-// The types of the one structure that is signed (EIP-712 encodeType; the
-// structure is that of EIP-3009).
+// The EIP-712 types of the structure that EIP-3009 signs.
 var (
 	domainType   = crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
 	transferType = crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
@@ -177,15 +152,13 @@ func domainHash(n offer.Network) []byte {
 		fixed32(big.NewInt(n.ChainID)), addressWord(n.USDC))
 }
 
-// digest is the EIP-712 hash that EIP-3009 has the payer sign for a token's
-// domain. The authorization's form has been checked.
+// digest is the EIP-712 hash of a checked authorization for a token's domain.
 func digest(a authorization, domain []byte) []byte {
 	message := crypto.Keccak256(transferType, addressWord(a.From), addressWord(a.To), fixed32(integer(a.Value)),
 		fixed32(integer(a.ValidAfter)), fixed32(integer(a.ValidBefore)), common.FromHex(a.Nonce))
 	return crypto.Keccak256([]byte{0x19, 0x01}, domain, message)
 }
 
-// addressWord is an address as one word of 32 bytes.
 func addressWord(address string) []byte {
 	return common.LeftPadBytes(common.FromHex(address), 32)
 }

@@ -10,8 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,68 +18,58 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// DefaultTestFacilitator settles on test networks without an account. x402.org redirects
-// there, and a facilitator must not redirect.
+// DefaultTestFacilitator settles on test networks without an account. It needs the "www", because
+// redirects are not followed.
 const DefaultTestFacilitator = "https://www.x402.org/facilitator"
 
 const (
-	// defaultTimeout is how long a facilitator may take for one call.
+	// defaultTimeout bounds one call, and verifyTimeout a call that sends nothing to the chain.
 	defaultTimeout = 30 * time.Second
-	// verifyTimeout is how long it may take at most where nothing is sent to the
-	// chain: to verify a payment, and to answer a probe.
-	verifyTimeout = 5 * time.Second
+	verifyTimeout  = 5 * time.Second
 )
 
-// The calls of a facilitator, by their paths.
+// The paths of a facilitator's calls.
 const (
 	callVerify    = "verify"
 	callSettle    = "settle"
 	callSupported = "supported"
 )
 
-// FacilitatorConfig describes a facilitator.
 type FacilitatorConfig struct {
-	// URL is the address below which /verify, /settle and /supported stand.
+	// URL is the address below which /verify, /settle and /supported are.
 	URL string
 	// KeyID and KeySecret sign requests to the CDP facilitator; both or none.
 	KeyID, KeySecret string
-	// Header and HeaderValue are a header that authenticates each call instead. The
-	// value is a secret.
+	// Header and HeaderValue are a header that authenticates each call instead. The value is a secret.
 	Header, HeaderValue string
-	// Timeout bounds one call; those that only verify have 5 seconds at most.
-	// 0 means 30 seconds.
+	// Timeout bounds one call; default 30 s. Verification has at most 5 s.
 	Timeout time.Duration
-	// Transport carries the calls. nil means http.DefaultTransport.
+	// Transport, Now and Logger default to http.DefaultTransport, time.Now and no log.
 	Transport http.RoundTripper
-	// Now is the clock of signed requests and of probes. nil means time.Now.
-	Now func() time.Time
-	// Logger hears of changes while Run watches. nil means nobody.
-	Logger *slog.Logger
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
-// Facilitator verifies and settles payments on the chain for us. It may be
-// shared by rails, offers and configurations: what fails for one is not asked
-// for another.
+// Facilitator is a client of a service that verifies payments and settles them on the chain. Rails,
+// offers and configurations may share it.
 type Facilitator struct {
-	url     *url.URL
-	timeout time.Duration
-	client  *http.Client
-	signer  *cdpSigner // nil without a key
-	// header is sent with each call, unless its name is empty.
+	url                 *url.URL
+	timeout             time.Duration
+	client              *http.Client
+	signer              *cdpSigner // nil without a key
 	header, headerValue string
-	secrets             []string // what no text that is passed on may hold
+	secrets             []string // texts that are passed on must not contain them
 	slots               *slots
 	now                 func() time.Time
 	log                 *slog.Logger
 
 	health health
-	// loop makes the probes; probed is when the last one began, which is Run's own.
 	loop   source.Loop
-	probed time.Time
+	probed time.Time // when the last probe began; only Run uses it
 }
 
-// NewFacilitator checks a facilitator's configuration and calls nobody. Errors
-// name the host alone, for a URL may carry a key.
+// NewFacilitator checks the configuration and makes no call. Errors name only the host, because a URL
+// may contain a key.
 func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	u, err := offer.ParseURL(strings.TrimSuffix(c.URL, "/"))
 	if err != nil {
@@ -94,8 +82,8 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
 		header: c.Header, headerValue: c.HeaderValue,
 		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
-		health: health{expected: make(map[string]*expectation)},
-		// A redirect would carry the payment to an address nobody configured.
+		health: health{networks: make(map[string]*network)},
+		// A redirect would send the payment to an address that is not configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
 	if c.KeyID != "" || c.KeySecret != "" {
@@ -104,26 +92,19 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		}
 	}
 	f.loop = source.Loop{
-		Round: f.round, Random: rand.Float64,
-		Turned: source.Log(f.log.With("facilitator", f.Host()), "facilitator is left alone for a while", "facilitator is asked again"),
+		Round: f.poll, Random: rand.Float64,
+		Turned: source.Log(f.log.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
 	}
 	return f, nil
 }
 
-// Host is what may be shown of the facilitator's address.
+// Host is the public part of the facilitator's address.
 func (f *Facilitator) Host() string { return f.url.Host }
 
-// facilitatorRequest is the body of /verify and /settle. Payload and
-// requirements are JSON.
 type facilitatorRequest struct {
-	X402Version         int
-	PaymentPayload      json.RawMessage
-	PaymentRequirements json.RawMessage
-}
-
-func (r facilitatorRequest) body() []byte {
-	return slices.Concat([]byte(`{"x402Version":`+strconv.Itoa(r.X402Version)+`,"paymentPayload":`), r.PaymentPayload,
-		[]byte(`,"paymentRequirements":`), r.PaymentRequirements, []byte("}"))
+	X402Version         int             `json:"x402Version"`
+	PaymentPayload      json.RawMessage `json:"paymentPayload"`
+	PaymentRequirements json.RawMessage `json:"paymentRequirements"`
 }
 
 type verifyReply struct {
@@ -134,20 +115,18 @@ type verifyReply struct {
 
 type settleReply struct {
 	Success *bool `json:"success"`
-	// ErrorReason is a code, ErrorMessage a text for a person or empty; both may
-	// be passed on.
+	// ErrorReason is a code, ErrorMessage a text for a person; both are sanitized.
 	ErrorReason  string `json:"errorReason"`
 	ErrorMessage string `json:"errorMessage"`
 	Transaction  string `json:"transaction"`
 	Payer        string `json:"payer"`
 	Network      string `json:"network"`
-	// PaymentID names a settlement that the facilitator makes later.
+	// PaymentID is set if the facilitator settles later.
 	PaymentID string `json:"paymentId"`
 
 	listing Listing
 }
 
-// reason is the code, and the text after it if there is one.
 func (r settleReply) reason() string {
 	if r.ErrorMessage == "" {
 		return r.ErrorReason
@@ -155,45 +134,43 @@ func (r settleReply) reason() string {
 	return r.ErrorReason + textMark + r.ErrorMessage
 }
 
-// textMark stands between a code and a text in the reason of an open intent.
+// textMark separates the code and the text in the stored reason of an open intent.
 const textMark = ": "
 
-// verdict is what a facilitator says of a payment: that it would settle, or why
-// not, as a code and as a text for a person or empty. Both may be passed on.
-type verdict struct {
+// verification is a facilitator's answer to verify: yes, or why not. The texts are sanitized.
+type verification struct {
 	valid           bool
 	reason, message string
 	listing         Listing
 }
 
-// verify asks whether a payment would settle. funded says that the payer was
-// seen to have the money: whoever was not waits with the others of that kind.
-func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (verdict, error) {
+// verify asks whether a payment can be settled. funded says that the payer was seen to have the money.
+func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (verification, error) {
 	timeout := min(f.timeout, verifyTimeout)
 	leave, err := f.slots.enter(ctx, timeout, funded)
 	if err != nil {
-		return verdict{}, err
+		return verification{}, err
 	}
 	defer leave()
 	var reply verifyReply
-	said, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
+	listing, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
 	if err != nil {
-		f.suspect(ctx)
-		return verdict{listing: said}, err
+		f.probeSoon(ctx)
+		return verification{listing: listing}, err
 	}
 	if *reply.IsValid {
-		return verdict{valid: true, listing: said}, nil
+		return verification{valid: true, listing: listing}, nil
 	}
-	reason, message := f.words(reply.InvalidReason, reply.InvalidMessage)
-	return verdict{reason: reason, message: message, listing: said}, nil
+	reason, message := f.sanitize(reply.InvalidReason, reply.InvalidMessage)
+	return verification{reason: reason, message: message, listing: listing}, nil
 }
 
-// reasonPending is a facilitator's word for "sent, but not mined yet". A reply with a
-// paymentId means the same. Neither is a yes, whatever else the reply says.
+// reasonPending: the transaction is sent and not mined yet. A reply with a paymentId means the same.
+// Neither is a yes, whatever else the reply says.
 const reasonPending = "settlement_pending"
 
-// settle has a payment settled. The identical request is repeated once when the
-// reply is that the transaction waits to be mined.
+// settle has a payment settled. It repeats the identical request once if the transaction is not mined
+// yet.
 func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	leave, err := f.slots.enter(ctx, f.timeout, true)
 	if err != nil {
@@ -208,7 +185,6 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 	}
 	second, err := f.settleOnce(ctx, r)
 	if err != nil || !wordForm.MatchString(second.Transaction) {
-		// The first reply still names the transaction to look for.
 		return reply, nil
 	}
 	return second, nil
@@ -216,13 +192,13 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	said, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	listing, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
 	if err != nil {
-		f.suspect(ctx)
-		return settleReply{listing: said}, err
+		f.probeSoon(ctx)
+		return settleReply{listing: listing}, err
 	}
-	reply.listing = said
-	reply.ErrorReason, reply.ErrorMessage = f.words(reply.ErrorReason, reply.ErrorMessage)
+	reply.listing = listing
+	reply.ErrorReason, reply.ErrorMessage = f.sanitize(reply.ErrorReason, reply.ErrorMessage)
 	if reply.PaymentID != "" {
 		reply.ErrorReason = reasonPending
 	}

@@ -13,56 +13,48 @@ import (
 	"time"
 )
 
-// maxReply bounds a facilitator's reply in bytes. The longest one lists what it
-// supports.
+// maxReply bounds a facilitator's reply in bytes.
 const maxReply = 256 << 10
 
 // callError says that a facilitator gave no usable reply.
 type callError struct {
-	// code is a word for logs, never the facilitator's text.
+	// code is for logs and never the facilitator's text.
 	code string
-	// notSent is true where the facilitator certainly did not act, for there was
-	// no connection that could have carried a byte of the request. Whatever it
-	// answered proves nothing: one that refuses the caller with 401 may have
-	// settled before it did.
+	// notSent: there was no connection that could have carried a byte of the request. An answer of any
+	// kind proves nothing: after a 401 the payment may be settled.
 	notSent bool
 }
 
 func (e *callError) Error() string { return e.code }
 
-// badReply is a reply that cannot be read, with its HTTP status.
 func badReply(status int) *callError {
 	return &callError{code: "bad_answer_status_" + strconv.Itoa(status)}
 }
 
-// ask posts a request and reads a JSON reply of any status, for some
-// facilitators say no with 4xx; without a status of success no reply is a yes.
-// verdict is the member of out that says yes or no; it is set unless there is
-// an error, which is a *callError. What is said of the listing stands beside any
-// reply to a payment of version 2, which alone asks for it.
-func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, verdict **bool) (said Listing, err error) {
-	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, in.body())
-	if in.X402Version == 2 {
-		said = f.listing(header)
+// ask posts a request and reads a JSON reply of any status, because some facilitators say no with
+// 4xx. A yes needs a 2xx. yes points to the member of out that says yes or no; it is set unless there
+// is an error, which is a *callError.
+func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, err error) {
+	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, encode(in))
+	if in.X402Version == 2 { // only these payments ask for a listing
+		listing = f.listing(header)
 	}
 	switch {
 	case err != nil:
-		return said, err
+		return listing, err
 	case json.Unmarshal(data, out) != nil:
-		return said, badReply(status)
-	case *verdict == nil || **verdict && (status < 200 || status > 299):
-		return said, &callError{code: "bad_answer"}
+		return listing, badReply(status)
+	case *yes == nil || **yes && (status < 200 || status > 299):
+		return listing, &callError{code: "bad_answer"}
 	}
-	return said, nil
+	return listing, nil
 }
 
-// exchange makes one call. status is 0 where there was no reply; every error is
-// a *callError.
+// exchange makes one call. status is 0 without a reply. Every error is a *callError.
 func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (reply []byte, header http.Header, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// The transport tells of a connection before it writes to it, at each
-	// attempt that it makes.
+	// The transport calls GotConn before it writes to a connection, at each attempt.
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, method, f.url.JoinPath(call).String(), bytes.NewReader(body))
@@ -81,17 +73,18 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 		request.Header.Set(f.header, f.headerValue)
 	}
 	response, err := f.client.Do(request)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, nil, 0, &callError{code: "timeout", notSent: !connected.Load()}
-	case err != nil:
-		return nil, nil, 0, &callError{code: "unreachable", notSent: !connected.Load()}
+	if err != nil {
+		failed := &callError{code: "unreachable", notSent: !connected.Load()}
+		if errors.Is(err, context.DeadlineExceeded) {
+			failed.code = "timeout"
+		}
+		return nil, nil, 0, failed
 	}
 	defer response.Body.Close()
 	status, header = response.StatusCode, response.Header
 	switch status {
 	case http.StatusAccepted, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
-		// The body, whatever it says, is neither a yes nor a no.
+		// Neither a yes nor a no, whatever the body says.
 		return nil, header, status, &callError{code: "status_" + strconv.Itoa(status)}
 	}
 	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
@@ -102,14 +95,14 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 }
 
 const (
-	// maxCalls is how many payments one facilitator works on at a time.
+	// maxCalls bounds the calls in flight of one facilitator.
 	maxCalls = 64
-	// maxUnfunded is how many of them may be of payers who were not seen to have
-	// the money: anyone can make as many of those as it likes.
+	// maxUnfunded bounds those of payers who were not seen to have the money, so that a flood of such
+	// payments cannot keep the others waiting.
 	maxUnfunded = maxCalls / 4
 )
 
-// slots bound the calls in flight.
+// slots bounds the calls in flight.
 type slots struct{ all, unfunded chan struct{} }
 
 func newSlots() *slots {
@@ -118,10 +111,10 @@ func newSlots() *slots {
 
 var errBusy = &callError{code: "busy", notSent: true}
 
-// enter waits for a slot for at most patience, or returns errBusy. Nobody waits
-// behind those who wait for their own share.
-func (s *slots) enter(ctx context.Context, patience time.Duration, funded bool) (leave func(), err error) {
-	deadline := time.Now().Add(patience)
+// enter waits for a slot until the timeout, or returns errBusy.
+func (s *slots) enter(ctx context.Context, timeout time.Duration, funded bool) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	queues := []chan struct{}{s.unfunded, s.all}
 	if funded {
 		queues = queues[1:]
@@ -133,29 +126,13 @@ func (s *slots) enter(ctx context.Context, patience time.Duration, funded bool) 
 		}
 	}
 	for _, queue := range queues {
-		if !join(ctx, queue, deadline) {
+		select {
+		case queue <- struct{}{}:
+			held++
+		case <-ctx.Done():
 			leave()
 			return nil, errBusy
 		}
-		held++
 	}
 	return leave, nil
-}
-
-// join reports whether there was room before the deadline. Who finds some needs no
-// timer.
-func join(ctx context.Context, queue chan<- struct{}, deadline time.Time) bool {
-	select {
-	case queue <- struct{}{}:
-		return true
-	default:
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	select {
-	case queue <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

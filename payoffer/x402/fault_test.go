@@ -37,8 +37,8 @@ func (b *failingBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledge
 	return i, known, err
 }
 
-func (b *failingBook) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
-	err = fail(&b.read, func() error { look, err = b.book.Look(ctx, i); return err })
+func (b *failingBook) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
+	err = fail(&b.read, func() error { look, err = b.book.LookUp(ctx, i); return err })
 	return look, err
 }
 

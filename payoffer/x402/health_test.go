@@ -104,7 +104,7 @@ func TestAFacilitatorThatAcceptsPayersWithoutMoneyIsUsed(t *testing.T) {
 		require.True(t, s.Facilitators()[0].Up())
 		require.Equal(t, 1, strings.Count(s.logs.String(), "accepts payers without money"), "it is said once")
 		require.Contains(t, s.logs.String(), "facilitator=one.localhost network=eip155:84532")
-		require.NotContains(t, s.logs.String(), "left alone")
+		require.NotContains(t, s.logs.String(), "facilitator is down")
 		require.Less(t, len(f.Calls(probeCall)), 6, "it is well, and probed rarely")
 		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 
@@ -132,7 +132,7 @@ func TestAFacilitatorThatIsBusyIsAlive(t *testing.T) {
 			s := newShop(t, setup{facilitators: one(f)})
 			s.watching()
 			s.requireHealth("")
-			require.NotContains(t, s.logs.String(), "left alone")
+			require.NotContains(t, s.logs.String(), "facilitator is down")
 			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 		})
 	}
@@ -173,7 +173,7 @@ func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
 			require.LessOrEqual(t, got.RetryAfter, pauseMost)
 			require.Empty(t, f.Calls(verifyCall))
 			s.requireState(stranger(1), "")
-			require.Contains(t, s.logs.String(), "left alone")
+			require.Contains(t, s.logs.String(), "facilitator is down")
 			require.Contains(t, s.logs.String(), "eip155:84532 "+c.reason)
 
 			f.Script(probeCall, payoffertest.Unfunded)
@@ -181,7 +181,7 @@ func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
 			time.Sleep(pauseMost)
 			synctest.Wait()
 			s.requireHealth("")
-			require.Contains(t, s.logs.String(), "asked again")
+			require.Contains(t, s.logs.String(), "is up again")
 			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 		})
 	}
@@ -270,7 +270,7 @@ func (s *shop) request(b *buyer) facilitatorRequest {
 	p, err := decodePayment(b.v2(s.t))
 	require.NoError(s.t, err)
 	rail := &s.Rails[0]
-	return facilitatorRequest{2, p.rebuilt(&rail.terms, nil), rail.terms.in(2)}
+	return facilitatorRequest{2, p.rebuild(&rail.terms, nil), rail.terms.in(2)}
 }
 
 func TestPayersWithoutMoneyShareAQuarterOfTheCalls(t *testing.T) {

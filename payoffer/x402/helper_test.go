@@ -199,16 +199,16 @@ func (s *shop) Run(ctx context.Context) {
 // pay sends a payload and returns the outcome, which reaches the client.
 func (s *shop) pay(payload []byte) Outcome {
 	s.t.Helper()
-	ctx := WithWritten(s.t.Context())
-	defer Written(ctx, true)
+	ctx := TrackResponse(s.t.Context())
+	defer EndResponse(ctx, true)
 	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
 }
 
 // payAndLeave sends a payload; the answer is lost on its way.
 func (s *shop) payAndLeave(payload []byte) Outcome {
 	s.t.Helper()
-	ctx := WithWritten(s.t.Context())
-	defer Written(ctx, false)
+	ctx := TrackResponse(s.t.Context())
+	defer EndResponse(ctx, false)
 	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
 }
 

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limit bounds the payment attempts of one client that would reach a
-// facilitator: Attempts (at least 1) in Period, in Period/Attempts steps.
+// Limit bounds the payment attempts of one client: Attempts (at least 1) in Period.
 type Limit struct {
 	Attempts int
 	Period   time.Duration
@@ -19,28 +18,26 @@ type Limit struct {
 // maxClients bounds the memory of a Limiter.
 const maxClients = 10_000
 
-// Limiter holds a token bucket for each client address. It is safe for
-// concurrent use.
+// Limiter has a token bucket for each client. It is safe for concurrent use.
 type Limiter struct {
 	limit   Limit
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter
 }
 
-// NewLimiter makes a Limiter whose buckets are full.
 func NewLimiter(limit Limit) *Limiter {
 	return &Limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
 }
 
-// wait takes one attempt from the client's bucket and returns 0, or returns
-// how long the client must wait.
+// wait takes one attempt from the client's bucket and returns 0, or returns how long the client must
+// wait.
 func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	client = ClientNetwork(client)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bucket, known := l.clients[client]
 	if !known {
-		l.forget(now)
+		l.makeRoom(now)
 		bucket = rate.NewLimiter(rate.Every(l.limit.Period/time.Duration(l.limit.Attempts)), l.limit.Attempts)
 		l.clients[client] = bucket
 	}
@@ -52,8 +49,7 @@ func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	return delay
 }
 
-// ClientNetwork is what one client holds of the address space: an IPv4 address, or
-// the 64 bits of an IPv6 network, within which addresses cost nothing.
+// ClientNetwork is the IPv4 address or the IPv6 /64 network of a client, who can use all of the latter.
 func ClientNetwork(client string) string {
 	address, err := netip.ParseAddr(client)
 	if err != nil || address.Unmap().Is4() {
@@ -63,10 +59,9 @@ func ClientNetwork(client string) string {
 	return prefix.String()
 }
 
-// forget drops the clients whose buckets are full again, and when there are
-// still too many, any: a flood of addresses must not exhaust memory, nor time,
-// so that a tenth is made free at once.
-func (l *Limiter) forget(now time.Time) {
+// makeRoom drops the clients with full buckets if there are too many clients, and then any until a
+// tenth is free.
+func (l *Limiter) makeRoom(now time.Time) {
 	if len(l.clients) < maxClients {
 		return
 	}

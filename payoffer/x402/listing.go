@@ -9,29 +9,21 @@ import (
 	"sync"
 )
 
-// headerExtensions is where a facilitator says what became of the extensions of a
-// payment, to the server alone (x402, Bazaar, "Verify and Settlement Response
-// Sidechannel").
+// headerExtensions reports what the facilitator did with the payment's extensions (x402, Bazaar,
+// "Verify and Settlement Response Sidechannel").
 const headerExtensions = "Extension-Responses"
 
-// maxExtensions bounds the header in bytes of base64.
 const maxExtensions = 8 << 10
 
-// listingStates are what the status of a Listing can be.
-var listingStates = []string{"success", "processing", notListed}
+const listingRejected = "rejected"
 
-const notListed = "rejected"
+var listingStates = []string{"success", "processing", listingRejected}
 
-// Listing is what a facilitator says of showing the payable URL in its Bazaar.
-type Listing struct {
-	// Status is "success", "processing" or "rejected", empty while nothing was said.
-	Status string
-	// Reason is why it was rejected, a text that may be passed on; or empty.
-	Reason string
-}
+// Listing says whether a facilitator lists the payable URL in its Bazaar. Status is "success",
+// "processing", "rejected", or empty if unknown; Reason is the sanitized reason of a rejection.
+type Listing struct{ Status, Reason string }
 
-// listing reads the header of a reply. What is not in the form of the extension
-// says nothing.
+// listing reads the header of a reply. A header in another form is ignored.
 func (f *Facilitator) listing(h http.Header) Listing {
 	value := h.Get(headerExtensions)
 	if len(value) > maxExtensions {
@@ -47,52 +39,54 @@ func (f *Facilitator) listing(h http.Header) Listing {
 	if err != nil || json.Unmarshal(text, &in) != nil || !slices.Contains(listingStates, in.Bazaar.Status) {
 		return Listing{}
 	}
-	said := Listing{Status: in.Bazaar.Status}
-	if said.Status == notListed {
-		_, said.Reason = f.words(reasonUnspecified, in.Bazaar.Reason)
+	l := Listing{Status: in.Bazaar.Status}
+	if l.Status == listingRejected {
+		_, l.Reason = f.sanitize(reasonUnspecified, in.Bazaar.Reason)
 	}
-	return said
+	return l
 }
 
-// listings hold what was said last, by the host of the facilitator. A settlement
-// is followed by the listing, so that what is said of it stands over what was said
-// when the payment was verified.
+// listings holds the last Listing of each facilitator host. One of a settlement is newer than any
+// of a verification, because the facilitator lists when it settles.
 type listings struct {
-	mu      sync.Mutex
-	said    map[string]Listing
-	settled map[string]bool
+	mu   sync.Mutex
+	last map[string]lastListing
 }
 
-// note keeps what a facilitator said in answer to a call, and reports whether it is
-// news.
-func (l *listings) note(host, call string, said Listing) (news bool) {
+type lastListing struct {
+	Listing
+	settled bool
+}
+
+// update stores the Listing of a reply and reports whether it has changed.
+func (l *listings) update(host, call string, reply Listing) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if said.Status == "" || call != callSettle && l.settled[host] {
+	old, settled := l.last[host], call == callSettle
+	if reply.Status == "" || old.settled && !settled {
 		return false
 	}
-	if l.said == nil {
-		l.said, l.settled = make(map[string]Listing), make(map[string]bool)
+	if l.last == nil {
+		l.last = make(map[string]lastListing)
 	}
-	news = l.said[host] != said
-	l.said[host], l.settled[host] = said, call == callSettle
-	return news
+	l.last[host] = lastListing{reply, settled}
+	return old.Listing != reply
 }
 
 func (l *listings) of(host string) Listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.said[host]
+	return l.last[host].Listing
 }
 
-// heard keeps what a facilitator said of the listing, and logs what is new of it.
-func (s *Service) heard(ctx context.Context, f *Facilitator, call string, said Listing) {
-	if !s.listings.note(f.Host(), call, said) {
+// recordListing stores the Listing of a reply, and logs a change.
+func (s *Service) recordListing(ctx context.Context, f *Facilitator, call string, reply Listing) {
+	if !s.listings.update(f.Host(), call, reply) {
 		return
 	}
 	level, reason := slog.LevelInfo, []any(nil)
-	if said.Status == notListed {
-		level, reason = slog.LevelWarn, []any{"reason", said.Reason}
+	if reply.Status == listingRejected {
+		level, reason = slog.LevelWarn, []any{"reason", reply.Reason}
 	}
-	s.Logger.With("facilitator", f.Host(), "status", said.Status).Log(ctx, level, "facilitator says whether it lists the payable address in its Bazaar", reason...)
+	s.Logger.With("facilitator", f.Host(), "status", reply.Status).Log(ctx, level, "facilitator says whether it lists the payable address in its Bazaar", reason...)
 }

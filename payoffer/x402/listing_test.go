@@ -33,7 +33,7 @@ func TestWhatAFacilitatorSaysOfTheListingIsReadAsTheBazaarHasIt(t *testing.T) {
 		extensionsOf(`{"bazaar":{"status":"rejected"}}`):                                                     rejected(""),
 		extensionsOf(`{"bazaar":{"status":"rejected","rejectedReason":"a\u001b[31m\u202e \"b\""}}`):          rejected("a[31m 'b'"),
 		extensionsOf(`{"bazaar":{"status":"rejected","rejectedReason":"` + urlKey + `"}}`):                   rejected(""),
-		extensionsOf(`{"bazaar":{"status":"rejected","rejectedReason":"` + strings.Repeat("x", 500) + `"}}`): rejected(strings.Repeat("x", maxWords-1) + "…"),
+		extensionsOf(`{"bazaar":{"status":"rejected","rejectedReason":"` + strings.Repeat("x", 500) + `"}}`): rejected(strings.Repeat("x", maxMessage-1) + "…"),
 		"": {}, "!": {}, saysListed: {}, extensionsOf(`{`): {}, extensionsOf(`[]`): {}, extensionsOf(`null`): {}, extensionsOf(`{"bazaar":[]}`): {},
 		extensionsOf(`{"bazaar":{"status":"listed"}}`): {}, extensionsOf(`{"bazaar":{"status":1}}`): {}, extensionsOf(`{"bazaar":{"status":""}}`): {},
 		extensionsOf(`{"bazaar":{"status":"rejected","rejectedReason":{}}}`):                             {},
@@ -52,8 +52,8 @@ func FuzzListing(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		said := facilitator.listing(http.Header{"Extension-Responses": {value}})
 		require.Contains(t, append([]string{""}, listingStates...), said.Status)
-		require.Equal(t, plain(said.Reason), said.Reason, "it has been made harmless")
-		require.True(t, said.Reason == "" || said.Status == notListed)
+		require.Equal(t, singleLine(said.Reason), said.Reason, "it has been made harmless")
+		require.True(t, said.Reason == "" || said.Status == listingRejected)
 	})
 }
 

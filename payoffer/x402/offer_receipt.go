@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"net/http"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,90 +17,72 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 )
 
-// extensionOfferReceipt is the extension by which the service signs what it
-// offers and what it took (x402, Offer and Receipt Extension).
+// extensionOfferReceipt carries signed offers and receipts (x402, Offer and Receipt Extension; the
+// sections named below are its).
 const extensionOfferReceipt = "offer-receipt"
 
-// formatJWS is the format of signed artifacts: JWS over canonical JSON.
-const formatJWS = "jws"
+const (
+	formatJWS       = "jws"
+	artifactVersion = 1
+	// offerValidity begins with the day (UTC) of the signature, so that all instances sign the same.
+	offerValidity = 72 * time.Hour
+)
 
-// artifactVersion is the version of the payloads.
-const artifactVersion = 1
-
-// offerValidity is how long a signed offer holds from the beginning of the day
-// (UTC) on which it is signed, so that all instances sign the same. It must be
-// signed again every day, see Refresh.
-const offerValidity = 72 * time.Hour
-
-// Signer signs statements of the service.
 type Signer interface {
-	// Sign makes a compact JWS whose payload is the canonical JSON of
-	// payload. It returns "" while there is no key.
+	// Sign makes a compact JWS of the canonical JSON of payload, or "" while there is no key.
 	Sign(payload any) string
 }
 
-// Artifact is a signed offer or receipt as it travels (section 3.1 of the
-// extension).
+// Artifact is a signed offer or receipt as it is sent (section 3.1).
 type Artifact struct {
 	Format string `json:"format"`
-	// AcceptIndex is the place of an offer's terms in accepts: a hint that is
-	// not signed. nil for a receipt.
-	AcceptIndex *int `json:"acceptIndex,omitempty"`
-	// Signature is a compact JWS.
-	Signature string `json:"signature" jsonschema:"A compact JWS."`
+	// AcceptIndex is the index of an offer's terms in accepts, which is not signed; nil for a receipt.
+	AcceptIndex *int   `json:"acceptIndex,omitempty"`
+	Signature   string `json:"signature" jsonschema:"A compact JWS."`
 }
 
-// OfferPayload is what a signed offer says (section 4.2 of the extension).
+// OfferPayload is the payload of a signed offer (section 4.2).
 type OfferPayload struct {
 	Version     int    `json:"version"`
 	ResourceURL string `json:"resourceUrl"`
 	Scheme      string `json:"scheme"`
-	// Network is a CAIP-2 id, Asset the token contract, Amount in its atomic
-	// units.
+	// Network is a CAIP-2 id, Asset the token contract, Amount in its atomic units.
 	Network string `json:"network"`
 	Asset   string `json:"asset"`
 	PayTo   string `json:"payTo"`
 	Amount  string `json:"amount"`
-	// ValidUntil is in Unix seconds; 0 for an offer without an end.
+	// ValidUntil is in Unix seconds; 0 for no end.
 	ValidUntil int64 `json:"validUntil,omitempty"`
 }
 
-// ReceiptPayload is what a signed receipt says (section 5.2 of the extension).
+// ReceiptPayload is the payload of a signed receipt (section 5.2).
 type ReceiptPayload struct {
-	Version int `json:"version"`
-	// Network is a CAIP-2 id.
+	Version     int    `json:"version"`
 	Network     string `json:"network"`
 	ResourceURL string `json:"resourceUrl"`
 	Payer       string `json:"payer"`
-	// IssuedAt is in Unix seconds.
-	IssuedAt int64 `json:"issuedAt"`
-	// Transaction is empty in the receipt of an answer. The extension leaves it out
-	// for privacy, and a receipt must stay true when a reorganization of the chain
-	// gives the transaction another hash.
+	IssuedAt    int64  `json:"issuedAt"`
+	// Transaction is empty in a paid answer, because a reorganization can give it another hash.
 	Transaction string `json:"transaction,omitempty"`
 }
 
-// Schemas of the extension's info in a quote and in a paid answer, as short as
-// can be, for the latter travels in a header.
+// Schemas of the extension's info in a quote and in a paid answer.
 var (
 	offersSchema  = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"offers":{"type":"array","items":{"type":"object","required":["format","signature"]}}},"required":["offers"]}`)
 	receiptSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"receipt":{"type":"object","required":["format","signature"]}},"required":["receipt"]}`)
 )
 
-// extension is an extension as it stands in a quote or a paid answer.
 type extension struct {
 	Info   any             `json:"info"`
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Refresh has the standing quote signed again, for who next asks for it: call it when
-// the signer has got another key, and when a day begins (UTC).
+// Refresh renews the cached quote. Call it when the signer has a new key and when a day (UTC) begins.
 func (s *Service) Refresh() {
 	s.extensions.renew(s.newExtensions)
-	s.quote.renew(func() *Quote { return s.quoted(unpaid, extensionPaymentID, extensionBazaar) })
+	s.quote.renew(func() *Quote { return s.newQuote(unpaid, extensionPaymentID, extensionBazaar) })
 }
 
-// newExtensions are those of a quote, signed now.
 func (s *Service) newExtensions() *map[string]json.RawMessage {
 	extensions := map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}
 	if offers := s.signedOffers(); len(offers) > 0 {
@@ -111,16 +91,14 @@ func (s *Service) newExtensions() *map[string]json.RawMessage {
 	return &extensions
 }
 
-// renewed is a value that is made for who first asks for it after it was renewed. What
-// it is made of is read then, so that an older key never replaces a newer one.
+// renewed caches a value that the first Load after renew makes, so that it uses the newest key.
 type renewed[V any] struct{ made atomic.Pointer[func() *V] }
 
 func (r *renewed[V]) renew(made func() *V) { r.made.Store(new(sync.OnceValue(made))) }
 
-// Load is the value, the same until it is renewed.
 func (r *renewed[V]) Load() *V { return (*r.made.Load())() }
 
-// signedOffers are the accepts in their order, or nothing while there is no key.
+// signedOffers signs the accepts in their order; nil while there is no key.
 func (s *Service) signedOffers() []Artifact {
 	var offers []Artifact
 	until := s.Now().Truncate(24 * time.Hour).Add(offerValidity).Unix()
@@ -137,7 +115,7 @@ func (s *Service) signedOffers() []Artifact {
 	return offers
 }
 
-// receipt is the extension of a paid answer, or nil while there is no key.
+// receipt makes the extension of a paid answer; nil while there is no key.
 func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 	signed := s.SignReceipt(i.Network, i.From, "", s.Now().Unix())
 	if signed == nil {
@@ -148,9 +126,8 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 	}
 }
 
-// SignReceipt signs, as of a time in Unix seconds, that a payer paid on a network,
-// which is a CAIP-2 id; nil while there is no key. transaction is empty unless it is
-// final.
+// SignReceipt signs that a payer paid on a network (CAIP-2) at a time (Unix seconds); nil while there
+// is no key. transaction must be empty unless it is final.
 func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Artifact {
 	signed := s.Signer.Sign(ReceiptPayload{
 		Version: artifactVersion, Network: network, ResourceURL: s.Offer.URL(offer.PathSponsor), Payer: payer, IssuedAt: at, Transaction: transaction,
@@ -161,13 +138,12 @@ func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Art
 	return &Artifact{Format: formatJWS, Signature: signed}
 }
 
-// Statement is the payload of a signed artifact: an offer or a receipt.
+// Statement is the payload of a signed artifact: either an offer or a receipt.
 type Statement struct {
 	Offer   *OfferPayload
 	Receipt *ReceiptPayload
 }
 
-// ResourceURL is what the statement is about.
 func (s Statement) ResourceURL() string {
 	if s.Offer != nil {
 		return s.Offer.ResourceURL
@@ -175,9 +151,8 @@ func (s Statement) ResourceURL() string {
 	return s.Receipt.ResourceURL
 }
 
-// ParseStatement reads the payload of a signed artifact. It must be canonical
-// and have the members of its kind and no others: what is not understood here
-// is not vouched for. The error is the end of a sentence about the artifact.
+// ParseStatement reads the payload of a signed artifact. It must be canonical, with exactly the
+// members of its kind. The error is the end of a sentence about the artifact.
 func ParseStatement(payload []byte) (Statement, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -199,8 +174,7 @@ func ParseStatement(payload []byte) (Statement, error) {
 	return Statement{}, errors.New("is neither an offer nor a receipt of x402")
 }
 
-// isExactly reads a payload and reports whether it is the canonical form of
-// what was read.
+// isExactly reads a payload and reports whether it is the canonical form of the result.
 func isExactly(payload []byte, into any) bool {
 	if json.Unmarshal(payload, into) != nil {
 		return false
@@ -209,84 +183,32 @@ func isExactly(payload []byte, into any) bool {
 	return err == nil && bytes.Equal(canonical, payload)
 }
 
-// isTime reports whether Unix seconds are a time that can be written as a date.
 func isTime(seconds int64) bool { return seconds >= 0 && seconds <= math.MaxUint32 }
 
-// MaxArtifacts is how many artifacts a text may hold to be checked.
+// MaxArtifacts bounds how many artifacts of one text are checked.
 const MaxArtifacts = 16
 
-// FindSigned takes the compact JWS out of a text: one as it is, a header of a
-// quote or a paid answer with or without its name, JSON that holds artifacts at
-// any place, or a whole answer with such a header or body. It finds each once,
-// those in other formats included, and stops at the first beyond MaxArtifacts.
-func FindSigned(text []byte) []string {
-	var found finder
-	found.text(bytes.TrimSpace(text))
-	if len(found) > 0 {
-		return found
-	}
-	for line := range bytes.Lines(text) {
-		if bytes.HasPrefix(line, []byte("{")) {
-			found.text(bytes.TrimSpace(line)) // our bodies are one line
+// compactJWS matches a JWS in compact form, and base64Word what may be a header's value.
+var (
+	compactJWS = regexp.MustCompile(`\bey[AJ][\w-]*\.[\w-]+\.[\w-]+`)
+	base64Word = regexp.MustCompile(`[\w+/-]{40,}=*`)
+)
+
+// FindSigned finds each compact JWS in a text or in the base64 headers of a text (PAYMENT-REQUIRED,
+// PAYMENT-RESPONSE) once. It stops at the first beyond MaxArtifacts.
+func FindSigned(text []byte) (found []string) {
+	texts := [][]byte{text}
+	for _, word := range base64Word.FindAll(text, -1) {
+		if decoded, err := DecodeHeader(string(word)); err == nil {
+			texts = append(texts, decoded)
 		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		switch http.CanonicalHeaderKey(string(bytes.TrimSpace(name))) {
-		case http.CanonicalHeaderKey(HeaderRequired), http.CanonicalHeaderKey(HeaderResponse):
-			found.text(bytes.TrimSpace(value))
+	}
+	for _, text := range texts {
+		for _, jws := range compactJWS.FindAll(text, -1) {
+			if len(found) <= MaxArtifacts && !slices.Contains(found, string(jws)) {
+				found = append(found, string(jws))
+			}
 		}
 	}
 	return found
-}
-
-type finder []string
-
-// text looks at a JWS, at JSON, or at JSON in base64.
-func (f *finder) text(text []byte) {
-	if looksSigned(string(text)) {
-		f.add(string(text))
-		return
-	}
-	if decoded, err := DecodeHeader(string(text)); err == nil {
-		text = decoded
-	}
-	if _, err := signature.Canonical(text); err != nil {
-		return // it is no JSON, or too deep
-	}
-	var value any
-	if json.Unmarshal(text, &value) == nil {
-		f.value(value)
-	}
-}
-
-func (f *finder) value(value any) {
-	switch value := value.(type) {
-	case []any:
-		for _, element := range value {
-			f.value(element)
-		}
-	case map[string]any:
-		format, formatted := value["format"].(string)
-		if signed, ok := value["signature"].(string); ok && formatted {
-			if format != formatJWS {
-				signed = format + ":" + signed // no JWS, so that it is not passed over
-			}
-			f.add(signed)
-			return
-		}
-		// Members have no order of their own; this one is the same each time.
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			f.value(value[name])
-		}
-	}
-}
-
-func (f *finder) add(signed string) {
-	if len(*f) <= MaxArtifacts && !slices.Contains(*f, signed) {
-		*f = append(*f, signed)
-	}
-}
-
-// looksSigned reports whether a text has the three parts of a compact JWS.
-func looksSigned(text string) bool {
-	return strings.Count(text, ".") == 2 && !strings.ContainsAny(text, " \r\n\t{}\"/:+=") && strings.HasPrefix(text, "ey")
 }

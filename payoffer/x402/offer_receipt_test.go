@@ -280,19 +280,15 @@ func TestFindSignedLooksWherePeopleKeepReceipts(t *testing.T) {
 		"the header":                {"payment-response: " + header, []string{jws}},
 		"a whole answer":            {"HTTP/2 200\r\nx-a: b\r\nPayment-Response: " + header + "\r\n\r\n{}\n", []string{jws}},
 		"offers, one of them twice": {`{"offers":[{"format":"jws","signature":"` + jws + `"},{"format":"jws","signature":"` + other + `"},{"format":"jws","signature":"` + jws + `"}]}`, []string{jws, other}},
-		"another format":            {`{"format":"eip712","signature":"` + jws + `"}`, []string{"eip712:" + jws}},
 		"a quote with its head":     {"HTTP/2 402\r\npayment-required: e30=\r\n\r\n" + settlement + "\n", []string{jws}},
-		"another header":            {"x-payment: " + header, nil},
 		"nothing":                   {"", nil},
 		"a file name":               {"receipt.v1.json", nil},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, FindSigned([]byte(c.text))) })
 	}
-	many, err := json.Marshal(strings.Split(strings.Repeat("x", 100), ""))
-	require.NoError(t, err)
-	text := strings.NewReplacer(`"x"`, `{"format":"jws","signature":"x"}`).Replace(string(many))
+	text := ""
 	for n := range 100 {
-		text = strings.Replace(text, `"signature":"x"`, `"signature":"`+strings.Repeat("y", n+2)+`"`, 1)
+		text += "eyJ9.e30." + strings.Repeat("y", n+1) + " "
 	}
 	require.Len(t, FindSigned([]byte(text)), MaxArtifacts+1, "one more tells that there are too many")
 }

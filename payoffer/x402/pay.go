@@ -10,24 +10,20 @@ import (
 )
 
 const (
-	// pollWinner is how often the loser of a race looks for the outcome.
+	// pollWinner is how often the loser of a race reads the winner's outcome, and waitWinner for how long.
 	pollWinner = 100 * time.Millisecond
-	// waitWinner is how long the loser waits before it is told to come back.
 	waitWinner = 20 * time.Second
-	// lookWait bounds how long a buyer waits for a ledger that does not answer.
-	lookWait = 5 * time.Second
-	// withdrawTries, withdrawFirst and withdrawWait bound how often it is tried to take
-	// back an intent that may have been committed, the pauses, which double, and one try.
-	withdrawTries = 4
-	withdrawFirst = 250 * time.Millisecond
-	withdrawWait  = 5 * time.Second
+	// lookUpTimeout bounds how long a payer waits for a ledger that does not answer.
+	lookUpTimeout = 5 * time.Second
+	// An intent that may have been committed is withdrawn with retries; the pauses double.
+	withdrawTries   = 4
+	withdrawFirst   = 250 * time.Millisecond
+	withdrawTimeout = 5 * time.Second
 )
 
-// Pay takes one payment through the order that keeps it from being charged
-// twice: the ledger is asked before anything else, the payment is checked
-// here, then verified by a facilitator, then an intent is committed, then it
-// is submitted to settlement. A known payload gets its stored answer, whatever
-// has changed since.
+// Pay takes one payment. The order ensures that it is never charged twice: read the ledger, check
+// the payment here, ask a facilitator to verify it, commit an intent, ask the facilitator to
+// settle it. A payload that the ledger has gets its stored answer.
 func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	p, err := decodePayment(a.Payload)
 	if err != nil {
@@ -36,25 +32,24 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	failpoint.Hit(failpoint.PayDecoded)
 	end, held := s.begin()
 	if !held {
-		return p.unreadable()
+		return p.ledgerUnavailable()
 	}
 	defer end()
-	leave, err := s.gate.enter(ctx, p.key())
+	unlock, err := s.locks.lock(ctx, p.key())
 	if err != nil {
 		return p.unavailable("request_canceled", retryOpen)
 	}
-	defer leave()
-	checked := s.check(p)
-	looked, err := s.lookUp(ctx, p)
+	defer unlock()
+	lookup, err := s.lookUp(ctx, p)
 	switch {
 	case err != nil:
-		return p.unreadable()
-	case looked.Known != nil:
-		leave()
-		return s.replay(ctx, p, *looked.Known)
+		return p.ledgerUnavailable()
+	case lookup.Known != nil:
+		unlock()
+		return s.replay(ctx, p, *lookup.Known)
 	}
-	p.since = looked.Since
-	rail, refused := checked()
+	p.since = lookup.Since
+	rail, refused := s.check(p)
 	if refused != nil {
 		return p.outcome(Refused, refused.reason, refused.detail)
 	}
@@ -66,43 +61,42 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	if refused := s.prove(ctx, p, rail); refused != nil {
 		return p.outcome(Refused, refused.reason, refused.detail)
 	}
-	other, found, err := s.before(ctx, p, rail, looked.Ahead)
+	other, found, err := s.conflicting(ctx, p, rail, lookup.Conflicting)
 	switch {
 	case err != nil:
-		return p.unreadable()
+		return p.ledgerUnavailable()
 	case found && other.IntentKey == p.key().Canonical(): // another instance has taken it since
-		leave()
+		unlock()
 		return s.replay(ctx, p, other)
 	case found:
-		return s.behind(ctx, p, other)
+		return s.answerConflict(ctx, p, other)
 	}
-	funded, answer := s.look(ctx, p, rail, a.Refuse)
+	funded, answer := s.checkChain(ctx, p, rail, a.Refuse)
 	if answer != nil {
 		return *answer
 	}
-	return s.charge(ctx, p, rail, funded, leave)
+	return s.charge(ctx, p, rail, funded, unlock)
 }
 
-// NotYet answers an attempt while the ledger is not open: whoever has a payment may have
-// sent it before.
-func (s *Service) NotYet(a Attempt, retryAfter time.Duration) Outcome {
+// NotReady answers an attempt while the ledger is not open. The payment may have been sent before.
+func (s *Service) NotReady(a Attempt, retryAfter time.Duration) Outcome {
 	p, err := decodePayment(a.Payload)
 	if err != nil {
 		return Outcome{Status: Unavailable, Detail: "The service is starting, and did not look at the payment.", RetryAfter: retryAfter}
 	}
-	o := p.unreadable()
+	o := p.ledgerUnavailable()
 	o.RetryAfter = retryAfter
 	return o
 }
 
-// lookUp asks the ledger about a payment, for as long as its buyer may be kept waiting.
-func (s *Service) lookUp(ctx context.Context, p *payment) (ledger.Look, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookWait)
+func (s *Service) lookUp(ctx context.Context, p *payment) (ledger.Lookup, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	return s.Ledger.Look(ctx, ledger.Intent{IntentKey: p.key(), Offer: s.Offer.ID, PaymentID: p.paymentID, ValidBefore: p.validBefore()})
+	return s.Ledger.LookUp(ctx, ledger.Intent{IntentKey: p.key(), Offer: s.Offer.ID, PaymentID: p.paymentID, ValidBefore: p.validBefore()})
 }
 
-// replay answers a payload whose authorization the ledger knows.
+// replay answers a payload whose authorization the ledger has. If another request is settling it,
+// replay waits for the outcome.
 func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) Outcome {
 	if intent.Fingerprint != p.fingerprint() || intent.Offer != s.Offer.ID {
 		return p.outcome(Conflict, "authorization_in_use",
@@ -111,15 +105,14 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && intent.Leased(s.Now()); {
 		select {
 		case <-ctx.Done():
-			// It may have been anybody's: the answer to the first one counts.
 			return p.outcomeOf(intent)
 		case <-deadline:
-			return s.told(ctx, p, intent, false)
+			return s.answerWith(ctx, p, intent, false)
 		case <-time.After(pollWinner):
 		}
 		stored, known, err := s.Ledger.Intent(ctx, p.key())
 		if err != nil {
-			return p.unreadable()
+			return p.ledgerUnavailable()
 		}
 		if !known {
 			// It was withdrawn: nothing was sent.
@@ -127,45 +120,43 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		}
 		intent = stored
 	}
-	return s.told(ctx, p, s.ensureAnswer(ctx, intent), false)
+	return s.answerWith(ctx, p, s.ensureAnswer(ctx, intent), false)
 }
 
-// charge has a new payment verified by a facilitator, commits its intent and
-// submits it on a context of its own. committed is called when the ledger
-// knows the payment.
+// charge has a new payment verified by a facilitator, commits its intent, and submits it in the
+// background. It calls committed when the ledger has the payment.
 func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded bool, committed func()) Outcome {
-	candidates, rest := rail.candidates(p.version)
+	candidates, retryAfter := rail.candidates(p.version)
 	if len(candidates) == 0 {
-		return p.unavailable("facilitator_unavailable", rest)
+		return p.unavailable("facilitator_unavailable", retryAfter)
 	}
-	intent := s.newIntent(p, rail, "") // to whom it goes is known later
-	request := facilitatorRequest{p.version, intent.Payload, intent.Requirement}
-	facilitators, refused := s.verify(ctx, candidates, request, funded)
+	intent := s.newIntent(p, rail)
+	facilitators, refused := s.verify(ctx, candidates, facilitatorRequest{p.version, intent.Payload, intent.Requirement}, funded)
 	switch {
 	case refused != nil:
-		return s.declined(ctx, p, rail, *refused)
+		return s.answerDeclined(ctx, p, rail, *refused)
 	case len(facilitators) == 0:
 		return p.unavailable("facilitator_unavailable", retryOpen)
 	case s.checkTimes(p.authorization) != nil:
-		// A slow facilitator has used its time up.
+		// It has expired while the facilitator verified it.
 		return p.unavailable("facilitator_slow", retrySoon)
 	}
 	failpoint.Hit(failpoint.PayVerified)
 	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
 	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
-		if !s.refusal(err) {
-			// The request waits for it, inside the gate: whoever sends the same payment again
-			// has the same owner here, and an intent that is being settled must not be taken back.
+		if !certainlyNotCommitted(err) {
+			// It still holds the lock. Otherwise the same payload could be taken
+			// again meanwhile, with the same owner, and withdrawn while it is settled.
 			s.withdraw(context.WithoutCancel(ctx), intent.IntentKey)
 		}
 		committed()
-		return s.notCommitted(ctx, p, intent, err)
+		return s.answerNotCommitted(ctx, p, intent, err)
 	}
 	failpoint.Hit(failpoint.PayAfterIntent)
 	committed()
 	done := make(chan Outcome, 1)
-	end, _ := s.begin() // Pay holds the ledger now
+	end, _ := s.begin() // never fails, because Pay holds the ledger
 	go func() {
 		defer end()
 		settled, sent := s.submit(context.WithoutCancel(ctx), rail, intent, facilitators)
@@ -173,7 +164,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 			done <- p.unavailable("facilitator_unavailable", retryOpen)
 			return
 		}
-		done <- s.told(ctx, p, settled, true)
+		done <- s.answerWith(ctx, p, settled, true)
 	}()
 	select {
 	case outcome := <-done:
@@ -183,48 +174,40 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 	}
 }
 
-// refusal reports whether an error of InsertIntent says that certainly no intent was
-// committed.
-func (s *Service) refusal(err error) bool {
+// certainlyNotCommitted reports whether an error of InsertIntent says that there is no row.
+func certainlyNotCommitted(err error) bool {
 	var exists *ledger.IntentExistsError
 	var conflict *ledger.ConflictError
 	return errors.As(err, &exists) || errors.As(err, &conflict) || errors.Is(err, ledger.ErrPaymentID)
 }
 
-// withdraw takes back an intent that may have been committed although the ledger did not
-// say so, and of which nothing was sent: it would keep its payer from paying until
-// somebody decides it. The commit may come late.
+// withdraw deletes an intent that was not sent, and that may have been committed although the
+// ledger returned an error. It would block its payer. The commit may come late, so it retries.
 func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
-	wait := withdrawFirst
-	for range withdrawTries {
+	for wait, n := withdrawFirst, 0; n < withdrawTries; wait, n = 2*wait, n+1 {
 		time.Sleep(wait) // ctx has no end
-		wait *= 2
-		err := s.withdrawOnce(ctx, key)
+		ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
+		err := s.Ledger.WithdrawIntent(ctx, key, s.Owner)
+		cancel()
 		if err == nil || errors.Is(err, ledger.ErrIntentState) || errors.Is(err, ledger.ErrNotOpen) {
 			return
 		}
 	}
 }
 
-func (s *Service) withdrawOnce(ctx context.Context, key ledger.IntentKey) error {
-	ctx, cancel := context.WithTimeout(ctx, withdrawWait)
-	defer cancel()
-	return s.Ledger.WithdrawIntent(ctx, key, s.Owner)
-}
-
-// verify asks facilitators in order until one replies. It returns that one and
-// those after it, none where nobody gave a usable reply.
+// verify asks the facilitators in order until one replies. It returns that one and those after it,
+// or none if there was no usable reply.
 func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) ([]*Facilitator, *refusal) {
 	for i, f := range candidates {
-		said, err := f.verify(ctx, r, funded)
-		s.heard(ctx, f, callVerify, said.listing)
+		v, err := f.verify(ctx, r, funded)
+		s.recordListing(ctx, f, callVerify, v.listing)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil // the client left; that says nothing of the facilitator
+			return nil, nil // the client left
 		case err != nil:
 			s.Logger.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
-		case !said.valid:
-			return nil, &refusal{reason: said.reason, detail: "The facilitator does not accept this payment." + says(said.message)}
+		case !v.valid:
+			return nil, &refusal{reason: v.reason, detail: "The facilitator does not accept this payment." + quoteFacilitator(v.message)}
 		default:
 			return candidates[i:], nil
 		}
@@ -232,23 +215,21 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 	return nil, nil
 }
 
-// newIntent is the ledger's row of a payment that was checked. facilitator is
-// the host of the one that is to settle it, "" for nobody.
-func (s *Service) newIntent(p *payment, rail *Rail, facilitator string) ledger.Intent {
+// newIntent returns the ledger's row of a checked payment that was sent to no facilitator.
+func (s *Service) newIntent(p *payment, rail *Rail) ledger.Intent {
 	cents := int64(s.Offer.Amount)
 	key := p.key()
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.rebuilt(&rail.terms, *s.extensions.Load()), Requirement: rail.terms.in(p.version), Facilitator: facilitator,
+		Payload: p.rebuild(&rail.terms, *s.extensions.Load()), Requirement: rail.terms.in(p.version),
 		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
 		Since: p.since, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}
 }
 
-// notCommitted answers a payment whose intent the ledger did not take; nothing
-// was sent for it.
-func (s *Service) notCommitted(ctx context.Context, p *payment, i ledger.Intent, err error) Outcome {
+// answerNotCommitted answers a payment that the ledger did not take. It was not sent.
+func (s *Service) answerNotCommitted(ctx context.Context, p *payment, i ledger.Intent, err error) Outcome {
 	var exists *ledger.IntentExistsError
 	var conflict *ledger.ConflictError
 	switch {
@@ -257,7 +238,7 @@ func (s *Service) notCommitted(ctx context.Context, p *payment, i ledger.Intent,
 	case errors.As(err, &conflict) && !p.proven:
 		return s.reject(ctx, p, i, conflict.Other)
 	case errors.As(err, &conflict):
-		return s.behind(ctx, p, conflict.Other)
+		return s.answerConflict(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):
 		return p.outcome(Conflict, "payment_identifier_in_use",
 			"The payment identifier belongs to another payment, which may have been charged; this one was not sent. Send that one again, and sign no new one.")

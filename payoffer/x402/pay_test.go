@@ -200,12 +200,12 @@ type late struct {
 	looked bool
 }
 
-func (u *late) Look(ctx context.Context, i ledger.Intent) (ledger.Look, error) {
+func (u *late) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
 	if !u.looked {
 		u.looked = true
-		return ledger.Look{}, nil
+		return ledger.Lookup{}, nil
 	}
-	return u.book.Look(ctx, i)
+	return u.book.LookUp(ctx, i)
 }
 
 func TestAPaymentIsNotInItsOwnWay(t *testing.T) {

@@ -8,82 +8,76 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// A client that does not know what became of its payment may sign another one.
-// The payments of one payer are therefore looked at together: while one is not
-// decided no other is sent, and one that was charged answers for the others
-// until its payer was told.
+// One purchase, one charge: a client that does not know the outcome of its payment may sign
+// another one. While one payment of a payer is open, no other one is sent; a charge answers for
+// the others until the payer has got a 200 for it.
 
-// tellWait is how long the note that an answer was written is waited for: a
-// stranger may ask for the 200 of what the chain has made public, and not read
-// it.
-const tellWait = 2 * time.Second
+const (
+	// acknowledgeWait is how long to wait until the ledger has recorded that a 200 was written. A
+	// stranger may have asked for that 200 and not read it.
+	acknowledgeWait = 2 * time.Second
+	// acknowledgePoll is the first pause between looks for another instance's record; it doubles.
+	acknowledgePoll = 10 * time.Millisecond
+)
 
-// tellLook is how soon it is looked first for the note of another instance; each further
-// look comes after twice as long.
-const tellLook = 10 * time.Millisecond
-
-// before finds the payment that is in the way of a new one whose signature was
-// proven here: the one ahead that a first look found, nil for none. A stranger learns
-// nothing from a signature that nobody made. One whose 200 is just being written is
-// waited for: a payer who has read it may be quicker than the note of it, which may
-// also have been made since the look. One that was open then answers for the new one
-// whatever became of it since, for its payer knew nothing of that.
-func (s *Service) before(ctx context.Context, p *payment, rail *Rail, ahead *ledger.Intent) (other ledger.Intent, found bool, err error) {
-	if ahead == nil || !p.proven || s.isTooLong(p.authorization) {
-		// One that is valid for too long is refused, and must not be remembered: it
-		// would stand for whatever its payer signs until then.
+// conflicting finds the payment because of which a new one with a proven signature is not settled.
+// found is the result of the first look-up, or nil. If it is settled, it may be acknowledged by now,
+// or in a moment, because a payer can be faster than the record of the 200. If it was open, it
+// answers for the new one in any case.
+func (s *Service) conflicting(ctx context.Context, p *payment, rail *Rail, first *ledger.Intent) (other ledger.Intent, found bool, err error) {
+	if first == nil || !p.proven || s.isTooLong(p.authorization) {
+		// One that is valid for too long is refused. If it were recorded as rejected, the charge
+		// would answer for all that the payer signs until its end.
 		return ledger.Intent{}, false, nil
 	}
-	if ahead.State != ledger.IntentSettled {
-		return *ahead, true, nil
+	if first.State != ledger.IntentSettled {
+		return *first, true, nil
 	}
-	if noted, telling := s.telling.Load(ahead.IntentKey); telling {
+	if recorded, writing := s.acknowledging.Load(first.IntentKey); writing {
 		select {
-		case <-noted.(chan struct{}):
-		case <-time.After(tellWait):
+		case <-recorded.(chan struct{}):
+		case <-time.After(acknowledgeWait):
 		case <-ctx.Done():
 		}
-	} else if ahead.Owner != s.Owner && s.Now().Unix()-ahead.UpdatedAt <= int64(tellWait/time.Second) {
-		s.toldElsewhere(ctx, ahead.IntentKey)
+	} else if first.Owner != s.Owner && s.Now().Unix()-first.UpdatedAt <= int64(acknowledgeWait/time.Second) {
+		s.awaitAcknowledgement(ctx, first.IntentKey)
 	}
-	return s.Ledger.InTheWay(ctx, s.newIntent(p, rail, ""))
+	return s.Ledger.ConflictingPayment(ctx, s.newIntent(p, rail))
 }
 
-// toldElsewhere waits for the note of a charge that another instance has just made, and
-// whose 200 it may be writing.
-func (s *Service) toldElsewhere(ctx context.Context, key ledger.IntentKey) {
-	for wait := tellLook; wait < tellWait; wait *= 2 {
+// awaitAcknowledgement waits until another instance has recorded the 200 for its charge.
+func (s *Service) awaitAcknowledgement(ctx context.Context, key ledger.IntentKey) {
+	for wait := acknowledgePoll; wait < acknowledgeWait; wait *= 2 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
-		if i, known, err := s.Ledger.Intent(ctx, key); err != nil || !known || i.ToldAt != 0 {
+		if i, known, err := s.Ledger.Intent(ctx, key); err != nil || !known || i.AcknowledgedAt != 0 {
 			return
 		}
 	}
 }
 
-// isAnother reports whether a payment says that it is another purchase than an intent.
-func (p *payment) isAnother(other ledger.Intent) bool {
-	return p.paymentID != "" && p.paymentID != other.PaymentID
+// isOtherPurchase reports whether a payment has a payment identifier that the intent does not have.
+func (p *payment) isOtherPurchase(i ledger.Intent) bool {
+	return p.paymentID != "" && p.paymentID != i.PaymentID
 }
 
-// behind answers a proven payment that another one is in the way of. The other one
-// remembers it, so that it is never charged besides, unless it says that it is
-// a purchase of its own.
-func (s *Service) behind(ctx context.Context, p *payment, other ledger.Intent) Outcome {
-	if !p.isAnother(other) {
-		now, err := s.Ledger.TurnAway(ctx, other.IntentKey, p.validBefore())
+// answerConflict answers a proven payment because of a conflicting one, which records the
+// rejection, so that both are never charged.
+func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.Intent) Outcome {
+	if !p.isOtherPurchase(other) {
+		stored, err := s.Ledger.RecordRejection(ctx, other.IntentKey, p.validBefore())
 		if err != nil {
-			return p.unreadable()
+			return p.ledgerUnavailable()
 		}
-		other = now
+		other = stored
 	}
 	switch other.State {
 	case ledger.IntentSettled:
-		return s.told(ctx, p, s.ensureAnswer(ctx, other), false)
-	case ledger.IntentRefused: // at this moment
+		return s.answerWith(ctx, p, s.ensureAnswer(ctx, other), false)
+	case ledger.IntentRefused: // since the look-up
 		return p.unavailable("payer_had_open_payment", retrySoon)
 	default:
 		o := p.outcome(Conflict, reasonRejected,
@@ -93,35 +87,33 @@ func (s *Service) behind(ctx context.Context, p *payment, other ledger.Intent) O
 	}
 }
 
-// told answers a payment by what the ledger knows of an intent: its own, or one
-// that was charged in its place. A payer who has to wait is in doubt until a
-// 200 that names the charge was written. atOnce says that this answers the
-// request that brought the intent.
-func (s *Service) told(ctx context.Context, p *payment, i ledger.Intent, atOnce bool) Outcome {
+// answerWith answers a payment with an intent: its own, or the one that was charged instead. It
+// records whether the payer got the outcome. atOnce says that this answers the request that
+// brought the intent.
+func (s *Service) answerWith(ctx context.Context, p *payment, i ledger.Intent, atOnce bool) Outcome {
 	switch {
-	case i.State == ledger.IntentSettling && !atOnce && !(i.Doubt && i.ToldAt == 0):
-		s.note(i, s.Ledger.DoubtIntent(ctx, i.IntentKey))
-	case i.State == ledger.IntentSettled && i.ToldAt == 0:
-		s.tell(ctx, i, atOnce)
+	case i.State == ledger.IntentSettling && !atOnce && !(i.Unacknowledged && i.AcknowledgedAt == 0):
+		s.logUnrecorded(i, s.Ledger.UnacknowledgeIntent(ctx, i.IntentKey))
+	case i.State == ledger.IntentSettled && i.AcknowledgedAt == 0:
+		s.acknowledge(ctx, i, atOnce)
 	}
 	return p.outcomeOf(i)
 }
 
-// tell notes that a charge was told once the 200 that names it was written. The
-// connection does not wait for that: whoever else uses it has nothing to do with it.
-func (s *Service) tell(ctx context.Context, i ledger.Intent, atOnce bool) {
-	noted := make(chan struct{})
-	s.telling.Store(i.IntentKey, noted)
+// acknowledge records a charge as acknowledged once its 200 is written completely. The response
+// does not wait for the record.
+func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, atOnce bool) {
+	recorded := make(chan struct{})
+	s.acknowledging.Store(i.IntentKey, recorded)
 	done := func() {
-		s.telling.CompareAndDelete(i.IntentKey, noted)
-		close(noted)
+		s.acknowledging.CompareAndDelete(i.IntentKey, recorded)
+		close(recorded)
 	}
-	onWritten(ctx, func(whole bool) {
-		if !whole {
-			done()
-			return
+	onResponse(ctx, func(complete bool) {
+		end, held := func() {}, false
+		if complete {
+			end, held = s.begin()
 		}
-		end, held := s.begin()
 		if !held {
 			done()
 			return
@@ -129,25 +121,21 @@ func (s *Service) tell(ctx context.Context, i ledger.Intent, atOnce bool) {
 		go func() {
 			defer end()
 			defer done()
-			s.note(i, s.Ledger.TellIntent(context.WithoutCancel(ctx), i.IntentKey, atOnce))
+			s.logUnrecorded(i, s.Ledger.AcknowledgeIntent(context.WithoutCancel(ctx), i.IntentKey, atOnce))
 		}()
 	})
 }
 
-// note logs that the ledger did not take what its payer was told: the charge
-// goes on answering for the payer then.
-func (s *Service) note(i ledger.Intent, err error) {
+// logUnrecorded logs that the ledger could not record what the payer was answered. The charge then
+// continues to answer for the payer.
+func (s *Service) logUnrecorded(i ledger.Intent, err error) {
 	if err != nil {
-		s.Logger.Warn("what the payer of a payment was told could not be recorded", "network", i.Network, "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("answer to a payer not recorded", "network", i.Network, "nonce", i.Nonce, "error", err.Error())
 	}
 }
 
-// validBefore is the end of the authorization in Unix seconds, which may be
-// beyond all time.
+// validBefore is the end of the authorization in Unix seconds, at most the largest int64.
 func (p *payment) validBefore() int64 {
-	end, err := strconv.ParseInt(p.authorization.ValidBefore, 10, 64)
-	if err != nil {
-		return 1<<63 - 1
-	}
+	end, _ := strconv.ParseInt(p.authorization.ValidBefore, 10, 64) // a larger number becomes the largest
 	return end
 }

@@ -158,12 +158,12 @@ func TestNobodyWaitsForAReaderWhoDoesNotRead(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.v2(t) })
 		s.run(20 * time.Second)
-		stranger := WithWritten(t.Context())
+		stranger := TrackResponse(t.Context())
 		requireChargedBy(t, a, s.Pay(stranger, Attempt{Payload: a.v2(t), Client: "192.0.2.9"}))
 		start := time.Now()
 		requireChargedBy(t, a, s.pay(signed(2).v2(t)))
-		require.LessOrEqual(t, time.Since(start), tellWait)
-		Written(stranger, false)
+		require.LessOrEqual(t, time.Since(start), acknowledgeWait)
+		EndResponse(stranger, false)
 		require.Len(t, f.Calls(settleCall), 1)
 	})
 }
@@ -233,15 +233,15 @@ func TestAForgedSignatureLearnsNothing(t *testing.T) {
 		require.Equal(t, Refused, got.Status)
 		require.Empty(t, got.Intent)
 		stored := s.requireState(a, ledger.IntentSettled)
-		require.Zero(t, stored.ToldAt, "nobody was told")
-		require.Zero(t, stored.TurnedUntil)
+		require.Zero(t, stored.AcknowledgedAt, "nobody was told")
+		require.Zero(t, stored.RejectedUntil)
 	})
 }
 
 func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
 	for name, reply := range map[string]payoffertest.FacilitatorReply{
 		"the transaction of another payment": {Transaction: someTransaction},
-		"the zero hash":                      {Transaction: zeroWord},
+		"the zero hash":                      {Transaction: zeroHash},
 		"another payer":                      {Body: `{"success":true,"network":"eip155:84532","transaction":"` + otherTransaction + `","payer":"` + otherPayTo + `"}`},
 	} {
 		bubble(t, name, func(t *testing.T) {

@@ -1,38 +1,33 @@
 package x402
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
+	strict "github.com/go-json-experiment/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// payment is a payment payload whose shape is right; whether it pays anything
-// is for check to say.
+// payment is a decoded payment payload.
 type payment struct {
 	version int
-	// network is the CAIP-2 id that the client named; asset the token, for
-	// version 1 the one known on that network.
+	// network is a CAIP-2 id and asset the token's address. Version 1 payloads name no token.
 	network, asset string
-	// accepted is what a version 2 client says that it accepted.
+	// accepted is what a version 2 client accepted.
 	accepted      Requirements
 	authorization authorization
 	signature     []byte
-	// proven says that the signature is the payer's, by its key (check) or by the chain (prove).
+	// proven: the signature is the payer's, by its key (check) or by the chain (prove).
 	proven bool
-	// since is of the ledger's Look at the payer when the request came.
+	// since is ledger.Lookup.Since.
 	since int64
 	// paymentID is the payment-identifier extension, or empty.
 	paymentID string
@@ -60,18 +55,15 @@ var (
 	paymentIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
 )
 
-// decodePayment reads a payload. Every error is a sentence about the payload
-// and repeats nothing of it.
+// decodePayment reads a payload. Duplicate names, names in another letter case and invalid UTF-8
+// are errors. An error is a sentence about the payload and repeats nothing of it.
 func decodePayment(raw []byte) (*payment, error) {
 	if len(raw) > maxPayload {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxPayload)
 	}
-	if err := checkJSON(raw); err != nil {
-		return nil, err
-	}
 	var in payloadJSON
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, errors.New("a member has the wrong JSON type; integers travel as decimal strings")
+	if err := strict.Unmarshal(raw, &in); err != nil {
+		return nil, errors.New("it is not one JSON object with unique names and the types of x402; integers travel as decimal strings")
 	}
 	p := &payment{version: in.X402Version}
 	switch in.X402Version {
@@ -100,11 +92,9 @@ func decodePayment(raw []byte) (*payment, error) {
 	digits, prefixed := strings.CutPrefix(in.Payload.Signature, "0x")
 	var err error
 	p.signature, err = hex.DecodeString(digits)
-	if !prefixed || err != nil {
-		return nil, errors.New("'payload.signature' must be 0x and hexadecimal")
-	}
-	if err := checkSignature(p.signature); err != nil {
-		return nil, err
+	if !prefixed || err != nil || len(p.signature) < minSignature || len(p.signature) > maxSignature {
+		// Only the length is checked, because a contract may accept any bytes.
+		return nil, fmt.Errorf("'payload.signature' must be 0x and %d to %d bytes of hexadecimal", minSignature, maxSignature)
 	}
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
@@ -126,7 +116,7 @@ func (a *authorization) check() error {
 	return nil
 }
 
-// integer reads a decimal string that integerForm matched.
+// integer reads a string that matches integerForm.
 func integer(s string) *big.Int {
 	n, _ := new(big.Int).SetString(s, 10)
 	return n
@@ -141,7 +131,7 @@ func (p *payment) readPaymentID(extension json.RawMessage) error {
 	switch {
 	case len(extension) == 0:
 		return nil
-	case json.Unmarshal(extension, &in) != nil:
+	case strict.Unmarshal(extension, &in) != nil:
 		return errors.New("the payment-identifier extension has the wrong shape")
 	case in.Info.ID == nil:
 		return nil
@@ -152,108 +142,17 @@ func (p *payment) readPaymentID(extension json.RawMessage) error {
 	return nil
 }
 
-// key names the money movement that the payload authorises: the chain's own
-// nonce makes it happen at most once (EIP-3009).
+// key identifies the transfer: the token accepts a nonce of a payer once (EIP-3009).
 func (p *payment) key() ledger.IntentKey {
 	return ledger.IntentKey{
-		Network: p.network,
-		Asset:   p.asset,
-		From:    strings.ToLower(p.authorization.From),
-		Nonce:   strings.ToLower(p.authorization.Nonce),
+		Network: p.network, Asset: p.asset, From: strings.ToLower(p.authorization.From), Nonce: strings.ToLower(p.authorization.Nonce),
 	}
 }
 
-// fingerprint is equal for two payloads with the same authorization and
-// signature, whatever their JSON order, letter case, encoding or dialect.
+// fingerprint is equal for payloads with the same authorization and signature in any encoding.
 func (p *payment) fingerprint() string {
 	a := p.authorization
 	sum := sha256.Sum256([]byte(strings.Join([]string{strings.ToLower(a.From), strings.ToLower(a.To), a.Value, a.ValidAfter, a.ValidBefore,
 		strings.ToLower(a.Nonce), hex.EncodeToString(keyForm(p.signature))}, "\n")))
 	return hex.EncodeToString(sum[:])
 }
-
-// maxDepth bounds the nesting of a payment payload.
-const maxDepth = 32
-
-// memberNames are the members that are read outside of extensions.
-var memberNames = []string{"x402Version", "scheme", "network", "accepted", "payload", "extensions", "signature",
-	"authorization", "from", "to", "value", "validAfter", "validBefore", "nonce", "amount", "asset", "payTo"}
-
-// checkJSON refuses JSON that two parsers may read differently: text that is
-// not UTF-8, members whose names are equal but for case, known names in another
-// case, nesting without end, bytes after the value. A facilitator must see the
-// authorization that was checked here, not another. Its time grows with the
-// length alone.
-func checkJSON(data []byte) error {
-	// The names are compared below, and more strictly.
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
-	if err := checkValue(decoder, false); err != nil {
-		return err
-	}
-	if _, err := decoder.ReadToken(); err != io.EOF {
-		return errNoJSON
-	}
-	return nil
-}
-
-var errNoJSON = errors.New("it is not one valid JSON value")
-
-// checkValue passes over one value. foreign is true inside of extensions, whose
-// members are not ours to name.
-func checkValue(decoder *jsontext.Decoder, foreign bool) error {
-	opening, err := decoder.ReadToken()
-	if err != nil {
-		return errNoJSON
-	}
-	object := opening.Kind() == '{'
-	if !object && opening.Kind() != '[' {
-		return nil
-	}
-	if decoder.StackDepth() > maxDepth {
-		return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
-	}
-	seen := make(map[string]bool)
-	for kind := decoder.PeekKind(); kind != '}' && kind != ']'; kind = decoder.PeekKind() {
-		inside := foreign
-		if object {
-			token, err := decoder.ReadToken()
-			if err != nil {
-				return errNoJSON
-			}
-			name := token.String()
-			if err := checkName(name, seen, foreign); err != nil {
-				return err
-			}
-			inside = foreign || name == "extensions"
-		}
-		if err := checkValue(decoder, inside); err != nil {
-			return err
-		}
-	}
-	if _, err := decoder.ReadToken(); err != nil {
-		return errNoJSON
-	}
-	return nil
-}
-
-func checkName(name string, seen map[string]bool, foreign bool) error {
-	folded := fold(name)
-	if seen[folded] {
-		return errors.New("an object has two members of one name")
-	}
-	seen[folded] = true
-	if foreign || slices.Contains(memberNames, name) {
-		return nil
-	}
-	for _, known := range memberNames {
-		if strings.EqualFold(known, name) {
-			return fmt.Errorf("a member must be written %q", known)
-		}
-	}
-	return nil
-}
-
-// fold makes one name of all that encoding/json takes for the same: it
-// compares by Unicode's simple folding, so that "\u017fignature" is read as
-// "signature".
-func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,31 +11,29 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
-	// probeEvery is how often a healthy facilitator is probed.
 	probeEvery = 5 * time.Minute
-	// pauseFirst and pauseMost bound the pause after a probe that failed, which
-	// doubles each time.
+	// pauseFirst and pauseMost bound the pause after a failed probe, which doubles.
 	pauseFirst = 5 * time.Second
 	pauseMost  = time.Minute
-	// probeGap is the time between two probes at least, whatever payments fail.
+	// probeGap is the least time between two probes.
 	probeGap = 5 * time.Second
 )
 
-// Run keeps the facilitator's health current until ctx ends, and logs what
-// changes: it probes at once, then rarely, sooner while it is down, and at once
-// when a payment's call has failed. It may run again after it returned, but not
-// twice at a time.
+// Run keeps the facilitator's health current until ctx ends, and logs changes. It probes at once, then
+// every probeEvery, sooner while the facilitator is down, and when a payment's call has failed. It
+// must not run twice at a time.
 func (f *Facilitator) Run(ctx context.Context) {
-	defer f.health.forget()
+	defer f.health.reset()
 	f.loop.Run(ctx)
 }
 
-// round is one probe, as soon as one may be made, and returns the pause to the
-// next one.
-func (f *Facilitator) round(ctx context.Context) (pause time.Duration, err error) {
+// poll waits for probeGap, probes, and returns the pause before the next probe.
+func (f *Facilitator) poll(ctx context.Context) (pause time.Duration, err error) {
 	select {
 	case <-ctx.Done():
 		return 0, nil
@@ -49,57 +48,57 @@ func (f *Facilitator) round(ctx context.Context) (pause time.Duration, err error
 	return f.health.probed(f.now(), down), err
 }
 
-// expect says that payments by a rail's terms are to be settled here. Run warns
-// once when the facilitator does not do that.
-func (f *Facilitator) expect(t terms) {
-	if f.health.expect(t) {
-		f.look()
-	}
-}
-
-// suspect has Run look whether a call of a payment failed by the facilitator or
-// by that payment alone. A caller who has left says nothing of either, and what
-// is down is looked at anyway.
-func (f *Facilitator) suspect(ctx context.Context) {
+// probeSoon starts a probe after a payment's call failed, to find out whether the facilitator or that
+// payment was the reason. It does nothing if the client has left or probes fail already.
+func (f *Facilitator) probeSoon(ctx context.Context) {
 	if ctx.Err() == nil && !f.health.failing() {
-		f.look()
+		f.loop.Wake()
 	}
 }
 
-// look has Run probe.
-func (f *Facilitator) look() { f.loop.Wake() }
+// ProbeOnce probes a facilitator for one rail. It returns FacilitatorHealth.Reason, and an error if
+// the configuration is unusable.
+func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offer.USDC) (reason string, err error) {
+	f, err := NewFacilitator(c)
+	if err != nil {
+		return "", err
+	}
+	f.health.expect(newTerms(o, u))
+	down, _ := f.probe(ctx)
+	name := u.Network.CAIP2()
+	return cmp.Or(down[name], f.health.reason(name)), nil
+}
 
-// probe asks what is supported and then, for each network on which it is to
-// settle, to verify a payment that cannot be made. It returns the networks on
-// which that failed, with its code, and one error for all.
+// probe asks what is supported, and to verify a payment without money on each network. It returns the
+// error codes of the networks on which that failed, and one error for all.
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
-	for _, network := range f.health.learn(kinds) {
-		f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", network)
+	for _, name := range f.health.learn(kinds) {
+		f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", name)
 	}
 	down = make(map[string]string)
-	var said []string
+	var failures []string
 	for _, t := range f.health.targets() {
 		failed := unread
 		if failed == nil {
-			failed = f.verifies(ctx, t)
+			failed = f.probeVerify(ctx, t)
 		}
 		if failed != nil {
 			down[t.accepted.Network] = failed.Error()
-			said = append(said, t.accepted.Network+" "+failed.Error())
+			failures = append(failures, t.accepted.Network+" "+failed.Error())
 		}
 	}
-	if len(said) > 0 {
-		err = errors.New(strings.Join(said, ", "))
+	if len(failures) > 0 {
+		err = errors.New(strings.Join(failures, ", "))
 	}
 	return down, err
 }
 
-// verifies returns nil if the facilitator answers a payment without money behind it.
-// A yes is logged once: some facilitators check balances only when they settle.
-func (f *Facilitator) verifies(ctx context.Context, t target) error {
+// probeVerify returns nil if the facilitator answers a payment without money, also with a yes, which
+// is logged once: some facilitators check balances only when they settle.
+func (f *Facilitator) probeVerify(ctx context.Context, t target) error {
 	var reply verifyReply
-	_, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, t.paymentOfNobody(f.now()), &reply, &reply.IsValid)
+	_, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, t.unfundedPayment(f.now()), &reply, &reply.IsValid)
 	switch {
 	case err == nil:
 		if f.health.verified(t.accepted.Network, *reply.IsValid) {
@@ -107,42 +106,35 @@ func (f *Facilitator) verifies(ctx context.Context, t target) error {
 				"hint", "it is used; its yes to a payment proves nothing, and payments without money fail only when they are settled")
 		}
 	case err.Error() == "status_429":
-		return nil // too many calls: it is alive
+		return nil // it answers
 	}
 	return err
 }
 
-// paymentOfNobody is right in everything but that its payer has no money: the
-// key is made for it and thrown away. To refuse it a facilitator must read the
-// chain, as for every payment. Its nonce is zero, which no wallet's is.
-func (t target) paymentOfNobody(now time.Time) facilitatorRequest {
+// unfundedPayment is a valid payment by a new key without money. To refuse it, a facilitator must read
+// the chain. Its nonce is zero, which wallets do not use.
+func (t target) unfundedPayment(now time.Time) facilitatorRequest {
 	key, _ := crypto.GenerateKey() // never fails
 	p := payment{version: t.version, authorization: authorization{
 		From: crypto.PubkeyToAddress(key.PublicKey).Hex(), To: t.accepted.PayTo, Value: t.accepted.Amount,
 		ValidAfter: "0", ValidBefore: strconv.FormatInt(now.Unix()+maxTimeoutSeconds, 10), Nonce: "0x" + strings.Repeat("0", 64),
 	}}
 	p.signature, _ = crypto.Sign(digest(p.authorization, t.domain), key) // never fails
-	p.signature[64] += 27                                                // as wallets write it
-	return facilitatorRequest{t.version, p.rebuilt(&t.terms, nil), t.in(t.version)}
+	p.signature[64] += 27                                                // as tokens require
+	return facilitatorRequest{t.version, p.rebuild(&t.terms, nil), t.in(t.version)}
 }
 
-// kind is one entry of GET /supported.
 type kind struct {
 	X402Version int    `json:"x402Version"`
 	Scheme      string `json:"scheme"`
 	Network     string `json:"network"`
 }
 
-// anyEVM is how a facilitator names every EVM chain.
-const anyEVM = "eip155:*"
-
-// on reports whether payments by our scheme are taken on a network (CAIP-2).
 func (k kind) on(network string) bool {
-	return k.Scheme == schemeExact && (k.Network == anyEVM || isNetwork(k.Network, network))
+	return k.Scheme == schemeExact && (k.Network == "eip155:*" || isNetwork(k.Network, network))
 }
 
-// supported asks what a facilitator supports. nil without an error means that
-// it answers and does not tell.
+// supported asks what a facilitator supports. nil without an error means that it does not say.
 func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
 	data, _, status, err := f.exchange(ctx, min(f.timeout, verifyTimeout), http.MethodGet, callSupported, nil)
 	switch status {
@@ -159,8 +151,7 @@ func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
 	return kinds, nil
 }
 
-// parseKinds reads the kinds of a /supported reply. One that has another
-// shape is that of a scheme which is not ours.
+// parseKinds reads a /supported reply. Kinds of another shape belong to other schemes.
 func parseKinds(data []byte) (kinds []kind, ok bool) {
 	var reply struct {
 		Kinds []json.RawMessage `json:"kinds"`

@@ -57,8 +57,8 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 		time.Sleep(pauseMost)
 		synctest.Wait()
 		s.requireHealth("")
-		require.Equal(t, 1, strings.Count(s.logs.String(), "left alone"))
-		require.Equal(t, 1, strings.Count(s.logs.String(), "asked again"))
+		require.Equal(t, 1, strings.Count(s.logs.String(), "facilitator is down"))
+		require.Equal(t, 1, strings.Count(s.logs.String(), "is up again"))
 
 		f.Script(probeCall, fails, payoffertest.Unfunded)
 		f.Script(verifyCall, fails)
@@ -198,7 +198,7 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 				require.Equal(t, c.version, p.version)
 				require.Equal(t, "0x"+strings.Repeat("0", 64), p.authorization.Nonce)
 				if n == len(calls)-1 {
-					_, refused := s.check(p)()
+					_, refused := s.check(p)
 					require.Nil(t, refused, "it would be sent to a facilitator if a buyer had sent it")
 				}
 				require.Contains(t, []byte{27, 28}, p.signature[64], "as the token contract reads it")

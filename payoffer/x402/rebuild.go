@@ -7,7 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 )
 
-// builtPayload is a PaymentPayload as facilitators get it, in either version.
+// builtPayload is the PaymentPayload that facilitators get, in either version.
 type builtPayload struct {
 	X402Version int                        `json:"x402Version"`
 	Scheme      string                     `json:"scheme,omitempty"`
@@ -23,11 +23,10 @@ type builtTransfer struct {
 	Authorization authorization `json:"authorization"`
 }
 
-// rebuilt is the payment as a facilitator gets it: made anew of what was checked
-// here, of the terms that it was compared with, and of the extensions that were
-// quoted (nil for none). No byte that a buyer adds reaches a facilitator, which
-// might read it otherwise than it was read here, or fail by it.
-func (p *payment) rebuilt(t *terms, quoted map[string]json.RawMessage) []byte {
+// rebuild makes the PaymentPayload for a facilitator from the checked values, the terms and the quoted
+// extensions (nil for none). No byte of the payer's JSON reaches the facilitator, which could read it
+// differently.
+func (p *payment) rebuild(t *terms, quoted map[string]json.RawMessage) []byte {
 	built := builtPayload{X402Version: p.version, Payload: builtTransfer{"0x" + hex.EncodeToString(p.signature), p.authorization}}
 	a := &built.Payload.Authorization
 	a.From, a.To, a.Nonce = common.HexToAddress(a.From).Hex(), common.HexToAddress(a.To).Hex(), common.HexToHash(a.Nonce).Hex()

@@ -74,7 +74,7 @@ func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
 	rebuild := func(payload []byte) string {
 		p, err := decodePayment(payload)
 		require.NoError(t, err)
-		return string(p.rebuilt(&s.Rails[0].terms, *s.extensions.Load()))
+		return string(p.rebuild(&s.Rails[0].terms, *s.extensions.Load()))
 	}
 	want := rebuild(b.v2(t))
 	require.Equal(t, want, rebuild([]byte(want)))
@@ -105,7 +105,7 @@ func FuzzRebuilt(f *testing.F) {
 		if err != nil {
 			return
 		}
-		built := p.rebuilt(&rail.terms, quoted)
+		built := p.rebuild(&rail.terms, quoted)
 		again, err := decodePayment(built)
 		require.NoError(t, err)
 		require.Equal(t, p.fingerprint(), again.fingerprint(), "the authorization and the signature")
@@ -116,10 +116,10 @@ func FuzzRebuilt(f *testing.F) {
 			require.Equal(t, p.paymentID, again.paymentID)
 			require.Equal(t, rail.terms.accepted, again.accepted)
 		}
-		require.Equal(t, built, again.rebuilt(&rail.terms, quoted))
+		require.Equal(t, built, again.rebuild(&rail.terms, quoted))
 
 		// Nothing is left of the buyer's but what has a form of its own.
 		empty := &payment{version: p.version, authorization: p.authorization, signature: p.signature, paymentID: p.paymentID}
-		require.Equal(t, built, empty.rebuilt(&rail.terms, quoted))
+		require.Equal(t, built, empty.rebuild(&rail.terms, quoted))
 	})
 }

@@ -172,8 +172,8 @@ func TestResolveTakesOverAfterTheLease(t *testing.T) {
 		// What a process leaves that was killed between the commit and the call.
 		p, err := decodePayment(b.v2(t))
 		require.NoError(t, err)
-		intent := s.newIntent(p, &s.Service.Rails[0], s.facilitators[0].Host())
-		intent.Owner = "a process that was killed"
+		intent := s.newIntent(p, &s.Service.Rails[0])
+		intent.Facilitator, intent.Owner = s.facilitators[0].Host(), "a process that was killed"
 		require.NoError(t, s.book.InsertIntent(t.Context(), intent))
 
 		s.run(30 * time.Second)

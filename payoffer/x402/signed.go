@@ -10,21 +10,19 @@ import (
 )
 
 var (
-	// ErrNotValid is of a statement that nobody who may make it has signed.
+	// ErrNotValid: the statement was not signed by the key of its domain.
 	ErrNotValid = errors.New("NOT VALID")
-	// ErrNotVerified is of a statement whose key was not found.
+	// ErrNotVerified: the key of the statement was not found.
 	ErrNotVerified = errors.New("NOT VERIFIED")
 )
 
-// Signed is a statement with a signature that has not been checked.
+// Signed is a statement with an unchecked signature.
 type Signed struct {
 	Statement
-	// Origin is that of the statement's own URL, which alone may sign it (section
-	// 4.5.1 of the extension).
+	// Origin is that of the statement's URL. Only its key may sign (section 4.5.1 of the extension).
 	Origin string
-	// KeyID names the key that is said to have signed.
-	KeyID string
-	jws   *signature.JWS
+	KeyID  string
+	jws    *signature.JWS
 }
 
 // ParseSigned reads a signed artifact in compact form. Error: ErrNotValid.
@@ -44,8 +42,8 @@ func ParseSigned(compact string) (Signed, error) {
 	return Signed{statement, offer.Origin(resource), jws.KeyID, jws}, nil
 }
 
-// Verify asks the domain of the statement's URL for the key. Errors: ErrNotValid,
-// ErrNotVerified. They may repeat what the statement says.
+// Verify checks the signature with the key that the domain of the statement's URL publishes. Errors:
+// ErrNotValid, ErrNotVerified. They may repeat parts of the statement.
 func (s Signed) Verify(ctx context.Context, keys *signature.Resolver) error {
 	key, err := keys.Key(ctx, s.Origin, s.KeyID)
 	if err != nil {

@@ -11,24 +11,20 @@ import (
 )
 
 const (
-	// proofWait is how long a buyer waits for the transaction to appear on the
-	// chain that we read.
+	// proofWait is how long a payer waits until our node shows the transaction; it is read every proofPoll.
 	proofWait = 10 * time.Second
-	// proofPoll is how often it is looked for.
 	proofPoll = 250 * time.Millisecond
-	// recordRetries, recordFirst and recordWait bound how long the buyer waits for a
-	// settled payment to be recorded: the pauses double.
+	// While the payer waits, a settlement is recorded with up to recordRetries; the pauses double.
 	recordRetries = 4
 	recordFirst   = 100 * time.Millisecond
-	recordWait    = 10 * time.Second
-	// recordLaterFirst and recordLaterMost are the pauses after that.
+	recordTimeout = 10 * time.Second
+	// recordLaterFirst and recordLaterMost bound the pauses between retries in the background.
 	recordLaterFirst = 5 * time.Second
 	recordLaterMost  = time.Minute
 )
 
-// leaseFor is how long one attempt may work on an intent: every facilitator
-// once, after a wait for its turn, and one of them twice, the proof, and time to
-// record; at most ledger.LongestLease.
+// leaseFor is how long one attempt may work on an intent: two calls of each facilitator, the wait
+// for a slot, the proof, and time to record; at most ledger.LongestLease.
 func leaseFor(rail *Rail) time.Duration {
 	lease := proofWait + 10*time.Second
 	var longest time.Duration
@@ -39,10 +35,9 @@ func leaseFor(rail *Rail) time.Duration {
 	return min(lease+longest, ledger.LongestLease)
 }
 
-// submit has a committed intent settled. The next facilitator is asked only
-// where the one before certainly did nothing. sent is false where nobody was
-// reached: the intent is gone then, so that the same payload can come again.
-func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) (became ledger.Intent, sent bool) {
+// submit has a committed intent settled. The next facilitator is asked only if no byte reached the
+// one before. If none was reached, sent is false and the intent is withdrawn.
+func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) (stored ledger.Intent, sent bool) {
 	for _, f := range facilitators {
 		if f.Host() != intent.Facilitator {
 			if err := s.Ledger.MoveIntent(ctx, intent.IntentKey, s.Owner, f.Host()); err != nil {
@@ -50,20 +45,28 @@ func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, 
 			}
 			intent.Facilitator = f.Host()
 		}
-		reply, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
-		s.heard(ctx, f, callSettle, reply.listing)
-		if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
-			s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
-			continue
+		stored, sent := s.settle(ctx, rail, intent, f)
+		if sent {
+			return stored, true
 		}
-		return s.conclude(ctx, rail, intent, f, reply, err), true
 	}
 	return intent, s.Ledger.WithdrawIntent(ctx, intent.IntentKey, s.Owner) != nil
 }
 
-// conclude turns a facilitator's reply into what the ledger knows. Only a
-// success is a yes; everything else is unknown until the chain decides.
-func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
+// settle asks one facilitator to settle an intent, and records the outcome if it was sent.
+func (s *Service) settle(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator) (stored ledger.Intent, sent bool) {
+	reply, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
+	s.recordListing(ctx, f, callSettle, reply.listing)
+	if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
+		s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
+		return intent, false
+	}
+	return s.recordOutcome(ctx, rail, intent, f, reply, err), true
+}
+
+// recordOutcome records a facilitator's reply. Only a success is a yes. Any other reply leaves the
+// outcome unknown until the chain decides.
+func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
 	if err != nil {
 		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce)
 		return s.keepOpen(ctx, intent, "", err.Error())
@@ -81,36 +84,34 @@ func (s *Service) conclude(ctx context.Context, rail *Rail, intent ledger.Intent
 		return s.recordClaim(ctx, rail, intent, reply.Payer)
 	}
 	failpoint.Hit(failpoint.ProofBefore)
-	sighting, found, err := s.awaitProof(ctx, rail.Chain, intent)
+	transfer, found, err := s.awaitProof(ctx, rail.Chain, intent)
 	failpoint.Hit(failpoint.ProofAfter)
 	switch {
 	case err != nil:
-		// The chain cannot be read now; the facilitator's word is a claim.
 		s.Logger.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
 		return s.recordClaim(ctx, rail, intent, reply.Payer)
-	case found && !s.wasSigned(intent, sighting):
+	case found && !s.paysPrice(intent, transfer):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
 		s.Logger.Error("facilitator reported a settlement that the chain does not show", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
 		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}
-	return s.recordProof(ctx, rail, intent, sighting)
+	return s.recordProof(ctx, rail, intent, transfer)
 }
 
-// awaitProof waits a little for the transaction to reach the node that we read.
-// A chain that cannot be read at all is an error; one that was read and does
-// not show the transaction is not.
+// awaitProof polls the chain for the intent's transaction. An error means that the chain could not
+// be read even once.
 func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Sighting, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofWait)
 	defer cancel()
-	for looked := false; ; {
-		sighting, found, err := chain.Prove(ctx, intent.IntentKey, intent.Transaction)
+	for read := false; ; {
+		transfer, found, err := chain.Prove(ctx, intent.IntentKey, intent.Transaction)
 		switch {
 		case err == nil && found:
-			return sighting, true, nil
+			return transfer, true, nil
 		case err == nil:
-			looked = true
-		case !looked:
+			read = true
+		case !read:
 			return ledger.Sighting{}, false, err
 		}
 		select {
@@ -121,31 +122,28 @@ func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Int
 	}
 }
 
-// wasSigned reports whether a Transfer is the one that was signed. A payer may
-// spend the nonce of the authorization with another one, for less.
-func (s *Service) wasSigned(i ledger.Intent, sighting ledger.Sighting) bool {
-	if sighting.Amount == i.Amount {
+// paysPrice reports whether a Transfer has the intent's amount. A payer can use the nonce of the
+// authorization for another one with a lower amount.
+func (s *Service) paysPrice(i ledger.Intent, transfer ledger.Sighting) bool {
+	if transfer.Amount == i.Amount {
 		return true
 	}
-	s.Logger.Warn("an authorization was spent with another amount", "network", i.Network, "nonce", i.Nonce,
-		"transaction", sighting.Transaction, "want", i.Amount, "got", sighting.Amount)
+	s.Logger.Warn("authorization used for another amount", "network", i.Network, "nonce", i.Nonce,
+		"transaction", transfer.Transaction, "want", i.Amount, "got", transfer.Amount)
 	return false
 }
 
-// isNetwork reports whether a facilitator's name of a network means a CAIP-2
-// id. Some answer in the other dialect.
+// isNetwork reports whether a facilitator's name of a network, in either x402 version, is a CAIP-2 id.
 func isNetwork(name, caip2 string) bool {
 	return name == caip2 || name == networkIn(1, caip2)
 }
 
-// recordClaim records a facilitator's success without proof. payer is whom the
-// facilitator names as such, if it does. What cannot be true of this payment is
-// no claim: where no chain is read, the operator finds out. Where one is read
-// it may still show that the claim is false: a receipt is signed once it is
-// proven.
+// recordClaim records a facilitator's success without proof. payer is the one in the reply, if any.
+// A report that cannot be true of this payment leaves it open. If there is a chain, the receipt is
+// signed after the proof, because the claim may still be disproved.
 func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, payer string) ledger.Intent {
 	switch {
-	case i.Transaction == zeroWord:
+	case i.Transaction == zeroHash:
 		return s.keepOpen(ctx, i, "", "transaction_zero")
 	case payer != "" && !strings.EqualFold(payer, i.From):
 		return s.keepOpen(ctx, i, i.Transaction, "transaction_of_another_payer")
@@ -153,7 +151,7 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, 
 	claim := i
 	claim.State, claim.Evidence = ledger.IntentSettled, ledger.EvidenceFacilitator
 	if rail.Chain == nil {
-		claim.Answer = s.answer(claim)
+		claim.Answer = s.newAnswer(claim)
 	}
 	store := func(ctx context.Context) error {
 		return s.Ledger.SettleIntent(ctx, claim.IntentKey, claim.Transaction, claim.Answer, claim.Evidence)
@@ -170,30 +168,31 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, 
 	return claim
 }
 
-// recordProof records the Transfer that an authorization made, and with it the
-// intent as settled. When the ledger does not take it the chain is asked again:
-// a Transfer that has left it is not recorded. What stays open then is resolved
-// by the chain later.
-func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, sighting ledger.Sighting) ledger.Intent {
+const zeroHash = "0x0000000000000000000000000000000000000000000000000000000000000000"
+
+// recordProof records the Transfer of an intent, and the intent as settled. Before a retry the chain
+// is read again: a Transfer that has left the chain is not recorded. If the ledger does not take it,
+// Resolve records it later.
+func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, transfer ledger.Sighting) ledger.Intent {
 	proven, gone := i, errors.New("the transaction has left the chain")
-	proven.State, proven.Evidence, proven.Transaction = ledger.IntentSettled, ledger.EvidenceChain, sighting.Transaction
-	proven.Answer = s.answer(proven)
-	again := false
+	proven.State, proven.Evidence, proven.Transaction = ledger.IntentSettled, ledger.EvidenceChain, transfer.Transaction
+	proven.Answer = s.newAnswer(proven)
+	retry := false
 	err := s.record(ctx, proven, func(ctx context.Context) error {
-		if again {
+		if retry {
 			var found bool
 			var err error
-			if sighting, found, err = rail.Chain.Prove(ctx, i.IntentKey, proven.Transaction); err != nil {
+			if transfer, found, err = rail.Chain.Prove(ctx, i.IntentKey, proven.Transaction); err != nil {
 				return err
 			}
 			if !found {
 				return gone
 			}
 		}
-		again = true
-		sighting.Via, sighting.Own = "x402", i.Own || sighting.Own
-		sighting.Intent, sighting.Answer = &i.IntentKey, proven.Answer
-		_, err := s.Ledger.Record(ctx, nil, sighting)
+		retry = true
+		transfer.Via, transfer.Own = "x402", i.Own || transfer.Own
+		transfer.Intent, transfer.Answer = &i.IntentKey, proven.Answer
+		_, err := s.Ledger.Record(ctx, nil, transfer)
 		return err
 	})
 	if errors.Is(err, gone) {
@@ -202,9 +201,9 @@ func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, 
 	return proven
 }
 
-// answer is what is stored for the buyer of a settled intent, in version 2
-// terms. One that is stored already stands: a buyer has it.
-func (s *Service) answer(i ledger.Intent) []byte {
+// newAnswer is the SettleResponse to store for a settled intent, in version 2 terms. A stored one
+// is never replaced, because the payer may have it.
+func (s *Service) newAnswer(i ledger.Intent) []byte {
 	if i.Answer != nil {
 		return i.Answer
 	}
@@ -213,13 +212,13 @@ func (s *Service) answer(i ledger.Intent) []byte {
 	return encode(response)
 }
 
-// ensureAnswer stores the answer of an intent that the chain's observer settled
-// before anything here had, so that every replay gets the same receipt.
+// ensureAnswer stores the answer of an intent that the observer settled, so that every replay gets
+// the same receipt.
 func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Intent {
 	if i.State != ledger.IntentSettled || i.Evidence != ledger.EvidenceChain || i.Answer != nil {
 		return i
 	}
-	if err := s.Ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, s.answer(i), i.Evidence); err != nil {
+	if err := s.Ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, s.newAnswer(i), i.Evidence); err != nil {
 		return i
 	}
 	if stored, known, err := s.Ledger.Intent(ctx, i.IntentKey); err == nil && known {
@@ -228,15 +227,14 @@ func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Inte
 	return i
 }
 
-// record stores that a payment was charged, in a few attempts. The buyer is
-// told so even when it fails.
+// record stores a settlement with a few retries. The payer gets a 200 even if all fail.
 func (s *Service) record(ctx context.Context, i ledger.Intent, store func(context.Context) error) error {
 	failpoint.Hit(failpoint.RecordBefore)
-	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	err := store(ctx)
-	for try := 0; err != nil && !errors.Is(err, ledger.ErrTransaction) && ctx.Err() == nil && try < recordRetries; try++ {
-		time.Sleep(recordFirst << try)
+	for n := 0; err != nil && !errors.Is(err, ledger.ErrTransaction) && ctx.Err() == nil && n < recordRetries; n++ {
+		time.Sleep(recordFirst << n)
 		err = store(ctx)
 	}
 	if err == nil {
@@ -248,14 +246,14 @@ func (s *Service) record(ctx context.Context, i ledger.Intent, store func(contex
 	return err
 }
 
-// recordLater goes on in the background until the ledger takes a claim, or is
-// closed: while no chain can be read nobody else could tell that it was settled.
+// recordLater retries in the background until the ledger takes a claim or is closed. Without a
+// chain nothing else could show that the payment was settled.
 func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(context.Context) error) {
 	if _, busy := s.recording.LoadOrStore(i.IntentKey, true); busy {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	end, _ := s.begin() // the settlement holds the ledger now
+	end, _ := s.begin() // never fails, because the settlement holds the ledger
 	go func() {
 		defer end()
 		defer s.recording.Delete(i.IntentKey)
@@ -273,19 +271,15 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 	}()
 }
 
-// zeroWord is the hash of no transaction.
-const zeroWord = "0x0000000000000000000000000000000000000000000000000000000000000000"
-
-// refuse records a definite no.
+// refuse records that an intent was not paid and cannot be any more.
 func (s *Service) refuse(ctx context.Context, i ledger.Intent, reason string) {
 	if err := s.Ledger.RefuseIntent(ctx, i.IntentKey, reason); err != nil {
-		s.Logger.Warn("a payment that did not happen could not be recorded", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("refusal of a payment not recorded", "nonce", i.Nonce, "error", err.Error())
 	}
 }
 
-// keepOpen notes what is known of an intent and gives up its lease, so that it
-// is looked at again. It returns what the ledger knows: an observer may have
-// decided.
+// keepOpen stores what is known of an open intent and releases its lease. It returns the stored
+// intent if an observer has decided it meanwhile.
 func (s *Service) keepOpen(ctx context.Context, i ledger.Intent, transaction, reason string) ledger.Intent {
 	err := s.Ledger.NoteIntent(ctx, i.IntentKey, s.Owner, s.Now().Unix(), transaction, reason)
 	if errors.Is(err, ledger.ErrIntentState) {
@@ -294,7 +288,7 @@ func (s *Service) keepOpen(ctx context.Context, i ledger.Intent, transaction, re
 		}
 	}
 	if err != nil {
-		s.Logger.Warn("what is known of an open payment could not be recorded", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("state of an open payment not recorded", "nonce", i.Nonce, "error", err.Error())
 	}
 	i.Reason = reason
 	return i

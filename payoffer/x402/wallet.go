@@ -3,7 +3,6 @@ package x402
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
@@ -11,25 +10,14 @@ import (
 const (
 	// minSignature is the length of an ECDSA signature in bytes.
 	minSignature = 65
-	// maxSignature bounds that of a contract wallet. The longest ones in use,
-	// several passkeys (about 700 bytes each) of an account that is still to be
-	// deployed (1 to 2 KB), stay below half of it, and each byte is paid for as
-	// calldata by whoever settles.
+	// maxSignature is twice the longest contract wallet signatures in use: several passkeys
+	// (about 700 bytes each) and the deployment of the account (1 to 2 KB).
 	maxSignature = 8 << 10
 )
 
-// checkSignature checks the length of a signature. What it must look like is for the
-// payer's account to say: a contract may take any bytes.
-func checkSignature(signature []byte) error {
-	if len(signature) < minSignature || len(signature) > maxSignature {
-		return fmt.Errorf("'payload.signature' must be 0x and %d to %d bytes of hexadecimal", minSignature, maxSignature)
-	}
-	return nil
-}
-
-// prove asks the chain about a signature that is not that of the payer's key: the payer
-// may be a contract (ERC-1271, EIP-7702) or become one (ERC-6492). If the chain cannot be
-// asked, the signature stays unproven and the facilitator decides.
+// prove asks the chain about a signature that the payer's key did not make: the payer may be a
+// contract (ERC-1271, EIP-7702) or become one (ERC-6492). If the chain cannot be read, the
+// signature stays unproven and the facilitator decides.
 func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
 	if p.proven || rail.Chain == nil {
 		return nil
@@ -46,23 +34,21 @@ func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
 	return nil
 }
 
-// refusedSignature refuses what neither a key nor the chain takes for the payer's.
 var refusedSignature = &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
 
-// reasonRejected says that another payment of the payer is or was in the way.
+// reasonRejected: another payment of the payer is or was in conflict with this one.
 const reasonRejected = "payer_has_open_payment"
 
-// reject answers a payment whose signature is not proven if another payment of the payer is
-// in the way. The ledger remembers it, so that it is never sent. It does not get the other
-// payment's answer, and it changes nothing about the other payment.
+// reject stores and answers a payment with an unproven signature that conflicts with another one,
+// so that it is never sent. It neither gets the other payment's answer nor changes the other one.
 func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent) Outcome {
-	if !p.isAnother(other) {
+	if !p.isOtherPurchase(other) {
 		i.Reason = reasonRejected
 		if err := s.Ledger.RejectIntent(ctx, i); err != nil {
 			if exists, ok := errors.AsType[*ledger.IntentExistsError](err); ok {
 				return s.replay(ctx, p, exists.Existing)
 			}
-			return p.unreadable()
+			return p.ledgerUnavailable()
 		}
 	}
 	o := p.rejected()

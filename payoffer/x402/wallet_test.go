@@ -91,8 +91,8 @@ func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
 			require.Equal(t, a.auth.Nonce, got.Intent)
 			require.False(t, saysNothingCharged(got))
 			open := s.requireState(a, ledger.IntentSettling)
-			require.Equal(t, before.TurnedUntil, open.TurnedUntil, "what is not proven says nothing of the payer")
-			require.Equal(t, before.Doubt, open.Doubt)
+			require.Equal(t, before.RejectedUntil, open.RejectedUntil, "what is not proven says nothing of the payer")
+			require.Equal(t, before.Unacknowledged, open.Unacknowledged)
 
 			s.run(20 * time.Second)
 			got = s.pay(a.v2(t))

@@ -1,11 +1,11 @@
-// Package x402 quotes, checks and takes payments by the x402 protocol,
-// versions 1 and 2, scheme "exact" on EVM chains with EIP-3009 authorizations.
+// Package x402 quotes and takes payments by x402 versions 1 and 2, scheme "exact" on EVM chains with
+// EIP-3009 authorizations.
 //
-// A payment is checked here, verified by a facilitator, committed to the ledger
-// as an intent, submitted to be settled by the facilitator, and recorded. The
-// facilitator's word that it was settled is a claim, the Transfer on the chain
-// its proof. What the facilitator says is a reply, what the buyer gets an
-// outcome, and what is stored for the buyer the answer.
+// A payment is checked here, verified by a facilitator, committed to the ledger as an intent, settled by
+// the facilitator, and recorded. A settlement that only the facilitator reports is a claim; the Transfer
+// on the chain is its proof. An intent has three outcomes: settled (yes), refused (a definite no, which
+// only the chain gives), and open (unknown). A facilitator sends a reply, the payer gets an outcome, and
+// the ledger stores the answer for replays.
 package x402
 
 import (
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -28,33 +29,28 @@ const (
 	HeaderResponseV1  = "X-PAYMENT-RESPONSE"
 )
 
-// schemeExact is the one scheme that is offered: a fixed amount.
 const schemeExact = "exact"
 
-// maxTimeoutSeconds is how long a quote may be used: the client signs an
-// authorization that is valid for so many seconds.
+// maxTimeoutSeconds is for how long clients sign an authorization.
 const maxTimeoutSeconds = 300
 
-// domain is the part of the token's EIP-712 domain that a client must know.
+// domain is the part of the token's EIP-712 domain that a client needs.
 type domain struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// flowUpfront is the flow of a payment that is settled before it is answered
-// (x402, scheme exact). Whoever is not told takes it that a 402 after a payment
-// means that nothing was charged.
+// flowUpfront: the payment is settled before it is answered (x402, scheme exact). By default clients
+// assume that a 402 after a payment means that nothing was charged.
 const flowUpfront = "upfront"
 
-// extra is what a client must know beside the requirement itself. Version 1 has
-// the domain alone.
+// extra is the scheme's part of a version 2 requirement. Version 1 has only the domain.
 type extra struct {
 	domain
 	PaymentFlow string `json:"paymentFlow,omitempty" jsonschema:"Whether the payment is settled before it is answered."`
 }
 
-// Requirements is one way to pay in version 2. Amount is in atomic units,
-// Network a CAIP-2 id.
+// Requirements is one way to pay in version 2. Amount is in atomic units, Network a CAIP-2 id.
 type Requirements struct {
 	Scheme            string `json:"scheme"`
 	Network           string `json:"network" jsonschema:"The chain as a CAIP-2 id."`
@@ -79,7 +75,7 @@ type RequirementsV1 struct {
 	Extra             domain `json:"extra" jsonschema:"Name and version of the token's EIP-712 domain."`
 }
 
-// PaymentRequired is the version 2 quote: the JSON behind PAYMENT-REQUIRED.
+// PaymentRequired is the version 2 quote, the JSON in PAYMENT-REQUIRED.
 type PaymentRequired struct {
 	X402Version int                        `json:"x402Version"`
 	Error       string                     `json:"error"`
@@ -88,15 +84,13 @@ type PaymentRequired struct {
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// CardQuote is the part that every 402 has: the card checkout for a client that
-// cannot pay by x402.
 type CardQuote struct {
 	Error    string         `json:"error"`
 	Fallback offer.Fallback `json:"fallback"`
 }
 
-// PaymentRequiredV1 is the body of a 402: the version 1 quote, the card
-// checkout, a hint for the buyer, and the signed offers of the version 2 quote.
+// PaymentRequiredV1 is the body of a 402: the version 1 quote, the card checkout, a hint for the payer,
+// and the signed offers of the version 2 quote.
 type PaymentRequiredV1 struct {
 	X402Version int `json:"x402Version"`
 	CardQuote
@@ -105,8 +99,7 @@ type PaymentRequiredV1 struct {
 	Extensions map[string]json.RawMessage `json:"extensions,omitempty" jsonschema:"Extensions of x402 version 2 for which the header has no room: the signed offers."`
 }
 
-// SettleResponse is the outcome of a settlement: the JSON behind
-// PAYMENT-RESPONSE. Transaction is empty on failure.
+// SettleResponse is the JSON in PAYMENT-RESPONSE. Transaction is empty on failure.
 type SettleResponse struct {
 	Success      bool                       `json:"success"`
 	ErrorReason  string                     `json:"errorReason,omitempty"`
@@ -118,9 +111,8 @@ type SettleResponse struct {
 	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// authorization is an EIP-3009 transferWithAuthorization as it travels:
-// integers as decimal strings (atomic units, Unix seconds), the nonce as 32
-// bytes of hexadecimal.
+// authorization is an EIP-3009 transferWithAuthorization in JSON: integers as decimal strings (atomic
+// units, Unix seconds), the nonce as 32 bytes of hexadecimal.
 type authorization struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
@@ -130,37 +122,30 @@ type authorization struct {
 	Nonce       string `json:"nonce"`
 }
 
-// maxPayload bounds a decoded payment payload in bytes. Reference clients send
-// about 3 KB with every extension echoed.
+// maxPayload bounds a payment payload in bytes. Reference clients send up to about 3 KB.
 const maxPayload = 32 << 10
 
-// EncodeHeader is the base64 of v's JSON in the standard alphabet with padding,
-// the one form that every client reads.
+// EncodeHeader is the padded standard base64 of v's JSON, which every client reads.
 func EncodeHeader(v any) string { return base64.StdEncoding.EncodeToString(encode(v)) }
 
-// PayloadFromHeader takes the payment payload out of PAYMENT-SIGNATURE, or out
-// of X-PAYMENT for version 1. present is false for a request without payment.
+// PayloadFromHeader reads the payment payload from PAYMENT-SIGNATURE or X-PAYMENT (version 1). present is
+// false for a request without payment.
 func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) {
-	values := h.Values(HeaderSignature)
-	if len(values) == 0 {
-		values = h.Values(HeaderSignatureV1)
-	} else if len(h.Values(HeaderSignatureV1)) > 0 {
-		return nil, true, fmt.Errorf("send the payment in %s or in %s, not in both", HeaderSignature, HeaderSignatureV1)
-	}
-	switch {
-	case len(values) == 0:
+	switch values := slices.Concat(h.Values(HeaderSignature), h.Values(HeaderSignatureV1)); len(values) {
+	case 0:
 		return nil, false, nil
-	case len(values) > 1:
-		return nil, true, errors.New("the payment header stands twice in the request; send it once")
+	case 1:
+		payload, err = PayloadFromText(values[0])
+	default:
+		return nil, true, fmt.Errorf("the request has more than one payment header; send the payment once, in %s or in %s", HeaderSignature, HeaderSignatureV1)
 	}
-	if payload, err = PayloadFromText(values[0]); err != nil {
+	if err != nil {
 		return nil, true, fmt.Errorf("the payment header is %w", err)
 	}
 	return payload, true, nil
 }
 
-// PayloadFromText takes a payment payload out of its base64. An error says what the
-// text is.
+// PayloadFromText decodes the base64 of a payment payload. The error completes "it is".
 func PayloadFromText(text string) ([]byte, error) {
 	if len(text) > base64.StdEncoding.EncodedLen(maxPayload) {
 		return nil, fmt.Errorf("longer than %d bytes of payload", maxPayload)
@@ -172,8 +157,7 @@ func PayloadFromText(text string) ([]byte, error) {
 	return payload, nil
 }
 
-// DecodeHeader reads what EncodeHeader wrote, and the other forms of base64 that
-// are in use: either alphabet, with or without padding.
+// DecodeHeader reads base64 with either alphabet, with or without padding.
 func DecodeHeader(s string) ([]byte, error) {
 	s = strings.TrimRight(strings.TrimSpace(s), "=")
 	if strings.ContainsAny(s, "-_") {

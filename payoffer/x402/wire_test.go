@@ -40,9 +40,9 @@ func TestPayloadFromHeaderRefuses(t *testing.T) {
 		name, complaint string
 		header          http.Header
 	}{
-		{"both headers", "not in both", http.Header{signature: {valid}, v1: {valid}}},
-		{"the header twice", "twice", http.Header{signature: {valid, valid}}},
-		{"the old header twice", "twice", http.Header{v1: {valid, valid}}},
+		{"both headers", "more than one", http.Header{signature: {valid}, v1: {valid}}},
+		{"the header twice", "more than one", http.Header{signature: {valid, valid}}},
+		{"the old header twice", "more than one", http.Header{v1: {valid, valid}}},
 		{"1 MiB", "longer than", http.Header{signature: {strings.Repeat("A", 1<<20)}}},
 		{"other characters", "not base64", http.Header{signature: {"{}"}}},
 		{"both alphabets at once", "not base64", http.Header{signature: {"+_+_"}}},

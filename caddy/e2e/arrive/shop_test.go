@@ -1,4 +1,4 @@
-// Package arrive looks at the pages that tell what arrived, in Chromium and by a thousand at once, while payments come by
+// Package arrive looks at the pages that tell what arrived, in Chromium while payments come by
 // a wallet, by card and by Bitcoin.
 package arrive
 

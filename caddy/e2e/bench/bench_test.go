@@ -1,6 +1,6 @@
-// Package bench holds the built binary against what it is compared with, all in one run on loopback: a bare handler of Caddy,
-// Caddy's own respond, the reference seller, a bare server of the MCP library, and bare commits. Only ratios within a run
-// mean something; what stands beside them in absolute numbers tells of the machine. Run it by make -f xcaddy.mk bench.
+// Package bench compares the built binary with a bare Caddy handler that writes the same bytes, with the reference seller
+// @x402/express, and with a bare server of the MCP library, in one run on loopback. Only ratios within a run mean something,
+// because absolute numbers depend on the machine. Run it with make -f xcaddy.mk bench.
 package bench
 
 import (
@@ -17,7 +17,6 @@ import (
 var (
 	rows   = flag.String("rows", "", "the rows to measure, separated by commas; empty is all of them")
 	rounds = flag.Int("rounds", 9, "how often those that are compared take turns")
-	write  = flag.Bool("write", false, "write payoffer/BENCHMARKS.md and its charts")
 )
 
 // row is a part of the table that can be asked for by its name.
@@ -30,10 +29,7 @@ var all = []row{
 	{"documents", measureDocuments},
 	{"mcp", measureToolsCall},
 	{"paid", measurePaid},
-	{"commits", measureCommits},
 	{"offers", measureOffers},
-	{"far", measureFar},
-	{"receipts", measureReceipts},
 }
 
 // BenchmarkRatios measures the rows once, whatever b.N is, and prints their table.
@@ -50,8 +46,4 @@ func BenchmarkRatios(b *testing.B) {
 		b.Run(r.name, func(b *testing.B) { r.measure(b, &t) })
 	}
 	fmt.Fprintf(os.Stdout, "\n%s", t.text())
-	if *write {
-		require.False(b, b.Failed(), "what failed is not written")
-		t.publish(b)
-	}
 }

@@ -55,15 +55,15 @@ type fixed struct {
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 var documents = []fixed{
-	{"agent card", "≥ 0.95", get(offer.PathAgentCard), true},
-	{"OpenAPI", "≥ 0.95", get(offer.PathOpenAPI), false},
-	{"llms.txt", "≥ 0.95", get(offer.PathLLMs), false},
-	{"page for people", "≥ 0.95", request{method: http.MethodGet, path: offer.PathMethods, header: http.Header{"Accept": {"text/html"}}}, false},
-	{".uri", "≥ 0.95", get(offer.URIPath("usdc")), false},
-	{"402 of a POST to /v1/sponsor", "≥ 0.95", request{method: http.MethodPost, path: offer.PathSponsor}, true},
-	{"402 of /v1/quote", "≥ 0.95", get(offer.PathQuote), true},
-	{"QR image", "≥ 0.95", request{}, false},
-	{"/v1/received", "≥ 0.9", get(offer.PathReceived), false},
+	{"agent card", "≥ 0.85", get(offer.PathAgentCard), true},
+	{"OpenAPI", "≥ 0.85", get(offer.PathOpenAPI), false},
+	{"llms.txt", "≥ 0.85", get(offer.PathLLMs), false},
+	{"page for people", "≥ 0.85", request{method: http.MethodGet, path: offer.PathMethods, header: http.Header{"Accept": {"text/html"}}}, false},
+	{".uri", "≥ 0.85", get(offer.URIPath("usdc")), false},
+	{"402 of a POST to /v1/sponsor", "≥ 0.85", request{method: http.MethodPost, path: offer.PathSponsor}, true},
+	{"402 of /v1/quote", "≥ 0.85", get(offer.PathQuote), true},
+	{"QR image", "≥ 0.85", request{}, false},
+	{"/v1/received", "≥ 0.8", get(offer.PathReceived), false},
 }
 
 // clients is how many ask at once where answers are fixed.

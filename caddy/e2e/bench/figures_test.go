@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/xml"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,20 +22,6 @@ func TestAFigureIsTheMedianWithTheLeastAndTheMost(t *testing.T) {
 // What slows down a round slows down both sides: a ratio is of one round, not of the medians.
 func TestARatioComparesTheSidesOfEachRound(t *testing.T) {
 	require.Equal(t, spread{2, 2, 4}, ratio([]float64{2, 200, 12}, []float64{1, 100, 3}))
-}
-
-func TestAChartIsAPictureOfAllPoints(t *testing.T) {
-	var made table
-	c := newChart(&made, "a.svg", "Seconds", "offers")
-	for _, x := range []float64{1, 10, 100, 1000} {
-		c.point("start", x, x/10)
-		c.point("reload", x, 1)
-	}
-	require.Equal(t, []*chart{c}, made.charts)
-	svg := c.svg()
-	require.Contains(t, svg, `<polyline points="60.0,270.0 196.7,193.3 333.3,116.7 470.0,40.0"`)
-	require.Contains(t, svg, `<polyline points="60.0,193.3 196.7,193.3 333.3,193.3 470.0,193.3"`)
-	require.NoError(t, xml.Unmarshal([]byte(svg), new(struct{ XMLName xml.Name })))
 }
 
 func TestTheProcessorTimeOfAProcessGrowsWithItsWork(t *testing.T) {

@@ -56,10 +56,7 @@ type line struct {
 }
 
 // table is what a run has found.
-type table struct {
-	lines  []line
-	charts []*chart
-}
+type table struct{ lines []line }
 
 func (t *table) add(figure string, value any, goal, beside string) {
 	t.lines = append(t.lines, line{figure, fmt.Sprint(value), goal, beside})

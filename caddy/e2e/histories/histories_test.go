@@ -5,6 +5,7 @@ import (
 	"fmt"
 	random "math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,10 @@ import (
 
 // seedVariable is the environment variable that names the one history to be played.
 const seedVariable = "HISTORY"
+
+// fixed are histories that went wrong once: in the first one the payer's payments were forgotten with one that was
+// suspended while the chain could not be read.
+var fixed = []uint64{12594626181320557109}
 
 // together is how many histories share a ground: chains grow slow with their length.
 const together = 20
@@ -51,6 +56,7 @@ func seeds(t *testing.T) (seeds []uint64) {
 	}
 	count := cases.EndToEnd(8, 25, 500)
 	t.Logf("%d random histories", count)
+	seeds = slices.Clone(fixed)
 	for range count {
 		seeds = append(seeds, random.Uint64())
 	}

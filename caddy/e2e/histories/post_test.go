@@ -28,11 +28,11 @@ func (w *world) post(p *payment, payload []byte, who string, buyer bool, f fate)
 	if f.leaves > 0 {
 		defer time.AfterFunc(f.leaves, cancel).Stop()
 	}
-	ctx = x402.WithWritten(ctx)
+	ctx = x402.TrackResponse(ctx)
 	w.model.note("%s sends %s", who, p.name)
 	o = shop.service.Pay(ctx, x402.Attempt{Payload: payload, Client: who})
 	arrived = ctx.Err() == nil && !f.loses
 	w.model.answered(p, o, who, buyer, arrived)
-	x402.Written(ctx, arrived)
+	x402.EndResponse(ctx, arrived)
 	return o, arrived
 }

@@ -15,10 +15,10 @@ const base = process.env.BASE;
 const redirect = await fetch(base + "/v1/pay/card.png", { redirect: "manual" });
 const [rail, image] = redirect.headers.get("location").split("/").slice(-2);
 const needs = {
-  getWebFinger: { query: { resource: "acct:pay@" + new URL(base).host, rel: ["payment"] } },
-  getQr: { path: { rail, image } },
-  getReceipt: { path: { id: "unknown" } },
-  getSignedReceipt: { path: { id: "unknown" } },
+  getWellKnownWebfinger: { query: { resource: "acct:pay@" + new URL(base).host, rel: ["payment"] } },
+  getV1QrRailImage: { path: { rail, image } },
+  getV1ReceiptId: { path: { id: "unknown" } },
+  getV1ReceiptIdReceiptJws: { path: { id: "unknown" } },
   postMcp: { body: { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "first_42_sponsor", arguments: {} } } },
 };
 

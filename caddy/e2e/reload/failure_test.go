@@ -18,7 +18,7 @@ import (
 const (
 	logNoAnswer     = "facilitator gave no answer"
 	logNotAnnounced = "receipts cannot be announced"
-	logAskedAgain   = "facilitator is asked again"
+	logAskedAgain   = "facilitator is up again"
 )
 
 // A reload fails because another app does not start, before or after this module's, for Caddy starts them in any order. The

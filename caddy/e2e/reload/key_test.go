@@ -2,7 +2,6 @@ package reload
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -65,18 +64,11 @@ func TestAReplacedBitcoinKeyIsFollowed(t *testing.T) {
 	require.Equal(t, "btc", state[2].Rail)
 
 	// All of it is in one offer, and none of it twice.
-	require.Equal(t, http.StatusOK, s.rewind("btc"))
 	s.reload(replaced("Still that address."))
 	s.coins.Mine(t, s.coins.Payment(t, second, 70_000))
 	s.coins.MineEmpty(t, 1)
 	s.reload(s.config("Back again.", ""))
 	s.awaitBitcoins("the address, which is a former one now", map[string]int{"confirmed": 3})
-	require.Equal(t, http.StatusOK, s.rewind("btc"))
 	s.reload(s.config("And once more.", ""))
 	s.awaitBitcoins("nothing twice", map[string]int{"confirmed": 3})
-}
-
-// rewind asks the admin API to have a rail read again.
-func (s *shop) rewind(rail string) int {
-	return ask(loopback, http.MethodPost, s.admin+"/pay_offer/rewind", `{"offer":"shop","rail":"`+rail+`"}`, http.Header{"Content-Type": {"application/json"}}).status
 }

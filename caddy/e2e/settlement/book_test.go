@@ -70,8 +70,8 @@ func (b *book) around(method string, call func() error) error {
 	return b.call(b.after, method)
 }
 
-func (b *book) Look(ctx context.Context, i ledger.Intent) (look ledger.Look, err error) {
-	err = b.around("Look", func() (err error) { look, err = b.Ledger.Look(ctx, i); return err })
+func (b *book) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
+	err = b.around("Look", func() (err error) { look, err = b.Ledger.LookUp(ctx, i); return err })
 	return look, err
 }
 

@@ -176,8 +176,8 @@ func (s *shop) broadcast(settlement payoffertest.Settlement) (string, error) {
 // pay sends a payment to the service.
 func (s *shop) pay(p payment) x402.Outcome {
 	s.Helper()
-	ctx := x402.WithWritten(s.Context())
-	defer x402.Written(ctx, true)
+	ctx := x402.TrackResponse(s.Context())
+	defer x402.EndResponse(ctx, true)
 	return s.service.Pay(ctx, p.attempt())
 }
 

@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,16 +17,16 @@ func TestAThirdHostToleratesOne(t *testing.T) {
 	t.Parallel()
 	tx := pay("p", single, 1000)
 	for name, c := range map[string]struct {
-		wrong func(s *standIn)
+		wrong func(s *fakeIndex)
 		code  string
 	}{
-		"out":      {func(s *standIn) { s.setFault(answer("", 503, "")) }, observe.ErrUnreachable},
-		"hides":    {func(s *standIn) { s.inBlock(100) }, ""},
-		"invents":  {func(s *standIn) { s.inBlock(101, pay("invented", single, 5000)) }, observe.ErrDisagree},
-		"is short": {func(s *standIn) { s.setFault(answer("/txs/chain", 200, "[]")) }, observe.ErrBadAnswer},
-		"lags":     {func(s *standIn) { s.rewind(3) }, ""},
-		"too high": {func(s *standIn) { s.mineEmpty(12) }, ""},
-		"another history": {func(s *standIn) {
+		"out":      {func(s *fakeIndex) { s.setFault(answer("", 503, "")) }, observe.ErrUnreachable},
+		"hides":    {func(s *fakeIndex) { s.inBlock(100) }, ""},
+		"invents":  {func(s *fakeIndex) { s.inBlock(101, pay("invented", single, 5000)) }, observe.ErrDisagree},
+		"is short": {func(s *fakeIndex) { s.setFault(answer("/txs/chain", 200, "[]")) }, observe.ErrBadAnswer},
+		"lags":     {func(s *fakeIndex) { s.rewind(3) }, ""},
+		"too high": {func(s *fakeIndex) { s.mineEmpty(12) }, ""},
+		"another history": {func(s *fakeIndex) {
 			s.rewind(60)
 			s.mine(pay("other", strangers, 1))
 			s.mineEmpty(59)
@@ -57,19 +56,19 @@ func TestAThirdHostToleratesOne(t *testing.T) {
 func TestACountedPaymentIsTakenBackByTwo(t *testing.T) {
 	t.Parallel()
 	tx := pay("p", single, 1000)
-	thief := standInTx{name: "thief", spends: tx.spends, pays: []output{{strangers, 1000}}}
-	reorganize := func(then func(s *standIn)) func(s *standIn) {
-		return func(s *standIn) { s.rewind(3); then(s) }
+	thief := fakeTx{name: "thief", spends: tx.spends, pays: []output{{strangers, 1000}}}
+	reorganize := func(then func(s *fakeIndex)) func(s *fakeIndex) {
+		return func(s *fakeIndex) { s.rewind(3); then(s) }
 	}
 	for name, c := range map[string]struct {
-		changes func(s *standIn)
+		changes func(s *fakeIndex)
 		want    ledger.Status
 	}{
-		"waits again":       {reorganize(func(s *standIn) { s.setPool(tx); s.mineEmpty(4) }), ledger.StatusSeen},
-		"is gone":           {reorganize(func(s *standIn) { s.mineEmpty(4) }), ledger.StatusSeen},
-		"is spent":          {reorganize(func(s *standIn) { s.mine(thief); s.mineEmpty(3) }), ledger.StatusDropped},
-		"is hidden":         {func(s *standIn) { s.inBlock(100) }, ledger.StatusSeen},
-		"is in the mempool": {func(s *standIn) { s.inBlock(100); s.setPool(tx) }, ledger.StatusSeen},
+		"waits again":       {reorganize(func(s *fakeIndex) { s.setPool(tx); s.mineEmpty(4) }), ledger.StatusSeen},
+		"is gone":           {reorganize(func(s *fakeIndex) { s.mineEmpty(4) }), ledger.StatusSeen},
+		"is spent":          {reorganize(func(s *fakeIndex) { s.mine(thief); s.mineEmpty(3) }), ledger.StatusDropped},
+		"is hidden":         {func(s *fakeIndex) { s.inBlock(100) }, ledger.StatusSeen},
+		"is in the mempool": {func(s *fakeIndex) { s.inBlock(100); s.setPool(tx) }, ledger.StatusSeen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, n := newBench(t, single), newNetwork(t, 2, 100)
@@ -94,7 +93,7 @@ func TestACountedPaymentIsTakenBackByTwo(t *testing.T) {
 
 // Old addresses are not listed again before a block comes, which one host has first:
 // the others say nothing then, and that is nothing against the payment.
-func TestWhoWasNotAskedDeniesNothing(t *testing.T) {
+func TestAHostThatWasNotAskedDeniesNothing(t *testing.T) {
 	t.Parallel()
 	b, n := newBench(t, zpub), newNetwork(t, 3, 100)
 	o := b.hosts(n...)
@@ -115,11 +114,11 @@ func TestWhoWasNotAskedDeniesNothing(t *testing.T) {
 func TestAWaitingPaymentIsGivenUpByTwo(t *testing.T) {
 	t.Parallel()
 	tx := pay("p", single, 1000)
-	second := standInTx{name: "second", spends: tx.spends, pays: []output{{strangers, 1000}}}
+	second := fakeTx{name: "second", spends: tx.spends, pays: []output{{strangers, 1000}}}
 	for name, c := range map[string]struct {
-		instead []standInTx
+		instead []fakeTx
 		waits   time.Duration
-	}{"evicted": {nil, evictedAfter}, "replaced": {[]standInTx{second}, 0}} {
+	}{"evicted": {nil, evictedAfter}, "replaced": {[]fakeTx{second}, 0}} {
 		t.Run(name, func(t *testing.T) {
 			b, n := newBench(t, single), newNetwork(t, 2, 100)
 			o := b.hosts(n...)
@@ -184,7 +183,7 @@ func falseCounts(lists bool) func(w http.ResponseWriter, r *http.Request) bool {
 		case !lists || len(path) > 4 || path[3] == "mempool":
 			return answer("", 200, "[]")(w, r)
 		}
-		tx := (&standIn{blocks: []standInBlock{{hash: mainGenesis}}}).wire(pay("invented "+path[1], path[1], 1000), 0)
+		tx := (&fakeIndex{blocks: []fakeBlock{{hash: mainGenesis}}}).wire(pay("invented "+path[1], path[1], 1000), 0)
 		return answer("", 200, encode([]any{tx}))(w, r)
 	}
 }
@@ -217,45 +216,6 @@ func TestTheAddressAdvancesOnWhatTwoHostsList(t *testing.T) {
 	}
 }
 
-func TestACountAloneMovesNoAddress(t *testing.T) {
-	t.Parallel()
-	for _, searching := range []bool{false, true} {
-		b, chain := newBench(t, zpub), newStandIn(t, 100)
-		o := b.observer(chain)
-		if !searching {
-			b.round(o)
-		}
-		chain.setFault(falseCounts(false))
-		b.clock.advance(pollEvery)
-		require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)")
-		require.Contains(t, []string{"", b.at(0)}, o.Address())
-		chain.setFault(nil)
-		b.clock.advance(maxPause)
-		b.round(o)
-		require.Equal(t, b.at(0), o.Address())
-	}
-}
-
-// A process starts while one of two is out: the other one's word is taken.
-func TestAnExtendedKeyGoesOnWithOneOfTwo(t *testing.T) {
-	t.Parallel()
-	b, n := newBench(t, zpub), newNetwork(t, 2, 100)
-	n.mine(0, pay("p", b.at(0), 1000))
-	b.wholly(b.hosts(n...))
-	n[1].setFault(answer("", 503, ""))
-	o := b.hosts(n...)
-	require.Equal(t, b.at(1), o.Address())
-	n.mine(1, pay("q", b.at(1), 1000))
-	b.partly(o, observe.ErrUnreachable)
-	require.Equal(t, ledger.StatusConfirmed, b.rows("p", "q")["q"].Status)
-	require.Equal(t, b.at(2), o.Address())
-	n[1].setFault(nil)
-	b.clock.advance(maxPause)
-	b.wholly(o)
-	require.Equal(t, ledger.StatusConfirmed, b.rows("p", "q")["q"].Status)
-	require.Equal(t, b.at(2), o.Address())
-}
-
 func TestAFinalBlockThatChangesForTwoStopsTheRail(t *testing.T) {
 	t.Parallel()
 	b, n := newBench(t, single), newNetwork(t, 2, 100)
@@ -275,24 +235,24 @@ func TestAFinalBlockThatChangesForTwoStopsTheRail(t *testing.T) {
 	}
 }
 
-// rewinding puts the position back while a round is under way.
-type rewinding struct {
+// lowering lowers the origin while a cycle is under way, as another instance does.
+type lowering struct {
 	Ledger
-	rewind func()
+	lower func()
 }
 
-func (r *rewinding) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+func (r *lowering) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
 	rows, err := r.Ledger.Unfinal(ctx, offer, account, limit)
-	if rewind := r.rewind; rewind != nil {
-		r.rewind = nil
-		rewind()
+	if lower := r.lower; lower != nil {
+		r.lower = nil
+		lower()
 	}
 	return rows, err
 }
 
-func TestAPositionThatWasPutBackIsNotPutForwardAgain(t *testing.T) {
+func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	chain.mine(pay("hidden", single, 1000))
@@ -302,15 +262,17 @@ func TestAPositionThatWasPutBackIsNotPutForwardAgain(t *testing.T) {
 	b.round(o)
 	require.EqualValues(t, 119, b.position().Height)
 	chain.inBlock(100, hidden...)
-	o.config.Ledger = &rewinding{b.book, func() {
-		text, err := json.Marshal(position{Height: 95})
+	o.config.Ledger = &lowering{b.book, func() {
+		lowered, err := b.book.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
 		require.NoError(t, err)
-		_, err = b.book.Record(t.Context(), &ledger.Cursor{
-			Offer: testOffer, Account: b.rail.Account(), Position: string(text), Anchor: chain.blocks[95].hash,
-		})
-		require.NoError(t, err)
+		require.True(t, lowered)
 	}}
-	b.round(b.observerOn(o))
+	o = b.observerOn(o)
+	b.round(o)
+	_, found, err := o.position(t.Context())
+	require.NoError(t, err)
+	require.False(t, found)
+	b.round(o)
 	b.requireState("hidden", ledger.StatusConfirmed)
 	require.EqualValues(t, 119, b.position().Height)
 }

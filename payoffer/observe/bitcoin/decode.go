@@ -11,19 +11,13 @@ import (
 )
 
 const (
-	// maxSatoshis is every satoshi that can exist: 21 million BTC.
 	maxSatoshis = 21_000_000 * 100_000_000
-	// maxHeight is far beyond every block of this century.
-	maxHeight = 1<<31 - 1
-	// maxTime is the end of block times: 32 bits, in Unix seconds.
+	maxHeight   = 1<<31 - 1
+	// maxTime is the last block time (32 bits, Unix seconds).
 	maxTime = 1<<32 - 1
-	// maxListed bounds the transactions of one answer; Esplora lists 25
-	// confirmed or 50 unconfirmed ones.
-	maxListed = 1000
 )
 
-// errMalformed is the one error of all decoders: an upstream's own text
-// reaches neither a log nor an error.
+// errMalformed is the only error of all decoders, so that no upstream text reaches a log or an error.
 var errMalformed = errors.New("malformed answer")
 
 var (
@@ -31,20 +25,17 @@ var (
 	number  = regexp.MustCompile(`^(0|[1-9][0-9]{0,9})$`)
 )
 
-// stats are an address's transactions, counted, and its outputs.
 type stats struct {
 	Chain   counts `json:"chain_stats"`
 	Mempool counts `json:"mempool_stats"`
 }
 
-// counts is one half of an address's statistics.
 type counts struct {
 	Transactions int64 `json:"tx_count"`
 	Funded       int64 `json:"funded_txo_count"`
 	Spent        int64 `json:"spent_txo_count"`
 }
 
-// outpoint names an output.
 type outpoint struct {
 	Transaction string
 	Index       uint32
@@ -55,15 +46,14 @@ func (o outpoint) String() string {
 	return o.Transaction + ":" + strconv.FormatUint(uint64(o.Index), 10)
 }
 
-// input is what a transaction spends; Script is the spent output's, in
-// hexadecimal, where the endpoint told it.
+// input is what a transaction spends. Script is the spent output's, in hexadecimal, if the endpoint has it (Told).
 type input struct {
 	outpoint
 	Script string
 	Told   bool
 }
 
-// nothing is the transaction that new coins are spent of.
+// nothing is the transaction id that coinbase inputs name.
 const nothing = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // output is an amount in satoshis and its script in hexadecimal.
@@ -72,7 +62,7 @@ type output struct {
 	Value  int64  `json:"value"`
 }
 
-// status is where a transaction stands; Time is the block's, in Unix seconds.
+// status is where a transaction is; Time is the block's, in Unix seconds.
 type status struct {
 	Confirmed bool
 	Height    int64
@@ -80,7 +70,6 @@ type status struct {
 	Time      int64
 }
 
-// transaction is the part of a transaction that a receipt needs.
 type transaction struct {
 	ID      string   `json:"txid"`
 	Inputs  []input  `json:"vin"`
@@ -95,14 +84,12 @@ type spending struct {
 	Status      status
 }
 
-// block is a block's own hash and time.
 type block struct {
 	ID        string `json:"id"`
 	Timestamp int64  `json:"timestamp"`
 }
 
-// header is what the list of blocks tells of one; Median is its median time past
-// (BIP 113). Times are Unix seconds.
+// header is a listed block; Median is its median time past (BIP 113). Times are Unix seconds.
 type header struct {
 	ID     string `json:"id"`
 	Height int64  `json:"height"`
@@ -110,7 +97,7 @@ type header struct {
 	Median int64  `json:"mediantime"`
 }
 
-// A member that is missing is no zero: what is read is set to missing before.
+// missing is set before decoding, so that a missing member is not read as zero.
 const missing = -1
 
 func (b *block) UnmarshalJSON(text []byte) error {
@@ -207,8 +194,7 @@ func (o *output) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes a block for a confirmed transaction only: elsewhere it is
-// noise.
+// UnmarshalJSON requires a block of a confirmed transaction and ignores it otherwise.
 func (s *status) UnmarshalJSON(text []byte) error {
 	wire := struct {
 		Confirmed *bool  `json:"confirmed"`
@@ -249,8 +235,7 @@ func decodeText(r io.Reader, form *regexp.Regexp) (string, error) {
 	return text, nil
 }
 
-// decodeTransactions reads a list, one transaction at a time: only what a
-// receipt needs is kept of them.
+// decodeTransactions decodes one transaction at a time and keeps only what a receipt needs.
 func decodeTransactions(r io.Reader) ([]transaction, error) {
 	d := json.NewDecoder(r)
 	if open, err := d.Token(); err != nil || open != json.Delim('[') {
@@ -259,7 +244,7 @@ func decodeTransactions(r io.Reader) ([]transaction, error) {
 	var txs []transaction
 	for d.More() {
 		var tx transaction
-		if d.Decode(&tx) != nil || len(txs) == maxListed {
+		if d.Decode(&tx) != nil {
 			return nil, errMalformed
 		}
 		txs = append(txs, tx)
@@ -270,7 +255,7 @@ func decodeTransactions(r io.Reader) ([]transaction, error) {
 	return txs, ended(d)
 }
 
-// decodeJSON reads one value and nothing after it.
+// decodeJSON decodes one value and nothing after it.
 func decodeJSON[T any](r io.Reader) (value T, err error) {
 	d := json.NewDecoder(r)
 	if d.Decode(&value) != nil || ended(d) != nil {

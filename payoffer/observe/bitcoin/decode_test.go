@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// published is a transaction in the words of the public API: the first one
+// published is a transaction in the responses of the public API: the first one
 // that paid a person, with the fields that Esplora sends.
 const published = `{"txid":"f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16","version":1,"locktime":0,
 "vin":[{"txid":"0437cd7f8525ceed2324359c2d0ba26006d92d856a9c20fa0241106ee5a597c9","vout":0,
@@ -46,7 +46,7 @@ func TestTheNullInputOfACoinbaseIsRead(t *testing.T) {
 }
 
 // What every Esplora sends is required: a member that is left out, or null, is no zero.
-func TestAMemberThatIsMissingIsNoZero(t *testing.T) {
+func TestAMissingMemberIsNotZero(t *testing.T) {
 	t.Parallel()
 	hash := strings.Repeat("a", 64)
 	half := `{"tx_count":1,"funded_txo_count":1,"spent_txo_count":0}`
@@ -151,7 +151,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		txs, err7 := decodeTransactions(read())
 		if err7 == nil {
-			require.LessOrEqual(t, len(txs), maxListed)
 			require.True(t, json.Valid(body))
 			for _, tx := range txs {
 				requireTransaction(t, tx)
@@ -159,19 +158,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
 			require.True(t, err == nil || err == errMalformed)
-		}
-	})
-}
-
-func FuzzParseOutpoint(f *testing.F) {
-	f.Add(strings.Repeat("a", 64) + ":4294967295")
-	f.Add(":")
-	f.Fuzz(func(t *testing.T, s string) {
-		if o, ok := parseOutpoint(s); ok {
-			again, ok := parseOutpoint(o.String())
-			require.True(t, ok)
-			require.Equal(t, o, again)
-			requireHash(t, o.Transaction)
 		}
 	})
 }

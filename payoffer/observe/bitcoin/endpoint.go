@@ -17,37 +17,32 @@ import (
 )
 
 const (
-	// callTimeout bounds one call to an endpoint.
 	callTimeout = 20 * time.Second
-	// maxAnswer bounds an answer that holds transactions, in bytes. It is wide
-	// because whoever pays decides how large a transaction is: seventy-five of
-	// the largest kind must not make the rail blind.
+	// maxAnswer bounds a response with transactions, in bytes. The payer decides how large a transaction is, so 75 of
+	// the largest must fit.
 	maxAnswer = 128 << 20
-	// maxHeaders bounds a list of blocks, in bytes: some Esplora APIs tell more of
-	// each than others.
+	// maxHeaders bounds a list of blocks and maxText every other response, in bytes.
 	maxHeaders = 1 << 20
-	// maxText bounds every other answer, in bytes.
-	maxText = 64 << 10
-	// minPause and maxPause bound how long an endpoint that failed is left alone.
+	maxText    = 64 << 10
+	// minPause and maxPause bound the pause after a failure.
 	minPause = 30 * time.Second
 	maxPause = 10 * time.Minute
 )
 
-// errNotFound is an endpoint's word that it knows no such thing.
 var errNotFound = errors.New("not found")
 
-// endpoint is one Esplora API. Only the observer's round uses it.
+// endpoint is one Esplora API, used only by the observer's cycle.
 type endpoint struct {
 	base   *url.URL
 	client source.Client
 	now    func() time.Time
 	random func() float64
 	shared *Indexes
-	// anew says that answers to others will not do.
-	anew bool
+	// fresh disables responses that other observers got.
+	fresh bool
 
-	words   words
-	witness observe.Witness
+	responses responses
+	witness   observe.Witness
 
 	checked  bool // that it serves the right network
 	failures int  // in a row, of those that call for a pause
@@ -61,14 +56,13 @@ func newEndpoint(address string, c *Config) (*endpoint, error) {
 		return nil, err
 	}
 	return &endpoint{
-		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random, shared: c.Indexes, words: newWords(),
+		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random, shared: c.Indexes, responses: newResponses(),
 	}, nil
 }
 
-// host is one of Hosts.
 func (e *endpoint) host() string { return hostOf(e.base) }
 
-// hostOf is the one name of a host, however an address writes it.
+// hostOf normalizes a host name.
 func hostOf(u *url.URL) string {
 	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if ip, err := netip.ParseAddr(name); err == nil {
@@ -81,8 +75,7 @@ func (e *endpoint) fail(code string) error {
 	return &observe.Error{Code: code, Host: e.host()}
 }
 
-// get asks for a path and decodes the body of a 200, of which no more than limit
-// bytes are read.
+// get requests a path and decodes a 200 response of at most limit bytes.
 func get[T any](ctx context.Context, e *endpoint, limit int64, decode func(io.Reader) (T, error), path ...string) (found T, err error) {
 	request := source.Request{URL: e.base.JoinPath(path...).String(), Limit: limit}
 	_, err = e.client.Stream(ctx, request, func(answer io.Reader) (err error) {
@@ -96,14 +89,12 @@ func get[T any](ctx context.Context, e *endpoint, limit int64, decode func(io.Re
 	return found, err
 }
 
-// about is get of what is said of blocks, which was maybe said to others a moment
-// ago.
+// about is get for data of blocks, which observers share.
 func about[T any](ctx context.Context, e *endpoint, decode func(io.Reader) (T, error), path ...string) (T, error) {
-	return latest(e.shared, e.base.JoinPath(path...).String(), e.anew, func() (T, error) { return get(ctx, e, maxText, decode, path...) })
+	return latest(e.shared, e.base.JoinPath(path...).String(), e.fresh, func() (T, error) { return get(ctx, e, maxText, decode, path...) })
 }
 
-// note decides when the endpoint may be asked again. One that answers but is
-// behind needs no pause.
+// note records the outcome and when the endpoint can be called again. A lagging one needs no pause.
 func (e *endpoint) note(err error) {
 	if err == nil {
 		e.failures, e.due, e.last = 0, time.Time{}, nil
@@ -119,9 +110,7 @@ func (e *endpoint) note(err error) {
 	e.last = known
 }
 
-// ready checks once that the endpoint serves the network of the rail, by the
-// hash of the first block: another network's answers would be silent
-// blindness.
+// ready checks once, by the hash of the first block, that the endpoint serves the rail's network.
 func (e *endpoint) ready(ctx context.Context, caip2 string) error {
 	if e.checked {
 		return nil
@@ -137,21 +126,20 @@ func (e *endpoint) ready(ctx context.Context, caip2 string) error {
 	return nil
 }
 
-// The calls of the Esplora HTTP API (Blockstream/esplora, API.md) that are
-// used. errNotFound is returned only by those that look up one thing.
+// The calls of the Esplora HTTP API (Blockstream/esplora, API.md). Only those that look up one thing return
+// errNotFound.
 
-// height is the number of the newest block.
 func (e *endpoint) height(ctx context.Context) (int64, error) {
 	height, err := about(ctx, e, decodeHeight, "blocks", "tip", "height")
 	return height, e.required(err)
 }
 
-// blockAt is the hash of the block at a height of the best chain.
+// blockAt returns the hash of the block at a height of the best chain.
 func (e *endpoint) blockAt(ctx context.Context, height int64) (hash string, err error) {
 	return about(ctx, e, decodeHash, "block-height", strconv.FormatInt(height, 10))
 }
 
-// blockTime is the time of a block, in Unix seconds.
+// blockTime returns the time of a block, in Unix seconds.
 func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
 	b, err := about(ctx, e, decodeJSON[block], "block", hash)
 	if err == nil && b.ID != hash {
@@ -160,8 +148,7 @@ func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
 	return b.Timestamp, err
 }
 
-// headers lists the block at a height of the best chain and some below it, newest
-// first and without a gap.
+// headers lists the block at a height of the best chain and some below it, newest first, without a gap.
 func (e *endpoint) headers(ctx context.Context, height int64) ([]header, error) {
 	list, err := get(ctx, e, maxHeaders, decodeJSON[[]header], "blocks", strconv.FormatInt(height, 10))
 	if err != nil {
@@ -178,7 +165,6 @@ func (e *endpoint) headers(ctx context.Context, height int64) ([]header, error) 
 	return list, nil
 }
 
-// stats counts the transactions of an address.
 func (e *endpoint) stats(ctx context.Context, address string) (stats, error) {
 	s, err := get(ctx, e, maxText, decodeJSON[stats], "address", address)
 	return s, e.required(err)
@@ -189,9 +175,8 @@ func (e *endpoint) mempool(ctx context.Context, address string) ([]transaction, 
 	return e.transactions(ctx, "address", address, "txs", "mempool")
 }
 
-// chain lists confirmed transactions of an address, newest first: a page of
-// those that follow the transaction after, or the first page when it is empty.
-// The last page is empty.
+// chain lists a page of confirmed transactions of an address, newest first: those that follow the transaction after,
+// or the first page if it is empty. The last page is empty.
 func (e *endpoint) chain(ctx context.Context, address, after string) ([]transaction, error) {
 	path := []string{"address", address, "txs", "chain"}
 	if after != "" {
@@ -205,7 +190,6 @@ func (e *endpoint) transactions(ctx context.Context, path ...string) ([]transact
 	return txs, e.required(err)
 }
 
-// transaction looks one transaction up.
 func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, error) {
 	tx, err := get(ctx, e, maxAnswer, decodeJSON[transaction], "tx", txid)
 	if err == nil && tx.ID != txid {
@@ -214,8 +198,7 @@ func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, e
 	return tx, err
 }
 
-// spender says what spends an output. An output that the endpoint does not
-// know is not spent as far as it can tell.
+// spender returns what spends an output. An unknown output is not spent as far as the endpoint can tell.
 func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
 	s, err := get(ctx, e, maxText, decodeJSON[spending], "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
 	if errors.Is(err, errNotFound) {
@@ -224,7 +207,7 @@ func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
 	return s, err
 }
 
-// required turns the absence of what every Esplora has into a bad answer.
+// required turns errNotFound into a bad answer, for what every Esplora has.
 func (e *endpoint) required(err error) error {
 	if errors.Is(err, errNotFound) {
 		return e.fail(observe.ErrBadAnswer)

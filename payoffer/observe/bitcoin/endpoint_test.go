@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,15 +78,15 @@ func wrongAnswers() map[string]struct {
 }
 
 // Whatever one endpoint of a host does, the other one is asked, and nothing of
-// the first one's words is believed.
+// the first one's responses is believed.
 func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range wrongAnswers() {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, single)
-			sick, well := newStandIn(t, 100), newStandIn(t, 100)
+			sick, well := newFakeIndex(t, 100), newFakeIndex(t, 100)
 			b.round(b.observer(well))
-			for _, chain := range []*standIn{sick, well} {
+			for _, chain := range []*fakeIndex{sick, well} {
 				chain.mine(pay("real", single, 1000))
 				chain.mine()
 			}
@@ -114,7 +113,7 @@ func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 
 func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	b, sick, well := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	b, sick, well := newBench(t, single), newFakeIndex(t, 100), newFakeIndex(t, 100)
 	o := b.observer(sick, well)
 	sick.setFault(answer("", 503, ""))
 	b.round(o)
@@ -135,67 +134,16 @@ func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
 	require.NotEmpty(t, sick.called(), "it is asked in each round again")
 }
 
-func TestAnEndpointIsNotAskedBeforeItAllowsIt(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	chain.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Retry-After", "300")
-		w.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
-	require.Error(t, o.Round(t.Context()))
-	chain.setFault(nil)
-	chain.called()
-	b.clock.advance(299 * time.Second)
-	require.Error(t, o.Round(t.Context()))
-	require.Empty(t, chain.called())
-	require.Equal(t, observe.ErrLimited, o.Health().LastError)
-	b.clock.advance(time.Second)
-	b.round(o)
-}
-
-// The body is endless; reading stops at the limit.
-func TestAGiantAnswerIsCutOff(t *testing.T) {
-	// Not beside others: it is large, and a host has its time.
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	var sent int64
-	endless := transport(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(readerFunc(func(p []byte) (int, error) {
-			for i := range p {
-				p[i] = ' '
-			}
-			if sent == 0 {
-				p[0] = '['
-			}
-			sent += int64(len(p))
-			return len(p), nil
-		}))}, nil
-	})
-	o := b.observer(chain)
-	o.endpoints[0].client.Transport = endless
-	_, err := o.endpoints[0].chain(t.Context(), single, "")
-	require.EqualError(t, err, "bad_answer (127.0.0.1)")
-	_, err = o.endpoints[0].height(t.Context())
-	require.EqualError(t, err, "bad_answer (127.0.0.1)")
-	require.GreaterOrEqual(t, sent, int64(maxAnswer), "as much as a hostile payer can fill a page with is read")
-	require.LessOrEqual(t, sent, int64(maxAnswer+3*maxText))
-}
-
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, single)
 	o, err := New(Config{
 		OfferID: testOffer, Rail: b.rail, Endpoints: []string{"https://e.example/secret-path?key=secret"}, Confirmations: 1,
-		Ledger: b.book, Now: b.clock.Now, Rate: b.observer(newStandIn(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
+		Ledger: b.book, Now: b.clock.Now, Rate: b.observer(newFakeIndex(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			require.Equal(t, "https://e.example/secret-path/block-height/0?key=secret", r.URL.String())
 			return nil, errors.New("dial secret: " + r.URL.String())
@@ -207,7 +155,7 @@ func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
 
 func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 	t.Parallel()
-	b, fast, slow := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
+	b, fast, slow := newBench(t, single), newFakeIndex(t, 100), newFakeIndex(t, 100)
 	tx := pay("p", single, 1000)
 	b.round(b.observer(fast))
 	fast.mine(tx)
@@ -222,30 +170,9 @@ func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 	b.round(o)
 }
 
-// An explorer that stands still answers well, with an old chain.
-func TestTheFreshestEndpointIsBelieved(t *testing.T) {
-	t.Parallel()
-	b, old, fresh := newBench(t, single), newStandIn(t, 100), newStandIn(t, 100)
-	o := b.observer(old, fresh)
-	b.round(o)
-	fresh.mineEmpty(24)
-	b.clock.advance(4 * time.Hour)
-	fresh.setPool(pay("p", single, 1000))
-	b.round(o)
-	require.Equal(t, "block 123", o.Health().ObservedThrough)
-	require.Empty(t, o.Health().LastError)
-	b.requireState("p", ledger.StatusSeen)
-
-	b.clock.advance(4 * time.Hour)
-	b.round(o)
-	require.Equal(t, observe.ErrLagging, o.Health().LastError)
-	require.True(t, o.Health().Partial, "what came since the last block is not seen")
-	require.Equal(t, "block 123", o.Health().ObservedThrough)
-}
-
 func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	honest := slices.Clone(chain.blocks)
@@ -262,7 +189,7 @@ func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 
 func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	chain.mine(pay("p", single, 1000))
@@ -277,7 +204,7 @@ func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})

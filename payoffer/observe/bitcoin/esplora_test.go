@@ -15,30 +15,30 @@ import (
 
 type object = map[string]any
 
-// standIn is an Esplora API over a chain that a test writes block by block. It
+// fakeIndex is an Esplora API over a chain that a test writes block by block. It
 // lists as Esplora does: 25 confirmed transactions a page, the newest 50
 // unconfirmed ones.
-type standIn struct {
+type fakeIndex struct {
 	*httptest.Server
 	mu      sync.Mutex
-	blocks  []standInBlock
-	pool    []standInTx // oldest first
+	blocks  []fakeBlock
+	pool    []fakeTx // oldest first
 	calls   []string
 	fault   func(w http.ResponseWriter, r *http.Request) bool // true when it has answered
 	genesis string
 	start   int64
 }
 
-type standInBlock struct {
+type fakeBlock struct {
 	hash string
-	txs  []standInTx
+	txs  []fakeTx
 	late int64 // seconds that its miner's clock is ahead
 }
 
-// standInTx pays amounts to scripts; it spends one output and, when from is
+// fakeTx pays amounts to scripts; it spends one output and, when from is
 // set, one with that script. Of mute ones the endpoint does not tell what they
 // spend; also are the scripts of further inputs.
-type standInTx struct {
+type fakeTx struct {
 	name, spends, from string
 	pays               []output
 	also               []string
@@ -53,8 +53,8 @@ func hashOf(name string) string {
 // mainGenesis is the hash of Bitcoin's first block.
 const mainGenesis = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"
 
-func newStandIn(t testing.TB, blocks int) *standIn {
-	s := &standIn{genesis: mainGenesis, start: start.Unix() - int64(blocks-1)*600}
+func newFakeIndex(t testing.TB, blocks int) *fakeIndex {
+	s := &fakeIndex{genesis: mainGenesis, start: start.Unix() - int64(blocks-1)*600}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	for range blocks {
@@ -64,11 +64,11 @@ func newStandIn(t testing.TB, blocks int) *standIn {
 }
 
 // mine adds a block with transactions, which leave the mempool.
-func (s *standIn) mine(txs ...standInTx) {
+func (s *fakeIndex) mine(txs ...fakeTx) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, tx := range txs {
-		s.pool = slices.DeleteFunc(s.pool, func(p standInTx) bool { return p.name == tx.name })
+		s.pool = slices.DeleteFunc(s.pool, func(p fakeTx) bool { return p.name == tx.name })
 	}
 	hash := s.genesis
 	if n := len(s.blocks); n > 0 {
@@ -78,36 +78,36 @@ func (s *standIn) mine(txs ...standInTx) {
 		}
 		hash = hashOf(s.blocks[n-1].hash + strings.Join(names, ","))
 	}
-	s.blocks = append(s.blocks, standInBlock{hash: hash, txs: txs})
+	s.blocks = append(s.blocks, fakeBlock{hash: hash, txs: txs})
 }
 
-func (s *standIn) mineEmpty(n int) {
+func (s *fakeIndex) mineEmpty(n int) {
 	for range n {
 		s.mine()
 	}
 }
 
 // rewind takes the newest blocks off the chain, and their transactions too.
-func (s *standIn) rewind(n int) {
+func (s *fakeIndex) rewind(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blocks = s.blocks[:len(s.blocks)-n]
 }
 
-func (s *standIn) setPool(txs ...standInTx) {
+func (s *fakeIndex) setPool(txs ...fakeTx) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pool = txs
 }
 
-func (s *standIn) setFault(f func(w http.ResponseWriter, r *http.Request) bool) {
+func (s *fakeIndex) setFault(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
 }
 
 // called lists the paths that were asked for since the last time.
-func (s *standIn) called() []string {
+func (s *fakeIndex) called() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	calls := s.calls
@@ -115,7 +115,7 @@ func (s *standIn) called() []string {
 	return calls
 }
 
-func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeIndex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, r.URL.Path)
@@ -133,7 +133,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *standIn) answer(path []string) any {
+func (s *fakeIndex) answer(path []string) any {
 	tip := len(s.blocks) - 1
 	switch {
 	case path[0] == "blocks" && len(path) == 3:
@@ -165,10 +165,10 @@ func (s *standIn) answer(path []string) any {
 }
 
 // timeOf is the time of a block, by its miner's clock.
-func (s *standIn) timeOf(n int) int64 { return s.start + int64(n)*600 + s.blocks[n].late }
+func (s *fakeIndex) timeOf(n int) int64 { return s.start + int64(n)*600 + s.blocks[n].late }
 
 // median is the median time past of a block (BIP 113).
-func (s *standIn) median(n int) int64 {
+func (s *fakeIndex) median(n int) int64 {
 	var times []int64
 	for i := max(0, n-10); i <= n; i++ {
 		times = append(times, s.timeOf(i))
@@ -178,7 +178,7 @@ func (s *standIn) median(n int) int64 {
 }
 
 // headers are the block at a height and the nine below it.
-func (s *standIn) headers(height string) any {
+func (s *fakeIndex) headers(height string) any {
 	n, err := strconv.Atoi(height)
 	if err != nil || n >= len(s.blocks) {
 		return nil
@@ -191,8 +191,8 @@ func (s *standIn) headers(height string) any {
 }
 
 // all are the transactions, newest first, with their height; -1 in the mempool.
-func (s *standIn) all() func(func(*standInTx, int) bool) {
-	return func(yield func(*standInTx, int) bool) {
+func (s *fakeIndex) all() func(func(*fakeTx, int) bool) {
+	return func(yield func(*fakeTx, int) bool) {
 		for i := range slices.Backward(s.pool) {
 			if !yield(&s.pool[i], -1) {
 				return
@@ -208,7 +208,7 @@ func (s *standIn) all() func(func(*standInTx, int) bool) {
 	}
 }
 
-func (s *standIn) address(address string, path []string) any {
+func (s *fakeIndex) address(address string, path []string) any {
 	script := scriptOf(address)
 	pool, chain := []any{}, []any{}
 	for tx, height := range s.all() {
@@ -237,7 +237,7 @@ func (s *standIn) address(address string, path []string) any {
 	return chain[:min(len(chain), 25)]
 }
 
-func (s *standIn) outspend(outpoint string) any {
+func (s *fakeIndex) outspend(outpoint string) any {
 	for tx, height := range s.all() {
 		if tx.spends == outpoint {
 			return object{"spent": true, "txid": hashOf(tx.name), "vin": 0, "status": s.status(height)}
@@ -246,7 +246,7 @@ func (s *standIn) outspend(outpoint string) any {
 	return object{"spent": false}
 }
 
-func (s *standIn) status(height int) object {
+func (s *fakeIndex) status(height int) object {
 	if height < 0 {
 		return object{"confirmed": false}
 	}
@@ -255,7 +255,7 @@ func (s *standIn) status(height int) object {
 
 // wire is a transaction in the shape of the Esplora API, with fields that
 // nobody here reads.
-func (s *standIn) wire(tx standInTx, height int) object {
+func (s *fakeIndex) wire(tx fakeTx, height int) object {
 	txid, vout, _ := strings.Cut(tx.spends, ":")
 	n, _ := strconv.Atoi(vout)
 	outputs := []any{}

@@ -104,7 +104,7 @@ func (b *bench) openBook(file string) {
 }
 
 // observer is a new one, as after a restart. Its endpoints are on one host.
-func (b *bench) observer(endpoints ...*standIn) *Observer {
+func (b *bench) observer(endpoints ...*fakeIndex) *Observer {
 	b.Helper()
 	var addresses []string
 	for _, e := range endpoints {
@@ -115,7 +115,7 @@ func (b *bench) observer(endpoints ...*standIn) *Observer {
 
 // hosts is a new observer whose endpoints are each on a host of its own: a.example,
 // b.example and so on.
-func (b *bench) hosts(endpoints ...*standIn) *Observer {
+func (b *bench) hosts(endpoints ...*fakeIndex) *Observer {
 	b.Helper()
 	var addresses []string
 	for i := range endpoints {
@@ -192,8 +192,8 @@ func (b *bench) at(index uint32) string {
 }
 
 // pay is a transaction that pays an address.
-func pay(name, address string, satoshis int64) standInTx {
-	return standInTx{name: name, spends: hashOf("coin of "+name) + ":0", pays: []output{{strangers, 5}, {scriptOf(address), satoshis}}}
+func pay(name, address string, satoshis int64) fakeTx {
+	return fakeTx{name: name, spends: hashOf("coin of "+name) + ":0", pays: []output{{strangers, 5}, {scriptOf(address), satoshis}}}
 }
 
 func encode(value any) string {

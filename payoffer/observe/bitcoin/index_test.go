@@ -12,7 +12,7 @@ import (
 
 func TestTheAddressAdvancesOnlyWhenItWasPaid(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	require.Empty(t, o.Address(), "nobody has looked at the chain")
 	b.round(o)
@@ -39,7 +39,7 @@ func TestTheAddressAdvancesOnlyWhenItWasPaid(t *testing.T) {
 
 func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	for _, index := range []uint32{0, 3, 22, 41} { // 42 to 61 are the gap that ends the search
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
@@ -72,9 +72,9 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 	require.Equal(t, b.at(63), restored.Address())
 }
 
-func TestALongSearchTakesSeveralRounds(t *testing.T) {
+func TestALongSearchTakesSeveralCycles(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	for index := range uint32(300) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
@@ -95,7 +95,7 @@ func TestALongSearchTakesSeveralRounds(t *testing.T) {
 // wallet's sight, which ends 20 addresses after the last one paid to.
 func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	chain.mine(pay("old", b.at(4), 1000))
 	b.newBook(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
@@ -116,7 +116,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 
 func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	var names []string
@@ -146,7 +146,7 @@ func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
 // The other instance's endpoint has not heard of the payment.
 func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 	t.Parallel()
-	b, chain, deaf := newBench(t, zpub), newStandIn(t, 100), newStandIn(t, 100)
+	b, chain, deaf := newBench(t, zpub), newFakeIndex(t, 100), newFakeIndex(t, 100)
 	one, two := b.observer(chain), b.observer(deaf)
 	b.round(one)
 	b.round(two)
@@ -177,7 +177,7 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 
 func TestAPositionThatNobodyWroteIsNotUsed(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, zpub), newStandIn(t, 100)
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	for _, position := range []string{"", "7", "{}{}", `{"height":-1}`, `{"height":1,"index":2147483648}`, `{"height":1,"later":true}`} {
 		_, err := b.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: b.rail.Account(), Position: position, Anchor: mainGenesis})

@@ -7,35 +7,34 @@ import (
 )
 
 const (
-	// turnEvery is the time between two rounds of accounts at rest: what they ask an
-	// endpoint, one question each, does not grow with their number. The first burst of
-	// them need not wait.
-	turnEvery, burst = 500 * time.Millisecond, 20
-	// tipFor is how long an answer about blocks holds for all accounts.
+	// idleEvery is the time between two cycles of all idle accounts together, after the first burst, so that their
+	// number does not multiply the calls.
+	idleEvery, burst = 500 * time.Millisecond, 20
+	// tipFor is how long a response about blocks is shared.
 	tipFor = 15 * time.Second
 )
 
-// Indexes are Esplora APIs that several observers share: what they say of blocks is
-// asked once for all, and accounts at rest take turns.
+// Indexes are Esplora APIs that several observers share. Data of blocks is requested once for all, and idle accounts
+// take turns.
 type Indexes struct {
 	now func() time.Time
 
-	mu    sync.Mutex // guards what follows
-	users int
-	next  time.Time // turn
-	told  map[string]*told
+	mu       sync.Mutex // guards what follows
+	users    int
+	next     time.Time // turn
+	response map[string]*response
 }
 
-// told is one answer, nil while it is asked for.
-type told struct {
+// response is one shared response, nil while it is requested.
+type response struct {
 	mu  sync.Mutex
 	at  time.Time
 	any any
 }
 
-// NewIndexes makes what observers with the same endpoints share.
+// NewIndexes returns the Indexes of observers that have the same endpoints.
 func NewIndexes(now func() time.Time) *Indexes {
-	return &Indexes{now: now, told: make(map[string]*told)}
+	return &Indexes{now: now, response: make(map[string]*response)}
 }
 
 // use counts an observer until leave.
@@ -50,22 +49,21 @@ func (x *Indexes) use() (leave func()) {
 	}
 }
 
-// every is the time between two rounds of an account at rest: long enough that none
-// waits for its turn, though pauses are up to a fifth shorter.
+// every is the time between two cycles of an idle account, long enough that no account waits for its turn.
 func (x *Indexes) every() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return max(pollEvery, time.Duration(x.users)*turnEvery*5/4)
+	return max(pollEvery, time.Duration(x.users)*idleEvery*5/4)
 }
 
-// turn waits for the turn of an account at rest, or until ctx ends.
-func (x *Indexes) turn(ctx context.Context) {
+// waitTurn waits for an idle account's turn, or until ctx ends.
+func (x *Indexes) waitTurn(ctx context.Context) {
 	x.mu.Lock()
 	now := time.Now()
-	if idle := now.Add(-burst * turnEvery); x.next.Before(idle) {
+	if idle := now.Add(-burst * idleEvery); x.next.Before(idle) {
 		x.next = idle
 	}
-	x.next = x.next.Add(turnEvery)
+	x.next = x.next.Add(idleEvery)
 	wait := x.next.Sub(now)
 	x.mu.Unlock()
 	select {
@@ -74,16 +72,15 @@ func (x *Indexes) turn(ctx context.Context) {
 	}
 }
 
-// latest is what was said to a question a moment ago, or is asked for now; anew says
-// that no earlier answer will do. Who is alone asks always.
-func latest[T any](x *Indexes, question string, anew bool, ask func() (T, error)) (T, error) {
-	if x.alone() {
+// latest returns the shared response to a question, or asks. fresh accepts no earlier response.
+func latest[T any](x *Indexes, question string, fresh bool, ask func() (T, error)) (T, error) {
+	if x.unshared() {
 		return ask()
 	}
 	t := x.of(question)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known, ok := t.any.(T); ok && !anew && x.now().Sub(t.at).Abs() < tipFor {
+	if known, ok := t.any.(T); ok && !fresh && x.now().Sub(t.at).Abs() < tipFor {
 		return known, nil
 	}
 	said, err := ask()
@@ -93,29 +90,29 @@ func latest[T any](x *Indexes, question string, anew bool, ask func() (T, error)
 	return said, err
 }
 
-// alone reports whether nobody shares the answers.
-func (x *Indexes) alone() bool {
+// unshared reports whether there is at most one observer.
+func (x *Indexes) unshared() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.users < 2
 }
 
-// of finds a question, and forgets those that were answered long ago.
-func (x *Indexes) of(question string) *told {
+// of finds a question and deletes old ones.
+func (x *Indexes) of(question string) *response {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.told[question]
+	t := x.response[question]
 	if t == nil {
-		for other, old := range x.told {
+		for other, old := range x.response {
 			if old.mu.TryLock() {
 				if x.now().Sub(old.at).Abs() >= tipFor {
-					delete(x.told, other)
+					delete(x.response, other)
 				}
 				old.mu.Unlock()
 			}
 		}
-		t = &told{at: x.now()}
-		x.told[question] = t
+		t = &response{at: x.now()}
+		x.response[question] = t
 	}
 	return t
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,7 +24,7 @@ import (
 type crowd struct {
 	*testing.T
 	book      *ledger.Ledger
-	network   []*standIn
+	network   []*fakeIndex
 	observers []*Observer
 	addresses []string
 	began     time.Time
@@ -51,7 +50,7 @@ func inCrowd(t *testing.T, offers int, test func(t *testing.T, c *crowd)) {
 			o := c.observer(i, indexes)
 			work.Go(func() { o.Run(ctx) })
 		}
-		c.elapse(time.Duration(offers) * turnEvery)
+		c.elapse(time.Duration(offers) * idleEvery)
 		test(t, c)
 	})
 }
@@ -87,7 +86,7 @@ func (c *crowd) elapse(d time.Duration) {
 }
 
 // mine adds a block at all indexes.
-func (c *crowd) mine(txs ...standInTx) {
+func (c *crowd) mine(txs ...fakeTx) {
 	for _, n := range c.network {
 		n.mine(txs...)
 	}
@@ -122,12 +121,12 @@ func TestAnIndexIsNotAskedMoreOftenForMoreAccounts(t *testing.T) {
 				require.False(t, o.Health().Partial)
 			}
 			for _, a := range c.addresses {
-				require.GreaterOrEqual(t, count(called, "/address/"+a), int(10*time.Minute/max(pollEvery, time.Duration(offers)*turnEvery*5/4))-1)
+				require.GreaterOrEqual(t, count(called, "/address/"+a), int(10*time.Minute/max(pollEvery, time.Duration(offers)*idleEvery*5/4))-1)
 			}
 			t.Logf("%d accounts: %d calls in 10 minutes, %d of them about blocks", offers, len(called), len(called)-count(called, "/address/"))
 		})
 	}
-	const perAddress = 10 * time.Minute / turnEvery
+	const perAddress = 10 * time.Minute / idleEvery
 	for _, offers := range []int{20, 80, 160} {
 		require.LessOrEqual(t, calls[offers], int(perAddress)+5*40, "an address takes turns, and blocks are asked for every fifteen seconds")
 	}
@@ -181,31 +180,5 @@ func TestWhatIsMinedIsCountedInItsFirstRoundWhateverOthersHeardOfTheTip(t *testi
 		require.NoError(t, err)
 		require.Len(t, transitions, 1)
 		require.Equal(t, ledger.StatusConfirmed, transitions[0].To)
-	})
-}
-
-func TestAnIndexThatFailsIsAskedAgainForAll(t *testing.T) {
-	t.Parallel()
-	inCrowd(t, 30, func(t *testing.T, c *crowd) {
-		fails := func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.Contains(r.URL.Path, "tip") {
-				w.WriteHeader(http.StatusBadGateway)
-				return true
-			}
-			return false
-		}
-		c.network[0].setFault(fails)
-		c.network[1].setFault(fails)
-		c.elapse(2 * time.Minute)
-		for _, o := range c.observers {
-			require.True(t, o.Health().Blind)
-		}
-		c.network[0].setFault(nil)
-		c.network[1].setFault(nil)
-		c.elapse(2*maxPause + time.Minute)
-		for _, o := range c.observers {
-			require.False(t, o.Health().Blind)
-			require.Empty(t, o.Health().LastError)
-		}
 	})
 }

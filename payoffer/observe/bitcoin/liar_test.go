@@ -18,7 +18,7 @@ import (
 // One index lies, hides, lags, cuts off, fails and reorganizes as it likes, beside one
 // or two that are honest. What the honest chain never held never counts; and the end is
 // what it holds, or the rail is partial. Once the liar has done, it is not.
-func TestALiarBesideTheHonestMovesNothing(t *testing.T) {
+func TestALyingIndexBesideHonestOnesChangesNothing(t *testing.T) {
 	t.Parallel()
 	for n := range cases.Of(8, 20, 5000) {
 		for _, account := range []string{single, zpub} {
@@ -32,10 +32,10 @@ type lies struct {
 	*bench
 	*rand.Rand
 	seed   uint64
-	honest *standIn // the truth, and the other indexes
+	honest *fakeIndex // the truth, and the other indexes
 	others network
-	liar   *standIn
-	made   []standInTx
+	liar   *fakeIndex
+	made   []fakeTx
 	ever   map[string]int64 // what the chain ever held, by the id of the transaction
 	used   uint32           // one more than the last index that was ever paid to
 	mining int
@@ -70,7 +70,7 @@ func lie(t *testing.T, account string, seed uint64) {
 	}
 	l.truth(o)
 	l.liar.as(l.honest)
-	for range 10 { // of two words of one host either may be the lie
+	for range 10 { // either of two different responses of one host can be the false one
 		l.clock.advance(maxPause)
 		l.look(o)
 	}
@@ -79,7 +79,7 @@ func lie(t *testing.T, account string, seed uint64) {
 }
 
 // as makes an index show what another one shows.
-func (s *standIn) as(other *standIn) {
+func (s *fakeIndex) as(other *fakeIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault, s.pool, s.blocks, s.start = nil, slices.Clone(other.pool), slices.Clone(other.blocks), other.start
@@ -169,11 +169,11 @@ func (l *lies) happen(o *Observer) {
 		l.made = append(l.made, tx)
 		h.pool = append(h.pool, tx)
 	}
-	var back []standInTx
+	var back []fakeTx
 	if tip := len(h.blocks); l.IntN(5) == 0 && tip > 110 {
 		depth := 1 + l.IntN(6)
 		for _, b := range h.blocks[tip-depth:] {
-			back = append(back, slices.DeleteFunc(slices.Clone(b.txs), func(tx standInTx) bool { return tx.pays[1].Script == "" })...)
+			back = append(back, slices.DeleteFunc(slices.Clone(b.txs), func(tx fakeTx) bool { return tx.pays[1].Script == "" })...)
 		}
 		h.rewind(depth)
 		h.pool = append(h.pool, back...)
@@ -181,7 +181,7 @@ func (l *lies) happen(o *Observer) {
 	}
 	for range max(l.mining, l.IntN(4)) {
 		l.mining--
-		var txs []standInTx
+		var txs []fakeTx
 		for _, tx := range slices.Clone(h.pool) {
 			if l.IntN(2) == 0 {
 				txs = append(txs, tx)

@@ -11,25 +11,21 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// memory is what the observer keeps from one round to the next beside the
-// words of its endpoints: its plan. A round works on a copy, which is kept once
-// all that it read is recorded.
+// memory is the observer's plan between cycles. A cycle works on a copy, which is kept when everything is recorded.
 type memory struct {
-	// origin is the one down to which the addresses are read; -1 before that
-	// began. lowered says that Config.Since was looked at.
+	// origin is that of the last reading; -1 for none. lowered says that Config.Since was compared with it.
 	origin  int64
 	lowered bool
-	// walking is the next of the old addresses to be read, until all of them
-	// were; walkDue is when that starts anew. walked is set after the first time.
-	walking uint32
-	walkDue time.Time
-	walked  bool
-	// turn is the number of the round, by which receipts take turns.
-	turn int
-	// search is how far the chain was searched for used addresses.
+	// sweepNext is the next old address to read, and sweepDue when the next sweep begins. swept is set after the
+	// first one.
+	sweepNext uint32
+	sweepDue  time.Time
+	swept     bool
+	// turn is the number of the cycle, by which receipts take turns.
+	turn   int
 	search search
 
-	// derived and scripts are the rail's addresses. They do not change.
+	// derived and scripts are the rail's addresses.
 	derived map[uint32]watched
 	scripts map[string]watched
 }
@@ -38,55 +34,39 @@ func newMemory() memory {
 	return memory{origin: -1, derived: make(map[uint32]watched), scripts: make(map[string]watched)}
 }
 
-// rewind forgets what was read, but for the addresses, after the operator has
-// rewound the account: all of them are read again, and searched for used ones.
-func (o *Observer) rewind() {
-	fresh := newMemory()
-	fresh.derived, fresh.scripts = o.derived, o.scripts
-	fresh.search.least = uint32(len(o.derived))
-	fresh.walked = !o.config.Rail.Extended()
-	o.memory = fresh
-	for _, e := range o.endpoints {
-		e.words = newWords()
-	}
-	o.config.Logger.Info("bitcoin payments are read again from the origin on")
-}
-
-// words are what an endpoint said in the last round.
-type words struct {
-	tip tip
-	// lists are those of the addresses, as it was read last.
+// responses are what an endpoint said in the last cycle.
+type responses struct {
+	tip   tip
 	lists map[string]list
-	// absent says since when it does not know the transactions of receipts.
+	// absent says since when the transactions of receipts are unknown.
 	absent map[string]time.Time
 }
 
 // list is what an endpoint lists of an address.
 type list struct {
-	// block was the newest one, and stats what was counted then; block is empty
-	// where all is to be read again.
+	// block was the newest one, and stats the counts at that time; an empty block has the list read again.
 	block string
 	stats stats
-	// above is the height down to which was read, and final the last final block.
+	// above is the height down to which the list was read, and final the last final block.
 	above, final int64
-	// older counts the transactions up to above: the number that is counted less
-	// those that are listed. It is a fact of final blocks.
+	// older counts the transactions up to above. It cannot change once above is final.
 	older int64
-	// heights are the blocks of those that are listed.
+	// heights are the blocks of the listed transactions.
 	heights []int64
-	// confirmed and used say that a payment to it is listed at all.
+	// confirmed and used say that a payment to the address is listed.
 	confirmed, used bool
 }
 
-func newWords() words { return words{lists: make(map[string]list), absent: make(map[string]time.Time)} }
+func newResponses() responses {
+	return responses{lists: make(map[string]list), absent: make(map[string]time.Time)}
+}
 
-func (w words) clone() words {
+func (w responses) clone() responses {
 	w.lists, w.absent = maps.Clone(w.lists), maps.Clone(w.absent)
 	return w
 }
 
-// follows reports whether a list can be that of an address whose list was prev.
-// What is final and was listed then is older now.
+// follows reports whether a list is consistent with the previous one.
 func (l list) follows(prev list) bool {
 	if l.above < prev.above || l.above > prev.final {
 		return true // nothing that is final can be compared
@@ -100,21 +80,19 @@ func (l list) follows(prev list) bool {
 	return l.older == passed
 }
 
-// position is how far the account was read: the cursor's Position in the
-// ledger, as JSON. The cursor's Anchor is the hash of the block at Height.
+// position is how far the account was read: the cursor's Position, as JSON. The cursor's Anchor is the hash of the
+// block at Height.
 type position struct {
 	// Height is the last final block that was read.
 	Height int64 `json:"height"`
-	// Index is that of the current address of an extended key; nil before the
-	// chain was searched for used ones.
+	// Index is that of the current address of an extended key; nil before the chain was searched for used ones.
 	Index *uint32 `json:"index,omitempty"`
 
 	anchor string
 }
 
-// deep reports whether a payment stands in a block that is final, and was read
-// from there.
-func (p position) deep(proof evidence) bool { return proof.Block > 0 && proof.Block <= p.Height }
+// isFinal reports whether a payment is in a final block that was read.
+func (p position) isFinal(proof evidence) bool { return proof.Block > 0 && proof.Block <= p.Height }
 
 func parsePosition(c ledger.Cursor) (position, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(c.Position)))
@@ -129,9 +107,8 @@ func parsePosition(c ledger.Cursor) (position, error) {
 	return p, nil
 }
 
-// later joins what two instances have read of one account: neither moves the
-// other back.
-func (p position) later(q position) position {
+// merge keeps the further of two instances' positions.
+func (p position) merge(q position) position {
 	if q.Height > p.Height {
 		p.Height, p.anchor = q.Height, q.anchor
 	}
@@ -141,13 +118,6 @@ func (p position) later(q position) position {
 	return p
 }
 
-// behind reports whether p was put back since q was read: by nobody but the
-// operator, and then nothing that was read from there on is kept.
-func (p position) behind(q position) bool {
-	return p.Height < q.Height || q.Index != nil && (p.Index == nil || *p.Index < *q.Index)
-}
-
-// position reads the account's position from the ledger.
 func (o *Observer) position(ctx context.Context) (p position, found bool, err error) {
 	c, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account())
 	if err != nil || !found {

@@ -1,10 +1,9 @@
-// Package bitcoin observes the payments to a Bitcoin address, or to the
-// addresses of an extended public key, over Esplora HTTP APIs.
+// Package bitcoin observes the payments to a Bitcoin address, or to the addresses of an extended public key, through
+// Esplora HTTP APIs.
 //
-// A payment counts when it is confirmed on the best chain, by the word of two hosts
-// if two are waited for, and is read again until it lies so deep that the chain
-// will not change its mind. The mempool is shown and never counted. No address is ever given up: who pays late has
-// paid.
+// A payment counts when two hosts show it confirmed on the best chain, or one if only one is awaited
+// (observe.Witness). It is read again until its block is final. Unconfirmed payments are shown and not counted. Old
+// addresses are read forever.
 package bitcoin
 
 import (
@@ -26,25 +25,22 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
-// DefaultConfirmations is at how many blocks a payment counts where nobody says.
+// DefaultConfirmations is the number of blocks at which a payment counts by default.
 const DefaultConfirmations = 2
 
 const (
-	// pollEvery is the time between two rounds, at most, where there is a payment that
-	// may still change, or few accounts are at rest.
+	// pollEvery is the longest time between two cycles while a payment can still change or few accounts are idle.
 	pollEvery = 30 * time.Second
-	// lateAfter is the age of the last round at which what it said is too old, unless
-	// many take turns.
+	// lateAfter is the age of the last cycle at which the rail is reported as lagging.
 	lateAfter = 5 * time.Minute
-	// staleAfter is the age of the newest block at which an endpoint seems to
-	// stand still: a block takes ten minutes, and three hours once in many years.
+	// staleAfter is the age of the newest block at which an endpoint seems stuck. Bitcoin has such a gap once in many
+	// years.
 	staleAfter = 3 * time.Hour
-	// minFinal is the least depth at which a block is final. Where more
-	// confirmations are asked for, it is finalMargin beyond them.
+	// A block is final at minFinal confirmations, or at finalMargin more than the configured ones.
 	minFinal, finalMargin = 12, 6
 )
 
-// Ledger is what the observer needs of the ledger; *ledger.Ledger has it.
+// Ledger is what the observer needs of the ledger; *ledger.Ledger implements it.
 type Ledger interface {
 	observe.Ledger
 	Receipt(ctx context.Context, offer, account, externalID string) (r ledger.Receipt, found bool, err error)
@@ -54,32 +50,25 @@ type Ledger interface {
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
 
-// Config describes a Bitcoin rail to be observed.
 type Config struct {
-	// OfferID is the offer's id in the ledger.
 	OfferID string
 	// Rail is the rail; its Account is the account in the ledger.
 	Rail *offer.Bitcoin
-	// Endpoints are the base URLs of Esplora APIs; https, or http on loopback. Two
-	// hosts of those that are waited for (observe.Witness) must agree on whatever is to
-	// be true; money that only one of them shows is seen. While only one is waited for
-	// its word is taken, and the rail is partial.
+	// Endpoints are base URLs of Esplora APIs; https, or http on loopback. Two awaited hosts must agree. While only
+	// one is awaited it is trusted, and the rail is partial.
 	Endpoints []string
-	// Indexes is shared with the observers that have the same Endpoints; nil is this
-	// one's own.
+	// Indexes is shared by observers with the same Endpoints; nil is private.
 	Indexes *Indexes
-	// Confirmations is the number of blocks, the payment's own included, at
-	// which a payment counts; at least 1.
+	// Confirmations is the number of blocks, the payment's own included, at which a payment counts; at least 1.
 	Confirmations int
-	// Rate is the current price of a bitcoin, if there is one. Required.
+	// Rate returns the current price of a bitcoin, if known. Required.
 	Rate func() (rate.Rate, bool)
-	// Since is from when on money counts, in Unix seconds; 0 is from the first
-	// start on. It lowers the origin, also later.
+	// Since is from when on money counts, in Unix seconds; 0 is from the first start on. It lowers the origin, also
+	// later.
 	Since int64
-	// ClockOffset is by how much the clock of this machine is proven to be ahead;
-	// nil is never. The origin is corrected by it.
+	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
@@ -93,14 +82,13 @@ type Observer struct {
 	endpoints []*endpoint
 	need      int // how many hosts must show the same while all answer
 	quotes    quotes
-	// reading makes the rounds, and noting keeps the quotes of the meantime.
-	reading, noting source.Loop
-	moved           source.Listeners
+	// pollLoop runs the cycles; quoteLoop stores the quotes in between.
+	pollLoop, quoteLoop source.Loop
+	addressListeners    source.Listeners
 
-	round sync.Mutex // held for a round; guards what follows
+	cycle sync.Mutex // held for a round; guards what follows
 	memory
 	wallets map[string]*wallet // by account
-	stood   bool               // the last round began with a cursor
 	busy    bool               // payments that may still change were known to it, or an address was searched
 
 	mu      sync.Mutex // guards what follows
@@ -109,7 +97,7 @@ type Observer struct {
 	address string
 }
 
-// New prepares the observer of a rail and calls nobody.
+// New prepares the observer. It makes no network call.
 func New(c Config) (*Observer, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("a Bitcoin observer needs an Esplora endpoint")
@@ -125,10 +113,10 @@ func New(c Config) (*Observer, error) {
 		config: c, memory: newMemory(), wallets: make(map[string]*wallet),
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
-	o.reading = source.Loop{
+	o.pollLoop = source.Loop{
 		Round: func(ctx context.Context) (time.Duration, error) {
 			if !o.busy {
-				c.Indexes.turn(ctx)
+				c.Indexes.waitTurn(ctx)
 			}
 			err := o.Round(ctx)
 			if o.busy {
@@ -136,10 +124,10 @@ func New(c Config) (*Observer, error) {
 			}
 			return source.Spread(c.Indexes.every(), c.Random()), err
 		},
-		Turned: o.turned,
+		Turned: o.logProblem,
 	}
-	o.noting = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
-		return renewEvery, o.keepQuotes(ctx)
+	o.quoteLoop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+		return renewEvery, o.storeQuotes(ctx)
 	}}
 	for _, address := range c.Endpoints {
 		e, err := newEndpoint(address, &c)
@@ -153,12 +141,11 @@ func New(c Config) (*Observer, error) {
 		return o, nil
 	}
 	w, err := o.watch(0)
-	o.address, o.walked = w.address, true
+	o.address, o.swept = w.address, true
 	return o, err
 }
 
-// DefaultEndpoints are public Esplora APIs of the rail's network; none for a
-// regression-test network.
+// DefaultEndpoints returns public Esplora APIs of the rail's network; none for a regression-test network.
 func DefaultEndpoints(b *offer.Bitcoin) []string {
 	switch b.CAIP2() {
 	case "bip122:000000000019d6689c085ae165831e93":
@@ -170,8 +157,7 @@ func DefaultEndpoints(b *offer.Bitcoin) []string {
 	}
 }
 
-// Hosts are the names of the hosts of endpoints, each once: several endpoints of one
-// host are one witness.
+// Hosts returns the distinct host names of endpoints. Several endpoints of one host are one witness.
 func Hosts(endpoints []string) (names []string) {
 	for _, address := range endpoints {
 		if u, err := url.Parse(address); err == nil {
@@ -182,10 +168,8 @@ func Hosts(endpoints []string) (names []string) {
 	return slices.Compact(names)
 }
 
-// Load publishes the address that the ledger holds for an extended key, whose cursor
-// is among those given, by their accounts. One that was never observed has none yet:
-// Run looks on the chain first, so that no address is used twice after a restore. The
-// error is an *observe.Error; Run tries again.
+// Load publishes the address that the cursor of an extended key names. A new key has none: Run searches the chain
+// first, so that no address is used twice after a restore. The error is an *observe.Error; Run retries.
 func (o *Observer) Load(cursors map[string]ledger.Cursor) error {
 	c, found := cursors[o.config.Rail.Account()]
 	if !found || !o.config.Rail.Extended() {
@@ -201,37 +185,35 @@ func (o *Observer) Load(cursors map[string]ledger.Cursor) error {
 	return o.publish(*p.Index)
 }
 
-// Run observes until ctx ends. It may be called again afterwards.
+// Run observes until ctx ends. It can be called again.
 func (o *Observer) Run(ctx context.Context) {
 	done := make(chan struct{})
 	o.Begin(ctx, func() { close(done) })
 	<-done
 }
 
-// Begin is Run that does not wait: it calls ended when Run would return.
+// Begin is Run without waiting: it calls ended when Run would return.
 func (o *Observer) Begin(ctx context.Context, ended func()) {
 	leave := o.config.Indexes.use()
 	done := source.After(2, func() {
 		leave()
 		ended()
 	})
-	o.reading.Begin(ctx, done)
-	o.noting.Begin(ctx, done)
+	o.pollLoop.Begin(ctx, done)
+	o.quoteLoop.Begin(ctx, done)
 }
 
-// Listen has changed called whenever Address has changed, until stop.
-func (o *Observer) Listen(changed func()) (stop func()) { return o.moved.Listen(changed) }
+// Listen calls changed after each change of Address, until stop.
+func (o *Observer) Listen(changed func()) (stop func()) { return o.addressListeners.Listen(changed) }
 
-// Address is the address to be published now: of an extended key the first one
-// that nobody has paid to, empty until it is known.
+// Address is the address to publish: of an extended key the first unpaid one, empty until it is known.
 func (o *Observer) Address() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.address
 }
 
-// turned logs when a trouble begins, becomes another one, and is over.
-func (o *Observer) turned(err error) {
+func (o *Observer) logProblem(err error) {
 	trouble := "bitcoin payments can be read in part"
 	if o.Health().Blind {
 		trouble = "bitcoin payments cannot be read; receipts wait"
@@ -239,7 +221,7 @@ func (o *Observer) turned(err error) {
 	source.Log(o.config.Logger, trouble, "bitcoin payments can be read again")(err)
 }
 
-// Health says how well the chain could be read last, and whether that is late. It never blocks for long.
+// Health says how well the chain was read last, and whether that is late.
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -250,9 +232,8 @@ func (o *Observer) Health() observe.Health {
 	return health
 }
 
-// report takes the outcome of a round into the health, and returns what is wrong
-// with it. The reading is nil where there was none.
-func (o *Observer) report(v *view, r *reading, err error) error {
+// updateHealth stores the outcome of a cycle and returns its problem.
+func (o *Observer) updateHealth(v *view, r *reading, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = o.config.Now()
@@ -264,7 +245,7 @@ func (o *Observer) report(v *view, r *reading, err error) error {
 	if r == nil {
 		return v.problem
 	}
-	o.health.Partial = v.need < 2 || v.partial || !o.walked || r.stale || o.config.Since > 0 && !o.lowered
+	o.health.Partial = v.need < 2 || v.partial || !o.swept || r.stale || o.config.Since > 0 && !o.lowered
 	if v.quorum() {
 		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
 	}
@@ -288,7 +269,7 @@ func (o *Observer) publish(index uint32) error {
 	o.address = address
 	o.mu.Unlock()
 	if changed {
-		o.moved.Tell()
+		o.addressListeners.Tell()
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	require.True(t, o.Health().Blind)
 	require.Equal(t, single, o.Address())
@@ -56,26 +56,11 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	require.Equal(t, int64(2), b.row("p").Version, "seen and confirmed were announced, each once")
 }
 
-func TestMoneyFromBeforeTheFirstStartIsNotCounted(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	chain.mine(pay("before", single, 1000))
-	chain.setPool(pay("waiting", single, 1000))
-	b.newBook(start.Add(15 * time.Minute).Unix())
-	b.round(b.observer(chain))
-	chain.mine(pay("after", single, 1000), pay("waiting", single, 1000))
-	chain.mine()
-	b.round(b.observer(chain))
-	rows := b.rows("after", "waiting")
-	require.Equal(t, ledger.StatusConfirmed, rows["after"].Status)
-	require.Equal(t, ledger.StatusConfirmed, rows["waiting"].Status)
-}
-
 // What arrived while nobody looked, for longer than a reorganization can
 // reach, is found, however much it is.
 func TestADowntimeIsCaughtUp(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	b.round(b.observer(chain))
 	var names []string
 	for i := range 60 {
@@ -102,31 +87,12 @@ func TestADowntimeIsCaughtUp(t *testing.T) {
 	require.Equal(t, 1, count(chain.called(), "/txs/chain"), "what was read is not read again")
 }
 
-// The instances behind an endpoint are at different points: the count is ahead
-// of the list.
-func TestAListThatIsBehindItsCountIsReadAgain(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(pay("p", single, 1000))
-	chain.setFault(answer("/txs/chain", 200, "[]"))
-	require.EqualError(t, o.Round(t.Context()), "bad_answer (127.0.0.1)")
-	require.Equal(t, attempts, count(chain.called(), "/txs/chain"))
-	b.rows()
-	chain.setFault(nil)
-	chain.mine()
-	b.clock.advance(maxPause)
-	b.round(o)
-	b.requireState("p", ledger.StatusConfirmed)
-}
-
 func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
-	var pool []standInTx
+	var pool []fakeTx
 	var names []string
 	for i := range 70 {
 		names = append(names, "p"+string(rune('0'+i)))
@@ -149,14 +115,14 @@ func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 
 func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	ours, other := scriptOf(single), strangers
 	chain.mine(
-		standInTx{name: "two", spends: hashOf("x") + ":7", pays: []output{{ours, 10}, {other, 20}, {ours, 30}}},
-		standInTx{name: "change", spends: hashOf("two") + ":0", from: ours, pays: []output{{other, 5}, {ours, 4}}},
-		standInTx{name: "sweep", spends: hashOf("two") + ":2", from: ours, pays: []output{{other, 29}}},
+		fakeTx{name: "two", spends: hashOf("x") + ":7", pays: []output{{ours, 10}, {other, 20}, {ours, 30}}},
+		fakeTx{name: "change", spends: hashOf("two") + ":0", from: ours, pays: []output{{other, 5}, {ours, 4}}},
+		fakeTx{name: "sweep", spends: hashOf("two") + ":2", from: ours, pays: []output{{other, 29}}},
 	)
 	b.round(o)
 	receipts, err := b.book.Receipts(t.Context(), testOffer, 0, 10)
@@ -183,19 +149,6 @@ func TestConfigurationMistakesAreRefused(t *testing.T) {
 		c.Rail = rail
 		_, err := New(c)
 		require.Error(t, err, name)
-	}
-}
-
-func TestPublicEndpointsAreThoseOfTheNetwork(t *testing.T) {
-	t.Parallel()
-	for account, want := range map[string][]string{
-		zpub: {"https://mempool.space/api", "https://blockstream.info/api"},
-		"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7": {"https://mempool.space/testnet/api", "https://blockstream.info/testnet/api"},
-		"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080":                   nil,
-	} {
-		rail, err := offer.NewBitcoin(account, "", 4200)
-		require.NoError(t, err)
-		require.Equal(t, want, DefaultEndpoints(rail))
 	}
 }
 

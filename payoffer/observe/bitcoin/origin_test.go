@@ -1,8 +1,6 @@
 package bitcoin
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -23,9 +21,9 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 	for _, blocks := range []int{1, 5, 6, 11, 60, 400} {
 		for _, account := range []string{single, zpub} {
 			t.Run(fmt.Sprint(blocks, account[:2]), func(t *testing.T) {
-				b, chain := newBench(t, account), newStandIn(t, 500)
+				b, chain := newBench(t, account), newFakeIndex(t, 500)
 				before := pay("before", b.at(0), 1000)
-				chain.blocks[len(chain.blocks)-1].txs = []standInTx{before}
+				chain.blocks[len(chain.blocks)-1].txs = []fakeTx{before}
 				o := b.observer(chain)
 				chain.setFault(answer("/", 503, ""))
 				require.Error(t, o.Round(t.Context()))
@@ -55,7 +53,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]string{0: "111", 2 * time.Hour: "99", -2 * time.Hour: "123"} {
-		b, chain := newBench(t, single), newStandIn(t, 200)
+		b, chain := newBench(t, single), newFakeIndex(t, 200)
 		chain.start = start.Unix() - 99*600
 		b.newBook(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
 		b.clock.advance(20 * time.Hour)
@@ -67,23 +65,12 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 	}
 }
 
-func TestAnAccountFromBeforeTheStartWasKeptBeginsWithItsFirstAnswer(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	b.newBook(0)
-	chain.mine(pay("before", single, 1000))
-	b.round(b.observer(chain))
-	chain.mine(pay("after", single, 1000))
-	b.round(b.observer(chain))
-	b.requireState("after", ledger.StatusSeen)
-}
-
 // The clocks of miners are off, and the median time past lags. No payment of a
 // block that was mined after the moment is left out unless its miner's clock was
 // behind, and of those before it no more than eleven count.
 func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 1)
+	b, chain := newBench(t, single), newFakeIndex(t, 1)
 	o := b.observer(chain)
 	for n := range cases.Of(200, 2000, 20_000) {
 		random := rand.New(rand.NewPCG(uint64(n), 11))
@@ -97,7 +84,7 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 			case 1:
 				late = -random.Int64N(7200)
 			}
-			chain.blocks = append(chain.blocks, standInBlock{hash: hashOf(fmt.Sprint(n, i))})
+			chain.blocks = append(chain.blocks, fakeBlock{hash: hashOf(fmt.Sprint(n, i))})
 			chain.blocks[i].late = max(late, chain.median(i-1)+1-chain.timeOf(i)) // as the rules of the chain want
 		}
 		tip := len(chain.blocks) - 1
@@ -136,13 +123,13 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 	}
 }
 
-func tip1(chain *standIn, height int) tip {
+func tip1(chain *fakeIndex, height int) tip {
 	return tip{height: int64(height), hash: chain.blocks[height].hash}
 }
 
 func TestTheOriginIsFoundWithFewCalls(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 30_000)
+	b, chain := newBench(t, single), newFakeIndex(t, 30_000)
 	for ago, most := range map[int64]int{0: 1, 3: 2, 1000: 20, 29_000: 20, 100_000: 20} {
 		b.newBook(start.Unix() - ago*600)
 		chain.called()
@@ -164,7 +151,7 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 		"no median": `[{"id":"` + mainGenesis + `","height":99,"timestamp":1}]`, "no list": "{}", "a page": "<html>",
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, chain := newBench(t, single), newStandIn(t, 100)
+			b, chain := newBench(t, single), newFakeIndex(t, 100)
 			o := b.observer(chain)
 			chain.setFault(answer("/blocks/99", 200, body))
 			require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
@@ -200,11 +187,11 @@ func (b *bench) account() ledger.Account {
 	return account
 }
 
-func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
+func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
 		t.Run(account[:2], func(t *testing.T) {
-			b, chain := newBench(t, account), newStandIn(t, 100)
+			b, chain := newBench(t, account), newFakeIndex(t, 100)
 			chain.mine(pay("too old", b.at(0), 1000))
 			chain.mineEmpty(12)
 			chain.mine(pay("old", b.at(0), 1000))
@@ -219,13 +206,18 @@ func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
 			for range 3 {
 				b.round(o)
 			}
+			published := o.Address()
 			chain.mine(pay("new", b.at(0), 1000))
-			chain.mine()
+			chain.mine(pay("lost", b.at(1), 1000))
+			lost := chain.blocks[len(chain.blocks)-1].txs
+			chain.blocks[len(chain.blocks)-1].txs = nil
+			chain.mineEmpty(20)
 			for range 3 {
 				b.round(o)
 			}
 			b.rows("new")
 			require.False(t, o.Health().Partial)
+			chain.inBlock(len(chain.blocks)-21, lost...)
 
 			b.since = start.Add(5 * 10 * time.Minute).Unix()
 			o = b.hosts(chain, chain) // with another configuration
@@ -236,54 +228,54 @@ func TestALoweredOriginReadsBackWhatLiesBetween(t *testing.T) {
 			})
 			b.clock.advance(pollEvery)
 			require.Error(t, o.Round(t.Context()))
-			require.NotEmpty(t, b.account().Back)
+			require.Equal(t, "104", b.account().Origin)
 			chain.setFault(nil)
 			b.clock.advance(maxPause)
-			names := []string{"old", "new"}
+			names := []string{"old", "new", "lost"}
 			for i := range 40 {
 				names = append(names, fmt.Sprint("old", i))
 			}
-			for range 5 {
-				o = b.hosts(chain, chain) // and the process is restarted
-				b.round(o)
-				require.Equal(t, b.account().Back != "", o.Health().Partial)
-			}
+			o = b.hosts(chain, chain) // and the process is restarted
 			for range 5 {
 				b.round(o)
 			}
 			require.False(t, o.Health().Partial)
-			require.Empty(t, b.account().Back)
-			require.Equal(t, "104", b.account().Origin)
+			require.Equal(t, published, o.Address())
 			rows := b.rows(names...)
-			require.Len(t, rows, 42)
+			require.Len(t, rows, len(names))
 			causes := b.causes(names...)
 			for _, name := range names {
 				require.Equal(t, ledger.StatusConfirmed, rows[name].Status)
-				if name != "new" {
+				if strings.HasPrefix(name, "old") {
 					require.Equal(t, []string{ledger.CauseBackfilled}, causes[name])
-					require.True(t, rows[name].Final)
+				} else {
+					require.NotContains(t, causes[name], ledger.CauseBackfilled)
 				}
+				require.True(t, rows[name].Final)
 			}
-			require.NotContains(t, causes["new"], ledger.CauseBackfilled)
-			require.Equal(t, 1, strings.Count(b.log.String(), "are read back"))
 
-			// It is not raised again.
-			b.since = start.Add(60 * 10 * time.Minute).Unix()
-			o = b.hosts(chain, chain)
-			for range 3 {
-				b.round(o)
+			// It is not raised again, and not read again.
+			for _, blocks := range []time.Duration{5, 60} {
+				b.since = start.Add(blocks * 10 * time.Minute).Unix()
+				o = b.hosts(chain, chain)
+				before := b.position()
+				for range 3 {
+					b.round(o)
+				}
+				require.Equal(t, before, b.position())
+				require.Equal(t, "104", b.account().Origin)
+				require.False(t, o.Health().Partial)
 			}
-			require.Equal(t, "104", b.account().Origin)
-			require.False(t, o.Health().Partial)
-			require.Equal(t, 1, strings.Count(b.log.String(), "are read back"))
+			require.Equal(t, rows, b.rows(names...))
+			require.Equal(t, 1, strings.Count(b.log.String(), "are read again"))
 		})
 	}
 }
 
 func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	chain.blocks[50].txs = []standInTx{pay("old", single, 1000)}
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
+	chain.blocks[50].txs = []fakeTx{pay("old", single, 1000)}
 	b.since = start.Add(-80 * 10 * time.Minute).Unix()
 	o := b.hosts(chain, chain)
 	b.round(o)
@@ -293,20 +285,4 @@ func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
 	require.False(t, o.Health().Partial)
 	b.requireState("old", ledger.StatusConfirmed)
 	require.Equal(t, map[string][]string{"old": {ledger.CauseBackfilled}}, b.causes("old"))
-}
-
-// broken fails to tell of the account.
-type broken struct{ Ledger }
-
-func (broken) Account(context.Context, string, string) (ledger.Account, error) {
-	return ledger.Account{}, errors.New("disk")
-}
-
-func TestWithoutTheLedgerNothingBegins(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	o.config.Ledger = broken{b.book}
-	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
-	require.True(t, o.Health().Blind)
 }

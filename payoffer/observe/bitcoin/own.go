@@ -11,29 +11,24 @@ import (
 )
 
 const (
-	// changeAhead is how far beyond the current address the internal chain is
-	// derived: who pays others from a wallet uses a change address each time, and
-	// receives at none.
+	// changeAhead is how far beyond the current address change addresses are derived: each outgoing payment uses one.
 	changeAhead = 1000
-	// maxPrevious is how many transactions are looked up to learn what one spends,
-	// where the endpoint does not tell.
+	// maxPrevious is how many previous transactions are looked up if the endpoint does not tell what is spent.
 	maxPrevious = 25
 )
 
-// wallet knows the scripts of an account of this offer, its change included.
+// wallet has the scripts of an account of this offer, change included.
 type wallet struct {
 	rail *offer.Bitcoin
 
 	mu sync.Mutex // guards what follows, which all endpoints are read with
-	// index is that of the current address; external and internal are how far the
-	// chains were derived.
+	// index is that of the current address; external and internal are how far the chains are derived.
 	index              uint32
 	external, internal uint32
 	scripts            map[string]bool
 }
 
-// has reports whether a script is one of the wallet's. The chains are derived when
-// something was paid, once.
+// has reports whether a script is the wallet's.
 func (w *wallet) has(script string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,9 +58,9 @@ func (w *wallet) derive(from *uint32, end uint32, script func(uint32) ([]byte, e
 	return nil
 }
 
-// recallWallets brings up to date which accounts of the network this offer has and had:
-// money that moves between them is nobody's payment.
-func (o *Observer) recallWallets(ctx context.Context) error {
+// loadWallets loads the offer's present and former accounts on this network. Money that moves between them is not a
+// payment.
+func (o *Observer) loadWallets(ctx context.Context) error {
 	accounts, err := o.config.Ledger.Accounts(ctx, o.config.OfferID)
 	if err != nil {
 		return observe.ErrNoLedger
@@ -94,9 +89,8 @@ func (o *Observer) recallWallets(ctx context.Context) error {
 	return nil
 }
 
-// own reports whether a transaction spends the operator's own money: then its
-// outputs to the rail are change, or money moved from one wallet to another.
-func (o *Observer) own(ctx context.Context, r *reader, tx transaction) (bool, error) {
+// spendsOwn reports whether a transaction spends the operator's own money: then its outputs are change or a transfer.
+func (o *Observer) spendsOwn(ctx context.Context, r *reader, tx transaction) (bool, error) {
 	looked := 0
 	for _, in := range tx.Inputs {
 		if !in.Told && in.Transaction != nothing && looked < maxPrevious {

@@ -28,36 +28,36 @@ func (b *bench) former(account string) *offer.Bitcoin {
 	return rail
 }
 
-func TestMoneyOfTheWalletItselfIsNobodysPayment(t *testing.T) {
+func TestMoneyOfTheWalletItselfIsNotAPayment(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		account string
-		spend   func(b *bench, tx *standInTx)
+		spend   func(b *bench, tx *fakeTx)
 		own     bool
 	}{
-		"first change address":    {zpub, func(b *bench, tx *standInTx) { tx.from = b.change(0) }, true},
-		"change beyond the gap":   {zpub, func(b *bench, tx *standInTx) { tx.from = b.change(gapLimit + 5) }, true},
-		"change far ahead":        {zpub, func(b *bench, tx *standInTx) { tx.from = b.change(changeAhead - 1) }, true},
-		"a receiving address":     {zpub, func(b *bench, tx *standInTx) { tx.from = scriptOf(b.at(0)) }, true},
-		"one not published yet":   {zpub, func(b *bench, tx *standInTx) { tx.from = scriptOf(b.at(gapLimit)) }, true},
-		"a later input":           {zpub, func(b *bench, tx *standInTx) { tx.from, tx.also = strangers, []string{strangers, b.change(3)} }, true},
-		"a later one of a single": {single, func(b *bench, tx *standInTx) { tx.from, tx.also = strangers, []string{strangers, scriptOf(single)} }, true},
-		"the address itself":      {single, func(b *bench, tx *standInTx) { tx.from = scriptOf(single) }, true},
-		"an input not told":       {single, func(b *bench, tx *standInTx) { tx.spends, tx.mute = hashOf("coin")+":1", true }, true},
-		"the second not told":     {single, func(b *bench, tx *standInTx) { tx.spends, tx.also, tx.mute = hashOf("coin")+":0", []string{""}, true }, true},
-		"a change not told":       {zpub, func(b *bench, tx *standInTx) { tx.spends, tx.mute = hashOf("coin")+":2", true }, true},
-		"the wallet of before": {zpub, func(b *bench, tx *standInTx) {
+		"first change address":    {zpub, func(b *bench, tx *fakeTx) { tx.from = b.change(0) }, true},
+		"change beyond the gap":   {zpub, func(b *bench, tx *fakeTx) { tx.from = b.change(gapLimit + 5) }, true},
+		"change far ahead":        {zpub, func(b *bench, tx *fakeTx) { tx.from = b.change(changeAhead - 1) }, true},
+		"a receiving address":     {zpub, func(b *bench, tx *fakeTx) { tx.from = scriptOf(b.at(0)) }, true},
+		"one not published yet":   {zpub, func(b *bench, tx *fakeTx) { tx.from = scriptOf(b.at(gapLimit)) }, true},
+		"a later input":           {zpub, func(b *bench, tx *fakeTx) { tx.from, tx.also = strangers, []string{strangers, b.change(3)} }, true},
+		"a later one of a single": {single, func(b *bench, tx *fakeTx) { tx.from, tx.also = strangers, []string{strangers, scriptOf(single)} }, true},
+		"the address itself":      {single, func(b *bench, tx *fakeTx) { tx.from = scriptOf(single) }, true},
+		"an input not response":   {single, func(b *bench, tx *fakeTx) { tx.spends, tx.mute = hashOf("coin")+":1", true }, true},
+		"the second not response": {single, func(b *bench, tx *fakeTx) { tx.spends, tx.also, tx.mute = hashOf("coin")+":0", []string{""}, true }, true},
+		"a change not response":   {zpub, func(b *bench, tx *fakeTx) { tx.spends, tx.mute = hashOf("coin")+":2", true }, true},
+		"the wallet of before": {zpub, func(b *bench, tx *fakeTx) {
 			b.former(single)
 			tx.from = scriptOf(single)
 		}, true},
-		"change of the wallet of before": {single, func(b *bench, tx *standInTx) {
+		"change of the wallet of before": {single, func(b *bench, tx *fakeTx) {
 			former := &bench{TB: b, rail: b.former(zpub)}
 			tx.from = former.change(7)
 		}, true},
-		"a stranger":           {zpub, func(b *bench, tx *standInTx) { tx.from, tx.also = strangers, []string{strangers} }, false},
-		"a stranger, not told": {single, func(b *bench, tx *standInTx) { tx.spends, tx.mute = hashOf("coin")+":0", true }, false},
-		"new coins":            {single, func(b *bench, tx *standInTx) { tx.spends, tx.mute = nothing+":0", true }, false},
-		"what another offer owns": {zpub, func(b *bench, tx *standInTx) {
+		"a stranger":               {zpub, func(b *bench, tx *fakeTx) { tx.from, tx.also = strangers, []string{strangers} }, false},
+		"a stranger, not response": {single, func(b *bench, tx *fakeTx) { tx.spends, tx.mute = hashOf("coin")+":0", true }, false},
+		"new coins":                {single, func(b *bench, tx *fakeTx) { tx.spends, tx.mute = nothing+":0", true }, false},
+		"what another offer owns": {zpub, func(b *bench, tx *fakeTx) {
 			rail, err := offer.NewBitcoin(single, "", 1)
 			require.NoError(b, err)
 			require.NoError(b, b.book.Register(b.Context(), ledger.Account{Offer: "other", ID: rail.Account(), Rail: "btc"}))
@@ -66,14 +66,14 @@ func TestMoneyOfTheWalletItselfIsNobodysPayment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, chain := newBench(t, test.account), newStandIn(t, 100)
+			b, chain := newBench(t, test.account), newFakeIndex(t, 100)
 			kept := []output{{strangers, 5}, {scriptOf(single), 7}}
 			if b.rail.Extended() {
 				kept = append(kept, output{b.change(1), 9})
 			}
-			chain.mine(standInTx{name: "coin", spends: hashOf("x") + ":0", from: strangers, pays: kept})
+			chain.mine(fakeTx{name: "coin", spends: hashOf("x") + ":0", from: strangers, pays: kept})
 			b.newBook(start.Unix() + 3600)
-			tx := standInTx{name: "tx", spends: hashOf("y") + ":0", pays: []output{{strangers, 5}, {scriptOf(b.at(0)), 48_000}}}
+			tx := fakeTx{name: "tx", spends: hashOf("y") + ":0", pays: []output{{strangers, 5}, {scriptOf(b.at(0)), 48_000}}}
 			test.spend(b, &tx)
 			o := b.observer(chain)
 			b.round(o)
@@ -93,10 +93,10 @@ func TestMoneyOfTheWalletItselfIsNobodysPayment(t *testing.T) {
 }
 
 // Whoever pays with hundreds of inputs does not make the observer ask for each.
-func TestWhatIsSpentIsLookedUpOnlySoOften(t *testing.T) {
+func TestPreviousTransactionsAreLookedUpOnlySoOften(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	coin := standInTx{name: "coin", spends: hashOf("x") + ":0", from: strangers}
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
+	coin := fakeTx{name: "coin", spends: hashOf("x") + ":0", from: strangers}
 	for range 400 {
 		coin.pays = append(coin.pays, output{strangers, 5})
 	}
@@ -104,7 +104,7 @@ func TestWhatIsSpentIsLookedUpOnlySoOften(t *testing.T) {
 	b.newBook(start.Unix() + 3600)
 	o := b.observer(chain)
 	b.round(o)
-	chain.mine(standInTx{name: "tx", spends: hashOf("coin") + ":0", also: make([]string, 399), mute: true, pays: []output{{scriptOf(single), 48_000}}})
+	chain.mine(fakeTx{name: "tx", spends: hashOf("coin") + ":0", also: make([]string, 399), mute: true, pays: []output{{scriptOf(single), 48_000}}})
 	chain.called()
 	b.round(o)
 	require.LessOrEqual(t, count(chain.called(), "/tx/"), maxPrevious+1)
@@ -112,12 +112,12 @@ func TestWhatIsSpentIsLookedUpOnlySoOften(t *testing.T) {
 }
 
 // An index that neither tells what was spent nor knows it proves no payment.
-func TestAnIndexWithoutWhatWasSpentIsNotBelieved(t *testing.T) {
+func TestAnIndexThatDoesNotKnowASpentTransactionIsNotTrusted(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
-	chain.mine(standInTx{name: "tx", spends: hashOf("unknown") + ":0", mute: true, pays: []output{{scriptOf(single), 48_000}}})
+	chain.mine(fakeTx{name: "tx", spends: hashOf("unknown") + ":0", mute: true, pays: []output{{scriptOf(single), 48_000}}})
 	require.ErrorContains(t, o.Round(t.Context()), "bad_answer")
 	require.Empty(t, b.rows())
 }
@@ -128,7 +128,7 @@ func TestOneOutputIsOnePaymentOfAnOffer(t *testing.T) {
 	t.Parallel()
 	for _, keyFirst := range []bool{true, false} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
-			b, chain := newBench(t, zpub), newStandIn(t, 100)
+			b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 			both := []*offer.Bitcoin{b.rail, b.former(b.at(0))}
 			key := b.observer(chain)
 			b.rail = both[1]

@@ -9,77 +9,72 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// plan is what all endpoints are asked in one round: the same of each, so that
-// what they say can be compared.
+// plan is what all endpoints are asked in one cycle, so that their reports can be compared.
 type plan struct {
-	recalled
+	state
 	// above is the height above which the addresses are read.
 	above int64
-	// index is that of the current address, oldest the first one that is read
-	// with it, and last the one up to which the index may move at once.
+	// index is that of the current address, oldest the first one read with it, and last the furthest one that it can
+	// move to.
 	index, oldest, last uint32
-	// walkFrom and walkTo are the old addresses whose turn it is.
-	walkFrom, walkTo uint32
-	// due are the receipts to be looked up, and byTransaction all that are not final.
+	// sweepFrom and sweepTo are the old addresses to read in this cycle.
+	sweepFrom, sweepTo uint32
+	// due are the receipts to look up, and byTransaction all that are not final.
 	due           []ledger.Receipt
 	byTransaction map[string][]ledger.Receipt
-	// settled says that nothing is open in what was final before.
-	settled bool
-	// memory is to be kept once the round is recorded by enough hosts.
+	// memory is kept if the cycle is recorded.
 	memory memory
 }
 
-// plan decides what is read; nil while the chain is searched for used addresses.
-func (o *Observer) plan(ctx context.Context, v *view, k recalled) (*plan, error) {
-	p := &plan{recalled: k, memory: o.memory, byTransaction: make(map[string][]ledger.Receipt), settled: true}
+// plan decides what to read; nil while the chain is searched for used addresses.
+func (o *Observer) plan(ctx context.Context, v *view, k state) (*plan, error) {
+	p := &plan{state: k, memory: o.memory, byTransaction: make(map[string][]ledger.Receipt)}
 	p.memory.turn++
-	if err := o.begin(ctx, v, p); err != nil {
+	if err := o.setOrigin(ctx, v, p); err != nil {
 		return nil, err
 	}
 	p.above = p.origin
 	if o.config.Rail.Extended() {
-		index, done, err := o.restore(ctx, v, k)
+		index, done, err := o.findIndex(ctx, v, k)
 		if err != nil || !done {
 			return nil, err
 		}
 		p.memory.search = o.memory.search
 		p.index, p.oldest = index, index-min(index, gapLimit)
 		p.last = min(index+gapLimit, maxIndex)
-		p.walk(o.config.Now())
-	} else if p.back < 0 {
+		p.planSweep(o.config.Now())
+	} else {
 		p.above = max(p.above, p.Height)
 	}
 	if err := o.watchUpTo(p.last); err != nil {
 		return nil, err
 	}
-	o.lookUps(ctx, v, p)
+	o.planLookups(ctx, v, p)
 	return p, nil
 }
 
-// walk takes some of the addresses below the oldest one: all of them in an hour.
-func (p *plan) walk(now time.Time) {
+// planSweep selects some of the old addresses, so that all are read within an hour.
+func (p *plan) planSweep(now time.Time) {
 	m := &p.memory
-	if !now.Before(m.walkDue) {
-		m.walking, m.walkDue = 0, now.Add(slowEvery)
+	if !now.Before(m.sweepDue) {
+		m.sweepNext, m.sweepDue = 0, now.Add(slowEvery)
 	}
-	p.walkFrom = min(m.walking, p.oldest)
-	p.walkTo = min(p.walkFrom+max(slowAtOnce, p.oldest/uint32(slowEvery/pollEvery)+1), p.oldest)
-	m.walking = p.walkTo
-	m.walked = m.walked || m.walking >= p.oldest
+	p.sweepFrom = min(m.sweepNext, p.oldest)
+	p.sweepTo = min(p.sweepFrom+max(slowAtOnce, p.oldest/uint32(slowEvery/pollEvery)+1), p.oldest)
+	m.sweepNext = p.sweepTo
+	m.swept = m.swept || m.sweepNext >= p.oldest
 }
 
-// lookUps takes the receipts that are to be looked up where no list has them.
-// Those that stood in a block are all looked up: they count, or are about to.
-func (o *Observer) lookUps(ctx context.Context, v *view, p *plan) {
-	fresh := slices.ContainsFunc(v.readers, func(r *reader) bool { return r.tip.hash != r.endpoint.words.tip.hash })
+// planLookups selects the receipts to look up if no list has them: all that were in a block, the others in turns.
+func (o *Observer) planLookups(ctx context.Context, v *view, p *plan) {
+	fresh := slices.ContainsFunc(v.readers, func(r *reader) bool { return r.tip.hash != r.endpoint.responses.tip.hash })
 	var turns []ledger.Receipt
 	for _, id := range slices.Sorted(maps.Keys(p.rows)) {
 		row := p.rows[id]
 		p.byTransaction[row.Transaction] = append(p.byTransaction[row.Transaction], row)
 		switch proof := evidenceOf(row); {
 		case row.Status == ledger.StatusDropped:
-			// It is found by its address if it returns, and once a block it is
-			// asked whether it can.
+			// If it returns, its address list has it. After each block it is checked whether it can.
 			if fresh {
 				turns = append(turns, row)
 			}

@@ -12,29 +12,27 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// view is what the endpoints that can be read show in one round.
+// view is what the readable endpoints show in one cycle.
 type view struct {
 	readers []*reader
-	// endpoints are all, and now is when the round began.
+	// endpoints are all of them, and now is when the cycle began.
 	endpoints []*endpoint
 	now       time.Time
-	// need is how many hosts must show the same for it to be true.
+	// need is how many hosts must agree.
 	need int
-	// problem is why an endpoint is left out, or what is wrong besides; partial
-	// says that because of it not all is known.
+	// problem is the first problem; partial says that because of it not everything is known.
 	problem error
 	partial bool
-	// foreign are the hosts that show another history than was final.
-	foreign map[string]bool
+	// otherHistory are the hosts that show another block where a final one was.
+	otherHistory map[string]bool
 }
 
-// look prepares to read all endpoints that are not left alone.
-func (o *Observer) look(k recalled) *view {
-	v := &view{endpoints: o.endpoints, now: o.config.Now(), foreign: make(map[string]bool)}
-	v.weigh()
+func (o *Observer) newView(k state) *view {
+	v := &view{endpoints: o.endpoints, now: o.config.Now(), otherHistory: make(map[string]bool)}
+	v.countAwaited()
 	for _, e := range o.endpoints {
 		if e.due.After(o.config.Now()) {
-			v.leaveOut(e, e.last)
+			v.exclude(e, e.last)
 			continue
 		}
 		v.readers = append(v.readers, &reader{endpoint: e, network: o.config.Rail.CAIP2(), from: k, finalDepth: o.final()})
@@ -42,8 +40,8 @@ func (o *Observer) look(k recalled) *view {
 	return v
 }
 
-// weigh counts how many hosts must show the same, after endpoints have answered or failed.
-func (v *view) weigh() {
+// countAwaited updates need, after endpoints have answered or failed.
+func (v *view) countAwaited() {
 	hosts := make(map[string]bool)
 	for _, e := range v.endpoints {
 		if e.witness.Awaited(v.now) {
@@ -53,21 +51,20 @@ func (v *view) weigh() {
 	v.need = observe.Needed(len(hosts))
 }
 
-// leaveOut goes on without an endpoint.
-func (v *view) leaveOut(e *endpoint, err error) {
+func (v *view) exclude(e *endpoint, err error) {
 	if source.Code(err) == observe.ErrHistory {
-		v.foreign[e.host()] = true
+		v.otherHistory[e.host()] = true
 		err = &observe.Error{Code: observe.ErrDisagree, Host: e.host()}
 	}
-	v.trouble(err)
+	v.addProblem(err)
 }
 
-// usable is the error of a view that shows nothing. While enough hosts show
-// another history, or all that answer do, nothing that they say is recorded.
+// usable returns why nothing can be recorded: enough hosts, or all that answered, show another history, or none
+// answered.
 func (v *view) usable() error {
 	switch {
-	case len(v.foreign) >= v.need || len(v.readers) == 0 && len(v.foreign) > 0:
-		return &observe.Error{Code: observe.ErrHistory, Host: strings.Join(slices.Sorted(maps.Keys(v.foreign)), ", ")}
+	case len(v.otherHistory) >= v.need || len(v.readers) == 0 && len(v.otherHistory) > 0:
+		return &observe.Error{Code: observe.ErrHistory, Host: strings.Join(slices.Sorted(maps.Keys(v.otherHistory)), ", ")}
 	case len(v.readers) == 0:
 		return v.problem
 	default:
@@ -75,20 +72,17 @@ func (v *view) usable() error {
 	}
 }
 
-// trouble keeps the first problem; nil is none.
-func (v *view) trouble(err error) {
+func (v *view) addProblem(err error) {
 	if v.problem == nil {
 		v.problem = err
 	}
 }
 
-// unsure keeps a problem because of which not all is known.
-func (v *view) unsure(code string) {
+func (v *view) markPartial(code string) {
 	v.partial = true
-	v.trouble(&observe.Error{Code: code, Host: v.names()})
+	v.addProblem(&observe.Error{Code: code, Host: v.names()})
 }
 
-// names lists the hosts that are read.
 func (v *view) names() string {
 	var names []string
 	for _, r := range v.readers {
@@ -98,23 +92,21 @@ func (v *view) names() string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// quorum says whether enough hosts can be read.
 func (v *view) quorum() bool {
 	_, ok := reached(v, func(*reader) (int64, bool) { return 0, true })
 	return ok
 }
 
 const (
-	// patience is how long a round waits in all for an endpoint once enough other hosts
-	// are done, beyond some times as long as these took.
+	// patience is how long a cycle waits in total for an endpoint after enough hosts are done, plus some times as
+	// long as they took.
 	patience, times = time.Minute, 3
-	// maxWork bounds a step of a round where no others are: it reads maxPages, at a
-	// second each.
+	// maxWork bounds a step of a cycle.
 	maxWork = 35 * time.Minute
 )
 
-// each has all readers work at the same time, and goes on without those that
-// fail, or that enough others have waited for too long.
+// each lets all readers work in parallel, and excludes those that fail or that enough others have waited for too
+// long.
 func (v *view) each(ctx context.Context, work func(context.Context, *reader) error) error {
 	errs, done := make([]error, len(v.readers)), make(chan int)
 	working := make(map[int]context.CancelFunc)
@@ -123,7 +115,7 @@ func (v *view) each(ctx context.Context, work func(context.Context, *reader) err
 		defer stop()
 		working[i] = stop
 		go func() {
-			if errs[i] = r.steadily(limited, work); errs[i] != nil && limited.Err() != nil {
+			if errs[i] = r.readStable(limited, work); errs[i] != nil && limited.Err() != nil {
 				errs[i] = r.fail(observe.ErrUnreachable)
 			}
 			done <- i
@@ -159,16 +151,15 @@ func (v *view) each(ctx context.Context, work func(context.Context, *reader) err
 			r.witness.Answered()
 			well = append(well, r)
 		} else {
-			v.leaveOut(r.endpoint, errs[i])
+			v.exclude(r.endpoint, errs[i])
 		}
 	}
 	v.readers = well
-	v.weigh()
+	v.countAwaited()
 	return v.usable()
 }
 
-// reached is the highest number that as many hosts as are needed have reached; ok
-// is false where not so many have one.
+// reached returns the highest number that enough hosts have reached.
 func reached(v *view, of func(*reader) (number int64, ok bool)) (number int64, ok bool) {
 	best := make(map[string]int64)
 	for _, r := range v.readers {
@@ -181,7 +172,7 @@ func reached(v *view, of func(*reader) (number int64, ok bool)) (number int64, o
 	return nth(best, v.need)
 }
 
-// nth is the number that so many hosts reach.
+// nth returns the number that so many hosts reach.
 func nth(best map[string]int64, need int) (number int64, ok bool) {
 	if len(best) < need {
 		return 0, false
@@ -194,7 +185,7 @@ func nth(best map[string]int64, need int) (number int64, ok bool) {
 	return numbers[need-1], true
 }
 
-// agreed is what enough hosts say alike; ok is false where they do not.
+// agreed returns what enough hosts say.
 func agreed[T comparable](v *view, say func(*reader) (T, bool)) (word T, ok bool) {
 	votes := make(map[T]map[string]bool)
 	for _, r := range v.readers {
@@ -213,7 +204,7 @@ func agreed[T comparable](v *view, say func(*reader) (T, bool)) (word T, ok bool
 	return word, false
 }
 
-// tip is the newest block that enough hosts have reached, by its height.
+// tip returns the newest block that enough hosts have reached.
 func (v *view) tip() (t tip, ok bool) {
 	height, ok := reached(v, func(r *reader) (int64, bool) { return r.tip.height, true })
 	for _, r := range v.readers {
@@ -224,8 +215,7 @@ func (v *view) tip() (t tip, ok bool) {
 	return t, ok
 }
 
-// anchor is the highest block, above one that is final and below one, that is
-// final for enough hosts and the same; ok is false where there is none.
+// anchor returns the highest block, above one height and below another, that is final and the same for enough hosts.
 func (v *view) anchor(ctx context.Context, above, below int64) (height int64, hash string, ok bool) {
 	var finals []int64
 	for _, r := range v.readers {
@@ -250,19 +240,17 @@ func (v *view) anchor(ctx context.Context, above, below int64) (height int64, ha
 	return 0, "", false
 }
 
-// listsAgree reports whether enough hosts count the same of what is final and older
-// than the lists that were read down to a height, at each address that so many have
-// read.
+// listsAgree reports whether enough hosts count the same number of final transactions below the read lists.
 func (v *view) listsAgree(above int64) bool {
 	addresses := make(map[string]bool)
 	for _, r := range v.readers {
-		for address := range r.words.lists {
+		for address := range r.responses.lists {
 			addresses[address] = true
 		}
 	}
 	for address := range addresses {
 		older := func(r *reader) (int64, bool) {
-			l, read := r.words.lists[address]
+			l, read := r.responses.lists[address]
 			return l.older, read && l.above == above && above <= l.final
 		}
 		_, enough := reached(v, older)
@@ -273,10 +261,10 @@ func (v *view) listsAgree(above int64) bool {
 	return true
 }
 
-// undecided is why enough hosts do not say the same.
+// undecided returns why too few hosts agree.
 func (v *view) undecided() error {
 	if v.quorum() {
-		v.unsure(observe.ErrDisagree)
+		v.markPartial(observe.ErrDisagree)
 	}
 	return v.problem
 }

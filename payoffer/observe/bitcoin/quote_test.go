@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -17,12 +16,12 @@ import (
 // hook runs something after what a round starts from was read.
 type hook struct {
 	Ledger
-	recalled func()
+	state func()
 }
 
 func (h hook) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
 	rows, err := h.Ledger.Unfinal(ctx, offer, account, limit)
-	h.recalled()
+	h.state()
 	return rows, err
 }
 
@@ -47,7 +46,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	} {
 		for _, waits := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, map[bool]string{true: ", seen in the mempool"}[waits]), func(t *testing.T) {
-				b, chain := newBench(t, single), newStandIn(t, 100)
+				b, chain := newBench(t, single), newFakeIndex(t, 100)
 				o := b.observer(chain)
 				b.round(o)
 				o.Quoted(50_000, 4200)
@@ -80,7 +79,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 // The price stands still for hours, and so does the quote.
 func TestAQuoteHoldsForAsLongAsItIsPublished(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	o.Quoted(50_000, 4200)
 	for range 5 {
@@ -92,9 +91,9 @@ func TestAQuoteHoldsForAsLongAsItIsPublished(t *testing.T) {
 	require.Equal(t, int64(4200), *b.row("p").USDCents)
 }
 
-func TestAQuoteHoldsForWhoPaidWhileNobodyLooked(t *testing.T) {
+func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	o.Quoted(50_000, 4200)
 	b.round(o)
@@ -109,7 +108,7 @@ func TestAQuoteHoldsForWhoPaidWhileNobodyLooked(t *testing.T) {
 // counts.
 func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	b.round(o)
 	tx := pay("p", single, 100_000)
@@ -139,7 +138,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 	for name, late := range map[string]time.Duration{"an hour": time.Hour, "a second more": time.Hour + time.Second, "days": 100 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, chain := newBench(t, single), newStandIn(t, 100)
+			b, chain := newBench(t, single), newFakeIndex(t, 100)
 			b.rate = rate.Rate{}
 			o := b.observer(chain)
 			b.round(o)
@@ -166,7 +165,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 // What the operator states of a payment is not taken for what a source knows.
 func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	b.rate = rate.Rate{}
 	o := b.observer(chain)
 	b.round(o)
@@ -205,40 +204,4 @@ func TestWorthIsRoundedDown(t *testing.T) {
 		require.Equal(t, c.want, *scale(c.satoshis, c.microUSD, satoshisPerBTC*microUSDPerCent))
 	}
 	require.Nil(t, scale(maxSatoshis, math.MaxInt64, satoshisPerBTC*microUSDPerCent), "more than the ledger can hold")
-}
-
-func TestOnlyAmountsAreQuotes(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	o.Quoted(0, 4200)
-	o.Quoted(-1, 4200)
-	o.Quoted(1, -1)
-	b.round(o)
-	for i := range int64(1000) {
-		o.Quoted(i+1, 4200)
-	}
-	b.round(o)
-	last, found, err := b.book.Quoted(t.Context(), testOffer, 1000, 0, b.clock.Now().Unix())
-	require.NoError(t, err)
-	require.True(t, found)
-	require.Equal(t, ledger.Quote{Satoshis: 1000, USDCents: 4200}, last)
-}
-
-func TestEvidenceIsSmall(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	tx := transaction{ID: hashOf("big"), Outputs: []output{{scriptOf(single), 1}}}
-	for range 2000 {
-		tx.Inputs = append(tx.Inputs, input{outpoint: outpoint{hashOf("coin"), math.MaxUint32}, Told: true})
-	}
-	r := &reading{plan: &plan{}, sightings: make(map[string]ledger.Sighting)}
-	require.NoError(t, o.sight(t.Context(), r, tx))
-	for _, s := range r.sightings {
-		require.Less(t, len(s.Evidence), 4<<10)
-		require.True(t, json.Valid(s.Evidence))
-	}
-	require.Len(t, r.sightings, 1)
 }

@@ -2,24 +2,18 @@ package bitcoin
 
 import "context"
 
-// searchAtOnce bounds the addresses that one round searches.
 const searchAtOnce = 200
 
-// search is how far the chain was searched for used addresses: those below
-// next are taken, and at is the first that was not looked at.
+// search is how far the chain was searched for used addresses: those below next are taken, and at is the next to
+// check.
 type search struct {
 	started, done bool
 	next, at      uint32
-	// least is how far it goes at least: an address that was published may have been
-	// paid to, however many before it were not.
-	least uint32
 }
 
-// restore finds the index of the current address, past every one that was paid
-// to, once a process: the ledger may be new, or restored from an old copy. A long
-// search takes several rounds. done is false while nothing can be read before it
-// goes on.
-func (o *Observer) restore(ctx context.Context, v *view, k recalled) (index uint32, done bool, err error) {
+// findIndex finds the current address, after every used one, once a process, because the ledger can be new or an old
+// copy. A long search takes several cycles; done is false until it ends.
+func (o *Observer) findIndex(ctx context.Context, v *view, k state) (index uint32, done bool, err error) {
 	s := o.memory.search
 	if !s.started {
 		s.started = true
@@ -28,10 +22,10 @@ func (o *Observer) restore(ctx context.Context, v *view, k recalled) (index uint
 		}
 	}
 	for range searchAtOnce {
-		if s.done = s.at >= max(s.next+gapLimit, s.least); s.done || !v.quorum() {
+		if s.done = s.at >= s.next+gapLimit; s.done || !v.quorum() {
 			break
 		}
-		used, err := o.used(ctx, v, s.at)
+		used, err := o.isUsed(ctx, v, s.at)
 		if err != nil {
 			return 0, false, err
 		}
@@ -46,12 +40,12 @@ func (o *Observer) restore(ctx context.Context, v *view, k recalled) (index uint
 	if k.Index != nil && *k.Index > s.next {
 		s.next = *k.Index
 	}
-	// The ledger's word is good enough for as long as there is no other.
+	// Without enough hosts the ledger's index is used.
 	return s.next, s.done || k.Index != nil && !v.quorum(), nil
 }
 
-// used reports whether enough hosts list a transaction of the address at an index.
-func (o *Observer) used(ctx context.Context, v *view, index uint32) (bool, error) {
+// isUsed reports whether enough hosts list a transaction of the address at an index.
+func (o *Observer) isUsed(ctx context.Context, v *view, index uint32) (bool, error) {
 	w, err := o.watch(index)
 	if err != nil {
 		return false, err

@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -59,14 +58,14 @@ func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, chain := newBench(t, c.account), newStandIn(t, 100)
+			b, chain := newBench(t, c.account), newFakeIndex(t, 100)
 			b.rate = rate.Rate{MicroUSD: 100_000_000_000}
 			o := b.observer(chain)
 			b.round(o)
 			if c.quoted {
 				o.Quoted(50_000, 4200)
 			}
-			tx := standInTx{name: "p", spends: hashOf("coin") + ":0", pays: []output{{strangers, 70_000}}}
+			tx := fakeTx{name: "p", spends: hashOf("coin") + ":0", pays: []output{{strangers, 70_000}}}
 			for i, satoshis := range c.pays {
 				address := single
 				if c.account == zpub {
@@ -114,102 +113,13 @@ func TestTheSharesOfAPaymentAddUpToIt(t *testing.T) {
 	}
 }
 
-// Whatever is paid: with a quote that it covers it is worth that at least, and never
-// more than in proportion; the quote is the one that asks for the most.
-func TestWhatCoversAQuoteIsWorthItAtLeast(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	random := rand.New(rand.NewPCG(3, 4))
-	for range cases.Of(50, 500, 5000) {
-		b.newBook(start.Unix())
-		o.config.Ledger = b.book
-		most, least := int64(0), int64(math.MaxInt64)
-		for range 1 + random.IntN(4) {
-			quoted := 40_000 + random.Int64N(10_000)
-			require.NoError(t, b.book.NoteQuote(t.Context(), testOffer, quoted, 4200, start.Unix()))
-			most, least = max(most, quoted), min(least, quoted)
-		}
-		paid := part{total: 35_000 + random.Int64N(30_000)}
-		paid.next(paid.total)
-		cents, basis, err := o.value(t.Context(), ledger.Receipt{}, paid, evidence{First: start.Unix()}, start.Unix(), false)
-		require.NoError(t, err)
-		switch {
-		case cents == nil:
-			require.Less(t, paid.total, least)
-		default:
-			require.Equal(t, ledger.BasisQuote, basis)
-			require.GreaterOrEqual(t, *cents, int64(4200))
-			if paid.total >= most {
-				require.Equal(t, paid.total*4200/most, *cents)
-			}
-		}
-	}
-}
-
-// The payer adds to the fee of a payment that waits, for hours, and over a restart:
-// it is the payment that was made when the quote held.
-func TestAReplacementKeepsItsFirstSighting(t *testing.T) {
-	t.Parallel()
-	replaced := func(n int) standInTx {
-		tx := pay(fmt.Sprint("p", n), single, 50_000)
-		tx.spends = hashOf("coin") + ":0"
-		return tx
-	}
-	for name, c := range map[string]struct {
-		between func(b *bench, chain *standIn)
-		want    int64
-		basis   ledger.ValueBasis
-	}{
-		"at once":                     {func(*bench, *standIn) {}, 4200, ledger.BasisQuote},
-		"while the first is given up": {func(_ *bench, chain *standIn) { chain.setPool() }, 4200, ledger.BasisQuote},
-		"after a block that left the chain": {func(b *bench, chain *standIn) {
-			chain.mine(replaced(0))
-			b.round(b.observer(chain))
-			chain.rewind(1)
-			chain.mineEmpty(2)
-		}, 4200, ledger.BasisQuote},
-		"of a coin that nobody saw spent yet": {nil, 5000, ledger.BasisRate},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, chain := newBench(t, single), newStandIn(t, 100)
-			o := b.observer(chain)
-			b.round(o)
-			o.Quoted(50_000, 4200)
-			if c.between != nil {
-				chain.setPool(replaced(0))
-			}
-			b.round(o)
-			b.rate = rate.Rate{MicroUSD: 100_000_000_000}
-			o.Quoted(42_000, 4200)
-			if c.between != nil {
-				c.between(b, chain)
-			}
-			for n := 1; n <= 3; n++ {
-				b.clock.advance(2 * time.Hour)
-				o = b.observer(chain)
-				chain.setPool(replaced(n))
-				b.round(o)
-			}
-			chain.mineEmpty(36) // the hours
-			chain.mine(replaced(3))
-			chain.mineEmpty(20)
-			b.round(b.observer(chain))
-			cents, basis := b.values("p3")
-			require.Equal(t, []int64{c.want}, cents)
-			require.Equal(t, c.basis, basis)
-		})
-	}
-}
-
 // A price falls, and its quote asks for fewer satoshis: who paid before did not pay
 // that quote.
 func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 	t.Parallel()
-	t.Run("than its first sighting", func(t *testing.T) {
+	t.Run("than its first observation", func(t *testing.T) {
 		t.Parallel()
-		b, chain := newBench(t, single), newStandIn(t, 100)
+		b, chain := newBench(t, single), newFakeIndex(t, 100)
 		b.rate = rate.Rate{}
 		o := b.observer(chain)
 		b.round(o)
@@ -232,7 +142,7 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 	t.Run("than its block", func(t *testing.T) {
 		t.Parallel()
 		for minutes, want := range map[int]int64{9: 4200, 10: 4200, 11: 3000, 40: 3000} {
-			b, chain := newBench(t, single), newStandIn(t, 100)
+			b, chain := newBench(t, single), newFakeIndex(t, 100)
 			b.rate = rate.Rate{MicroUSD: 60_000_000_000}
 			o := b.observer(chain)
 			b.round(o)
@@ -244,38 +154,4 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 			require.Equal(t, want, *b.row("p").USDCents, "a quote after %d minutes", minutes)
 		}
 	})
-}
-
-// A quote is noted every ten minutes. Whoever pays in between pays it, whenever that
-// is read.
-func TestAQuoteIsInForceFromItsFirstNotingToItsLast(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newStandIn(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	b.rate = rate.Rate{} // nothing is published
-	b.clock.advance(start.Add(30 * time.Minute).Sub(b.clock.Now()))
-	o.Quoted(50_000, 4200)
-	b.rate = rate.Rate{MicroUSD: 84_000_000_000}
-	for b.clock.Now().Before(start.Add(127 * time.Minute)) {
-		b.round(o)
-	}
-	o.Quoted(45_000, 4200)
-	b.round(o)
-	want, names := make(map[string]*int64), []string{}
-	asked := int64(4200)
-	for minutes := 1; minutes < 290; minutes += 5 {
-		names = append(names, fmt.Sprint("p", minutes))
-		want[names[len(names)-1]] = map[bool]*int64{true: &asked}[minutes >= 30 && minutes <= 127+60]
-		chain.mine(pay(names[len(names)-1], single, 50_000))
-		block := &chain.blocks[len(chain.blocks)-1]
-		block.late = int64(minutes)*60 - int64(len(names))*600
-	}
-	chain.mineEmpty(20)
-	b.clock.advance(5 * time.Hour)
-	b.round(b.observer(chain))
-	for name, row := range b.rows(names...) {
-		require.Equal(t, want[name], row.USDCents, name)
-	}
-	require.Len(t, b.rows(names...), len(names))
 }

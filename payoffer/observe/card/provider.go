@@ -12,32 +12,21 @@ import (
 )
 
 const (
-	// callTimeout bounds one call to the API.
 	callTimeout = 30 * time.Second
-	// maxAnswer bounds one answer, in bytes.
-	maxAnswer = 8 << 20
-	// pageSize is how many items a page holds, the most that the API gives,
-	// and maxPages how many pages a list is read for.
+	maxAnswer   = 8 << 20 // bytes
+	// pageSize is the most items that the API puts on a page, and maxPages bounds the pages of a list.
 	pageSize, maxPages = "100", 1000
 )
 
-// provider reads the processor's API. It names no version of it, for what is
-// read is the same in all.
+// provider is a client of Stripe's API. What it reads is the same in all API versions.
 type provider struct {
 	api    *url.URL
 	key    string
 	client source.Client
 }
 
-// page is one page of a list, newest first. at is when the processor sent it,
-// in Unix seconds by its own clock.
-type page struct {
-	items []json.RawMessage
-	at    int64
-}
-
-// each reads a list page by page.
-func (p *provider) each(ctx context.Context, path string, query url.Values, do func(page) error) error {
+// each reads a list page by page, newest first. at is when Stripe sent the page, in Unix seconds by its clock.
+func (p *provider) each(ctx context.Context, path string, query url.Values, do func(items []json.RawMessage, at int64) error) error {
 	query.Set("limit", pageSize)
 	for range maxPages {
 		body, at, err := p.get(ctx, path, query)
@@ -49,7 +38,7 @@ func (p *provider) each(ctx context.Context, path string, query url.Values, do f
 		if list.err != nil || list.optional("object") != "list" || more && len(items) == 0 {
 			return p.fail(observe.ErrBadAnswer)
 		}
-		if err := do(page{items, at}); err != nil {
+		if err := do(items, at); err != nil {
 			return err
 		}
 		if !more {
@@ -65,7 +54,7 @@ func (p *provider) each(ctx context.Context, path string, query url.Values, do f
 	return p.fail(observe.ErrBadAnswer)
 }
 
-// get reads one answer, and the processor's time.
+// get returns a response and its time by Stripe's clock.
 func (p *provider) get(ctx context.Context, path string, query url.Values) (body []byte, at int64, err error) {
 	address := p.api.JoinPath(path)
 	address.RawQuery = query.Encode()

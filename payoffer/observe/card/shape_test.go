@@ -2,7 +2,6 @@ package card
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 // row is the receipt of a payment.
@@ -22,9 +20,8 @@ func (r *rig) row(t testing.TB, intent string) ledger.Receipt {
 	return row
 }
 
-// requireEverywhere brings what the processor tells by webhooks, by its list of
-// events, and by what stands there when events are no longer kept, each to a new
-// ledger.
+// requireEverywhere checks the receipt after webhooks, after the list of events, and after the list of payments, each
+// on a new ledger.
 func requireEverywhere(t *testing.T, live func(r *rig) (intent string), check func(t *testing.T, row ledger.Receipt)) {
 	t.Helper()
 	for name, read := range map[string]func(t *testing.T, r *rig){
@@ -56,7 +53,7 @@ func requireEverywhere(t *testing.T, live func(r *rig) (intent string), check fu
 	}
 }
 
-func TestADisputeTakesOffWhatIsDisputed(t *testing.T) {
+func TestADisputeSubtractsTheDisputedAmount(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		live func(r *rig) string
@@ -209,24 +206,4 @@ func TestACaptureOfAnotherProductIsNoReceipt(t *testing.T) {
 	r.deliverAll(t, 0)
 	require.NoError(t, r.try(t))
 	require.Empty(t, outcomes(t, r.book))
-}
-
-// TestEveryOrderOfShapesEndsTheSame merges captures, parts of disputes and dates in
-// all orders.
-func TestEveryOrderOfShapesEndsTheSame(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	intent := r.processor.Authorise(testLink, 4200)
-	r.clock.pass(time.Hour)
-	r.processor.Capture(intent, 4000)
-	captured := r.clock.Now().Unix()
-	r.processor.Refund(intent, 500, "succeeded")
-	r.clock.pass(time.Hour)
-	r.processor.CloseDispute(r.processor.DisputePart(intent, "usd", 1000), false)
-	rng := rand.New(rand.NewPCG(3, 3))
-	sightings.Permute(read(t, r.processor.Events()), func(order []ledger.Sighting) {
-		end := sightings.Fold(append(order, order[rng.IntN(len(order))]))
-		require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 1700}, outcome{end.Status, end.Amount, end.Refunded})
-		require.Equal(t, captured, end.OccurredAt)
-	})
 }

@@ -5,84 +5,76 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// Admit asks for what every delivery of the processor has. The time of the
-// signature is judged with the signature: it keeps nobody out who knows the date,
-// and a wrong clock here must not pass for somebody's attempt.
+// Admit requires a well-formed signature header. It does not check the time, because a wrong clock of this server must
+// not look like a forgery.
 func (o *Observer) Admit(header http.Header, _ string) (detail string, admitted bool) {
 	values := header.Values(signatureHeader)
 	if len(values) != 1 {
 		return "exactly one header Stripe-Signature is needed", false
 	}
-	if _, signatures, ok := parseSignature(values[0]); !ok || !slices.ContainsFunc(signatures, digest) {
+	if _, signatures, ok := parseSignature(values[0]); !ok || !slices.ContainsFunc(signatures, isDigest) {
 		return "the header Stripe-Signature is not t=<Unix seconds>,v1=<64 hexadecimal digits>", false
 	}
 	return "", true
 }
 
-// Receive takes one delivery of the processor's webhook. It is Recorded after
-// the commit alone; everything that could not be committed is Unavailable, so
-// that the processor repeats it.
+// Receive handles one webhook delivery. It is Recorded only after the commit, and Unavailable if it cannot be committed,
+// so that Stripe sends it again.
 func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Verdict, string) {
 	if detail, admitted := o.Admit(d.Header, d.Secret); !admitted {
 		return observe.Unverified, detail
 	}
-	if len(d.Body) > observe.MaxDelivery {
-		return observe.Malformed, "the delivery is too large for an event"
-	}
 	header, now := d.Header.Get(signatureHeader), o.config.Now()
 	if err := Verify(o.config.Secret, header, d.Body, now); err != nil {
-		// One of the processor with another secret cannot be told from one that
-		// somebody made up, but from most that are only thrown at the address.
-		if errors.Is(err, errTimestamp) || recent(header, now) {
-			o.hook.Note(observe.Unverified, err.Error())
+		// A current time is a sign of a real delivery with another secret, not of an old or invented one.
+		timestamp, _, _ := parseSignature(header)
+		if errors.Is(err, errTimestamp) || isCurrent(timestamp, now) {
+			o.deliveries.Note(observe.Unverified, err.Error())
 		}
 		return observe.Unverified, err.Error()
 	}
-	verdict, detail := o.take(ctx, d.Body, now)
-	o.hook.Note(verdict, detail)
+	verdict, detail := o.recordEvent(ctx, d.Body)
+	o.deliveries.Note(verdict, detail)
 	if verdict == observe.Recorded || verdict == observe.Ignored {
-		o.update(func(s *state) { s.heardAt = now.Unix() })
+		o.heardAt.Store(now.Unix())
 	}
 	return verdict, detail
 }
 
-// take records what a genuine delivery says.
-func (o *Observer) take(ctx context.Context, body []byte, now time.Time) (observe.Verdict, string) {
+// recordEvent records a genuine delivery.
+func (o *Observer) recordEvent(ctx context.Context, body []byte) (observe.Verdict, string) {
 	const unavailable = "the ledger cannot be written now; send the event again"
-	money, err := o.scoped(ctx)
-	if err != nil {
-		return observe.Unavailable, unavailable
+	money := o.scope.Load()
+	if money == nil {
+		loaded, err := o.loadScope(ctx)
+		if err != nil {
+			return observe.Unavailable, unavailable
+		}
+		money = &loaded
 	}
-	sighting, err := money.asOf(now.Unix()).event(body, delivered)
-	var none *unusable
-	if errors.As(err, &none) {
-		return none.verdict, none.detail
+	now := o.config.Now().Unix()
+	observation, err := money.at(now).event(body, fromWebhook)
+	var unusable *unusableError
+	if errors.As(err, &unusable) {
+		return unusable.verdict, unusable.detail
 	}
-	if detail, err := o.foreign(ctx, sighting); err != nil {
-		return observe.Unavailable, unavailable
-	} else if detail != "" {
-		return observe.Malformed, detail
-	}
-	// The cursor keeps the time of the delivery for the next start. With a key it
-	// tells how far the API was read instead.
+	// Without a key the cursor keeps the time of the delivery for the next start. With one it is the API's.
 	var cursor *ledger.Cursor
 	if o.provider == nil {
-		cursor = &ledger.Cursor{Offer: money.offer, Account: money.account, OKAt: o.config.Now().Unix()}
+		cursor = &ledger.Cursor{Offer: money.offer, Account: money.account, OKAt: now}
 	}
-	refused, err := observe.Record(ctx, o.config.Ledger, cursor, sighting)
+	refused, err := observe.Record(ctx, o.config.Ledger, cursor, observation)
 	switch {
 	case err != nil:
 		return observe.Unavailable, unavailable
 	case len(refused) > 0:
-		return observe.Malformed, "the ledger cannot keep what the event says"
+		return observe.Malformed, "the ledger rejects the event's values"
 	default:
-		o.warn(ctx, sighting)
 		return observe.Recorded, "recorded"
 	}
 }

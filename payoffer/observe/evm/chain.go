@@ -26,7 +26,7 @@ type ChainConfig struct {
 	// HeadTime is told, by each round, the time (Unix seconds) that the heads of
 	// two endpoints have reached; nil is not, and one endpoint proves nothing.
 	HeadTime func(unix int64)
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time

@@ -68,7 +68,7 @@ type Config struct {
 	// ClockOffset is by how much the clock of this machine is proven to be ahead;
 	// nil is never. The origin is corrected by it.
 	ClockOffset func() time.Duration
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
@@ -103,8 +103,8 @@ type Observer struct {
 	// quiet is where the account stands after a round that found nothing which may
 	// still change; nil after any other.
 	quiet *place
-	// originTold says that it was logged that FromBlock is ignored.
-	originTold bool
+	// lowered says that the stored origin was compared with FromBlock.
+	lowered bool
 
 	mu     sync.Mutex
 	health observe.Health

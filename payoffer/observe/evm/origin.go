@@ -3,9 +3,7 @@ package evm
 import (
 	"cmp"
 	"context"
-	"strconv"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
@@ -22,63 +20,41 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 			p.first = account.Since
 		}
 	}
-	origin, err := position(account.Origin)
-	if err == nil && p.config.FromBlock > 0 {
-		origin, account, err = p.configured(ctx, origin, account)
-	} else if err == nil && (origin < 0 || account.Since > 0 && p.cursor == nil) {
+	origin, err := observe.Position(account.Origin)
+	switch {
+	case err != nil:
+	case p.config.FromBlock > 0 && origin < 0:
+		origin, err = observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, int64(p.config.FromBlock-1))
+	case p.config.FromBlock == 0 && (origin < 0 || account.Since > 0 && p.cursor == nil):
 		origin, err = p.started(ctx, origin, account.Since)
 	}
-	if err != nil {
-		return 0, err
-	}
-	p.back, err = position(account.Back)
 	return uint64(origin), err
 }
 
-// position reads a block's number as the ledger keeps it; -1 for none.
-func position(text string) (int64, error) {
-	if text == "" {
-		return -1, nil
+// lowerOrigin moves the origin back to FromBlock, once a process, and has everything read again from there. It does not
+// need the chain: the cursor may stand on a block that is not there.
+func (p *pass) lowerOrigin(ctx context.Context) error {
+	if p.config.FromBlock == 0 || p.config.FollowOnly || p.lowered {
+		return nil
 	}
-	number, err := strconv.ParseUint(text, 10, 63)
+	account, err := observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
 	if err != nil {
-		return 0, observe.ErrNoLedger
+		return err
 	}
-	return int64(number), nil
-}
-
-// configured is the origin before FromBlock; stored is -1 while there is none.
-// One that lies further back than the stored one lowers it.
-func (p *pass) configured(ctx context.Context, stored int64, account ledger.Account) (int64, ledger.Account, error) {
+	stored, err := observe.Position(account.Origin)
 	origin := int64(p.config.FromBlock - 1)
-	switch {
-	case stored < 0:
-		origin, err := observe.Origin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin)
-		return origin, account, err
-	case stored <= origin:
-		if stored < origin && !p.originTold {
-			p.originTold = true
-			p.config.Logger.Warn("from_block is ignored: receipts are counted from an earlier block on already, and none are taken back",
-				"from_block", p.config.FromBlock, "first_block", stored+1)
-		}
-		return stored, account, nil
+	if err != nil || stored < 0 {
+		return err
 	}
-	if p.cursor == nil {
-		// New payments do not wait for what lies back: a cursor parts the two.
-		if err := p.record(ctx, p.cursorAt(ctx, min(p.view.final, uint64(stored))), nil); err != nil {
-			return 0, account, err
-		}
+	if stored < origin {
+		p.config.Logger.Warn("from_block is later than before and ignored", "from_block", p.config.FromBlock, "first_block", stored+1)
+	} else if lowered, err := observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin); err != nil {
+		return err
+	} else if lowered {
+		p.config.Logger.Info("receipts are read again from an earlier block", "first_block", p.config.FromBlock, "before", stored+1)
 	}
-	lowered, err := observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin)
-	if err != nil {
-		return 0, account, err
-	}
-	if lowered {
-		p.config.Logger.Info("receipts are counted from an earlier block on; the blocks between are read now, beside the new ones",
-			"first_block", p.config.FromBlock, "before", stored+1)
-	}
-	account, err = observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
-	return origin, account, err
+	p.lowered = true
+	return nil
 }
 
 // started is the origin at the first start, since (Unix seconds by the clock of

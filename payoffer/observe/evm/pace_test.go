@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 // gate is what an endpoint takes: so many calls in any second, and so many blocks in a query.
@@ -117,56 +115,6 @@ func TestASmallEndpointCatchesUp(t *testing.T) {
 			})
 		}
 	}
-}
-
-// What is found on the way back is read as patiently, and new payments come in between.
-func TestASmallEndpointIsReadBackwards(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, earlier := openLate(t, 1, 1000)
-		start := time.Now()
-		s.config.Now = func() time.Time { return s.clock().Add(time.Since(start)) }
-		g := &gate{calls: 8, blocks: 10, tooMany: fault{status: 429}, tooLarge: fault{code: -32602}}
-		s.nodes[0].guard(g)
-		s.lower(1)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { s.Observer.Run(ctx); close(ended) }()
-		rounds := 0
-		for ; s.account().Back != "" || s.account().Origin != "0"; rounds++ {
-			require.Less(t, rounds, 100)
-			payment := s.chain.pay(price)
-			s.elapse(20 * time.Second)
-			s.requireStatus(ledger.StatusConfirmed, payment)
-		}
-		require.Greater(t, rounds, 2)
-		require.Subset(t, s.confirmedTransactions(), hashes(earlier))
-		s.elapse(time.Minute)
-		s.requireRight()
-		require.False(t, s.Health().Partial)
-		require.Empty(t, s.Health().LastError)
-		cancel()
-		<-ended
-		t.Logf("%d calls answered, %d refused, %d of too many blocks, in %d times 20 s", g.answered, g.refused, g.large, rounds)
-		require.LessOrEqual(t, g.refused, g.answered/20)
-	})
-}
-
-func hashes(transactions []*transaction) (hashes []string) {
-	for _, tx := range transactions {
-		hashes = append(hashes, tx.hash.Hex())
-	}
-	return hashes
-}
-
-func (s *till) confirmedTransactions() (hashes []string) {
-	s.Helper()
-	for _, row := range s.rows() {
-		if row.Status == ledger.StatusConfirmed {
-			hashes = append(hashes, row.Transaction)
-		}
-	}
-	return hashes
 }
 
 // An endpoint that wants to be left alone for longer than a call waits is left alone, while another one is read; what

@@ -47,7 +47,7 @@ func (e *Observer) rest(ctx context.Context) bool {
 
 // place is where the account comes to rest, nil while it does not.
 func (p *pass) place() *place {
-	if p.busy || p.back >= 0 {
+	if p.busy {
 		return nil
 	}
 	at := &place{covered: p.covered, position: p.standing}

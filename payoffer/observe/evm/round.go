@@ -135,10 +135,6 @@ type pass struct {
 	// standing is the position of the cursor in the ledger, empty for none: one that
 	// was rewound meanwhile is not put back.
 	standing string
-	// back is the block up to which there is more to be read after the origin, -1
-	// for none, and filling says that some of it is left.
-	back    int64
-	filling bool
 	// watchedSince is when the account was first watched, in Unix seconds; 0 where that
 	// is not known. What was paid before is backfilled, whenever it is read.
 	watchedSince int64
@@ -163,7 +159,7 @@ type pass struct {
 }
 
 func (e *Observer) newPass(v *view) *pass {
-	return &pass{Observer: e, view: v, back: -1, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
+	return &pass{Observer: e, view: v, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 }
 
 // pass follows what is known and scans from a block; 0 means after the cursor.
@@ -201,7 +197,7 @@ func (p *pass) note(next uint64, err error) {
 		p.quiet = p.place()
 	}
 	p.take(outcome{
-		view: p.view, err: err, through: p.through, partial: p.partial || p.filling || next != 0, closed: p.closed, head: p.head,
+		view: p.view, err: err, through: p.through, partial: p.partial || next != 0, closed: p.closed, head: p.head,
 	})
 }
 
@@ -258,7 +254,7 @@ func (p *pass) record(ctx context.Context, cursor *ledger.Cursor, sightings []le
 	if err == nil && cursor != nil {
 		p.cursor, p.standing = cursor, cursor.Position
 		var number int64
-		number, err = position(cursor.Position)
+		number, err = observe.Position(cursor.Position)
 		p.covered = max(p.covered, uint64(number))
 	}
 	return err

@@ -27,11 +27,14 @@ const (
 // the endpoints still show that block. While they show another one, nothing
 // they say is recorded: history has changed, or this is another chain.
 func (p *pass) anchor(ctx context.Context) error {
+	if err := p.lowerOrigin(ctx); err != nil {
+		return err
+	}
 	cursor, found, err := observe.Cursor(ctx, p.config.Ledger, p.config.OfferID, p.account)
 	if err != nil || !found || cursor.Position == "" {
 		return err
 	}
-	number, err := position(cursor.Position)
+	number, err := observe.Position(cursor.Position)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,6 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 		p.through, low = through, through+1
 	}
 	p.closed = closed && !p.open
-	p.fill(ctx, origin)
 	return 0, nil
 }
 
@@ -94,7 +96,7 @@ func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
 // that covers it. through is the block up to which it was read, and whole is false
 // when something up to there is still open.
 func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (through uint64, whole bool, err error) {
-	found, err := p.find(ctx, low, high, causeChain)
+	found, err := p.find(ctx, low, high)
 	if err != nil {
 		return 0, false, err
 	}
@@ -115,7 +117,7 @@ type discovery struct {
 }
 
 // find reads a range and decides on what it holds.
-func (p *pass) find(ctx context.Context, low, high uint64, cause string) (discovery, error) {
+func (p *pass) find(ctx context.Context, low, high uint64) (discovery, error) {
 	paid, err := p.read(ctx, low, high)
 	if err != nil {
 		return discovery{}, err
@@ -126,7 +128,7 @@ func (p *pass) find(ctx context.Context, low, high uint64, cause string) (discov
 		found.sure = low - 1
 	}
 	for _, transaction := range paid.sorted() {
-		sightings, sure := p.discover(transaction, cause)
+		sightings, sure := p.discover(transaction)
 		if !sure {
 			p.partial = true
 			found.sure = min(found.sure, paid.transactions[transaction]-1)
@@ -139,7 +141,7 @@ func (p *pass) find(ctx context.Context, low, high uint64, cause string) (discov
 
 // discover decides on the movements of a transaction that are no receipts yet.
 // It is sure when all are, also those that were decided on before.
-func (p *pass) discover(transaction common.Hash, cause string) (sightings []ledger.Sighting, sure bool) {
+func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, sure bool) {
 	t := p.tallies[transaction]
 	p.view.trouble(t.failed)
 	sure = len(t.candidates) > 0
@@ -151,7 +153,7 @@ func (p *pass) discover(transaction common.Hash, cause string) (sightings []ledg
 		id := p.externalID(transaction, c.ordinal)
 		if _, before := p.decided[id]; !before {
 			if s := p.decide(nil, id, transaction, c.ordinal); s != nil {
-				if s.Cause = cause; s.OccurredAt < p.watchedSince {
+				if s.OccurredAt < p.watchedSince {
 					s.Cause = ledger.CauseBackfilled
 				}
 				sightings = append(sightings, *s)

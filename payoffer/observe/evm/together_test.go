@@ -301,7 +301,7 @@ func TestAllAreReadTogetherAfterALongOutage(t *testing.T) {
 	require.InDelta(t, calls[1], calls[50], float64(calls[1])/10)
 }
 
-func TestWhoIsRewoundIsReadFromItsOriginOn(t *testing.T) {
+func TestAnAccountWhoseOriginIsLoweredIsReadAgain(t *testing.T) {
 	t.Parallel()
 	onStreet(t, 1, 5, func(t *testing.T, s *street) {
 		h := s.houses[1]
@@ -314,9 +314,9 @@ func TestWhoIsRewoundIsReadFromItsOriginOn(t *testing.T) {
 		s.nodes[0].honest()
 		s.elapse(time.Minute)
 		require.Empty(t, h.receipts(), "what was final is not read again")
-		rewound, err := s.book.Rewind(t.Context(), h.id, h.account)
+		lowered, err := s.book.Ledger.LowerOrigin(t.Context(), h.id, h.account, "1") // by another instance
 		require.NoError(t, err)
-		require.True(t, rewound)
+		require.True(t, lowered)
 		s.elapse(2 * watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
 		s.elapse(coverEvery)

@@ -108,7 +108,7 @@ func (w *watch) recall(ctx context.Context) error {
 		if !differs {
 			stands.Position, stands.Anchor = common.position, common.anchor
 		}
-		if stands.Open || !e.config.FollowOnly && (stands.Back != "" || !at.follow(stands)) {
+		if stands.Open || !e.config.FollowOnly && !at.follow(stands) {
 			w.leaveAlone(e)
 			continue
 		}
@@ -145,7 +145,7 @@ func (at *place) follow(s ledger.Standing) bool {
 	if s.Position == at.position {
 		return true
 	}
-	number, err := position(s.Position)
+	number, err := observe.Position(s.Position)
 	if err != nil || number < 0 || uint64(number) < at.covered {
 		return false
 	}
@@ -158,7 +158,7 @@ func (w *watch) anchors() map[string]uint64 {
 	found := make(map[string]uint64)
 	for _, e := range w.by {
 		if at := w.at[e]; at.position != "" {
-			number, _ := position(at.position) // it was read before
+			number, _ := observe.Position(at.position) // it was read before
 			found[at.anchor] = uint64(number)
 		}
 	}

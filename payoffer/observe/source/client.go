@@ -13,46 +13,53 @@ import (
 )
 
 const (
-	// maxRest is how much of an answer that nobody reads is read all the same,
-	// in bytes, for the connection to be used again.
-	maxRest = 16 << 10
-	// maxWait is the longest pause that a source may ask for.
+	// maxDiscarded is how many bytes of an unread body are read to keep the connection usable.
+	maxDiscarded = 16 << 10
+	// maxWait is the longest pause that a source can ask for.
 	maxWait = time.Hour
+	// idlePerHost and idleInAll are how many idle connections are kept. net/http keeps two per host, so that most
+	// payments of a burst would wait for new connections.
+	idlePerHost, idleInAll = 64, 512
 )
 
-// Client calls sources over HTTP. It follows no redirects: one would carry a
-// key or a payment's data elsewhere, and is an answer without content.
+// NewTransport returns a copy of net/http's default transport that keeps more idle connections. A process has one.
+func NewTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost, t.MaxIdleConns = idlePerHost, idleInAll
+	return t
+}
+
+// Client calls sources over HTTP. It follows no redirects, because one could carry a key or a payment elsewhere.
 type Client struct {
 	// Transport carries the calls; nil means http.DefaultTransport.
 	Transport http.RoundTripper
-	// Timeout bounds one call, its answer included.
+	// Timeout bounds one call, its response included.
 	Timeout time.Duration
 }
 
 // Request is one call.
 type Request struct {
-	// URL is absolute. It may hold a key: errors tell its host alone.
+	// URL is absolute. It can contain a key: errors name only its host.
 	URL    string
 	Header http.Header
 	// Body makes it a POST of JSON; nil is a GET.
 	Body []byte
-	// Limit bounds the answer, in bytes.
+	// Limit bounds the response, in bytes.
 	Limit int64
 }
 
-// Do returns the body and the header of an answer 200. Every other outcome is
-// an *Error; of one that is too large the cause is an *http.MaxBytesError.
+// Do returns the body and the header of a 200 response. Every other outcome is an *Error. If the response is too large,
+// it wraps an *http.MaxBytesError.
 func (c Client) Do(ctx context.Context, r Request) (body []byte, header http.Header, err error) {
-	header, err = c.Stream(ctx, r, func(answer io.Reader) (err error) {
-		body, err = io.ReadAll(answer)
+	header, err = c.Stream(ctx, r, func(response io.Reader) (err error) {
+		body, err = io.ReadAll(response)
 		return err
 	})
 	return body, header, err
 }
 
-// Stream hands the body of an answer 200 to read as it arrives. An error of
-// read makes it a bad answer, unless the connection broke. Every outcome but a
-// good one is an *Error.
+// Stream passes the body of a 200 response to read as it arrives. An error of read means BadAnswer, unless the
+// connection broke. Every other outcome is an *Error.
 func (c Client) Stream(ctx context.Context, r Request, read func(io.Reader) error) (http.Header, error) {
 	request, err := r.build(ctx)
 	if err != nil {
@@ -65,14 +72,14 @@ func (c Client) Stream(ctx context.Context, r Request, read func(io.Reader) erro
 		return nil, &Error{Code: Unreachable, Host: host, cause: withoutURL(err)}
 	}
 	defer response.Body.Close()
-	defer io.CopyN(io.Discard, response.Body, maxRest)
+	defer io.CopyN(io.Discard, response.Body, maxDiscarded)
 	if status := response.StatusCode; status != http.StatusOK {
 		return nil, &Error{Code: statusCode(status), Host: host, Status: status, Wait: retryAfter(response.Header)}
 	}
-	answer := &wire{Reader: response.Body}
-	if err := read(http.MaxBytesReader(nil, io.NopCloser(answer), r.Limit)); err != nil {
-		if answer.broken != nil {
-			return nil, &Error{Code: Unreachable, Host: host, cause: answer.broken}
+	body := &checkedBody{Reader: response.Body}
+	if err := read(http.MaxBytesReader(nil, io.NopCloser(body), r.Limit)); err != nil {
+		if body.broken != nil {
+			return nil, &Error{Code: Unreachable, Host: host, cause: body.broken}
 		}
 		return nil, &Error{Code: BadAnswer, Host: host, cause: err}
 	}
@@ -80,26 +87,22 @@ func (c Client) Stream(ctx context.Context, r Request, read func(io.Reader) erro
 }
 
 func (r Request) build(ctx context.Context) (*http.Request, error) {
-	method := http.MethodGet
-	if r.Body != nil {
-		method = http.MethodPost
-	}
-	request, err := http.NewRequestWithContext(ctx, method, r.URL, bytes.NewReader(r.Body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, err
 	}
 	if r.Body != nil {
+		request.Method = http.MethodPost
 		request.Header.Set("Content-Type", "application/json")
 	}
 	maps.Copy(request.Header, r.Header)
 	return request, nil
 }
 
-// NoRedirect is the http.Client's CheckRedirect that takes a redirect for the
-// answer.
+// NoRedirect is an http.Client's CheckRedirect that returns the redirect as the response.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// withoutURL is the reason of a failed call, of which net/http tells the URL.
+// withoutURL unwraps the reason of a failed call: net/http's error contains the URL.
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -108,24 +111,22 @@ func withoutURL(err error) error {
 	return err
 }
 
-// wire is a body that remembers whether its connection broke: a decoder's error
-// does not tell.
-type wire struct {
+// checkedBody records whether the connection broke, because a decoder's error does not say.
+type checkedBody struct {
 	io.Reader
 	broken error
 }
 
-func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
+func (b *checkedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
 	if err != nil && err != io.EOF {
-		w.broken = err
+		b.broken = err
 	}
 	return n, err
 }
 
-// retryAfter reads Retry-After (RFC 9110 section 10.2.3): the pause that it
-// asks for, 0 for none and at most maxWait. A date is by the clock of whoever
-// answered, which Date tells.
+// retryAfter reads Retry-After (RFC 9110 section 10.2.3): 0 for none, at most maxWait. A date is relative to the
+// header Date, the source's own clock.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 32)

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,8 +60,10 @@ func TestEveryStatusButTwoHundredIsACode(t *testing.T) {
 		_, _, err := Client{}.Do(t.Context(), Request{URL: url + "/secret", Limit: 10})
 		require.Equal(t, &Error{Code: want, Host: "127.0.0.1", Status: status, Wait: 7 * time.Second}, err, status)
 		require.EqualError(t, err, want+" (127.0.0.1)")
-		require.Equal(t, want, Code(fmt.Errorf("round: %w", err)))
+		require.Equal(t, want, Code(fmt.Errorf("poll: %w", err)))
 	}
+	require.Equal(t, Unreachable, Code(errors.New("other")))
+	require.Empty(t, Code(nil))
 }
 
 func TestAnAnswerIsBounded(t *testing.T) {
@@ -73,12 +74,8 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	_, _, err = Client{}.Do(t.Context(), Request{URL: url, Limit: 4})
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 	require.ErrorAs(t, err, new(*http.MaxBytesError))
-}
-
-func TestAStreamThatCannotBeReadIsABadAnswer(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "12345") })
 	malformed := errors.New("malformed")
-	_, err := Client{}.Stream(t.Context(), Request{URL: url, Limit: 5}, func(io.Reader) error { return malformed })
+	_, err = Client{}.Stream(t.Context(), Request{URL: url, Limit: 5}, func(io.Reader) error { return malformed })
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 	require.ErrorIs(t, err, malformed)
 }
@@ -133,25 +130,6 @@ func TestASourceThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestARefusalLeavesTheConnectionInUse(t *testing.T) {
-	peers := map[string]bool{}
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		peers[r.RemoteAddr] = true
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write(bytes.Repeat([]byte("x"), maxRest/2))
-	})
-	for range 3 {
-		_, _, err := Client{}.Do(t.Context(), Request{URL: url, Limit: 10})
-		require.Error(t, err)
-	}
-	require.Len(t, peers, 1)
-}
-
-func TestAnythingElseIsASourceThatCannotBeRead(t *testing.T) {
-	require.Equal(t, Unreachable, Code(errors.New("other")))
-	require.Empty(t, Code(nil))
-}
-
 func TestRetryAfterIsReadInBothForms(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"":                              0,
@@ -171,13 +149,4 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 	}
 	require.Zero(t, retryAfter(http.Header{}))
 	require.Zero(t, retryAfter(http.Header{"Retry-After": {"Fri, 15 Jan 2027 08:00:30 GMT"}}), "by whose clock?")
-}
-
-func FuzzRetryAfterIsNeverLongerThanAnHour(f *testing.F) {
-	f.Add("120", "")
-	f.Add("Fri, 15 Jan 2027 08:00:30 GMT", "Fri, 15 Jan 2027 08:00:00 GMT")
-	f.Fuzz(func(t *testing.T, value, date string) {
-		d := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}})
-		require.True(t, d >= 0 && d <= time.Hour, "%v", d)
-	})
 }

@@ -1,7 +1,3 @@
-// Package source is the engine under everything that asks others again and
-// again: truth sources, price sources, receivers of announcements. It calls
-// them, runs the rounds, and tells who listens. It knows nothing of the rest of
-// this module, so that all of it may stand on this.
 package source
 
 import (
@@ -16,18 +12,17 @@ import (
 const (
 	Unreachable  = "unreachable"
 	BadAnswer    = "bad_answer"
-	Unauthorized = "unauthorized" // the key or token is refused
-	Limited      = "rate_limited" // fewer calls are asked for
+	Unauthorized = "unauthorized" // the source rejects the key or token
+	Limited      = "rate_limited"
 )
 
-// Error is a failure of a source. Its text is a code and the source's host: an
-// upstream's own words and the rest of its URL may hold a key.
+// Error is a failure of a source. Its text has only a code and a host, because an upstream's text and the rest of its
+// URL can contain a key.
 type Error struct {
 	Code, Host string
-	// Status is that of an answer other than 200; 0 for every other failure.
+	// Status is the HTTP status of a response other than 200, else 0.
 	Status int
-	// Wait is how long the source asked to be left alone, at most an hour; 0
-	// when it did not.
+	// Wait is how long the source asked not to be called, at most an hour; 0 if it did not ask.
 	Wait time.Duration
 
 	cause error
@@ -35,18 +30,16 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + " (" + e.Host + ")" }
 
-// Unwrap is what the connection or the reader of an answer said, or nil. It
-// holds no URL; still it is no text for a log.
+// Unwrap returns the error of the connection or of the reader, or nil. It has no URL, but do not log it.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Timeout reports whether the source did not answer in time.
+// Timeout reports whether the source did not respond in time.
 func (e *Error) Timeout() bool {
 	var failed net.Error
 	return errors.Is(e.cause, context.DeadlineExceeded) || errors.As(e.cause, &failed) && failed.Timeout()
 }
 
-// Code is the code of an error of a source, empty for nil. Whatever else went
-// wrong, the source could not be read.
+// Code returns the code of an error: empty for nil, Unreachable for an error that is not an *Error.
 func Code(err error) string {
 	var known *Error
 	switch {
@@ -59,7 +52,6 @@ func Code(err error) string {
 	}
 }
 
-// statusCode is the code of an answer other than 200.
 func statusCode(status int) string {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:

@@ -8,19 +8,16 @@ import (
 	"time"
 )
 
-// Loop runs rounds again and again. Its fields are set before it is used.
+// Loop runs a poll repeatedly. Its fields are set before it is used.
 type Loop struct {
-	// Round is one round. It returns the time to the next one, which Wake
-	// may cut short.
+	// Round polls once and returns the time to the next poll. Wake ends that pause early.
 	Round func(context.Context) (time.Duration, error)
-	// Least is the pause after a failed round, which doubles with each further
-	// one up to Most, and which Wake does not end. With neither a failed round
-	// is followed by the next one like any other.
+	// Least is the pause after a failed poll. It doubles with each failure up to Most, and Wake does not end it. If both
+	// are 0, a failed poll is treated as any other.
 	Least, Most time.Duration
 	// Random returns a number in [0, 1) and spreads the pauses.
 	Random func() float64
-	// Turned is told when a trouble begins, when it becomes another one, and,
-	// by nil, when it is over; nil tells nobody.
+	// Turned receives an error when its code differs from the last poll's, and nil after recovery; nil is allowed.
 	Turned func(error)
 
 	mu       sync.Mutex
@@ -31,26 +28,24 @@ type Loop struct {
 	running  *running // nil while it does not run
 }
 
-// running is a Loop at work. The loop's lock guards it.
+// running is the state of a running Loop, guarded by its lock.
 type running struct {
-	next  *time.Timer // round
-	busy  bool        // one is under way
-	alone bool        // the pause is one that Wake does not end
+	next       *time.Timer
+	polling    bool
+	backingOff bool // Wake does not end the pause
 }
 
-// Run runs a round at once and then again and again until ctx ends. It may be
-// called again afterwards, and goes on with what is known.
+// Run polls at once and then repeatedly until ctx ends. It can be called again afterwards.
 func (l *Loop) Run(ctx context.Context) {
 	done := make(chan struct{})
 	l.Begin(ctx, func() { close(done) })
 	<-done
 }
 
-// Begin is Run that does not wait: it calls ended when Run would return. Between two
-// rounds there is a timer, and no goroutine.
+// Begin is Run without waiting: it calls ended when Run would return. Between two polls it needs no goroutine.
 func (l *Loop) Begin(ctx context.Context, ended func()) { l.BeginIn(ctx, 0, ended) }
 
-// BeginIn is Begin whose first round comes later, unless Wake asks for it.
+// BeginIn is Begin with a delay of the first poll, which Wake ends.
 func (l *Loop) BeginIn(ctx context.Context, first time.Duration, ended func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,15 +55,16 @@ func (l *Loop) BeginIn(ctx context.Context, first time.Duration, ended func()) {
 		l.woken, first = false, 0
 	}
 	r.next = time.AfterFunc(first, func() {
-		if l.round(ctx, r) {
+		if l.poll(ctx, r) {
 			ended()
 		}
 	})
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
-		idle := l.running == r && !r.busy
+		idle := l.running == r && !r.polling
 		if idle {
-			l.end(r)
+			r.next.Stop()
+			l.running = nil
 		}
 		l.mu.Unlock()
 		if idle {
@@ -77,57 +73,49 @@ func (l *Loop) BeginIn(ctx context.Context, first time.Duration, ended func()) {
 	})
 }
 
-// end needs the lock.
-func (l *Loop) end(r *running) {
-	r.next.Stop()
-	l.running = nil
-}
-
-// round runs one round, and sets the time of the next. It reports whether that was
-// the last one.
-func (l *Loop) round(ctx context.Context, r *running) (last bool) {
+// poll runs Round and schedules the next poll. last reports that ctx ended during it; then the caller calls ended.
+func (l *Loop) poll(ctx context.Context, r *running) (last bool) {
 	l.mu.Lock()
-	if l.running != r || r.busy || ctx.Err() != nil {
+	if l.running != r || r.polling || ctx.Err() != nil {
 		l.mu.Unlock()
-		return false // who ended it tells
+		return false
 	}
-	r.busy = true
+	r.polling = true
 	l.mu.Unlock()
 	pause, err := l.Once(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.busy, r.alone = false, err != nil && l.Least > 0 // who does not answer is left alone
+	r.polling, r.backingOff = false, err != nil && l.Least > 0
 	if ctx.Err() != nil {
-		l.end(r)
+		l.running = nil
 		return true
 	}
-	if l.woken && !r.alone {
+	if l.woken && !r.backingOff {
 		l.woken, pause = false, 0
 	}
 	r.next.Reset(pause)
 	return false
 }
 
-// Wake starts a round at once, or after the one that is under way. It never blocks.
+// Wake polls now, or again after the running poll. It never blocks.
 func (l *Loop) Wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.running; r != nil && !r.busy && !r.alone {
+	if r := l.running; r != nil && !r.polling && !r.backingOff {
 		r.next.Reset(0)
 		return
 	}
 	l.woken = true
 }
 
-// Heard forgets what Wake asked for until now: the round under way does it.
+// Heard cancels a Wake that waits for the running poll, because that poll covers it.
 func (l *Loop) Heard() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.woken = false
 }
 
-// After returns a function that calls ended when it is called for the last of so many
-// times.
+// After returns a function that calls ended at its times-th call.
 func After(times int, ended func()) func() {
 	var done atomic.Int64
 	return func() {
@@ -137,8 +125,7 @@ func After(times int, ended func()) func() {
 	}
 }
 
-// Once runs one round and returns the time to the next one, and the error of
-// this one. The end of ctx is no failure.
+// Once polls once and returns the time to the next poll. The end of ctx is not a failure.
 func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
 	pause, err = l.Round(ctx)
 	if ctx.Err() != nil {
@@ -161,33 +148,30 @@ func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
 	return pause, err
 }
 
-// Last tells the code of the last round, and whether there was one and it went
-// well. It never waits for a round.
+// Last returns the error code of the last poll, and whether there was one and it succeeded. It never waits for a poll.
 func (l *Loop) Last() (code string, well bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.code, l.well
 }
 
-// Log makes what Loop.Turned is told two lines of a log.
-func Log(logger *slog.Logger, trouble, over string) func(error) {
+// Log returns a function for Loop.Turned that logs a failure and the recovery.
+func Log(logger *slog.Logger, failure, recovery string) func(error) {
 	return func(err error) {
 		if err != nil {
-			logger.Warn(trouble, "error", err.Error())
+			logger.Warn(failure, "error", err.Error())
 			return
 		}
-		logger.Info(over)
+		logger.Info(recovery)
 	}
 }
 
-// Backoff is the pause after so many failures in a row, at least 1: least, and
-// twice as much with each further one up to most, spread.
+// Backoff returns the spread pause after so many failures in a row: least, doubled with each further one up to most.
 func Backoff(failures int, least, most time.Duration, random float64) time.Duration {
 	return Spread(min(least<<min(failures-1, 10), most), random)
 }
 
-// Spread takes up to a fifth of a pause away, by a number in [0, 1), so that
-// those who began together do not call together for ever.
+// Spread shortens a pause by up to a fifth, by a number in [0, 1), so that clients do not poll in step.
 func Spread(pause time.Duration, random float64) time.Duration {
 	return pause - time.Duration(random*float64(pause)/5)
 }

@@ -16,16 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// diary is a loop in simulated time, and when its rounds began.
+// diary is a loop in simulated time that records when it polled.
 type diary struct {
 	Loop
-	// mu tells the race detector what simulated time does not: that what the
-	// test did before time passed comes before the rounds of that time.
-	mu     sync.Mutex
-	begin  time.Time
-	rounds []time.Duration
-	fails  error
-	turns  []string
+	// mu orders the test before the polls for the race detector.
+	mu      sync.Mutex
+	begin   time.Time
+	polls   []time.Duration
+	fails   error
+	changes []string
 }
 
 // simulate runs test beside a loop that change has altered.
@@ -36,11 +35,11 @@ func simulate(t *testing.T, change func(*diary), test func(t *testing.T, d *diar
 		d.Round = func(context.Context) (time.Duration, error) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.rounds = append(d.rounds, time.Since(d.begin))
+			d.polls = append(d.polls, time.Since(d.begin))
 			return time.Minute, d.fails
 		}
 		d.Random = func() float64 { return 0 }
-		d.Turned = func(err error) { d.turns = append(d.turns, Code(err)) }
+		d.Turned = func(err error) { d.changes = append(d.changes, Code(err)) }
 		if change != nil {
 			change(d)
 		}
@@ -63,40 +62,32 @@ func (d *diary) start(t *testing.T) (stop func()) {
 	}
 }
 
-// after lets simulated time pass, and returns when rounds began meanwhile.
+// after lets simulated time pass and returns when the loop polled.
 func (d *diary) after(pause time.Duration) []time.Duration {
 	d.mu.Lock()
-	before := len(d.rounds)
+	before := len(d.polls)
 	d.mu.Unlock()
 	time.Sleep(pause)
 	synctest.Wait()
-	return d.rounds[before:]
+	return d.polls[before:]
 }
 
-func TestRoundsRunAtOnceAndAgainUntilTheEnd(t *testing.T) {
+func TestALoopPollsAtOnceAndAgainUntilItsEnd(t *testing.T) {
 	simulate(t, nil, func(t *testing.T, d *diary, stop func()) {
-		require.Equal(t, []time.Duration{0}, d.rounds)
+		require.Equal(t, []time.Duration{0}, d.polls)
 		require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, d.after(2*time.Minute))
-		stop()
-		require.Empty(t, d.after(time.Hour))
-		require.Empty(t, d.turns, "nothing was ever wrong")
-	})
-}
-
-func TestALoopRunsAgainAfterItsEnd(t *testing.T) {
-	simulate(t, nil, func(t *testing.T, d *diary, stop func()) {
 		d.fails = errors.New("down")
 		d.after(time.Minute)
 		stop()
-		d.after(time.Hour - time.Minute)
+		require.Empty(t, d.after(time.Hour-3*time.Minute))
 		stop = d.start(t)
 		defer stop()
-		require.Equal(t, []time.Duration{0, time.Minute, time.Hour}, d.rounds)
-		require.Equal(t, []string{Unreachable}, d.turns, "it is the same trouble")
+		require.Equal(t, []time.Duration{time.Hour}, d.polls[4:])
+		require.Equal(t, []string{Unreachable}, d.changes, "the same failure is reported once")
 	})
 }
 
-func TestLoopsAtRestKeepNobodyWaiting(t *testing.T) {
+func TestIdleLoopsNeedNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const loops = 200
 		var rounds, over atomic.Int64
@@ -123,7 +114,7 @@ func TestLoopsAtRestKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-func TestALoopEndsAfterTheRoundThatIsUnderWay(t *testing.T) {
+func TestALoopEndsAfterTheRunningPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended time.Duration
@@ -145,7 +136,7 @@ func TestALoopEndsAfterTheRoundThatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestAWakeDuringARoundIsFollowedByOneMoreUnlessItWasHeard(t *testing.T) {
+func TestAWakeDuringAPollIsFollowedByAnotherPollUnlessCancelled(t *testing.T) {
 	for name, heard := range map[string]bool{"heard": true, "not heard": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -173,16 +164,7 @@ func TestAWakeDuringARoundIsFollowedByOneMoreUnlessItWasHeard(t *testing.T) {
 	}
 }
 
-func TestALoopWhoseTimeIsOverRunsNoRound(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	(&Loop{Round: func(context.Context) (time.Duration, error) {
-		t.Error("a round")
-		return 0, nil
-	}}).Run(ctx)
-}
-
-func TestPausesDoubleWhileRoundsFail(t *testing.T) {
+func TestPausesDoubleWhilePollsFail(t *testing.T) {
 	backOff := func(d *diary) { d.Least, d.Most, d.fails = time.Second, 5*time.Second, errors.New("down") }
 	simulate(t, backOff, func(t *testing.T, d *diary, stop func()) {
 		defer stop()
@@ -200,7 +182,7 @@ func TestPausesDoubleWhileRoundsFail(t *testing.T) {
 	})
 }
 
-func TestAWakeStartsARoundUnlessTheLastOneFailed(t *testing.T) {
+func TestAWakePollsUnlessTheLastPollFailed(t *testing.T) {
 	backOff := func(d *diary) {
 		d.Least, d.Most = 10*time.Second, time.Minute
 	}
@@ -215,16 +197,9 @@ func TestAWakeStartsARoundUnlessTheLastOneFailed(t *testing.T) {
 		d.fails = nil
 		require.Equal(t, []time.Duration{11 * time.Second, 11 * time.Second}, d.after(time.Second), "what was asked meanwhile is not forgotten")
 	})
-	simulate(t, func(*diary) {}, func(t *testing.T, d *diary, stop func()) {
-		defer stop()
-		d.fails = errors.New("down")
-		d.after(time.Minute)
-		d.Wake()
-		require.Len(t, d.after(0), 1, "without a pause of its own a failure is like any other round")
-	})
 }
 
-func TestATroubleIsToldOnceAndSoIsItsEnd(t *testing.T) {
+func TestAFailureAndTheRecoveryAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	told := func(d *diary) {
 		d.Turned = Log(slog.New(slog.NewTextHandler(&log, nil)), "the sun cannot be seen", "the sun is back")
@@ -248,29 +223,6 @@ func TestATroubleIsToldOnceAndSoIsItsEnd(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), `level=INFO msg="the sun is back"`))
 		require.Equal(t, 3, strings.Count(log.String(), "\n"))
 	})
-}
-
-func TestTheEndOfARoundsTimeIsNoFailure(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	l := Loop{
-		Round: func(ctx context.Context) (time.Duration, error) {
-			cancel()
-			return 0, ctx.Err()
-		},
-		Turned: func(error) { t.Error("told") },
-	}
-	_, err := l.Once(ctx)
-	require.NoError(t, err)
-	code, well := l.Last()
-	require.Empty(t, code)
-	require.False(t, well, "no round went well yet")
-}
-
-func TestTheTurnsMayBeNobodysBusiness(t *testing.T) {
-	l := Loop{Round: func(context.Context) (time.Duration, error) { return time.Second, errors.New("down") }}
-	pause, err := l.Once(t.Context())
-	require.Error(t, err)
-	require.Equal(t, time.Second, pause)
 }
 
 func TestPausesAreBoundedAndSpreadOverAFifth(t *testing.T) {

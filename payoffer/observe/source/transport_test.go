@@ -47,12 +47,3 @@ func TestConnectionsAreKeptForTheNextBurst(t *testing.T) {
 	}
 	require.EqualValues(t, burst, dialed.Load())
 }
-
-func TestConnectionsAreMadeAsThoseOfNetHTTP(t *testing.T) {
-	own, usual := NewTransport(), http.DefaultTransport.(*http.Transport)
-	require.NotNil(t, own.Proxy)
-	require.True(t, own.ForceAttemptHTTP2)
-	require.Equal(t, usual.TLSHandshakeTimeout, own.TLSHandshakeTimeout)
-	require.Equal(t, usual.IdleConnTimeout, own.IdleConnTimeout)
-	require.NotSame(t, usual, own)
-}

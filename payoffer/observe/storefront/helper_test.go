@@ -56,25 +56,11 @@ func (f *flakyLedger) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.
 	return f.Ledger.Record(ctx, c, s...)
 }
 
-func (f *flakyLedger) Receipt(ctx context.Context, offer, account, id string) (ledger.Receipt, bool, error) {
-	if f.broken {
-		return ledger.Receipt{}, false, errDisk
-	}
-	return f.Ledger.Receipt(ctx, offer, account, id)
-}
-
 func (f *flakyLedger) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
 	if f.broken {
 		return ledger.Account{}, errDisk
 	}
 	return f.Ledger.Account(ctx, offer, account)
-}
-
-func (f *flakyLedger) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
-	if f.broken {
-		return "", errDisk
-	}
-	return f.Ledger.SetOrigin(ctx, offer, account, origin)
 }
 
 // newFixture observes since noon. The options change the configuration.
@@ -86,7 +72,7 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 	}
 	f.openLedger(f.time.Unix())
 	f.start(options...)
-	require.NoError(t, f.begin(t.Context()))
+	require.NoError(t, f.loadOrigin(t.Context()))
 	return f
 }
 
@@ -159,7 +145,7 @@ func (f *fixture) sell(options ...func(*payoffertest.StorefrontSale)) payofferte
 	return f.shop.Sell(sale)
 }
 
-// tell delivers a notice of the sale as it is, as a form.
+// tell delivers a ping of the sale.
 func (f *fixture) tell(sale payoffertest.StorefrontSale, resource string) observe.Verdict {
 	contentType, body := sale.Form(resource)
 	return f.deliver(testSecret, contentType, body)

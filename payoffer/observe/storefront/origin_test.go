@@ -1,8 +1,8 @@
 package storefront
 
 import (
-	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,23 +71,7 @@ func TestTheFirstStartIsTheOriginHoweverLateTheFirstAnswerIs(t *testing.T) {
 	require.False(t, f.Health().Blind)
 }
 
-func TestAnAccountOfAnOlderVersionBeginsWithItsFirstRound(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.openLedger(0)
-	f.pass(time.Hour)
-	f.sellAt(-time.Second)
-	f.sell()
-	f.start()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
-	f.pass(time.Hour)
-	f.start(func(c *Config) { c.ClockOffset = func() time.Duration { return 30 * time.Minute } })
-	f.mustRead()
-	require.Equal(t, "1795266000", f.stored().Origin, "and stays there")
-}
-
-func TestTheOriginIsTheTimeOfDayWhateverTheClockSays(t *testing.T) {
+func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	for name, test := range map[string]struct {
@@ -124,18 +108,7 @@ func TestTheOriginIsTheTimeOfDayWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-// The clock may be set right before anybody was heard of the time.
-func TestAClockThatIsSetBackLeavesNoOriginAhead(t *testing.T) {
-	t.Parallel()
-	f := unread(t, 20*time.Minute)
-	f.pass(time.Second)
-	f.mustRead()
-	f.sell()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
-}
-
-// What the clock does long after is no word on the first start.
+// An offset of the clock long after the first start does not move the origin.
 func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
 	t.Parallel()
 	ahead := time.Duration(0)
@@ -152,7 +125,7 @@ func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
 	}
 }
 
-func TestALaterSinceIsReadBackAndSaysSo(t *testing.T) {
+func TestAnEarlierSinceHasEverythingReadAgainOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.sell()
@@ -163,128 +136,30 @@ func TestALaterSinceIsReadBackAndSaysSo(t *testing.T) {
 	}
 	f.mustRead()
 	require.Equal(t, int64(4200), f.held())
+	f.sell()
+	f.pass(10 * day)
+	now := strconv.FormatInt(f.now().Unix(), 10)
+	_, err := f.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: testAccount, Position: now, Anchor: now}) // what was never read
+	require.NoError(t, err)
+	f.mustRead()
+	require.Equal(t, int64(4200), f.held())
 
-	begin := f.now().Add(-300 * day)
+	begin := f.now().Add(-310 * day)
 	f.start(beginAt(begin))
 	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusBadGateway})
 	require.Error(t, f.read())
-	require.Equal(t, "1795262400", f.stored().Back, "it is still to be read")
 	require.True(t, f.Health().Partial)
-	require.False(t, f.Health().Blind)
 	f.shop.Fail(nil)
-	f.start(beginAt(begin)) // a restart knows it from the ledger
-	require.Error(t, f.failing())
-	require.True(t, f.Health().Partial)
 	f.mustRead()
 
-	require.Equal(t, int64(4*4200), f.held())
+	require.Equal(t, int64(5*4200), f.held())
 	require.False(t, f.Health().Partial)
-	require.Empty(t, f.stored().Back)
-	require.Equal(t, []string{"provider", ledger.CauseBackfilled, ledger.CauseBackfilled, ledger.CauseBackfilled}, f.causes())
+	require.Equal(t, []string{"provider", "provider", ledger.CauseBackfilled, ledger.CauseBackfilled, ledger.CauseBackfilled}, f.causes())
 	f.start(beginAt(begin))
 	f.mustRead()
 	f.start(beginAt(begin.Add(day))) // a later one raises nothing
 	f.mustRead()
-	require.Equal(t, int64(4*4200), f.held())
-	require.Equal(t, 1, strings.Count(f.log.String(), "count from an earlier time on"), f.log)
+	require.Equal(t, int64(5*4200), f.held())
+	require.Equal(t, 1, strings.Count(f.log.String(), "are read again"), f.log)
 	require.Contains(t, f.log.String(), "since=2026-01-25T12:00:00Z before=2026-11-21T12:00:00Z")
-}
-
-// failing reads while the shop fails.
-func (f *fixture) failing() error {
-	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusBadGateway})
-	defer f.shop.Fail(nil)
-	return f.read()
-}
-
-// A way back that breaks off is not taken for whole by the next one.
-func TestABrokenWayBackIsGoneAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.mustRead()
-	for n := range 35 {
-		f.sellAt(-time.Duration(n+300) * 24 * time.Hour)
-	}
-	begin := beginAt(f.now().AddDate(-2, 0, 0))
-	f.start(begin)
-	f.shop.Fail(&payoffertest.StorefrontFault{After: 2, Status: http.StatusBadGateway})
-	require.Error(t, f.read())
-	require.Equal(t, int64(20*4200), f.held())
-	f.shop.Fail(nil)
-	f.pass(time.Minute)
-	f.start(begin)
-	f.mustRead()
-	require.Equal(t, int64(35*4200), f.held())
-	require.Empty(t, f.stored().Back)
-}
-
-// rows are the receipts without what only says when they were written down.
-func (f *fixture) rows() map[string]ledger.Receipt {
-	f.t.Helper()
-	rows, err := f.book.Receipts(f.t.Context(), testOffer, 0, 1000)
-	require.NoError(f.t, err)
-	byID := make(map[string]ledger.Receipt)
-	for _, row := range rows {
-		row.ID, row.Version, row.ObservedAt, row.UpdatedAt = 0, 0, 0, 0
-		byID[row.ExternalID] = row
-	}
-	return byID
-}
-
-// Whatever happened at the shop in half a year: a new ledger and the date of the
-// first start give the rows and the sums that were lost.
-func TestALostLedgerIsRebuilt(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(5) {
-		random := rand.New(rand.NewPCG(seed, 7))
-		f := newFixture(t)
-		started := f.now()
-		f.sellAt(-time.Second) // never counted
-		var sales []payoffertest.StorefrontSale
-		for range 60 {
-			f.pass(time.Duration(random.IntN(72)) * time.Hour)
-			sales = append(sales, f.sell(func(s *payoffertest.StorefrontSale) { s.Price = 1 + random.Int64N(9999) }))
-			if at := random.IntN(len(sales)); random.IntN(2) == 0 {
-				f.shop.Change(sales[at].ID, happen(random))
-			}
-			if random.IntN(3) == 0 {
-				f.mustRead()
-			}
-		}
-		f.pass(sweepEvery)
-		f.mustRead()
-		rows, held := f.rows(), f.held()
-		totals, err := f.book.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
-		require.Len(t, rows, 60)
-
-		f.openLedger(f.now().Unix())
-		f.start(beginAt(started))
-		f.mustRead()
-		require.Equal(t, rows, f.rows(), seed)
-		require.Equal(t, held, f.held(), seed)
-		rebuilt, err := f.book.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
-		nonzero := func(all []ledger.Total) (some []ledger.Total) {
-			for _, total := range all {
-				if total.Count > 0 {
-					some = append(some, total)
-				}
-			}
-			return some
-		}
-		require.ElementsMatch(t, nonzero(totals), nonzero(rebuilt), seed)
-		for _, cause := range f.causes() {
-			require.Equal(t, ledger.CauseBackfilled, cause)
-		}
-	}
-}
-
-func TestAPriceInDollarsIsWorthItsFace(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	sale := f.sell()
-	f.mustRead()
-	r, _ := f.receipt(sale.ID)
-	require.Equal(t, ledger.BasisFace, r.ValueBasis)
 }

@@ -14,41 +14,36 @@ import (
 )
 
 const (
-	// listEvery is how often the newest sales are read, sweepEvery how often
-	// those of the time in which cards are disputed.
+	// listEvery is how often the newest sales are read. sweepEvery is how often the sales of sweepDays are read: cards can
+	// be disputed for that long.
 	listEvery  = 10 * time.Minute
 	sweepEvery = 24 * time.Hour
 	sweepDays  = 180 * 24 * time.Hour
-	// overlap is how far a list reaches back behind the last one. The list
-	// takes a day, of whatever time zone, and a sale may succeed after it was
-	// made.
+	// overlap is how far before the last reading a list starts. The API takes a day in an unknown time zone, and a sale
+	// can succeed hours after it was created.
 	overlap = 48 * time.Hour
-	// noticeEvery is how long a notice waits at least after the last list, so
-	// that many notices cost the shop few calls.
-	noticeEvery = 10 * time.Second
-	// After a failure the shop is asked again after minPause, and after each
-	// further one after twice that time, up to maxPause.
-	minPause = 30 * time.Second
-	maxPause = 30 * time.Minute
+	// pingEvery is the shortest time between two readings because of pings.
+	pingEvery = 10 * time.Second
+	// minPause is the pause after a failure. It doubles up to maxPause.
+	minPause, maxPause = 30 * time.Second, 30 * time.Minute
 )
 
-// Run reads the shop until ctx ends: the newest sales every ten minutes and after
-// a notice, and once a day the sales of half a year. It records the sales and how
-// far it read. After a failure, or when it is called again, it goes on from there.
+// Run reads the shop until ctx ends: the newest sales every ten minutes and after a ping, and daily the sales of half a
+// year. It can be called again.
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
-// Begin is Run that does not wait: it calls ended when Run would return.
+// Begin is Run without waiting: it calls ended when Run would return.
 func (o *Observer) Begin(ctx context.Context, ended func()) { o.loop.Begin(ctx, ended) }
 
-// round reads the list if it is due.
-func (o *Observer) round(ctx context.Context) (time.Duration, error) {
-	if !o.reads() {
+// poll reads the list if it is due.
+func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
+	if !o.hasToken() {
 		return sweepEvery, nil
 	}
-	if err := o.begin(ctx); err != nil {
+	if err := o.loadOrigin(ctx); err != nil {
 		return 0, err
 	}
-	if soon := o.listed.Add(noticeEvery); o.noticed.Swap(false) && soon.Before(o.due) {
+	if soon := o.listed.Add(pingEvery); o.pinged.Swap(false) && soon.Before(o.due) {
 		o.due = soon
 	}
 	if !o.cfg.Now().Before(o.due) {
@@ -61,145 +56,106 @@ func (o *Observer) round(ctx context.Context) (time.Duration, error) {
 	return max(o.due.Sub(o.cfg.Now()), time.Second), nil
 }
 
-// walk is a way through the list, the newest sales first. After a failure it
-// goes on where that happened.
-type walk struct {
-	since time.Time
-	// started and swept are what the cursor will say, in Unix seconds.
-	started, swept int64
-	// back says that it reads from the origin on, whatever was read before.
-	back bool
-	upon string // the cursor's position when it began
-	key  string // of the next page
+// loadOrigin loads from when on sales count. The operator may have lowered it.
+func (o *Observer) loadOrigin(ctx context.Context) error {
+	begun, err := observe.Begin(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account, o.cfg.Since, o.cfg.ClockOffset, o.cfg.Now())
+	if err != nil {
+		return err
+	}
+	if begun.Before > 0 {
+		o.cfg.Logger.Info("storefront sales are read again", "since", formatTime(begun.Origin), "before", formatTime(begun.Before))
+	}
+	o.first.Store(begun.First)
+	o.origin.Store(begun.Origin)
+	return nil
 }
 
-// readList reads the list. A walk that was broken off for long is followed by
-// another, for it does not meet what was sold since it began.
+func formatTime(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+
+// productID is the form of a product's id. The list cannot be filtered by a short id.
+var productID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}==$`)
+
+// readList records the sales since the last reading, newest first. The cursor moves with the last page. Its position is
+// the Unix second up to which the list was read, its anchor that of the last sweep.
 func (o *Observer) readList(ctx context.Context) error {
-	for {
-		if o.walk == nil {
-			w, err := o.newWalk(ctx)
-			if err != nil {
-				return err
-			}
-			o.walk = w
-		}
-		started, back := o.walk.started, o.walk.back
-		if err := o.finish(ctx, o.walk); err != nil {
-			return err
-		}
-		if o.walk = nil; back {
-			o.back.Store(false)
-		}
-		o.through.Store(started)
-		if o.cfg.Now().Sub(time.Unix(started, 0)) < listEvery {
-			return nil
-		}
-	}
-}
-
-// finish goes a walk to its end, where the cursor moves: all was recorded then.
-func (o *Observer) finish(ctx context.Context, w *walk) error {
-	for {
-		p, err := o.shop.list(ctx, o.query(w))
-		if err == nil && p.Next != "" && p.Next == w.key {
-			err = o.shop.fail(observe.ErrBadAnswer) // it leads in a circle
-		}
-		if err != nil {
-			if source.Code(err) == observe.ErrBadAnswer {
-				o.walk = nil // its key may be the reason
-			}
-			return err
-		}
-		var cursor *ledger.Cursor
-		if p.Next == "" {
-			cursor = &ledger.Cursor{
-				Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(),
-				Position: strconv.FormatInt(w.started, 10), Anchor: strconv.FormatInt(w.swept, 10), Upon: &w.upon,
-			}
-			if w.back {
-				cursor.Back = new(string)
-			}
-		}
-		if err := o.record(ctx, cursor, p.Sales); err != nil || cursor != nil {
-			return err
-		}
-		w.key = p.Next
-	}
-}
-
-// newWalk plans a walk by the cursor: its position is the Unix second up to
-// which the list was read, its anchor that of the last sweep.
-func (o *Observer) newWalk(ctx context.Context) (*walk, error) {
 	cursor, _, err := observe.Cursor(ctx, o.cfg.Ledger, o.cfg.OfferID, o.cfg.Account)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	now := o.cfg.Now()
-	through, swept, origin := seconds(cursor.Position), seconds(cursor.Anchor), o.origin.Load()
+	now, origin, before := o.cfg.Now(), o.origin.Load(), cursor.Position
+	through, swept := parseSeconds(before), parseSeconds(cursor.Anchor)
 	o.through.Store(through)
-	w := &walk{started: now.Unix(), swept: swept, back: o.back.Load(), upon: cursor.Position, since: time.Unix(max(through, origin), 0)}
+	since := max(through, origin)
 	if age := now.Sub(time.Unix(swept, 0)); age >= sweepEvery || age < 0 || through > now.Unix() { // a clock went back
-		w.swept = now.Unix()
-		if start := now.Add(-sweepDays); start.Before(w.since) {
-			w.since = start
+		swept = now.Unix()
+		since = max(min(since, now.Add(-sweepDays).Unix()), origin)
+	}
+	query := url.Values{"after": {time.Unix(since, 0).Add(-overlap).UTC().Format(time.DateOnly)}}
+	if productID.MatchString(o.cfg.Product) {
+		query.Set("product_id", o.cfg.Product)
+	}
+	for {
+		p, err := o.shop.list(ctx, query)
+		if err == nil && p.Next != "" && p.Next == query.Get("page_key") {
+			err = o.shop.fail(observe.ErrBadAnswer) // the pages form a circle
 		}
-		w.since = time.Unix(max(w.since.Unix(), origin), 0)
-	}
-	if w.back {
-		w.since = time.Unix(origin, 0)
-	}
-	w.since = w.since.Add(-overlap)
-	return w, nil
-}
-
-// externalID is the form of a product's id; a short id is none, and the list
-// is not filtered by it.
-var externalID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}==$`)
-
-func (o *Observer) query(w *walk) url.Values {
-	q := url.Values{"after": {w.since.UTC().Format(time.DateOnly)}}
-	if externalID.MatchString(o.cfg.Product) {
-		q.Set("product_id", o.cfg.Product)
-	}
-	if w.key != "" {
-		q.Set("page_key", w.key)
-	}
-	return q
-}
-
-// record commits what is ours of a page, and the cursor with it.
-func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []json.RawMessage) error {
-	var sightings []ledger.Sighting
-	unread := 0
-	for _, raw := range sales {
-		s, ok := readSale(raw, o.today())
-		if !ok {
-			unread++
-			continue
-		}
-		if !o.ours(s) {
-			continue
-		}
-		sighting, news, err := o.confirmed(ctx, s)
 		if err != nil {
 			return err
 		}
-		if news {
-			sightings = append(sightings, sighting)
+		if p.Next != "" {
+			if err := o.record(ctx, nil, p.Sales); err != nil {
+				return err
+			}
+			query.Set("page_key", p.Next)
+			continue
+		}
+		err = o.record(ctx, &ledger.Cursor{
+			Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(), Upon: &before,
+			Position: strconv.FormatInt(now.Unix(), 10), Anchor: strconv.FormatInt(swept, 10),
+		}, p.Sales)
+		if err == nil {
+			o.through.Store(now.Unix())
+		}
+		return err
+	}
+}
+
+// record commits the offer's sales of a page, and the cursor with them.
+func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []json.RawMessage) error {
+	now := o.cfg.Now()
+	if o.cfg.ClockOffset != nil {
+		now = now.Add(-o.cfg.ClockOffset())
+	}
+	var observations []ledger.Sighting
+	unusable := 0
+	for _, raw := range sales {
+		s, ok := readSale(raw, now)
+		if !ok {
+			unusable++
+			continue
+		}
+		if !o.belongsToOffer(s) {
+			continue
+		}
+		observation, changed, err := o.observation(ctx, s)
+		if err != nil {
+			return err
+		}
+		if changed {
+			observations = append(observations, observation)
 		}
 	}
-	refused, err := observe.Record(ctx, o.cfg.Ledger, cursor, sightings...)
-	if count := unread + len(refused); count > 0 {
-		o.refused.Do(func() { // they are met on each way through the list
-			o.cfg.Logger.Warn("sales of the storefront's list cannot be recorded and are left out", "count", count)
+	refused, err := observe.Record(ctx, o.cfg.Ledger, cursor, observations...)
+	if count := unusable + len(refused); count > 0 {
+		o.warnUnusable.Do(func() { // every reading meets them again
+			o.cfg.Logger.Warn("storefront sales cannot be recorded", "count", count)
 		})
 	}
 	return err
 }
 
-// seconds reads Unix seconds; 0 stands for none.
-func seconds(text string) int64 {
+// parseSeconds reads Unix seconds; 0 is none.
+func parseSeconds(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
 		return 0

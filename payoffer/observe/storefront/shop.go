@@ -16,10 +16,9 @@ import (
 )
 
 const (
-	callTimeout = 20 * time.Second // the shop gives up on its own database after 15
+	callTimeout = 20 * time.Second // Gumroad's own queries time out after 15
 	maxAnswer   = 4 << 20          // bytes; a page has 10 sales
-	// maxPrice bounds a price, in US cents: a thousand million dollars.
-	maxPrice = 100_000_000_000
+	maxPrice    = 100_000_000_000  // US cents
 )
 
 var (
@@ -27,7 +26,7 @@ var (
 	orderNumber = regexp.MustCompile(`^[1-9][0-9]{0,14}$`)
 )
 
-// shop reads the seller's sales from the shop's API (https://gumroad.com/api#sales).
+// shop is a client of Gumroad's API (https://gumroad.com/api#sales).
 type shop struct {
 	sales  string // address of the list
 	host   string
@@ -35,16 +34,14 @@ type shop struct {
 	client source.Client
 }
 
-// page is one page of the list, newest sale first. Next is the key of the
-// following page, empty on the last one.
+// page is one page of the list, newest sale first. Next is the key of the next page, empty on the last one.
 type page struct {
 	Success bool              `json:"success"`
 	Sales   []json.RawMessage `json:"sales"`
 	Next    string            `json:"next_page_key"`
 }
 
-// list reads a page. The list has successful sales alone; the shop's answer
-// about a single sale (/v2/sales/:id) would be the same for a failed one.
+// list reads a page. The list contains only successful sales; /v2/sales/:id does not tell them from failed ones.
 func (s *shop) list(ctx context.Context, query url.Values) (page, error) {
 	var p page
 	body, _, err := s.client.Do(ctx, source.Request{URL: s.sales + "?" + query.Encode(), Limit: maxAnswer, Header: http.Header{
@@ -58,8 +55,7 @@ func (s *shop) list(ctx context.Context, query url.Values) (page, error) {
 
 func (s *shop) fail(code string) error { return &observe.Error{Code: code, Host: s.host} }
 
-// sale is what is read of a sale in the shop's list. It holds nothing of the
-// buyer.
+// sale is the part of a listed sale that is read. It has no data of the buyer.
 type sale struct {
 	ID        string      `json:"id"`
 	Order     json.Number `json:"order_id"`
@@ -69,47 +65,45 @@ type sale struct {
 	CreatedAt time.Time   `json:"created_at"`
 	// Price is in US cents, whatever the currency of the product.
 	Price int64 `json:"price"`
-	// Currency is the product's, CurrencySymbol its sign; Refundable is a
-	// decimal number of it, as in "1,234.50".
+	// Currency is the product's, and Refundable an amount of it such as "1,234.50".
 	Currency       string `json:"currency"`
 	CurrencySymbol string `json:"currency_symbol"`
 	Refundable     string `json:"amount_refundable_in_currency"`
 
 	Refunded          bool `json:"refunded"`
 	PartiallyRefunded bool `json:"partially_refunded"`
-	// Chargedback is false again once a dispute was won; Disputed stays.
+	// Chargedback becomes false when a dispute is won; Disputed stays true.
 	Chargedback bool `json:"chargedback"`
 	Disputed    bool `json:"disputed"`
 	DisputeWon  bool `json:"dispute_won"`
 
 	Preorder     bool `json:"is_preorder_authorization"`
 	GiftReceiver bool `json:"is_gift_receiver_purchase"`
-	// FreeTrialEnds is set on all sales of a subscription that began with a
-	// free trial; the first of them, which is not Recurring, was never charged.
+	// FreeTrialEnds is set on all sales of a subscription that began with a free trial. The first one, which is not
+	// Recurring, was never charged.
 	FreeTrialEnds string `json:"free_trial_ends_on"`
 	Recurring     bool   `json:"recurring_charge"`
 }
 
-// readSale reads one sale of the list and reports whether it is one.
+// readSale reads one sale of the list; ok is false if it is malformed.
 func readSale(raw json.RawMessage, now time.Time) (s sale, ok bool) {
 	err := json.Unmarshal(raw, &s)
 	return s, err == nil && saleID.MatchString(s.ID) && orderNumber.MatchString(s.Order.String()) &&
 		observe.Plausible(s.CreatedAt.Unix(), now) && s.Price >= 0 && s.Price <= maxPrice
 }
 
-// ours reports whether a sale is money of this offer.
-func (o *Observer) ours(s sale) bool {
+// belongsToOffer reports whether a sale is money for this offer.
+func (o *Observer) belongsToOffer(s sale) bool {
 	return (s.Product == o.cfg.Product || s.Permalink == o.cfg.Product) && (o.cfg.Seller == "" || s.Seller == o.cfg.Seller) &&
 		s.Price > 0 && !s.Preorder && !s.GiftReceiver && (s.FreeTrialEnds == "" || s.Recurring) &&
 		s.CreatedAt.Unix() >= o.origin.Load()
 }
 
-// gone reports whether a dispute holds the money.
-func (s sale) gone() bool { return s.Chargedback || s.Disputed && !s.DisputeWon }
+// lost reports whether a dispute holds the money.
+func (s sale) lost() bool { return s.Chargedback || s.Disputed && !s.DisputeWon }
 
-// refunded is what was refunded, in US cents. Of a part the shop tells only
-// what is left, in the currency of the product: where that is not US dollars
-// the whole is taken as refunded, so that a sum is too low rather than too high.
+// refunded returns the refunded amount in US cents. After a partial refund Gumroad reports only the rest, in the
+// product's currency. If that is not US dollars, the whole sale counts as refunded: rather too little than too much.
 func (s sale) refunded() int64 {
 	if s.Refunded {
 		return s.Price
@@ -124,58 +118,53 @@ func (s sale) refunded() int64 {
 	return s.Price
 }
 
-// inDollars: older answers have no currency, and other dollars other signs, as
-// "CAD$".
+// inDollars reports whether the product is priced in US dollars. Older responses have no currency, only a symbol.
 func (s sale) inDollars() bool {
 	return s.Currency == "usd" || s.Currency == "" && s.CurrencySymbol == "$"
 }
 
-// The returns of a sale in the ledger: the shop reports the sum of its refunds,
-// and has one dispute a sale.
+// Ids of a sale's refund and dispute records. Gumroad reports the sum of all refunds, and one dispute for each sale.
 const (
 	refundsID = "refunds"
 	disputeID = "dispute"
 )
 
-// evidence names a sale at the shop.
+// evidence names a sale at Gumroad.
 type evidence struct {
 	Provider string `json:"provider"`
 	Sale     string `json:"sale"`
 	Order    string `json:"order"`
 }
 
-// confirmed is the sighting of a sale that the shop listed, and whether it is
-// news. Refunds and disputes carry the time at which they were read, so that the
-// latest reading holds: a refund may fail, and a dispute may be won.
-func (o *Observer) confirmed(ctx context.Context, s sale) (sighting ledger.Sighting, news bool, err error) {
+// observation returns what the ledger records of a listed sale, and whether anything changed. Refunds and disputes are
+// dated by when they were read, so that the latest reading wins: a refund can fail, and a dispute can be won.
+func (o *Observer) observation(ctx context.Context, s sale) (observation ledger.Sighting, changed bool, err error) {
 	known, _, err := o.cfg.Ledger.Receipt(ctx, o.cfg.OfferID, o.cfg.Account, s.ID)
 	if err != nil {
-		return sighting, false, observe.ErrNoLedger
+		return observation, false, observe.ErrNoLedger
 	}
-	refunded, gone := s.refunded(), s.gone()
+	refunded, lost := s.refunded(), s.lost()
 	if known.EvidenceLevel == ledger.LevelProvider && known.Amount == s.Price && known.Refunded == refunded &&
-		(known.Status == ledger.StatusReversed) == gone {
-		return sighting, false, nil
+		(known.Status == ledger.StatusReversed) == lost {
+		return observation, false, nil
 	}
-	sighting = ledger.Sighting{
+	observation = ledger.Sighting{
 		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: s.ID, Via: "link",
 		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider, Cause: "provider",
 		Asset: "USD", Amount: s.Price, USDCents: &s.Price, ValueBasis: ledger.BasisFace,
 		Evidence: observe.Evidence(evidence{"gumroad", s.ID, s.Order.String()}), OccurredAt: s.CreatedAt.Unix(),
 	}
 	if known.EvidenceLevel != ledger.LevelProvider && s.CreatedAt.Unix() < o.first.Load() {
-		sighting.Cause = ledger.CauseBackfilled
+		observation.Cause = ledger.CauseBackfilled
 	}
 	now := o.cfg.Now().Unix()
 	if refunded > 0 || known.Refunded > 0 {
-		sighting.Returns = append(sighting.Returns, ledger.Return{
-			ID: refundsID, Kind: ledger.ReturnTotal, Amount: refunded, Gone: refunded > 0, At: now,
-		})
+		refund := ledger.Return{ID: refundsID, Kind: ledger.ReturnTotal, Amount: refunded, Gone: refunded > 0, At: now}
+		observation.Returns = append(observation.Returns, refund)
 	}
-	if gone || known.Status == ledger.StatusReversed {
-		sighting.Returns = append(sighting.Returns, ledger.Return{
-			ID: disputeID, Kind: ledger.ReturnReversal, Gone: gone, At: now,
-		})
+	if lost || known.Status == ledger.StatusReversed {
+		dispute := ledger.Return{ID: disputeID, Kind: ledger.ReturnReversal, Gone: lost, At: now}
+		observation.Returns = append(observation.Returns, dispute)
 	}
-	return sighting, true, nil
+	return observation, true, nil
 }

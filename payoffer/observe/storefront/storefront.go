@@ -1,14 +1,14 @@
-// Package storefront observes the sales of one product at a shop, Gumroad, by
-// the shop's API.
+// Package storefront observes the sales of one Gumroad product through Gumroad's API.
 //
-// A notice (https://gumroad.com/ping) is unsigned, so it only has the list of
-// sales read early. Without a token of the API the rail is not monitored.
+// A ping (https://gumroad.com/ping) is unsigned, so it only makes the observer read the list of sales early. Without an
+// API token the rail is not monitored.
 package storefront
 
 import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,48 +25,38 @@ import (
 )
 
 const (
-	// defaultAPI is where the shop answers, below which /v2/sales stands.
 	defaultAPI = "https://api.gumroad.com"
-	// minSecret is the length of the shortest webhook secret, in characters:
-	// the secret is all that tells the shop's notices from others.
+	// minSecret is the length of the shortest webhook secret, in characters. Only the secret tells Gumroad's pings from others.
 	minSecret = 16
-	// staleAfter is how old the last complete reading of the list may be for
-	// the sums to be taken as whole.
+	// staleAfter is the age of the last complete reading at which the sums are unknown.
 	staleAfter = time.Hour
 )
 
-// Ledger is what the observer reads and writes; *ledger.Ledger is one.
+// Ledger is what the observer reads and writes; *ledger.Ledger implements it.
 type Ledger interface {
 	observe.Ledger
 	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
 }
 
-// Config says which sales are observed and how.
+// Config says which sales are observed.
 type Config struct {
-	// OfferID, Account and Rail name the money in the ledger, where the
-	// account is registered.
+	// OfferID, Account and Rail are those of the receipts. The account is registered in the ledger.
 	OfferID, Account, Rail string
-	// Seller is the seller's id; empty takes sales of any seller.
+	// Seller is the seller's id; empty accepts any seller.
 	Seller string
-	// Product is the product's id or its short id. Sales of other products are
-	// none of the offer's. (A custom permalink is no id: sales read from the
-	// shop do not hold it, and it can be given to another product.)
+	// Product is the product's id or its short id. A custom permalink does not work: Gumroad's list does not contain it.
 	Product string
-	// Secret is the last segment of the address to which notices are sent, at
-	// least 16 characters; empty takes no notices.
+	// Secret is the last segment of the ping address, at least 16 characters; empty accepts no pings.
 	Secret string
-	// Token is a token of the shop's API with the scope view_sales; without it
-	// the rail is not monitored.
+	// Token is an API token with the scope view_sales; without it the rail is not monitored.
 	Token string
-	// API is the shop's address, default https://api.gumroad.com.
+	// API is the API's address, default https://api.gumroad.com.
 	API string
-	// Since is from when on money counts, in Unix seconds; 0 is from the first
-	// start on. It lowers the origin, also later.
+	// Since is from when on money counts, in Unix seconds; 0 is from the first start on. It lowers the origin, also later.
 	Since int64
-	// ClockOffset is by how much the clock of this machine is proven to be ahead;
-	// nil is never. The origin is corrected by it.
+	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
-	// The rest is as package source says of all configurations.
+	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
@@ -74,43 +64,35 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Observer observes the sales of one product. Its methods may be used
-// concurrently; one Run at a time.
+// Observer observes the sales of one product. Its methods can be used concurrently, but only one Run at a time.
 type Observer struct {
-	// cfg is without the secret and the token, which shop keeps.
+	// cfg is without the secret and the token, which only shop has.
 	cfg Config
-	// secret is the hash of the webhook secret, if there is one: hooked.
-	secret [sha256.Size]byte
-	hooked bool
-	shop   *shop
-	loop   source.Loop
-	hook   observe.Deliveries
-	// origin is from when on sales count, 0 while unknown, and first the first
-	// start, both in Unix seconds; back says that sales between them are still to
-	// be read.
+	// secret is the hash of the webhook secret, if hasSecret.
+	secret     [sha256.Size]byte
+	hasSecret  bool
+	shop       *shop
+	loop       source.Loop
+	deliveries observe.Deliveries
+	// origin is from when on sales count, 0 while unknown, and first the first start, both in Unix seconds.
 	origin, first atomic.Int64
-	back          atomic.Bool
-	// through is the Unix second up to which the list was read whole.
+	// through is the Unix second up to which the list was read completely.
 	through atomic.Int64
-	// refused is a warning that is given once.
-	refused sync.Once
+	// pinged says that a ping came since the list was read.
+	pinged       atomic.Bool
+	warnUnusable sync.Once
 
-	// noticed says that a notice came since the list was read.
-	noticed atomic.Bool
-
-	// The rest belongs to Run.
-	walk *walk
-	// listed is when the list was last read, due when it is to be read next.
+	// Only Run uses these: when the list was last read, and when it is to be read next.
 	listed, due time.Time
 }
 
-// New checks the configuration and returns an observer. It calls nobody.
+// New checks the configuration. It makes no network call.
 func New(cfg Config) (*Observer, error) {
 	if cfg.Product == "" {
-		return nil, errors.New("the storefront needs a product: other products of the same seller are not this offer")
+		return nil, errors.New("the storefront needs a product, so that sales of your other products are not counted")
 	}
 	if cfg.Secret == "" && cfg.Token == "" {
-		return nil, errors.New("the storefront needs a webhook secret, an API token or both; without a token its sales are not monitored")
+		return nil, errors.New("the storefront needs an API token, a webhook secret or both; without a token its sales are not monitored")
 	}
 	if err := checkSecret(cfg.Secret); err != nil {
 		return nil, err
@@ -121,52 +103,76 @@ func New(cfg Config) (*Observer, error) {
 		return nil, fmt.Errorf("the storefront's API: %w", err)
 	}
 	o := &Observer{
-		secret: sha256.Sum256([]byte(cfg.Secret)), hooked: cfg.Secret != "",
+		secret: sha256.Sum256([]byte(cfg.Secret)), hasSecret: cfg.Secret != "",
 		shop: &shop{
 			sales: base.JoinPath("v2", "sales").String(), host: base.Hostname(), token: cfg.Token,
 			client: source.Client{Transport: cfg.Transport, Timeout: callTimeout},
 		},
 	}
-	o.hook.Option, o.hook.Logger = "hook_secret", cfg.Logger
+	o.deliveries.Option, o.deliveries.Logger = "hook_secret", cfg.Logger
 	cfg.Secret, cfg.Token = "", ""
 	o.cfg = cfg
 	o.loop = source.Loop{
-		Round: o.round, Least: minPause, Most: maxPause, Random: cfg.Random,
-		Turned: source.Log(cfg.Logger, "the storefront's sales cannot be observed now; they are read later",
-			"the storefront's sales are observed again"),
+		Round: o.poll, Least: minPause, Most: maxPause, Random: cfg.Random,
+		Turned: source.Log(cfg.Logger, "storefront sales cannot be read", "storefront sales can be read again"),
 	}
 	return o, nil
 }
 
-// reads reports whether there is a token to read the shop with.
-func (o *Observer) reads() bool { return o.shop.token != "" }
+func (o *Observer) hasToken() bool { return o.shop.token != "" }
 
 func checkSecret(secret string) error {
 	if secret != "" && len(secret) < minSecret {
-		return fmt.Errorf("the webhook secret has %d characters; use at least %d, as printed by 'openssl rand -hex 16'", len(secret), minSecret)
+		return fmt.Errorf("the webhook secret has %d characters; use at least %d, such as the output of 'openssl rand -hex 16'", len(secret), minSecret)
 	}
 	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }) {
-		return errors.New("the webhook secret is the last segment of an address and holds a character that cannot stand there; use letters and digits, as printed by 'openssl rand -hex 16'")
+		return errors.New("the webhook secret contains a character that cannot stand in a URL; use letters and digits, such as the output of 'openssl rand -hex 16'")
 	}
 	return nil
 }
 
-// Health says how well the sales are observed. Without a token
-// the rail has no source. Nothing is known before the origin is, and while the
-// list was not read for an hour. The sums are a lower bound while an earlier
-// origin is still to be read.
+// Receive handles a ping. It is unsigned, so the body is not read: a ping only makes Run read the list early.
+func (o *Observer) Receive(_ context.Context, d observe.Delivery) (observe.Verdict, string) {
+	if detail, admitted := o.Admit(d.Header, d.Secret); !admitted {
+		return observe.Unverified, detail
+	}
+	const read, unread = "the sale is recorded once the shop's API lists it", "not recorded: the storefront has no token"
+	o.deliveries.Note(observe.Ignored, read)
+	if !o.hasToken() {
+		return observe.Ignored, unread
+	}
+	o.pinged.Store(true)
+	o.loop.Wake()
+	return observe.Ignored, read
+}
+
+// Admit compares the secret of the address in constant time. A wrong secret that is long enough can be an older one
+// that the shop still uses, and is reported; a short one is a guess.
+func (o *Observer) Admit(_ http.Header, secret string) (detail string, admitted bool) {
+	given := sha256.Sum256([]byte(secret))
+	if o.hasSecret && subtle.ConstantTimeCompare(given[:], o.secret[:]) == 1 {
+		return "", true
+	}
+	const other = "the address is not the one that was given to the shop"
+	if len(secret) >= minSecret {
+		o.deliveries.Note(observe.Unverified, other)
+	}
+	return other, false
+}
+
+// Health says how well the sales are observed. The sums are unknown before the list was read completely, and when that
+// was an hour ago. Without a token the rail has no source.
 func (o *Observer) Health() observe.Health {
-	if !o.reads() {
-		return observe.Health{Rail: o.cfg.Rail, Partial: true, Blind: true, LastError: o.hook.Trouble()}
+	h := observe.Health{Rail: o.cfg.Rail, Partial: true, Blind: true, LastError: o.deliveries.Trouble()}
+	if !o.hasToken() {
+		return h
 	}
 	failure, _ := o.loop.Last()
-	h := observe.Health{
-		Rail: o.cfg.Rail, Source: "provider", Partial: true, Blind: true, LastError: cmp.Or(failure, o.hook.Trouble()),
-	}
+	h.Source, h.LastError = "provider", cmp.Or(failure, h.LastError)
 	if h.At = o.through.Load(); h.At > 0 {
-		h.ObservedThrough = date(h.At)
+		h.ObservedThrough = formatTime(h.At)
 		h.Blind = o.origin.Load() == 0 || o.cfg.Now().Sub(time.Unix(h.At, 0)) > staleAfter
-		h.Partial = h.Blind || o.back.Load()
+		h.Partial = h.Blind
 	}
 	return h
 }

@@ -44,11 +44,11 @@ CREATE TABLE intents (
 	evidence     TEXT NOT NULL,       -- '' | facilitator | chain
 	created_at   INTEGER NOT NULL,
 	updated_at   INTEGER NOT NULL,
-	-- Whether the payer of a charge had to wait for it, and when the first 200 that names it was written (0 = none was).
-	doubt        INTEGER NOT NULL DEFAULT 0,
-	told_at      INTEGER NOT NULL DEFAULT 0,
+	-- Whether the payer got another answer first, and when the first 200 that names the charge was written (0 = none was).
+	unacknowledged INTEGER NOT NULL DEFAULT 0,
+	acknowledged_at      INTEGER NOT NULL DEFAULT 0,
 	-- The latest end of the payer's other authorizations that were rejected because of this one.
-	turned_until INTEGER NOT NULL DEFAULT 0,
+	rejected_until INTEGER NOT NULL DEFAULT 0,
 	-- When an intent that may still change is due.
 	look_at      INTEGER NOT NULL DEFAULT 0,
 	UNIQUE (network, asset, payer, nonce),
@@ -179,7 +179,6 @@ CREATE TABLE cursors (
 	position TEXT NOT NULL,
 	anchor   TEXT NOT NULL,
 	ok_at    INTEGER NOT NULL,
-	back     TEXT NOT NULL DEFAULT '',  -- below this position, down to an origin that was moved back, is still to be read; '' = nothing
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT, WITHOUT ROWID;
 
@@ -265,23 +264,6 @@ CREATE TABLE quotes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX quotes_oldest ON quotes (offer, at);
-
--- Transfers that left an account.
-CREATE TABLE outgoing (
-	account     TEXT NOT NULL,
-	external_id TEXT NOT NULL,
-	offer       TEXT NOT NULL,
-	tx          TEXT NOT NULL,
-	payee       TEXT NOT NULL,
-	asset       TEXT NOT NULL,
-	amount      INTEGER NOT NULL CHECK (amount >= 0),
-	occurred_at INTEGER NOT NULL,
-	noted_at    INTEGER NOT NULL,
-	PRIMARY KEY (account, external_id),
-	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX outgoing_newest ON outgoing (offer, noted_at);
 
 -- The ids of the keys of this ledger's instances: of the signing keys of a domain by its DID, and of the key of QR addresses.
 CREATE TABLE instance_keys (

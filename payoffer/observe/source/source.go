@@ -1,0 +1,52 @@
+// Package source calls remote services repeatedly: observed chains and providers, price sources and notification
+// endpoints. It has an HTTP client, a polling loop and listeners, and imports nothing of this module.
+package source
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Default sets unset fields of a configuration: the clock, the random numbers in [0, 1) that spread pauses, and the
+// logger, which by default discards. Several goroutines use them.
+func Default(now *func() time.Time, random *func() float64, logger **slog.Logger) {
+	if *now == nil {
+		*now = time.Now
+	}
+	if *random == nil {
+		*random = rand.Float64
+	}
+	if *logger == nil {
+		*logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Listeners are called when something has changed. The zero value is empty.
+type Listeners struct {
+	mu    sync.Mutex
+	calls []*func()
+}
+
+// Listen registers call until stop returns; stop waits for a running call. A call must neither listen nor stop.
+func (l *Listeners) Listen(call func()) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, &call)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.calls = slices.DeleteFunc(l.calls, func(c *func()) bool { return c == &call })
+	}
+}
+
+// Tell calls all listeners, one after the other.
+func (l *Listeners) Tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, call := range l.calls {
+		(*call)()
+	}
+}

@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+func TestFormerAccountsAreStillWatched(t *testing.T) {
+	const today, before = "0x52908400098527886E0F7030069857D2E4169EE7", "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
+	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
+	require.NoError(t, err)
+	rail := func(network, payTo string) *offer.USDC {
+		found, err := offer.LookupNetwork(network)
+		require.NoError(t, err)
+		usdc, err := offer.NewUSDC("usdc", found, payTo, 42_00)
+		require.NoError(t, err)
+		return usdc
+	}
+	sepolia := rail("base-sepolia", today)
+	o, err := offer.New(offer.Terms{ID: "one", BaseURL: "http://localhost", Amount: 42_00}, card, sepolia)
+	require.NoError(t, err)
+	settler, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: "https://settles.example"})
+	require.NoError(t, err)
+	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+	configured := USDC{USDC: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
+	quiet := slog.New(slog.DiscardHandler)
+	accounts := newRemovedAccounts(&Settings{Offer: o, Rails: []Rail{configured}}, &dependencies{
+		Common: Common{
+			Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
+		},
+		facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
+	}, quiet)
+
+	changed := rail("base-sepolia", before).Account()
+	found, ok := accounts.settlement(changed)
+	require.True(t, ok)
+	require.Equal(t, changed, found.USDC.Account())
+	require.Equal(t, []*x402.Facilitator{settler}, found.Facilitators, "who settles the chain today repeats what is open there")
+	require.NotNil(t, found.Chain)
+
+	removed := rail("base", before).Account()
+	found, ok = accounts.settlement(removed)
+	require.True(t, ok, "a chain that was removed is read at its public endpoint")
+	require.Empty(t, found.Facilitators)
+	require.NotNil(t, found.Chain)
+
+	_, ok = accounts.settlement("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
+	require.False(t, ok)
+
+	require.NoError(t, book.Open(t.Context()))
+	defer book.Close()
+	for _, account := range []string{sepolia.Account(), changed, removed} {
+		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: o.ID, ID: account, Rail: "usdc"}))
+	}
+	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
+	require.ElementsMatch(t, []string{changed, removed}, watched(t, accounts), "those of this offer that are not configured")
+}
+
+// watched are the accounts whose observers run.
+func watched(t *testing.T, r *removedAccounts) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	r.Begin(ctx, func() { close(ended) })
+	require.Eventually(t, func() bool { _, well := r.loop.Last(); return well }, time.Minute, time.Millisecond)
+	cancel()
+	<-ended
+	return slices.Collect(maps.Keys(r.running))
+}
+
+// refusing is a transport that notes the hosts that were asked, and answers nothing.
+type refusing struct {
+	mu    sync.Mutex // endpoints are asked at the same time
+	hosts map[string]bool
+}
+
+func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hosts[request.URL.Host] = true
+	return nil, errors.New("nobody answers")
+}
+
+// A Bitcoin key or address that was replaced, and one whose line was removed, is
+// read on, by who reads its network today or else by the public endpoints.
+func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
+	const single, other, test = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
+	const public = "mempool.space"
+	for name, c := range map[string]struct {
+		today   string // none where the line was removed
+		esplora []string
+		former  string
+		asked   string // nobody is
+	}{
+		"a key became an address":      {single, []string{"https://esplora.example"}, zpub, "esplora.example"},
+		"an address became a key":      {zpub, []string{"https://esplora.example"}, single, "esplora.example"},
+		"an address became another":    {single, []string{"https://esplora.example"}, other, "esplora.example"},
+		"the network is another today": {test, []string{"https://esplora.example"}, single, public},
+		"the line was removed":         {"", nil, zpub, public},
+		"the reading was turned off":   {single, nil, zpub, ""},
+		"a key that is refused today":  {zpub, []string{"https://esplora.example"}, "xpub661MyMwAqRbcFW31YEwpkMuc5THy2PSt5bDMsktWQcFF8syAmRUapSCGu8ED9W6oDMSgv6Zz8idoc4a6mr8BDzTJY47LJhkJ8UB7WEGuduB", "esplora.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
+			require.NoError(t, err)
+			var rails []offer.Rail
+			if c.today != "" {
+				rail, err := offer.NewBitcoin(c.today, "", 42_00)
+				require.NoError(t, err)
+				rails = append(rails, rail)
+			}
+			o, err := offer.New(offer.Terms{ID: "one", BaseURL: "http://localhost", Amount: 42_00}, card, rails...)
+			require.NoError(t, err)
+			book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+			asked := &refusing{hosts: make(map[string]bool)}
+			quiet := slog.New(slog.DiscardHandler)
+			settings := &Settings{Offer: o}
+			if b := o.Bitcoin(); b != nil {
+				settings.Rails = []Rail{Bitcoin{Bitcoin: b, Esplora: c.esplora, Confirmations: 2, Since: 1}}
+			}
+			accounts := newRemovedAccounts(settings, &dependencies{Common: Common{
+				Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
+			}}, quiet)
+
+			require.NoError(t, book.Open(t.Context()))
+			defer book.Close()
+			account := "bip122:000000000019d6689c085ae165831e93/" + c.former
+			require.NoError(t, book.Register(t.Context(), append(settings.Accounts(), ledger.Account{Offer: o.ID, ID: account, Rail: "btc", Since: 1})...))
+			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: "bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", Rail: "btc"}))
+			_, usdc := accounts.settlement(account)
+			require.False(t, usdc)
+			if c.asked == "" {
+				require.Empty(t, watched(t, accounts))
+				return
+			}
+			require.Equal(t, []string{account}, watched(t, accounts), "of this offer alone, and of what is not configured")
+			require.Error(t, accounts.get(account).observer.(*bitcoin.Observer).Round(t.Context()))
+			require.True(t, asked.hosts[c.asked], asked.hosts)
+		})
+	}
+}

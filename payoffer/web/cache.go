@@ -1,0 +1,36 @@
+package web
+
+import (
+	"net/http"
+	"sync"
+)
+
+// maxCached is the number of values that a cache holds. A full cache starts again empty.
+const maxCached = 256
+
+// cache holds values by key. The first caller of a key computes its value; callers of
+// other keys do not wait.
+type cache[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]func() V
+}
+
+func (c *cache[K, V]) get(key K, compute func() V) V {
+	c.mu.Lock()
+	value := c.values[key]
+	if value == nil {
+		if c.values == nil || len(c.values) >= maxCached {
+			c.values = make(map[K]func() V)
+		}
+		value = sync.OnceValue(compute)
+		c.values[key] = value
+	}
+	c.mu.Unlock()
+	return value()
+}
+
+// once is a response that the first request renders.
+func once(render func() *response) responseFunc {
+	rendered := sync.OnceValue(render)
+	return func(*http.Request) *response { return rendered() }
+}
