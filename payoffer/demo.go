@@ -221,7 +221,7 @@ func (app *App) addListeners(ctx caddy.Context) error {
 // checkDemoIsLocal refuses a demo together with another offer, or if others than this
 // machine could reach it. The caller holds the mutex.
 func (app *App) checkDemoIsLocal() error {
-	if !app.plays {
+	if !slices.ContainsFunc(app.services, func(svc *service.Service) bool { return svc.Offer.Demo }) {
 		return nil
 	}
 	if len(app.services) > 1 {

@@ -74,14 +74,3 @@ func TestWhatIsNoHeaderOfAFacilitatorIsRefused(t *testing.T) {
 		})
 	}
 }
-
-func TestANewKeyInTheHeaderOfAFacilitatorIsUsedAfterAReload(t *testing.T) {
-	f, i := payoffertest.NewFacilitator(t), newInstance(t)
-	site := headed(f.URL(), "header x-secret-key {env.OFFER_TEST_HIDDEN}")
-	for n, key := range []string{"old-secret", "new-secret"} {
-		t.Setenv("OFFER_TEST_HIDDEN", key)
-		require.NoError(t, i.load(site))
-		f.Await(payoffertest.CallSupported, n+1)
-		require.Equal(t, key, f.Calls(payoffertest.CallSupported)[n].Header.Get("x-secret-key"))
-	}
-}

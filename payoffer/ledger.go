@@ -3,8 +3,8 @@ package payoffer
 import (
 	"cmp"
 	"errors"
-	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -110,16 +110,12 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 	return database.handle()
 }
 
+// passwordInDSN matches a password in a DSN.
+var passwordInDSN = regexp.MustCompile(`://[^/@]*:[^/@]+@|\bpassword\s*=`)
+
 // hasPassword reports whether the configuration itself contains a password.
 func (c *LedgerConfig) hasPassword() bool {
-	if c == nil || hasPlaceholder(c.DSN) {
-		return false
-	}
-	if u, err := url.Parse(c.DSN); err == nil && u.User != nil {
-		_, has := u.User.Password()
-		return has
-	}
-	return strings.Contains(c.DSN, "password")
+	return c != nil && !hasPlaceholder(c.DSN) && passwordInDSN.MatchString(c.DSN)
 }
 
 // key identifies a database.

@@ -48,7 +48,7 @@ func TestUnreachablePostgresKeepsTheOldConfigurationAndTheDSN(t *testing.T) {
 	require.NotContains(t, err.Error(), "hidden")
 	i.untilReceived()
 	log := i.log()
-	require.Contains(t, log, "secrets stand in the configuration")
+	require.Contains(t, log, "secrets are in the configuration")
 	require.NotContains(t, log, "hiddenword")
 }
 
