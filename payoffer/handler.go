@@ -3,8 +3,13 @@
 package payoffer
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -166,6 +171,82 @@ func (h *Handler) options() options {
 		"tags": &h.Tags, "mpp": &h.MPP, "rate_limit": &h.RateLimit, "card": &h.Card, "usdc": &h.USDC,
 		"bitcoin": &h.Bitcoin, "bank_transfer": &h.BankTransfer, "storefront": &h.Storefronts, "announce": &h.Announce,
 	}
+}
+
+const (
+	// defaultAmount is the price that the interface fixes.
+	defaultAmount    offer.USD = 4200
+	defaultSourceURL           = "https://github.com/payoffer/caddy-pay-offer"
+	maxTags                    = 5
+)
+
+var (
+	offerID  = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]{1,100}$`)
+	railName = regexp.MustCompile(`^[a-z0-9-]{1,80}$`)
+	// tag is the form of a tag in facilitators and directories (x402, Bazaar).
+	tag = regexp.MustCompile(`^[!-~]([ -~]{0,30}[!-~])?$`)
+	// mppHeaders are the request headers of the Payment scheme, by the option's value.
+	mppHeaders = map[string]string{"authorization": "Authorization", "header": "Payment-Authorization", off: ""}
+)
+
+// terms resolves the options that belong to no rail.
+func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
+	t := offer.Terms{
+		BaseURL:   resolve(r, "base_url", h.BaseURL, offer.ParseOrigin),
+		Name:      cmp.Or(r.text("name", h.Name, 80), "Payment offer"),
+		Contact:   resolve(r, "contact", h.Contact, offer.ParseMailbox),
+		SourceURL: cmp.Or(resolve(r, "source_url", h.SourceURL, parseURL), defaultSourceURL),
+		Account:   cmp.Or(resolve(r, "account", h.Account, func(s string) (string, error) { return s, offer.CheckAccount(s) }), "pay"),
+		Amount:    cmp.Or(resolve(r, "amount", h.Amount, offer.ParseUSD), defaultAmount),
+		Goal:      resolve(r, "goal", h.Goal, offer.ParseUSD),
+		Recommend: r.word("recommend", h.Recommend, railName, "the name of a rail, such as usdc"),
+		Thanks:    r.text("thanks", h.Thanks, 500),
+		Refunds:   r.text("refunds", h.Refunds, 500),
+		Updated:   today.UTC().Format(time.DateOnly),
+	}
+	if t.BaseURL == "" && r.replace(h.BaseURL) == "" {
+		r.fail("base_url", errors.New("the origin is missing; write the address at which payers reach this offer, such as https://pay.example.org"))
+	}
+	t.SiteURL = cmp.Or(resolve(r, "site_url", h.SiteURL, offer.ParseOrigin), t.BaseURL)
+	t.ID = cmp.Or(r.word("id", h.ID, offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores"), offer.Host(t.BaseURL))
+	t.Operator = cmp.Or(r.text("operator", h.Operator, 80), offer.Host(t.SiteURL))
+	t.Description = cmp.Or(r.text("description", h.Description, 500), "One fixed payment of "+t.Amount.String()+" USD.")
+	for _, line := range h.Legal {
+		if line = r.text("legal", line, 140); line != "" {
+			t.Legal = append(t.Legal, line)
+		}
+	}
+	t.Tags = resolveAll(r, "tags", h.Tags, func(s string) (string, error) {
+		if !tag.MatchString(s) {
+			return "", fmt.Errorf("%q is not a tag; use at most 32 printable ASCII characters", s)
+		}
+		return s, nil
+	})
+	if len(t.Tags) > maxTags {
+		r.fail("tags", fmt.Errorf("there are %d; directories accept at most %d", len(t.Tags), maxTags))
+	}
+	t.MPP = mppHeaders["authorization"]
+	resolve(r, "mpp", h.MPP, func(s string) (known bool, err error) {
+		if t.MPP, known = mppHeaders[s]; !known {
+			err = fmt.Errorf("%q is not one of: authorization, header, off", s)
+		}
+		return known, err
+	})
+	t.Logo = resolve(r, "logo", h.Logo, func(s string) (string, error) {
+		if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
+			s = t.BaseURL + s
+		}
+		if _, err := offer.ParseURL(s); err != nil || !strings.HasPrefix(s, t.BaseURL+"/") {
+			return "", errors.New("this is not an image on the host of base_url, from which pages load everything; write its path, such as /logo.svg")
+		}
+		return s, nil
+	})
+	return t
+}
+
+func parseURL(s string) (string, error) {
+	_, err := offer.ParseURL(s)
+	return s, err
 }
 
 // railConfig is the config block of a rail.
