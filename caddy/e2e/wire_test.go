@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -11,7 +9,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -53,23 +50,6 @@ func requestV1(a chain.Authorization, signature []byte, payTo string) object {
 			"resource": "http://localhost/", "description": "", "mimeType": "application/json",
 		},
 	}
-}
-
-// post sends an object and returns the object that came back with status 200. It may run beside the test's goroutine.
-func post(t *testing.T, url string, body object) object {
-	encoded, err := json.Marshal(body)
-	if !assert.NoError(t, err) {
-		return nil
-	}
-	answer, err := http.Post(url, "application/json", bytes.NewReader(encoded))
-	if !assert.NoError(t, err) {
-		return nil
-	}
-	defer answer.Body.Close()
-	var decoded object
-	assert.Equal(t, http.StatusOK, answer.StatusCode)
-	assert.NoError(t, json.NewDecoder(answer.Body).Decode(&decoded))
-	return decoded
 }
 
 // get returns answer and body of an address, without following a redirect. accept is the Accept header; without one the

@@ -16,7 +16,7 @@ var tables = []string{
 }
 
 // booleanColumns are numbers on SQLite and true or false on PostgreSQL.
-var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "doubt"}
+var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "unacknowledged"}
 
 // batchValues is the number of values at which a batch is stored. The SQLite driver
 // searches all of them for each, so larger batches take longer.

@@ -152,7 +152,7 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 				return
 			}
 			require.Equal(t, []string{account}, watched(t, accounts), "of this offer alone, and of what is not configured")
-			require.Error(t, accounts.get(account).observer.(*bitcoin.Observer).Round(t.Context()))
+			require.Error(t, accounts.get(account).observer.(*bitcoin.Observer).Poll(t.Context()))
 			require.True(t, asked.hosts[c.asked], asked.hosts)
 		})
 	}

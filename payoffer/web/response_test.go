@@ -1,10 +1,7 @@
 package web
 
 import (
-	"net/http/httptest"
 	"regexp"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,26 +61,6 @@ func TestANewRateReplacesWhatFollowsFromIt(t *testing.T) {
 	require.Contains(t, read(t, after), "amount=0.0005&")
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/invoice", "")), `"50000"`)
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "0.0005 BTC")
-}
-
-func TestTheLastOfManyRatesStays(t *testing.T) {
-	var satoshis atomic.Int64
-	c := newWorld(t).config()
-	c.Live = func() offer.Live { return offer.Live{Satoshis: 1_000 + satoshis.Load(), RateAt: at} }
-	s, err := New(c)
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 5 {
-				satoshis.Add(1)
-				s.Refresh()
-				s.Serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/pay/btc.uri", nil))
-			}
-		})
-	}
-	all.Wait()
-	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay/btc.uri", "")), "amount=0.0000104&")
 }
 
 func TestRenewMovesTheExpiryOfSecurityTxt(t *testing.T) {

@@ -50,6 +50,8 @@ func post(path, summary string, handler func(*Server) http.Handler, ok ...docume
 
 func (r route) with(traits document.Traits) route { r.Traits = traits; return r }
 
+func (r route) forChains() route { r.onChains = true; return r }
+
 func (r route) explain(description string) route { r.Description = description; return r }
 
 func (r route) query(name, kind, description string) route {
@@ -103,7 +105,7 @@ func fixedRoutes() []route {
 			get(offer.PathMethods, "Every payment method: a page, or the invoice", (*Server).methods, document.HTML, jsonBody("Invoice")),
 			get(pathImage, "A QR image", perRequest((*Server).qrImage), document.Body{Type: typePNG}),
 			// A part of the page, which the API description leaves out.
-			route{Operation: document.Operation{Method: http.MethodGet, Path: page.WalletPath}, handler: static((*Server).walletScript), onChains: true},
+			get(page.WalletPath, "", static((*Server).walletScript)).forChains(),
 		),
 		tagged("agents", mcpRoute()),
 		tagged("discovery",
@@ -128,7 +130,8 @@ func fixedRoutes() []route {
 			get(offer.PathAPICatalog, "API catalog (RFC 9727)", static((*Server).apiCatalog),
 				document.Body{Type: "application/linkset+json", Schema: "Linkset"}),
 			get(offer.PathIcon, "The icon", static((*Server).icon), document.Body{Type: "image/svg+xml"}),
-			x402Route(offer.PathX402), x402Route(offer.PathX402JSON),
+			get(offer.PathX402, "Payable resources for x402 directories", static((*Server).x402), jsonBody("X402Resources")).forChains(),
+			get(offer.PathX402JSON, "Payable resources, second address", static((*Server).x402), jsonBody("X402Resources")).forChains(),
 		),
 	)
 }
@@ -143,13 +146,6 @@ func mcpRoute() route {
 		"4XX": document.Response("A JSON-RPC error.", bodyObject),
 		"5XX": document.Response("A JSON-RPC error.", bodyObject),
 	}
-	return r
-}
-
-// x402Route lists the payable resource for x402 directories.
-func x402Route(path string) route {
-	r := get(path, "Payable resources for x402 directories", static((*Server).x402), jsonBody("X402Resources"))
-	r.onChains = true
 	return r
 }
 
@@ -182,7 +178,9 @@ func table(o *offer.Offer) []route {
 
 // perRequest chooses a response for each request.
 func perRequest(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
-	return func(s *Server) http.Handler { return responseFunc(func(r *http.Request) *response { return choose(s, r) }) }
+	return func(s *Server) http.Handler {
+		return responseFunc(func(r *http.Request) *response { return choose(s, r) })
+	}
 }
 
 // afterStart is perRequest for a response that needs the ledger, which may not be open yet.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
 // rows are section 4 of the specification and what DESIGN section 2 adds.
@@ -245,4 +246,21 @@ func TestHeaderValuesAreNotSharedBetweenRequests(t *testing.T) {
 		require.NotContains(t, values[0], "changed", name)
 	}
 	_, _ = io.Copy(io.Discard, second.Body)
+}
+
+func TestThePayPageLoadsTheWalletScriptOnlyForChains(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), `<script src="`+page.WalletPath+`"></script>`)
+	res := send(t, s, "GET", page.WalletPath, "")
+	require.Equal(t, "text/javascript; charset=utf-8", res.Header.Get("Content-Type"))
+	require.Equal(t, cacheForever, res.Header.Get("Cache-Control"))
+	require.Equal(t, page.WalletScript, read(t, res))
+
+	var err error
+	w.offer, err = offer.New(terms(), w.offer.Card)
+	require.NoError(t, err)
+	s = w.server(t)
+	require.NotContains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "<script src=")
+	require.False(t, serves(t, s, page.WalletPath))
 }

@@ -13,7 +13,8 @@ const MaxHead = 3900
 // Parts of a header block that are added later: Caddy's own headers, and the
 // PAYMENT-RESPONSE of a refused settlement at its longest.
 const (
-	serverHeaders  = "HTTP/1.1 402 Payment Required\r\nServer: Caddy\r\nDate: " + http.TimeFormat + "\r\nAlt-Svc: h3=\":65535\"; ma=2592000\r\n\r\n"
+	serverHeaders = "HTTP/1.1 402 Payment Required\r\nServer: Caddy\r\nDate: " + http.TimeFormat + "\r\n" +
+		"Alt-Svc: h3=\":65535\"; ma=2592000\r\n\r\n"
 	settlementSize = 330
 )
 

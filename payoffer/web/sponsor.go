@@ -140,7 +140,7 @@ type paid struct {
 	Transaction   string    `json:"transaction" jsonschema:"The transaction's hash."`
 	Payer         string    `json:"payer"`
 	Authorization string    `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
-	ReceiptURL    string    `json:"receiptUrl" jsonschema:"The page of the receipt, which everybody with the address can read. While the service starts: the report."`
+	ReceiptURL    string    `json:"receiptUrl" jsonschema:"The page of the receipt, a secret of the payer."`
 	Description   string    `json:"description" jsonschema:"What the response means."`
 }
 

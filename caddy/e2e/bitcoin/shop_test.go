@@ -86,7 +86,7 @@ func (s *shop) restart() {
 func (s *shop) round() {
 	s.Helper()
 	s.now = s.now.Add(30 * time.Second)
-	require.NoError(s, s.observer.Round(s.Context()))
+	require.NoError(s, s.observer.Poll(s.Context()))
 	require.False(s, s.observer.Health().Blind)
 	require.NotEqual(s, observe.ErrDisagree, s.observer.Health().LastError)
 }

@@ -2,14 +2,10 @@ package crash
 
 import (
 	"crypto/ecdsa"
-	"errors"
 	"math/big"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
@@ -63,23 +59,6 @@ func (m *market) newBuyer(t *testing.T, payments int64) *ecdsa.PrivateKey {
 // broadcast tries a call, as the reference facilitator does, and does not wait for its block: a crash then finds
 // payments in every state.
 func (m *market) broadcast(t *testing.T, s payoffertest.Settlement) (string, error) {
-	signature, err := hexutil.Decode(s.Signature)
-	if err != nil {
-		return "", err
-	}
-	a := chain.Authorization{From: common.HexToAddress(s.From), To: common.HexToAddress(s.To), Nonce: common.HexToHash(s.Nonce)}
-	for text, number := range map[string]*int64{s.Value: &a.Value, s.ValidAfter: &a.ValidAfter, s.ValidBefore: &a.ValidBefore} {
-		var wrong error
-		*number, wrong = strconv.ParseInt(text, 10, 64)
-		err = errors.Join(err, wrong)
-	}
-	if err != nil {
-		return "", err
-	}
-	call := a.Call(t, signature)
-	if err := m.chain.Try(m.chain.USDC, call); err != nil {
-		return "", err
-	}
-	hash, err := m.chain.Send(m.chain.USDC, call)
+	hash, err := m.chain.Broadcast(t, s)
 	return hash.Hex(), err
 }

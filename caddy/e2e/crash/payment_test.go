@@ -2,8 +2,6 @@ package crash
 
 import (
 	"crypto/ecdsa"
-	"encoding/base64"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -53,21 +50,11 @@ func (p *payment) key() ledger.IntentKey {
 func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address, id string) *payment {
 	t.Helper()
 	p := &payment{Authorization: chain.NewAuthorization(t, chain.Address(buyer), payee, price)}
-	type object = map[string]any
-	payload := object{
-		"x402Version": 2,
-		"accepted": object{
-			"scheme": "exact", "network": p.key().Network, "asset": chain.USDC.Hex(), "amount": strconv.Itoa(price),
-			"payTo": payee.Hex(), "maxTimeoutSeconds": 300, "extra": object{"name": "USDC", "version": "2"},
-		},
-		"payload": object{"signature": p.Sign(t, buyer), "authorization": p.Authorization},
-	}
+	payload := p.Payload(p.Sign(t, buyer))
 	if id != "" {
-		payload["extensions"] = object{"payment-identifier": object{"info": object{"required": false, "id": id}}}
+		payload["extensions"] = map[string]any{"payment-identifier": map[string]any{"info": map[string]any{"required": false, "id": id}}}
 	}
-	data, err := json.Marshal(payload)
-	require.NoError(t, err)
-	p.header = base64.StdEncoding.EncodeToString(data)
+	p.header = chain.Payment(t, payload).Get(x402.HeaderSignature)
 	return p
 }
 

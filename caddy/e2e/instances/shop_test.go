@@ -2,13 +2,11 @@ package instances
 
 import (
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -240,16 +238,7 @@ func (s *shop) run(stdin string, arguments ...string) (string, error) {
 func (s *shop) payment() request {
 	s.Helper()
 	a := chain.NewAuthorization(s, chain.Address(s.chain.Buyers[0]), s.payee, price)
-	payload, err := json.Marshal(mpp.Object{
-		"x402Version": 2, "payload": mpp.Object{"signature": s.sign(a), "authorization": a}, "accepted": mpp.Object{
-			"scheme": "exact", "network": "eip155:" + strconv.FormatInt(s.chain.ID, 10), "asset": s.chain.USDC.Hex(),
-			"amount": strconv.Itoa(price), "payTo": s.payee.Hex(), "maxTimeoutSeconds": 300, "extra": mpp.Object{"name": "USDC", "version": "2"},
-		},
-	})
-	require.NoError(s, err)
-	return request{
-		method: http.MethodPost, path: "/v1/sponsor", header: http.Header{"Payment-Signature": {base64.StdEncoding.EncodeToString(payload)}},
-	}
+	return request{method: http.MethodPost, path: "/v1/sponsor", header: chain.Payment(s, a.Payload(s.sign(a)))}
 }
 
 // answering signs a payment that answers a challenge of the Payment scheme.

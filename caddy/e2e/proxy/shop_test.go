@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -174,12 +173,7 @@ func (s *shop) payment() payment {
 		return base64.StdEncoding.EncodeToString(text)
 	}
 	p.v1 = header{"X-PAYMENT", encoded(object{"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": signed})}
-	p.v2 = header{"PAYMENT-SIGNATURE", encoded(object{
-		"x402Version": 2, "payload": signed, "accepted": object{
-			"scheme": "exact", "network": "eip155:84532", "asset": chain.USDC.Hex(), "amount": strconv.Itoa(price),
-			"payTo": s.payee.Hex(), "maxTimeoutSeconds": 300, "extra": object{"name": "USDC", "version": "2"},
-		},
-	})}
+	p.v2 = header{"PAYMENT-SIGNATURE", encoded(p.Payload(p.Sign(s, key)))}
 	return p
 }
 

@@ -8,11 +8,9 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
@@ -61,19 +59,8 @@ func (s *shop) newBuyers(count int) (buyers []*ecdsa.PrivateKey) {
 // sign makes the header of a new payment, as a version 2 client sends it.
 func (s *shop) sign(buyer *ecdsa.PrivateKey) http.Header {
 	s.Helper()
-	type object = map[string]any
 	a := chain.NewAuthorization(s, chain.Address(buyer), s.payee, price)
-	payload, err := json.Marshal(object{
-		"x402Version": 2,
-		"accepted": object{
-			"scheme": "exact", "network": "eip155:" + strconv.FormatInt(s.chain.ID, 10), "asset": s.chain.USDC.Hex(),
-			"amount": strconv.Itoa(price), "payTo": s.payee.Hex(), "maxTimeoutSeconds": 300,
-			"extra": object{"name": "USDC", "version": "2"},
-		},
-		"payload": object{"signature": a.Sign(s, buyer), "authorization": a},
-	})
-	require.NoError(s, err)
-	return http.Header{"Payment-Signature": {base64.StdEncoding.EncodeToString(payload)}}
+	return chain.Payment(s, a.Payload(a.Sign(s, buyer)))
 }
 
 // pay sends a payment, the same one until it is answered. It may be called beside the test's goroutine.
@@ -126,25 +113,7 @@ func (s *shop) broadcast(settlement payoffertest.Settlement) (string, error) {
 	if held := s.held.Load(); held != nil {
 		<-*held
 	}
-	numbers := make([]*big.Int, 3)
-	for i, text := range []string{settlement.Value, settlement.ValidAfter, settlement.ValidBefore} {
-		number, ok := new(big.Int).SetString(text, 10)
-		if !ok {
-			return "", errors.New("no number: " + text)
-		}
-		numbers[i] = number
-	}
-	signature, err := hexutil.Decode(settlement.Signature)
-	if err != nil {
-		return "", err
-	}
-	call := chain.Pack(s, "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-		common.HexToAddress(settlement.From), common.HexToAddress(settlement.To), numbers[0], numbers[1], numbers[2],
-		common.HexToHash(settlement.Nonce), signature)
-	if err := s.chain.Try(s.chain.USDC, call); err != nil {
-		return "", err
-	}
-	hash, err := s.chain.Send(s.chain.USDC, call)
+	hash, err := s.chain.Broadcast(s, settlement)
 	if err != nil {
 		return "", err
 	}

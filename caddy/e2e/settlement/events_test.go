@@ -80,7 +80,7 @@ func TestTwoSettlementsInOneTransactionAreTwoReceipts(t *testing.T) {
 	for _, p := range payments {
 		s.requirePaid(p, batch)
 	}
-	require.NoError(t, s.evm.Round(t.Context())) // the block may have come while it was looked for
+	require.NoError(t, s.evm.Poll(t.Context())) // the block may have come while it was looked for
 	s.requireAgreement(2, 0)
 	rows, err := s.book.Receipts(t.Context(), offerID, 0, 10)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func reorganized(t *testing.T) (*shop, payment) {
 	require.Equal(t, x402.Settled, s.pay(p).Status)
 	s.requireAgreement(1, 0)
 	s.reorganize(p)
-	require.NoError(t, s.evm.Round(t.Context()))
+	require.NoError(t, s.evm.Poll(t.Context()))
 	return s, p
 }
 
@@ -110,7 +110,7 @@ func TestASettlementThatLeftTheChainIsSubmittedAgain(t *testing.T) {
 	s.resolve(soon)
 	require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 2)
 	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
-	require.NoError(t, s.evm.Round(t.Context()))
+	require.NoError(t, s.evm.Poll(t.Context()))
 	s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
 	s.requireAgreement(1, 0)
 	s.requireDropped(1)
@@ -153,14 +153,14 @@ func TestASettlementThatMovedToAnotherBlockStaysSettled(t *testing.T) {
 	transaction := s.awaitTransfers(1)[0].Tx
 	before := s.receipts()
 	s.chain.Move(t, 1)
-	require.NoError(t, s.evm.Round(t.Context()))
+	require.NoError(t, s.evm.Poll(t.Context()))
 	s.requirePaid(p, transaction)
 	s.requireAgreement(1, 0)
 	after := s.receipts()
 	require.NotEqual(t, string(before[0].Evidence), string(after[0].Evidence), "it is in another block now")
 
 	s.chain.Finalize(t)
-	require.NoError(t, s.evm.Round(t.Context()))
+	require.NoError(t, s.evm.Poll(t.Context()))
 	require.True(t, s.receipts()[0].Final)
 	require.Equal(t, before[0].Version, s.receipts()[0].Version, "nobody is told of a payment twice")
 }
@@ -189,7 +189,7 @@ func TestAnObserverThatStartsAnewMakesReceiptsFinal(t *testing.T) {
 	s.chain.Finalize(t)
 	s.clock.pass(time.Hour)
 	_, evm := s.serve(cents, s.payee, s.chain.URL)
-	require.NoError(t, evm.Round(t.Context()))
+	require.NoError(t, evm.Poll(t.Context()))
 	require.True(t, s.receipts()[0].Final)
 	s.requireAgreement(1, 0)
 }

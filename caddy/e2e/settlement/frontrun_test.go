@@ -20,7 +20,7 @@ func TestAPaymentThatSomebodyElseBroadcastIsPaid(t *testing.T) {
 	require.NoError(t, err)
 	s.chain.Mine(t, 1)
 	s.requireOpen(p) // the facilitator's transaction would be reverted
-	require.NoError(t, s.evm.Round(t.Context()))
+	require.NoError(t, s.evm.Poll(t.Context()))
 	s.resolve(soon)
 	s.requirePaid(p, transaction)
 	s.requireAgreement(1, 0)
@@ -44,7 +44,7 @@ func TestANonceSpentOnLessIsNoPaymentOfThePrice(t *testing.T) {
 	s.book.requireIntent(t, p, ledger.IntentSettling)
 
 	for range 3 { // until it has read that block twice
-		require.NoError(t, s.evm.Round(t.Context()))
+		require.NoError(t, s.evm.Poll(t.Context()))
 	}
 	s.resolve(soon)
 	unpaid := s.pay(p) // for all that is known it was used before the receipts began

@@ -24,7 +24,7 @@ func openTwo(t *testing.T) (sepolia, celo *shop, onSepolia, onCelo payment) {
 	sepolia.service = newService(t, sepolia.clock, sepolia.book, &sepolia.log, cents, sepolia.former, first, second)
 	celo.service = sepolia.service
 	for _, s := range []*shop{sepolia, celo} {
-		require.NoError(t, s.evm.Round(t.Context()))
+		require.NoError(t, s.evm.Poll(t.Context()))
 	}
 
 	buyer := sepolia.chain.Buyers[0]
@@ -55,7 +55,7 @@ func TestTwoChainsAreSettledAndReceiptedApart(t *testing.T) {
 	// A reorganization of one chain is none of the other's business.
 	celo.reorganize(onCelo)
 	for _, s := range []*shop{sepolia, celo} {
-		require.NoError(t, s.evm.Round(t.Context()))
+		require.NoError(t, s.evm.Poll(t.Context()))
 	}
 	celo.requireOpen(onCelo)
 	sepolia.requirePaid(onSepolia, sepolia.awaitTransfers(1)[0].Tx)

@@ -75,7 +75,7 @@ func openShop(t *testing.T, timeout time.Duration) *shop {
 		}
 	})
 	s.service, s.evm = s.serve(cents, s.payee, s.chain.URL)
-	require.NoError(t, s.evm.Round(t.Context()))
+	require.NoError(t, s.evm.Poll(t.Context()))
 	return s
 }
 

@@ -147,7 +147,7 @@ func TestAFrontRunTransferGetsItsAnswerForAnyKindOfAccount(t *testing.T) {
 		p := s.paymentOf(account)
 		transaction := s.front(p)
 		s.requireOpen(p)
-		require.NoError(s, s.evm.Round(s.Context()))
+		require.NoError(s, s.evm.Poll(s.Context()))
 		s.resolve(soon)
 		s.requirePaid(p, transaction)
 		s.requireCharges(1)
@@ -161,13 +161,13 @@ func TestAPaymentIsKnownAfterTheLedgerWasRestored(t *testing.T) {
 		before := s.service
 		s.book = openBook(s.T, s.clock.Now)
 		restored, observer := s.serve(cents, s.payee, s.chain.URL)
-		require.NoError(s, observer.Round(s.Context()))
+		require.NoError(s, observer.Poll(s.Context()))
 		p := s.paymentOf(account)
 		s.service = before
 		transaction := s.paidFirst(p)
 
 		s.service = restored
-		require.NoError(s, observer.Round(s.Context()))
+		require.NoError(s, observer.Poll(s.Context()))
 		s.requirePaid(p, transaction)
 		s.requireCharges(1)
 		require.Len(s, s.facilitator.Calls(payoffertest.CallSettle), 1)
@@ -187,14 +187,14 @@ func TestNothingWasChargedIsNotSaidWhileTheTransferIsPending(t *testing.T) {
 				s.chain.Mine(s, 1)
 			}
 		}))
-		require.NoError(s, s.evm.Round(s.Context()))
+		require.NoError(s, s.evm.Poll(s.Context()))
 		transaction, err := s.chain.Send(s.chain.USDC, p.Call(s, signature))
 		require.NoError(s, err)
 		outcome := s.pay(p)
 		require.NotContains(s, outcome.Detail, "Nothing was charged")
 		require.Equal(s, x402.Open, outcome.Status, "%+v", outcome)
 		s.book.requireIntent(s.T, p, ledger.IntentSettling)
-		require.NoError(s, s.evm.Round(s.Context()))
+		require.NoError(s, s.evm.Poll(s.Context()))
 		s.resolve(soon)
 		s.requirePaid(p, transaction)
 		s.requireCharges(1)

@@ -2,18 +2,14 @@ package soak
 
 import (
 	"crypto/ecdsa"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"math/big"
 	"net/http"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
@@ -37,14 +33,7 @@ type payment struct {
 func (s *shop) x402(buyer *ecdsa.PrivateKey) *payment {
 	s.Helper()
 	a := chain.NewAuthorization(s, chain.Address(buyer), s.payee, price)
-	payload, err := json.Marshal(mpp.Object{
-		"x402Version": 2, "payload": mpp.Object{"signature": a.Sign(s, buyer), "authorization": a}, "accepted": mpp.Object{
-			"scheme": "exact", "network": "eip155:" + strconv.FormatInt(s.chain.ID, 10), "asset": s.chain.USDC.Hex(),
-			"amount": strconv.Itoa(price), "payTo": s.payee.Hex(), "maxTimeoutSeconds": 300, "extra": mpp.Object{"name": "USDC", "version": "2"},
-		},
-	})
-	require.NoError(s, err)
-	return &payment{Authorization: a, header: http.Header{"Payment-Signature": {base64.StdEncoding.EncodeToString(payload)}}}
+	return &payment{Authorization: a, header: chain.Payment(s, a.Payload(a.Sign(s, buyer)))}
 }
 
 // mpp asks for a challenge of the Payment scheme and signs the payment that answers it.
@@ -141,24 +130,7 @@ func (m *market) broadcaster(t *testing.T) func(payoffertest.Settlement) (string
 		if m.sent[s.Nonce] {
 			return "", errors.New("the authorization is used")
 		}
-		numbers := make([]*big.Int, 3)
-		for i, text := range []string{s.Value, s.ValidAfter, s.ValidBefore} {
-			number, ok := new(big.Int).SetString(text, 10)
-			if !ok {
-				return "", errors.New("no number: " + text)
-			}
-			numbers[i] = number
-		}
-		signature, err := hexutil.Decode(s.Signature)
-		if err != nil {
-			return "", err
-		}
-		call := chain.Pack(t, "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-			common.HexToAddress(s.From), common.HexToAddress(s.To), numbers[0], numbers[1], numbers[2], common.HexToHash(s.Nonce), signature)
-		if err := m.chain.Try(m.chain.USDC, call); err != nil {
-			return "", err
-		}
-		hash, err := m.send(call)
+		hash, err := m.chain.Broadcast(t, s)
 		m.sent[s.Nonce] = err == nil
 		return hash.Hex(), err
 	}

@@ -86,11 +86,11 @@ func TestWhatTheAccountSendsToItselfIsNoPayment(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.ledger.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc"}))
 	s.restart()
-	require.NoError(t, s.observer.Round(t.Context()))
+	require.NoError(t, s.observer.Poll(t.Context()))
 	hash := s.chain.Pay(t, self, price)
 	s.chain.Mine(t, 1)
 	s.chain.Finalize(t)
-	require.NoError(t, s.observer.Round(t.Context()))
+	require.NoError(t, s.observer.Poll(t.Context()))
 	row := s.receipt(hash)
 	require.Equal(t, ledger.StatusMoved, row.Status)
 	require.True(t, row.Own)
@@ -300,12 +300,12 @@ func TestALedgerThatCannotBeWrittenLosesNothing(t *testing.T) {
 	b := &book{s.ledger, true}
 	s.config.Ledger = b
 	s.restart()
-	require.Error(t, s.observer.Round(t.Context()))
+	require.Error(t, s.observer.Poll(t.Context()))
 	require.Equal(t, "ledger_unavailable", s.observer.Health().LastError)
 	require.True(t, s.observer.Health().Blind)
 	require.Zero(t, s.cursor())
 	b.refuse = false
-	require.NoError(t, s.observer.Round(t.Context()))
+	require.NoError(t, s.observer.Poll(t.Context()))
 	s.requireRight()
 	s.requireObserved()
 }

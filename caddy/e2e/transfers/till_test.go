@@ -86,7 +86,7 @@ func (s *till) restart() {
 func (s *till) round() error {
 	s.Helper()
 	s.clock.passed.Add(int64(poll))
-	err := s.observer.Round(s.Context())
+	err := s.observer.Poll(s.Context())
 	s.requireEvidence()
 	return err
 }

@@ -98,7 +98,7 @@ func (o *Observer) readAddress(ctx context.Context, r *reader, p *plan, index ui
 	prev, known := r.responses.lists[w.address]
 	waiting := p.waiting[w.address]
 	if !r.fresh && s != (stats{}) && !(known && prev.stats == s) {
-		return list{}, errMoved // what is new here may be newer than what others heard of the tip
+		return list{}, errMoved // the change may be newer than the shared tip
 	}
 	if known && !waiting && prev.block == r.tip.hash && prev.stats == s && prev.above <= p.above {
 		return prev, nil

@@ -143,12 +143,12 @@ func TestTheOriginIsSetByTwo(t *testing.T) {
 	b, n := newBench(t, single), newNetwork(t, 3, 100)
 	n.mine(0, pay("old", single, 1000))
 	n.mine(20)
-	b.newBook(start.Add(15 * time.Minute).Unix()) // after block 100
-	n[0].start += 1000 * 600                      // all its blocks are late
-	require.EqualError(t, b.hosts(n[:2]...).Round(t.Context()), "sources_disagree (a.example, b.example)")
+	b.newLedger(start.Add(15 * time.Minute).Unix()) // after block 100
+	n[0].start += 1000 * 600                        // all its blocks are late
+	require.EqualError(t, b.hosts(n[:2]...).Poll(t.Context()), "sources_disagree (a.example, b.example)")
 	require.Empty(t, b.account().Origin)
 	n[1].setFault(answer("/blocks/1", 503, ""))
-	require.EqualError(t, b.hosts(n[0], n[1]).Round(t.Context()), "unreachable (b.example)")
+	require.EqualError(t, b.hosts(n[0], n[1]).Poll(t.Context()), "unreachable (b.example)")
 	require.Empty(t, b.account().Origin, "one answers")
 	n[1].setFault(nil)
 	b.clock.advance(maxPause)
@@ -199,12 +199,12 @@ func TestTheAddressAdvancesOnWhatTwoHostsList(t *testing.T) {
 			}
 			n[0].setFault(falseCounts(lists))
 			b.clock.advance(pollEvery)
-			_ = o.Round(t.Context())
+			_ = o.Poll(t.Context())
 			require.Contains(t, []string{"", b.at(0)}, o.Address())
 			n[0].setFault(nil)
 			b.clock.advance(maxPause)
 			for range 3 { // it contradicts itself now
-				_ = o.Round(t.Context())
+				_ = o.Poll(t.Context())
 				b.clock.advance(maxPause)
 			}
 			b.wholly(o)
@@ -228,7 +228,7 @@ func TestAFinalBlockThatChangesForTwoStopsTheRail(t *testing.T) {
 		if b.clock.advance(maxPause); i == 0 {
 			b.partly(o, observe.ErrDisagree)
 		} else {
-			require.EqualError(t, o.Round(t.Context()), "final_history_changed (a.example, b.example)")
+			require.EqualError(t, o.Poll(t.Context()), "final_history_changed (a.example, b.example)")
 			require.True(t, o.Health().Blind)
 		}
 		b.rows()
@@ -262,8 +262,8 @@ func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	b.round(o)
 	require.EqualValues(t, 119, b.position().Height)
 	chain.inBlock(100, hidden...)
-	o.config.Ledger = &lowering{b.book, func() {
-		lowered, err := b.book.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
+	o.config.Ledger = &lowering{b.db, func() {
+		lowered, err := b.db.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
 		require.NoError(t, err)
 		require.True(t, lowered)
 	}}

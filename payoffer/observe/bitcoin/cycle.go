@@ -31,7 +31,7 @@ type state struct {
 	origin int64
 	// reached is the highest block that contains a payment.
 	reached int64
-	rows    map[string]ledger.Receipt // those that are not final, by external id
+	rows    map[string]ledger.Receipt // not final, by external id
 	// waiting are the addresses with payments that the chain may still change.
 	waiting map[string]bool
 	// all says that rows are all receipts that are not final.
@@ -47,16 +47,16 @@ type reading struct {
 	stale        bool
 	next         position
 	depths       map[string]int64           // of transactions
-	own          map[string]bool            // those that spend the operator's money
-	decided      map[string]bool            // those that enough hosts show
+	own          map[string]bool            // spends the operator's money
+	decided      map[string]bool            // enough hosts agree
 	observations map[string]ledger.Sighting // by external id
 	// open are the undecided transactions.
 	open []transaction
 }
 
-// Round runs one cycle: it reads all endpoints, and commits what enough hosts show. The error is an *observe.Error,
+// Poll runs one cycle: it reads all endpoints, and commits what enough hosts show. The error is an *observe.Error,
 // the first problem because of which not everything is known. Cycles do not overlap.
-func (o *Observer) Round(ctx context.Context) error {
+func (o *Observer) Poll(ctx context.Context) error {
 	o.cycle.Lock()
 	defer o.cycle.Unlock()
 	o.busy = false
@@ -94,12 +94,12 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 		return v, nil, err
 	}
 	for _, r := range v.readers {
-		r.witness.Note(nil, v.now) // all of it was read
+		r.witness.Note(nil, v.now) // it was read completely
 	}
 	v.countAwaited()
 	r, err := o.join(ctx, v, p)
 	if err == nil {
-		o.busy = o.busy || len(r.observations) > 0 // a new payment is followed at once
+		o.busy = o.busy || len(r.observations) > 0 // a new payment can still change
 		err = o.commit(ctx, v, r)
 	}
 	return v, r, err
@@ -107,7 +107,10 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 
 // join merges the endpoints' reports into one reading.
 func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error) {
-	r := &reading{plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool), decided: make(map[string]bool), observations: make(map[string]ledger.Sighting)}
+	r := &reading{
+		plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool),
+		decided: make(map[string]bool), observations: make(map[string]ledger.Sighting),
+	}
 	newest, enough := v.tip()
 	r.tip, r.stale = newest, enough && o.config.Now().Unix()-newest.time > int64(staleAfter/time.Second)
 	v.partial = v.partial || !enough
@@ -177,12 +180,12 @@ func (o *Observer) apply(ctx context.Context, r *reading, id string, d decision)
 			return err
 		}
 		if d.state = ""; d.decided {
-			d.state, d.cause = ledger.StatusDropped, "evicted" // what it has no output for
+			d.state, d.cause = ledger.StatusDropped, "evicted" // outputs that it does not have
 		}
 	}
 	for _, row := range rows {
 		_, shown := r.observations[row.ExternalID]
-		shown = shown || d.shown != nil && d.shown.has(row) // also where its address is not derived
+		shown = shown || d.shown != nil && d.shown.has(row) // also if its address is not derived
 		if d.state != "" && !shown && (row.Status != ledger.StatusDropped || d.cause == "replaced") {
 			r.observations[row.ExternalID] = *restated(row, d, r.next.Height)
 		}
@@ -221,11 +224,11 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 		if found {
 			r.next = r.next.merge(stored)
 		}
-		if found || !r.found { // else another instance lowered the origin meanwhile
+		if found || !r.found { // else another instance has lowered the origin
 			cursor = o.cursor(r.next)
 		}
 	}
-	inOrder := slices.SortedFunc(maps.Values(r.observations), func(a, b ledger.Sighting) int { // in which the money addressListeners
+	inOrder := slices.SortedFunc(maps.Values(r.observations), func(a, b ledger.Sighting) int { // as the money moved
 		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
 	for part := range slices.Chunk(inOrder, recordAtOnce) {

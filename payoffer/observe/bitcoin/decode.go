@@ -160,7 +160,7 @@ func (t *transaction) UnmarshalJSON(text []byte) error {
 		len(t.Inputs) == 0 || len(t.Outputs) == 0 || t.Status.Height == missing {
 		return errMalformed
 	}
-	var sum int64 // so that nobody who adds some of them counts too far
+	var sum int64 // so that no sum of them overflows
 	for _, out := range t.Outputs {
 		if sum += out.Value; sum > maxSatoshis {
 			return errMalformed

@@ -44,8 +44,8 @@ type endpoint struct {
 	responses responses
 	witness   observe.Witness
 
-	checked  bool // that it serves the right network
-	failures int  // in a row, of those that call for a pause
+	checked  bool // it serves the right network
+	failures int  // in a row
 	due      time.Time
 	last     *observe.Error
 }

@@ -97,7 +97,7 @@ func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 			require.Equal(t, int64(1000), b.row("real").Amount)
 
 			alone := b.observer(sick)
-			err := alone.Round(t.Context())
+			err := alone.Poll(t.Context())
 			require.EqualError(t, err, wrong.code+" (127.0.0.1)")
 			require.True(t, alone.Health().Blind)
 			require.Equal(t, wrong.code, alone.Health().LastError)
@@ -143,14 +143,14 @@ func TestAnErrorNamesNoMoreThanTheHost(t *testing.T) {
 	b := newBench(t, single)
 	o, err := New(Config{
 		OfferID: testOffer, Rail: b.rail, Endpoints: []string{"https://e.example/secret-path?key=secret"}, Confirmations: 1,
-		Ledger: b.book, Now: b.clock.Now, Rate: b.observer(newFakeIndex(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
+		Ledger: b.db, Now: b.clock.Now, Rate: b.observer(newFakeIndex(t, 1)).config.Rate, Logger: slog.New(slog.DiscardHandler),
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			require.Equal(t, "https://e.example/secret-path/block-height/0?key=secret", r.URL.String())
 			return nil, errors.New("dial secret: " + r.URL.String())
 		}),
 	})
 	require.NoError(t, err)
-	require.EqualError(t, o.Round(t.Context()), "unreachable (e.example)")
+	require.EqualError(t, o.Poll(t.Context()), "unreachable (e.example)")
 }
 
 func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 	b.round(b.observer(fast))
 	slow.setPool(tx)
 	o := b.observer(slow)
-	require.EqualError(t, o.Round(t.Context()), "lagging (127.0.0.1)")
+	require.EqualError(t, o.Poll(t.Context()), "lagging (127.0.0.1)")
 	b.requireState("p", ledger.StatusConfirmed)
 	slow.mine(tx)
 	slow.mine()
@@ -179,7 +179,7 @@ func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 	chain.rewind(20)
 	chain.mine(pay("other history", single, 1000))
 	chain.mineEmpty(30)
-	require.EqualError(t, o.Round(t.Context()), "final_history_changed (127.0.0.1)")
+	require.EqualError(t, o.Poll(t.Context()), "final_history_changed (127.0.0.1)")
 	require.True(t, o.Health().Blind)
 	b.rows()
 	chain.blocks = honest
@@ -194,10 +194,10 @@ func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
 	b.round(o)
 	chain.mine(pay("p", single, 1000))
 	chain.mine()
-	require.NoError(t, b.book.Close())
-	require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
+	require.NoError(t, b.db.Close())
+	require.EqualError(t, o.Poll(t.Context()), "ledger_unavailable (ledger)")
 	require.Equal(t, observe.ErrLedger, o.Health().LastError)
-	require.NoError(t, b.book.Open(t.Context()))
+	require.NoError(t, b.db.Open(t.Context()))
 	b.round(o)
 	b.requireState("p", ledger.StatusConfirmed)
 }

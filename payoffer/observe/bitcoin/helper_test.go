@@ -65,8 +65,8 @@ func (c *clock) advance(d time.Duration) {
 type bench struct {
 	testing.TB
 	clock *clock
-	book  *ledger.Ledger
-	file  string // the book is kept there
+	db    *ledger.Ledger
+	file  string // the db is kept there
 	rail  *offer.Bitcoin
 	rate  rate.Rate
 	// since and ahead are the Since and the ClockOffset of observers.
@@ -83,24 +83,24 @@ func newBench(t testing.TB, account string) *bench {
 	rail, err := offer.NewBitcoin(account, "Shop", 4200)
 	require.NoError(t, err)
 	b.rail = rail
-	b.newBook(start.Unix())
+	b.newLedger(start.Unix())
 	return b
 }
 
 // newBook takes a ledger that knows nothing but when the account was first
 // watched, in Unix seconds.
-func (b *bench) newBook(since int64) {
+func (b *bench) newLedger(since int64) {
 	b.Helper()
-	b.openBook(payoffertest.LedgerFile(b.TB))
-	require.NoError(b, b.book.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
+	b.openLedger(payoffertest.LedgerFile(b.TB))
+	require.NoError(b, b.db.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
 }
 
-func (b *bench) openBook(file string) {
+func (b *bench) openLedger(file string) {
 	b.Helper()
-	book := ledger.NewSQLite(file, b.clock.Now)
-	require.NoError(b, book.Open(b.Context()))
-	b.Cleanup(func() { require.NoError(b, book.Close()) })
-	b.book, b.file = book, file
+	db := ledger.NewSQLite(file, b.clock.Now)
+	require.NoError(b, db.Open(b.Context()))
+	b.Cleanup(func() { require.NoError(b, db.Close()) })
+	b.db, b.file = db, file
 }
 
 // observer is a new one, as after a restart. Its endpoints are on one host.
@@ -131,7 +131,7 @@ func (b *bench) hosts(endpoints ...*fakeIndex) *Observer {
 func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	b.Helper()
 	c := Config{
-		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.book, Now: b.clock.Now,
+		OfferID: testOffer, Rail: b.rail, Confirmations: 2, Ledger: b.db, Now: b.clock.Now,
 		Rate:  func() (rate.Rate, bool) { return b.rate, b.rate.MicroUSD > 0 },
 		Since: b.since, ClockOffset: func() time.Duration { return b.ahead }, Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
 		Endpoints: addresses, Transport: t,
@@ -139,7 +139,7 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	o, err := New(c)
 	require.NoError(b, err)
 	o.Listen(func() { b.changes++ })
-	cursors, err := b.book.Cursors(b.Context(), b.rail.Account())
+	cursors, err := b.db.Cursors(b.Context(), b.rail.Account())
 	require.NoError(b, err)
 	require.NoError(b, o.Load(cursors))
 	return o
@@ -149,14 +149,14 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 func (b *bench) round(o *Observer) {
 	b.Helper()
 	b.clock.advance(pollEvery)
-	require.NoError(b, o.Round(b.Context()))
+	require.NoError(b, o.Poll(b.Context()))
 	require.False(b, o.Health().Blind)
 }
 
 // rows are the receipts by the name of their transaction.
 func (b *bench) rows(names ...string) map[string]ledger.Receipt {
 	b.Helper()
-	all, err := b.book.Receipts(b.Context(), testOffer, 0, 1000)
+	all, err := b.db.Receipts(b.Context(), testOffer, 0, 1000)
 	require.NoError(b, err)
 	byHash := make(map[string]string)
 	for _, name := range names {

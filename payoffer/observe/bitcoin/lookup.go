@@ -23,10 +23,10 @@ const (
 
 // report is what an endpoint says of a transaction that pays this rail: its depth, or that it is unknown.
 type report struct {
-	tx    transaction // without a status in the mempool
+	tx    transaction // no status in the mempool
 	depth int64
 	own   bool     // it spends the operator's money
-	gone  *absence // nil where it is shown
+	gone  *absence // nil if it is shown
 }
 
 // absence is why a transaction is unknown: another one spends its inputs, or it was evicted, for long or not.
@@ -59,7 +59,7 @@ func (t transaction) has(row ledger.Receipt) bool {
 func (o *Observer) recheck(ctx context.Context, r *reader, p *plan) error {
 	for _, row := range p.due {
 		if _, read := r.reports[row.Transaction]; read {
-			continue // also where another output of the same transaction brought it
+			continue // possibly by another output
 		}
 		if err := o.lookUp(ctx, r, row); err != nil {
 			return err

@@ -69,7 +69,7 @@ func (w responses) clone() responses {
 // follows reports whether a list is consistent with the previous one.
 func (l list) follows(prev list) bool {
 	if l.above < prev.above || l.above > prev.final {
-		return true // nothing that is final can be compared
+		return true // no final transactions to compare
 	}
 	passed := prev.older
 	for _, height := range prev.heights {
@@ -130,7 +130,7 @@ func (o *Observer) position(ctx context.Context) (p position, found bool, err er
 }
 
 func (o *Observer) cursor(p position) *ledger.Cursor {
-	text, _ := json.Marshal(p) // it is two numbers
+	text, _ := json.Marshal(p) // two numbers always encode
 	return &ledger.Cursor{
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Position: string(text), Anchor: p.anchor, OKAt: o.config.Now().Unix(),
 	}

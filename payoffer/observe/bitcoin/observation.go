@@ -112,7 +112,7 @@ func (o *Observer) observation(ctx context.Context, r *reading, tx transaction, 
 		proof.First = now
 	}
 	s.Evidence = observe.Evidence(proof)
-	if s.Own { // it is nobody's payment, and its value nobody's concern
+	if s.Own { // not a payment, so it needs no value
 		s.State, s.Final = ledger.StatusMoved, depth >= o.final()
 		return s, nil
 	}

@@ -50,6 +50,7 @@ type Ledger interface {
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
 
+// Config configures an Observer.
 type Config struct {
 	OfferID string
 	// Rail is the rail; its Account is the account in the ledger.
@@ -80,20 +81,20 @@ type Config struct {
 type Observer struct {
 	config    Config
 	endpoints []*endpoint
-	need      int // how many hosts must show the same while all answer
+	need      int // hosts that must agree while all answer
 	quotes    quotes
 	// pollLoop runs the cycles; quoteLoop stores the quotes in between.
 	pollLoop, quoteLoop source.Loop
 	addressListeners    source.Listeners
 
-	cycle sync.Mutex // held for a round; guards what follows
+	cycle sync.Mutex // held during a cycle; guards the fields below
 	memory
 	wallets map[string]*wallet // by account
-	busy    bool               // payments that may still change were known to it, or an address was searched
+	busy    bool               // the last cycle found payments that can change, or searched addresses
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	health  observe.Health
-	ended   time.Time // the last round
+	ended   time.Time // the last cycle
 	address string
 }
 
@@ -118,7 +119,7 @@ func New(c Config) (*Observer, error) {
 			if !o.busy {
 				c.Indexes.waitTurn(ctx)
 			}
-			err := o.Round(ctx)
+			err := o.Poll(ctx)
 			if o.busy {
 				return source.Spread(pollEvery, c.Random()), err
 			}
@@ -214,11 +215,11 @@ func (o *Observer) Address() string {
 }
 
 func (o *Observer) logProblem(err error) {
-	trouble := "bitcoin payments can be read in part"
+	problem := "bitcoin payments can be read only in part"
 	if o.Health().Blind {
-		trouble = "bitcoin payments cannot be read; receipts wait"
+		problem = "bitcoin payments cannot be read"
 	}
-	source.Log(o.config.Logger, trouble, "bitcoin payments can be read again")(err)
+	source.Log(o.config.Logger, problem, "bitcoin payments can be read again")(err)
 }
 
 // Health says how well the chain was read last, and whether that is late.

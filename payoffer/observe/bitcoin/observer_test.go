@@ -125,7 +125,7 @@ func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
 		fakeTx{name: "sweep", spends: hashOf("two") + ":2", from: ours, pays: []output{{other, 29}}},
 	)
 	b.round(o)
-	receipts, err := b.book.Receipts(t.Context(), testOffer, 0, 10)
+	receipts, err := b.db.Receipts(t.Context(), testOffer, 0, 10)
 	require.NoError(t, err)
 	got := make(map[string]int64)
 	for _, r := range receipts {

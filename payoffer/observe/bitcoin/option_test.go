@@ -62,7 +62,7 @@ func TestAQuoteIsNotAnOption(t *testing.T) {
 				b.clock.advance(min(left, 2*time.Hour) - pollEvery)
 				n.mine(int(min(left, 2*time.Hour)/(10*time.Minute)) - 1)
 				if c.another > 0 && left <= 2*time.Hour {
-					require.NoError(t, b.book.NoteQuote(t.Context(), testOffer, quoted, 4200, b.clock.Now().Unix()))
+					require.NoError(t, b.db.NoteQuote(t.Context(), testOffer, quoted, 4200, b.clock.Now().Unix()))
 				}
 				b.round(o)
 			}
@@ -74,7 +74,7 @@ func TestAQuoteIsNotAnOption(t *testing.T) {
 			n.mine(20)
 			b.clock.advance(200 * time.Minute)
 			b.round(o)
-			row, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("real")+":1")
+			row, found, err := b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("real")+":1")
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, ledger.StatusConfirmed, row.Status)

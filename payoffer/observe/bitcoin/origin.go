@@ -73,7 +73,7 @@ func (o *Observer) before(ctx context.Context, v *view, moment int64) (height in
 // (BIP 113) grows with the height, and it lags by about five blocks. Of the blocks in doubt, the first whose own time
 // is after the moment ends the search: rather a block too many counts than one too few.
 func (r *reader) before(ctx context.Context, moment int64) (int64, error) {
-	low, high := int64(-1), r.tip.height+1 // the median of low is not after the moment, that of high is
+	low, high := int64(-1), r.tip.height+1 // low's median is not after the moment, high's is
 	var page []header
 	for at := r.tip.height; low+1 < high; at = low + (high-low)/2 {
 		var err error

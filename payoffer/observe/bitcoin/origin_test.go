@@ -26,7 +26,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 				chain.blocks[len(chain.blocks)-1].txs = []fakeTx{before}
 				o := b.observer(chain)
 				chain.setFault(answer("/", 503, ""))
-				require.Error(t, o.Round(t.Context()))
+				require.Error(t, o.Poll(t.Context()))
 				require.True(t, o.Health().Blind, "nothing is known, not even that it is nothing")
 
 				names := []string{"first", "last"}
@@ -42,7 +42,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 				for _, name := range names {
 					require.Equal(t, ledger.StatusConfirmed, rows[name].Status)
 				}
-				account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+				account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 				require.NoError(t, err)
 				require.Equal(t, "499", account.Origin)
 			})
@@ -55,11 +55,11 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{0: "111", 2 * time.Hour: "99", -2 * time.Hour: "123"} {
 		b, chain := newBench(t, single), newFakeIndex(t, 200)
 		chain.start = start.Unix() - 99*600
-		b.newBook(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
+		b.newLedger(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
 		b.clock.advance(20 * time.Hour)
 		b.ahead = ahead
 		b.round(b.observer(chain))
-		account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+		account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 		require.NoError(t, err)
 		require.Equal(t, want, account.Origin)
 	}
@@ -127,20 +127,6 @@ func tip1(chain *fakeIndex, height int) tip {
 	return tip{height: int64(height), hash: chain.blocks[height].hash}
 }
 
-func TestTheOriginIsFoundWithFewCalls(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 30_000)
-	for ago, most := range map[int64]int{0: 1, 3: 2, 1000: 20, 29_000: 20, 100_000: 20} {
-		b.newBook(start.Unix() - ago*600)
-		chain.called()
-		b.round(b.observer(chain))
-		require.LessOrEqual(t, count(chain.called(), "/blocks/")-1, most, ago)
-		account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
-		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(max(0, 29_999-ago)), account.Origin)
-	}
-}
-
 func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 	t.Parallel()
 	header := func(height int) string {
@@ -154,9 +140,9 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 			b, chain := newBench(t, single), newFakeIndex(t, 100)
 			o := b.observer(chain)
 			chain.setFault(answer("/blocks/99", 200, body))
-			require.ErrorContains(t, o.Round(t.Context()), observe.ErrBadAnswer)
+			require.ErrorContains(t, o.Poll(t.Context()), observe.ErrBadAnswer)
 			require.True(t, o.Health().Blind)
-			account, err := b.book.Account(t.Context(), testOffer, b.rail.Account())
+			account, err := b.db.Account(t.Context(), testOffer, b.rail.Account())
 			require.NoError(t, err)
 			require.Empty(t, account.Origin)
 		})
@@ -167,7 +153,7 @@ func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
 func (b *bench) causes(names ...string) map[string][]string {
 	b.Helper()
 	rows := b.rows(names...)
-	all, err := b.book.Transitions(b.Context(), testOffer, 0, 1000)
+	all, err := b.db.Transitions(b.Context(), testOffer, 0, 1000)
 	require.NoError(b, err)
 	causes := make(map[string][]string)
 	for name, row := range rows {
@@ -182,7 +168,7 @@ func (b *bench) causes(names ...string) map[string][]string {
 
 func (b *bench) account() ledger.Account {
 	b.Helper()
-	account, err := b.book.Account(b.Context(), testOffer, b.rail.Account())
+	account, err := b.db.Account(b.Context(), testOffer, b.rail.Account())
 	require.NoError(b, err)
 	return account
 }
@@ -201,7 +187,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 			chain.mineEmpty(15)
 			tip := start.Add(70 * 10 * time.Minute)
 			b.clock.advance(70 * 10 * time.Minute)
-			b.newBook(tip.Unix())
+			b.newLedger(tip.Unix())
 			o := b.hosts(chain, chain)
 			for range 3 {
 				b.round(o)
@@ -227,7 +213,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 				return failed && answer("/txs/chain", 503, "")(w, r)
 			})
 			b.clock.advance(pollEvery)
-			require.Error(t, o.Round(t.Context()))
+			require.Error(t, o.Poll(t.Context()))
 			require.Equal(t, "104", b.account().Origin)
 			chain.setFault(nil)
 			b.clock.advance(maxPause)
@@ -270,19 +256,4 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 			require.Equal(t, 1, strings.Count(b.log.String(), "are read again"))
 		})
 	}
-}
-
-func TestTheRailIsPartialUntilTheOriginIsLowered(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	chain.blocks[50].txs = []fakeTx{pay("old", single, 1000)}
-	b.since = start.Add(-80 * 10 * time.Minute).Unix()
-	o := b.hosts(chain, chain)
-	b.round(o)
-	require.True(t, o.Health().Partial)
-	b.rows()
-	b.round(o)
-	require.False(t, o.Health().Partial)
-	b.requireState("old", ledger.StatusConfirmed)
-	require.Equal(t, map[string][]string{"old": {ledger.CauseBackfilled}}, b.causes("old"))
 }

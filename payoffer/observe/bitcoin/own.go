@@ -21,7 +21,7 @@ const (
 type wallet struct {
 	rail *offer.Bitcoin
 
-	mu sync.Mutex // guards what follows, which all endpoints are read with
+	mu sync.Mutex // guards the fields below, which all readers share
 	// index is that of the current address; external and internal are how far the chains are derived.
 	index              uint32
 	external, internal uint32
@@ -32,7 +32,7 @@ type wallet struct {
 func (w *wallet) has(script string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	end := w.index + 1 // of a single address the first is all
+	end := w.index + 1 // a single address has only the first
 	if w.rail.Extended() {
 		end += gapLimit
 	}
@@ -97,7 +97,7 @@ func (o *Observer) spendsOwn(ctx context.Context, r *reader, tx transaction) (bo
 			looked++
 			previous, err := r.transaction(ctx, in.Transaction)
 			if errors.Is(err, errNotFound) || err == nil && int(in.Index) >= len(previous.Outputs) {
-				return false, r.fail(observe.ErrBadAnswer) // what is spent was there
+				return false, r.fail(observe.ErrBadAnswer) // a spent output exists
 			}
 			if err != nil {
 				return false, err

@@ -24,7 +24,7 @@ func (b *bench) former(account string) *offer.Bitcoin {
 	b.Helper()
 	rail, err := offer.NewBitcoin(account, "Shop", 4200)
 	require.NoError(b, err)
-	require.NoError(b, b.book.Register(b.Context(), ledger.Account{Offer: testOffer, ID: rail.Account(), Rail: rail.Name(), Since: start.Unix()}))
+	require.NoError(b, b.db.Register(b.Context(), ledger.Account{Offer: testOffer, ID: rail.Account(), Rail: rail.Name(), Since: start.Unix()}))
 	return rail
 }
 
@@ -60,7 +60,7 @@ func TestMoneyOfTheWalletItselfIsNotAPayment(t *testing.T) {
 		"what another offer owns": {zpub, func(b *bench, tx *fakeTx) {
 			rail, err := offer.NewBitcoin(single, "", 1)
 			require.NoError(b, err)
-			require.NoError(b, b.book.Register(b.Context(), ledger.Account{Offer: "other", ID: rail.Account(), Rail: "btc"}))
+			require.NoError(b, b.db.Register(b.Context(), ledger.Account{Offer: "other", ID: rail.Account(), Rail: "btc"}))
 			tx.from = scriptOf(single)
 		}, false},
 	} {
@@ -72,7 +72,7 @@ func TestMoneyOfTheWalletItselfIsNotAPayment(t *testing.T) {
 				kept = append(kept, output{b.change(1), 9})
 			}
 			chain.mine(fakeTx{name: "coin", spends: hashOf("x") + ":0", from: strangers, pays: kept})
-			b.newBook(start.Unix() + 3600)
+			b.newLedger(start.Unix() + 3600)
 			tx := fakeTx{name: "tx", spends: hashOf("y") + ":0", pays: []output{{strangers, 5}, {scriptOf(b.at(0)), 48_000}}}
 			test.spend(b, &tx)
 			o := b.observer(chain)
@@ -90,36 +90,6 @@ func TestMoneyOfTheWalletItselfIsNotAPayment(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Whoever pays with hundreds of inputs does not make the observer ask for each.
-func TestPreviousTransactionsAreLookedUpOnlySoOften(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	coin := fakeTx{name: "coin", spends: hashOf("x") + ":0", from: strangers}
-	for range 400 {
-		coin.pays = append(coin.pays, output{strangers, 5})
-	}
-	chain.mine(coin)
-	b.newBook(start.Unix() + 3600)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(fakeTx{name: "tx", spends: hashOf("coin") + ":0", also: make([]string, 399), mute: true, pays: []output{{scriptOf(single), 48_000}}})
-	chain.called()
-	b.round(o)
-	require.LessOrEqual(t, count(chain.called(), "/tx/"), maxPrevious+1)
-	b.requireState("tx", ledger.StatusSeen)
-}
-
-// An index that neither tells what was spent nor knows it proves no payment.
-func TestAnIndexThatDoesNotKnowASpentTransactionIsNotTrusted(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(fakeTx{name: "tx", spends: hashOf("unknown") + ":0", mute: true, pays: []output{{scriptOf(single), 48_000}}})
-	require.ErrorContains(t, o.Round(t.Context()), "bad_answer")
-	require.Empty(t, b.rows())
 }
 
 // An address may be one of a key, too: what is paid there is one payment, whichever

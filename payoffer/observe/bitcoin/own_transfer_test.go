@@ -99,7 +99,7 @@ func TestMovedMoneyStaysMoved(t *testing.T) {
 // totals are the sums that are not empty, without their values in US dollars.
 func (b *bench) totals() []ledger.Total {
 	b.Helper()
-	totals, err := b.book.Totals(b.Context(), testOffer)
+	totals, err := b.db.Totals(b.Context(), testOffer)
 	require.NoError(b, err)
 	for i := range totals {
 		totals[i].USDCents, totals[i].UnknownUSD = 0, 0

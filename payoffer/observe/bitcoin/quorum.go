@@ -121,7 +121,7 @@ func (v *view) each(ctx context.Context, work func(context.Context, *reader) err
 			done <- i
 		}()
 	}
-	var enough time.Time // since when enough hosts are done
+	var enough time.Time // when enough hosts were done
 	began, hosts := time.Now(), make(map[string]bool)
 	for range v.readers {
 		i := <-done
@@ -186,7 +186,7 @@ func nth(best map[string]int64, need int) (number int64, ok bool) {
 }
 
 // agreed returns what enough hosts say.
-func agreed[T comparable](v *view, say func(*reader) (T, bool)) (word T, ok bool) {
+func agreed[T comparable](v *view, say func(*reader) (T, bool)) (value T, ok bool) {
 	votes := make(map[T]map[string]bool)
 	for _, r := range v.readers {
 		said, ok := say(r)
@@ -201,7 +201,7 @@ func agreed[T comparable](v *view, say func(*reader) (T, bool)) (word T, ok bool
 			return said, true
 		}
 	}
-	return word, false
+	return value, false
 }
 
 // tip returns the newest block that enough hosts have reached.

@@ -34,7 +34,7 @@ type quotes struct {
 
 type quote struct {
 	satoshis, cents int64
-	at, stored      time.Time // when it was in force last, and stored last; stored is zero until it was
+	at, stored      time.Time // when it was last current and last stored; zero if it was not
 }
 
 // renew says that the quote is still current.
@@ -103,7 +103,7 @@ func (p *part) next(satoshis int64) { p.before, p.satoshis = p.before+p.satoshis
 // of returns the output's share of the payment's value. The shares add up to it, and each is less than a cent off.
 func (p part) of(cents int64) *int64 {
 	if p.total == 0 {
-		return &cents // of nothing
+		return &cents // a payment of zero
 	}
 	share := *scale(cents, p.before+p.satoshis, p.total) - *scale(cents, p.before, p.total)
 	return &share
@@ -146,7 +146,7 @@ func (o *Observer) priceOf(block status) int64 {
 func (o *Observer) quoted(ctx context.Context, satoshis int64, proof evidence, occurredAt int64) (*int64, error) {
 	at := proof.First
 	if proof.Block == 0 {
-		occurredAt = o.config.Now().Unix() // at the earliest
+		occurredAt = o.config.Now().Unix() // it is mined later
 	} else if at == 0 {
 		at = occurredAt
 	}

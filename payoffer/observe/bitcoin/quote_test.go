@@ -76,21 +76,6 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	}
 }
 
-// The price stands still for hours, and so does the quote.
-func TestAQuoteHoldsForAsLongAsItIsPublished(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	o.Quoted(50_000, 4200)
-	for range 5 {
-		b.clock.advance(time.Hour)
-		b.round(o)
-	}
-	chain.setPool(pay("p", single, 50_000))
-	b.round(b.observer(chain))
-	require.Equal(t, int64(4200), *b.row("p").USDCents)
-}
-
 func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)
@@ -148,7 +133,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 			require.Nil(t, b.row("p").USDCents)
 			b.requireState("p", ledger.StatusConfirmed)
 			require.True(t, b.row("p").Final)
-			b.newBook(start.Unix())
+			b.newLedger(start.Unix())
 			b.rate = rate.Rate{MicroUSD: 90_000_000_000}
 			b.clock.advance(start.Add(10*time.Minute + late - pollEvery).Sub(b.clock.Now()))
 			b.round(b.observer(chain))
@@ -173,7 +158,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	chain.mine()
 	b.round(o)
 	row := b.row("p")
-	_, err := b.book.Record(t.Context(), nil, ledger.Sighting{
+	_, err := b.db.Record(t.Context(), nil, ledger.Sighting{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Addendum: true,
 		EvidenceLevel: ledger.LevelManual, Stated: &ledger.StatedValue{USDCents: 9_500, At: b.clock.Now().Unix()}, Cause: "stated",
 	})

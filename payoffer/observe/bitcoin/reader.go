@@ -81,7 +81,7 @@ func (r *reader) readTip(ctx context.Context) (err error) {
 	if r.tip.height, err = r.height(ctx); err != nil {
 		return err
 	}
-	if r.tip.height < max(r.from.Height, r.from.reached) { // it knows less than we do
+	if r.tip.height < max(r.from.Height, r.from.reached) { // it has lost blocks
 		return r.fail(observe.ErrLagging)
 	}
 	if r.tip.hash, err = r.at(ctx, r.tip.height); err != nil {

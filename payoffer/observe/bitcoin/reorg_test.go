@@ -204,7 +204,7 @@ func TestACycleReadsOneHistory(t *testing.T) {
 					return false
 				})
 				b.clock.advance(pollEvery)
-				require.NoError(t, o.Round(t.Context()))
+				require.NoError(t, o.Poll(t.Context()))
 				require.True(t, changed)
 				want := ledger.StatusConfirmed
 				if name == "a shorter chain" {
@@ -214,21 +214,6 @@ func TestACycleReadsOneHistory(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestALatePaymentIsAPayment(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	o.Quoted(46_667, 4200)
-	b.round(o)
-	b.clock.advance(400 * 24 * time.Hour)
-	chain.mineEmpty(1000)
-	b.round(o)
-	chain.mine(pay("late", single, 46_667))
-	chain.mine()
-	b.round(o)
-	b.requireState("late", ledger.StatusConfirmed)
 }
 
 // Transactions that never confirm cost nothing. They must not keep the
@@ -250,13 +235,13 @@ func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
 			b.round(o)
 		}
 	}
-	rows, err := b.book.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
+	rows, err := b.db.Unfinal(t.Context(), testOffer, b.rail.Account(), 10*rowsAtOnce)
 	require.NoError(t, err)
 	require.Len(t, rows, maxUnconfirmed)
 
 	tx := pay("p", single, 1000)
 	state := func() ledger.Status {
-		r, found, err := b.book.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
+		r, found, err := b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
 		require.NoError(t, err)
 		require.True(t, found)
 		return r.Status

@@ -30,7 +30,7 @@ func (o *Observer) findIndex(ctx context.Context, v *view, k state) (index uint3
 			return 0, false, err
 		}
 		if !v.quorum() {
-			break // it is looked at again
+			break // the next cycle checks it again
 		}
 		if s.at++; used {
 			s.next = s.at

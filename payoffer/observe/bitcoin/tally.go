@@ -166,7 +166,7 @@ func (t *tally) decide(rows []ledger.Receipt, counts int64) (d decision) {
 	}
 	for _, c := range t.candidates {
 		if d.shown == nil && (!c.own || len(rows) > 0 && rows[0].Own) {
-			d.shown, d.own = &c.tx, c.own // not to be taken for own money on one word
+			d.shown, d.own = &c.tx, c.own // one host alone cannot make it own money
 		}
 	}
 	d.dispute(t, counts)
@@ -184,7 +184,7 @@ func (d *decision) dispute(t *tally, counts int64) {
 			return
 		case denied > 0:
 			d.problem = observe.ErrDisagree
-		case depth >= counts && d.problem == "": // the others have not come so far
+		case depth >= counts && d.problem == "": // the other hosts have not reached it
 			d.problem = observe.ErrLagging
 		}
 		if d.disputed == 0 || c.tx.Status.Height < d.disputed {

@@ -17,7 +17,7 @@ import (
 // from; of all the same.
 func (b *bench) values(name string) (cents []int64, basis ledger.ValueBasis) {
 	b.Helper()
-	all, err := b.book.Receipts(b.Context(), testOffer, 0, 1000)
+	all, err := b.db.Receipts(b.Context(), testOffer, 0, 1000)
 	require.NoError(b, err)
 	of := make(map[string]ledger.Receipt)
 	for _, r := range all {

@@ -66,7 +66,7 @@ func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
 			}
 			for range 3 {
 				b.clock.advance(6 * time.Minute)
-				require.Error(t, o.Round(t.Context()))
+				require.Error(t, o.Poll(t.Context()))
 				require.True(t, o.Health().Blind)
 			}
 			require.Empty(t, b.rows())

@@ -18,11 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const (
-	defaultAPI = "https://api.stripe.com"
-	// secretPrefix begins every signing secret. secretLeast is the least length of the rest: a shorter one can be guessed.
-	secretPrefix, secretLeast = "whsec_", 16
-)
+const defaultAPI = "https://api.stripe.com"
 
 // Config says whose payments are observed, and how.
 type Config struct {
@@ -75,10 +71,8 @@ func New(c Config) (*Observer, error) {
 		return nil, errors.New("the card api_key is a publishable key, which cannot read payments: create a restricted key (rk_…)")
 	case strings.ContainsAny(c.APIKey, "\"' \t"):
 		return nil, errors.New("the card api_key has spaces or quotation marks around it: write it without them, also in a file of --env-file")
-	case c.TestMode && strings.Contains(c.APIKey, "_live_"):
-		return nil, errors.New("the card api_key is for live payments, and test_mode is set: use the key of the test mode")
-	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):
-		return nil, errors.New("the card api_key is for test payments: use the live key, or set test_mode")
+	case strings.Contains(c.APIKey, map[bool]string{true: "_live_", false: "_test_"}[c.TestMode]):
+		return nil, errors.New("the card api_key is of the other mode, live or test: use the key of this mode, or change test_mode")
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{config: c}
@@ -98,9 +92,10 @@ func New(c Config) (*Observer, error) {
 	return o, nil
 }
 
+// isSecret reports whether a text has the form of a signing secret and is too long to be guessed.
 func isSecret(text string) bool {
-	rest, prefixed := strings.CutPrefix(text, secretPrefix)
-	return prefixed && len(rest) >= secretLeast && !strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' })
+	rest, prefixed := strings.CutPrefix(text, "whsec_")
+	return prefixed && len(rest) >= 16 && !strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // loadScope loads from when on money counts. The operator may have lowered it.

@@ -46,11 +46,11 @@ func (c *clock) pass(d time.Duration) {
 // openLedger opens a ledger in a file that knows the account.
 func openLedger(t testing.TB, path string, now func() time.Time) *ledger.Ledger {
 	t.Helper()
-	book := ledger.NewSQLite(path, now)
-	require.NoError(t, book.Open(t.Context()))
-	t.Cleanup(func() { require.NoError(t, book.Close()) })
-	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card"}))
-	return book
+	db := ledger.NewSQLite(path, now)
+	require.NoError(t, db.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	require.NoError(t, db.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card"}))
+	return db
 }
 
 func tempLedger(t testing.TB) *ledger.Ledger {
@@ -63,7 +63,7 @@ type rig struct {
 	*Observer
 	clock     *clock
 	processor *payoffertest.Processor
-	book      *ledger.Ledger
+	db        *ledger.Ledger
 	path      string
 }
 
@@ -72,7 +72,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{clock: newClock(), path: payoffertest.LedgerFile(t)}
 	r.processor = payoffertest.NewProcessor(testKey, r.clock.Now)
-	r.book = openLedger(t, r.path, r.clock.Now)
+	r.db = openLedger(t, r.path, r.clock.Now)
 	r.Observer = r.observer(t, change)
 	return r
 }
@@ -82,7 +82,7 @@ func (r *rig) observer(t testing.TB, change func(*Config)) *Observer {
 	t.Helper()
 	config := Config{
 		OfferID: "shop", Account: testAccount, Rail: "card", PaymentLink: testLink, Secret: testSecret, APIKey: testKey,
-		Ledger: r.book, Transport: r.processor, Now: r.clock.Now, Logger: slog.New(slog.DiscardHandler),
+		Ledger: r.db, Transport: r.processor, Now: r.clock.Now, Logger: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&config)
@@ -124,11 +124,11 @@ type outcome struct {
 }
 
 // outcomes are those of all receipts by their payment intents.
-func outcomes(t testing.TB, book *ledger.Ledger) map[string]outcome {
+func outcomes(t testing.TB, db *ledger.Ledger) map[string]outcome {
 	t.Helper()
 	found := map[string]outcome{}
 	for before := int64(0); ; {
-		rows, err := book.Receipts(t.Context(), "shop", before, 1000)
+		rows, err := db.Receipts(t.Context(), "shop", before, 1000)
 		require.NoError(t, err)
 		for _, row := range rows {
 			found[row.ExternalID] = outcome{row.Status, row.Amount, row.Refunded}

@@ -24,7 +24,7 @@ const batch = 250
 // recorder commits sightings in batches.
 type recorder struct {
 	t    testing.TB
-	book *ledger.Ledger
+	db   *ledger.Ledger
 	held []ledger.Sighting
 }
 
@@ -39,7 +39,7 @@ func (r *recorder) take(life []ledger.Sighting, intent string) {
 }
 
 func (r *recorder) flush() {
-	refused, err := observe.Record(r.t.Context(), r.book, nil, r.held...)
+	refused, err := observe.Record(r.t.Context(), r.db, nil, r.held...)
 	require.NoError(r.t, err)
 	require.Empty(r.t, refused)
 	r.held = r.held[:0]
@@ -74,7 +74,7 @@ func TestRandomHistoriesAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 2))
 	seen := map[ledger.Status]int{}
-	r := recorder{t: t, book: tempLedger(t)}
+	r := recorder{t: t, db: tempLedger(t)}
 	recorded := map[string]outcome{}
 	for n := range cases.Count(t) {
 		events, want := randomHistory(rng)
@@ -93,7 +93,7 @@ func TestRandomHistoriesAgreeWithAModel(t *testing.T) {
 		}
 	}
 	r.flush()
-	requireOutcomes(t, recorded, outcomes(t, r.book))
+	requireOutcomes(t, recorded, outcomes(t, r.db))
 	require.Len(t, seen, 5, "the histories are too quiet: %v", seen)
 	t.Logf("they ended %v", seen)
 }

@@ -17,7 +17,7 @@ import (
 // started notes in a new ledger when the process was first started.
 func (r *rig) started(t testing.TB) {
 	t.Helper()
-	require.NoError(t, r.book.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card", Since: r.clock.Now().Unix()}))
+	require.NoError(t, r.db.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card", Since: r.clock.Now().Unix()}))
 }
 
 func since(at int64, change func(*Config)) func(*Config) {
@@ -35,17 +35,17 @@ func TestMoneyOfAnOutageAtTheFirstStartCounts(t *testing.T) {
 	early := r.processor.Pay(testLink, 4200, false)
 	r.clock.pass(time.Minute)
 	r.started(t)
-	require.NoError(t, r.book.Close()) // and nothing can be read or stored
+	require.NoError(t, r.db.Close()) // and nothing can be read or stored
 	require.Error(t, r.try(t))
 	require.True(t, r.Health().Blind, "0 would be a lie")
 	intent := r.processor.Pay(testLink, 4200, false)
 	r.clock.pass(day)
-	require.NoError(t, r.book.Open(t.Context()))
+	require.NoError(t, r.db.Open(t.Context()))
 	r.Observer = r.observer(t, nil) // a restart is no first start
 	require.NoError(t, r.try(t))
 	require.False(t, r.Health().Blind)
-	require.NotContains(t, outcomes(t, r.book), early)
-	require.Contains(t, outcomes(t, r.book), intent)
+	require.NotContains(t, outcomes(t, r.db), early)
+	require.Contains(t, outcomes(t, r.db), intent)
 }
 
 // TestTheOriginIsByTheTimeOfDay, whatever the clock of the machine said.
@@ -60,7 +60,7 @@ func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
 					c.Now = func() time.Time { return r.clock.Now().Add(ahead) }
 					c.ClockOffset = func() time.Duration { return offset }
 				}
-				require.NoError(t, r.book.Register(t.Context(), ledger.Account{
+				require.NoError(t, r.db.Register(t.Context(), ledger.Account{
 					Offer: "shop", ID: testAccount, Rail: "card", Since: r.clock.Now().Add(ahead).Unix()}))
 				r.Observer = r.observer(t, wrong)
 				if known {
@@ -72,9 +72,9 @@ func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
 				intent := r.processor.Pay(testLink, 4200, false)
 				r.clock.pass(time.Minute)
 				require.NoError(t, r.try(t))
-				require.Contains(t, outcomes(t, r.book), intent)
+				require.Contains(t, outcomes(t, r.db), intent)
 				if known || ahead > 0 {
-					account, err := r.book.Account(t.Context(), "shop", testAccount)
+					account, err := r.db.Account(t.Context(), "shop", testAccount)
 					require.NoError(t, err)
 					require.Equal(t, fmt.Sprint(testStart), account.Origin)
 				}
@@ -105,14 +105,14 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 			intent := r.processor.Pay(testLink, 4200, false)
 			r.clock.pass(time.Minute)
 			require.NoError(t, r.try(t))
-			require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.book))
+			require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.db))
 			unseen := r.processor.Pay(testLink, 4200, false)
 			r.clock.pass(2 * time.Hour)
-			_, err := r.book.Record(t.Context(), &ledger.Cursor{ // what was never read
+			_, err := r.db.Record(t.Context(), &ledger.Cursor{ // what was never read
 				Offer: "shop", Account: testAccount, Position: strconv.FormatInt(r.clock.Now().Unix(), 10)})
 			require.NoError(t, err)
 			require.NoError(t, r.try(t))
-			require.Len(t, outcomes(t, r.book), 1)
+			require.Len(t, outcomes(t, r.db), 1)
 
 			r.Observer = r.observer(t, logged(&log, since(from, nil)))
 			r.processor.SetReply(payoffertest.ProcessorReply{Unreachable: true})
@@ -123,15 +123,15 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 			r.processor.SetReply(payoffertest.ProcessorReply{})
 			r.Observer = r.observer(t, nil) // also once the option is gone
 			require.NoError(t, r.try(t))
-			found := outcomes(t, r.book)
+			found := outcomes(t, r.db)
 			require.Len(t, found, 4)
 			require.Contains(t, found, unseen)
 			require.NotContains(t, found, tooEarly)
 			require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 1000}, found[early])
-			account, err := r.book.Account(t.Context(), "shop", testAccount)
+			account, err := r.db.Account(t.Context(), "shop", testAccount)
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint(from), account.Origin)
-			transitions, err := r.book.Transitions(t.Context(), "shop", 0, 100)
+			transitions, err := r.db.Transitions(t.Context(), "shop", 0, 100)
 			require.NoError(t, err)
 			for _, transition := range transitions {
 				require.Equal(t, transition.ExternalID != intent && transition.ExternalID != unseen, transition.Cause == ledger.CauseBackfilled, transition)
@@ -161,5 +161,5 @@ func TestALoweredOriginWithoutAKeyLetsLateWebhooksIn(t *testing.T) {
 	require.Contains(t, log.String(), "level=WARN")
 	require.Contains(t, log.String(), "api_key")
 	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
-	require.Contains(t, outcomes(t, r.book), intent)
+	require.Contains(t, outcomes(t, r.db), intent)
 }

@@ -17,10 +17,9 @@ const (
 	// interval is the time between two polls, and firstRetry the pause after a failed one. It doubles up to maxRetry.
 	interval             = 5 * time.Minute
 	firstRetry, maxRetry = 15 * time.Second, 10 * time.Minute
-)
 
-// Times in seconds by Stripe's clock, so that a wrong clock of this server loses nothing.
-const (
+	// The following are seconds by Stripe's clock, so that a wrong clock of this server loses nothing.
+
 	// overlap is read again, because events can be listed late.
 	overlap = 3600
 	// window is how much is read between two moves of the cursor.

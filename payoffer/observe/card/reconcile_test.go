@@ -30,12 +30,12 @@ func TestOutageEndsEqualToTheProcessor(t *testing.T) {
 			m.trade(r.clock, 12, day/8)
 			r.deliverAll(t, 0)
 			require.NoError(t, r.try(t))
-			requireOutcomes(t, m.outcomes(), outcomes(t, r.book))
+			requireOutcomes(t, m.outcomes(), outcomes(t, r.db))
 
 			m.trade(r.clock, 24, days*day/24)
 			r.Observer = r.observer(t, nil)
 			require.NoError(t, r.try(t))
-			requireOutcomes(t, m.outcomes(), outcomes(t, r.book))
+			requireOutcomes(t, m.outcomes(), outcomes(t, r.db))
 			health := r.Health()
 			require.Equal(t, r.clock.Now().UTC().Format(time.RFC3339), health.ObservedThrough)
 			require.False(t, health.Partial)
@@ -54,12 +54,12 @@ func TestKeyAloneAndPagesEndEqualToTheProcessor(t *testing.T) {
 	m.trade(r.clock, 250, 90*day/250)
 	require.NoError(t, r.try(t))
 	require.Greater(t, len(m.payments), 200, "one page would do")
-	requireOutcomes(t, m.outcomes(), outcomes(t, r.book))
+	requireOutcomes(t, m.outcomes(), outcomes(t, r.db))
 
 	m.trade(r.clock, 250, time.Minute)
 	before := len(r.processor.Calls())
 	require.NoError(t, r.try(t))
-	requireOutcomes(t, m.outcomes(), outcomes(t, r.book))
+	requireOutcomes(t, m.outcomes(), outcomes(t, r.db))
 	for _, call := range r.processor.Calls()[before:] {
 		require.True(t, strings.HasPrefix(call, "/v1/events?"), "a short gap takes events alone: %s", call)
 	}
@@ -129,7 +129,7 @@ func TestAFailedReadingLosesNothing(t *testing.T) {
 			r := newRig(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 			require.NoError(t, r.try(t))
 			intent := r.processor.Pay(testLink, 4200, false)
-			cursor, _, err := r.book.Cursor(t.Context(), "shop", testAccount)
+			cursor, _, err := r.db.Cursor(t.Context(), "shop", testAccount)
 			require.NoError(t, err)
 
 			before := len(r.processor.Calls())
@@ -141,13 +141,13 @@ func TestAFailedReadingLosesNothing(t *testing.T) {
 			require.Contains(t, log.String(), "api.stripe.com")
 			require.NotContains(t, log.String(), testKey)
 			require.NotContains(t, log.String(), "elsewhere")
-			kept, _, err := r.book.Cursor(t.Context(), "shop", testAccount)
+			kept, _, err := r.db.Cursor(t.Context(), "shop", testAccount)
 			require.NoError(t, err)
 			require.Equal(t, cursor, kept, "the cursor moved over what was not read")
 
 			r.processor.SetReply(payoffertest.ProcessorReply{})
 			require.NoError(t, r.try(t))
-			require.Contains(t, outcomes(t, r.book), intent)
+			require.Contains(t, outcomes(t, r.db), intent)
 			require.Empty(t, r.Health().LastError)
 		})
 	}
@@ -161,11 +161,11 @@ func TestEventsThatAreListedLateAreFound(t *testing.T) {
 	r.clock.pass(time.Minute)
 	r.processor.SetReply(payoffertest.ProcessorReply{Body: `{"object":"list","data":[],"has_more":false}`})
 	require.NoError(t, r.try(t))
-	require.Empty(t, outcomes(t, r.book))
+	require.Empty(t, outcomes(t, r.db))
 	r.clock.pass(interval)
 	r.processor.SetReply(payoffertest.ProcessorReply{})
 	require.NoError(t, r.try(t))
-	require.Contains(t, outcomes(t, r.book), intent)
+	require.Contains(t, outcomes(t, r.db), intent)
 }
 
 // TestTheFirstStartAsksForTheLink, so that a link of another account and a key
@@ -190,7 +190,7 @@ func TestOneUnreadableEventDoesNotKeepTheOthersOut(t *testing.T) {
 	bad := strings.NewReplacer("4200", "-1", "pi_1", "pi_2", "evt_1", "evt_2").Replace(good)
 	r.processor.SetReply(payoffertest.ProcessorReply{Body: `{"object":"list","has_more":false,"data":[` + bad + `,7,` + good + `]}`})
 	require.NoError(t, r.try(t))
-	require.Equal(t, map[string]outcome{"pi_1": {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.book))
+	require.Equal(t, map[string]outcome{"pi_1": {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.db))
 }
 
 // TestAWrongClockMissesNothingOfTheAPI: what was read is counted by the
@@ -206,7 +206,7 @@ func TestAWrongClockMissesNothingOfTheAPI(t *testing.T) {
 			r.clock.pass(time.Hour)
 			intent := r.processor.Pay(testLink, 4200, false)
 			require.NoError(t, ours.try(t))
-			require.Contains(t, outcomes(t, r.book), intent)
+			require.Contains(t, outcomes(t, r.db), intent)
 		}
 	}
 }
@@ -225,10 +225,10 @@ func TestHealthReportsWhatIsNotObserved(t *testing.T) {
 		require.NoError(t, restarted.try(t))
 		require.Equal(t, heard, restarted.Health(), "a restart forgot the last delivery")
 
-		require.NoError(t, r.book.Close())
+		require.NoError(t, r.db.Close())
 		require.Equal(t, observe.Unavailable, r.deliver(t, r.processor.Events()[0]))
 		require.Equal(t, observe.ErrLedger, r.Health().LastError)
-		require.NoError(t, r.book.Open(t.Context()))
+		require.NoError(t, r.db.Open(t.Context()))
 		require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
 		require.Empty(t, r.Health().LastError)
 	})

@@ -14,7 +14,7 @@ import (
 // row is the receipt of a payment.
 func (r *rig) row(t testing.TB, intent string) ledger.Receipt {
 	t.Helper()
-	row, found, err := r.book.Receipt(t.Context(), "shop", testAccount, intent)
+	row, found, err := r.db.Receipt(t.Context(), "shop", testAccount, intent)
 	require.NoError(t, err)
 	require.True(t, found)
 	return row
@@ -205,5 +205,5 @@ func TestACaptureOfAnotherProductIsNoReceipt(t *testing.T) {
 	r.processor.Capture(r.processor.Authorise("plink_other", 4200), 4200)
 	r.deliverAll(t, 0)
 	require.NoError(t, r.try(t))
-	require.Empty(t, outcomes(t, r.book))
+	require.Empty(t, outcomes(t, r.db))
 }

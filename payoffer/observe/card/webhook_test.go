@@ -55,12 +55,12 @@ func TestDeliveriesAreRecordedOnce(t *testing.T) {
 	for range 3 {
 		r.deliverAll(t, 0)
 	}
-	require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 1000}}, outcomes(t, r.book))
-	row, found, err := r.book.Receipt(t.Context(), "shop", testAccount, intent)
+	require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 1000}}, outcomes(t, r.db))
+	row, found, err := r.db.Receipt(t.Context(), "shop", testAccount, intent)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.NotContains(t, string(row.Evidence), "example.com", "personal data was kept")
-	transitions, err := r.book.Transitions(t.Context(), "shop", 0, 100)
+	transitions, err := r.db.Transitions(t.Context(), "shop", 0, 100)
 	require.NoError(t, err)
 	require.Len(t, transitions, 3, "a repeated delivery is no news")
 }
@@ -111,7 +111,7 @@ func TestWithoutASecretNoDeliveryIsRecorded(t *testing.T) {
 	body := []byte(paidEvent)
 	verdict, _ := r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), "")))
 	require.Equal(t, observe.Unverified, verdict)
-	require.Empty(t, outcomes(t, r.book))
+	require.Empty(t, outcomes(t, r.db))
 }
 
 func TestAClockADayOffChangesNothing(t *testing.T) {
@@ -126,12 +126,12 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 		verdict, detail := r.Receive(t.Context(), signed)
 		require.Equal(t, observe.Unverified, verdict)
 		require.Contains(t, detail, "clock")
-		require.Empty(t, outcomes(t, r.book))
+		require.Empty(t, outcomes(t, r.db))
 	}
 	r.clock.pass(day)
 	verdict, _ := r.Receive(t.Context(), signed)
 	require.Equal(t, observe.Recorded, verdict)
-	require.Contains(t, outcomes(t, r.book), intent)
+	require.Contains(t, outcomes(t, r.db), intent)
 }
 
 func TestPaymentsFromBeforeTheFirstStartDoNotCount(t *testing.T) {
@@ -146,7 +146,7 @@ func TestPaymentsFromBeforeTheFirstStartDoNotCount(t *testing.T) {
 	r.Observer = r.observer(t, withoutKey) // a restart keeps the origin
 	late := r.processor.Pay(testLink, 4200, false)
 	r.deliverAll(t, 0)
-	found := outcomes(t, r.book)
+	found := outcomes(t, r.db)
 	require.NotContains(t, found, early)
 	require.Contains(t, found, late)
 }
@@ -158,8 +158,8 @@ func TestLedgerFailuresAreUnavailable(t *testing.T) {
 	for name, breakIt := range map[string]func(t *testing.T, r *rig) (repair func()){
 		"read-only": refuseWrites,
 		"gone": func(t *testing.T, r *rig) func() {
-			require.NoError(t, r.book.Close())
-			return func() { require.NoError(t, r.book.Open(t.Context())) }
+			require.NoError(t, r.db.Close())
+			return func() { require.NoError(t, r.db.Open(t.Context())) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,9 +171,9 @@ func TestLedgerFailuresAreUnavailable(t *testing.T) {
 			require.Equal(t, observe.ErrLedger, r.Health().LastError)
 			require.Error(t, r.try(t))
 			repair()
-			require.Empty(t, outcomes(t, r.book), "something was stored halfway")
+			require.Empty(t, outcomes(t, r.db), "something was stored halfway")
 			require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
-			require.Contains(t, outcomes(t, r.book), intent)
+			require.Contains(t, outcomes(t, r.db), intent)
 			require.NoError(t, r.try(t))
 			require.Empty(t, r.Health().LastError)
 			require.NotContains(t, log.String(), testKey)

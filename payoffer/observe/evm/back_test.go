@@ -40,7 +40,7 @@ func (s *till) lower(block uint64) {
 // causes are those of the first transitions, by transaction.
 func (s *till) causes() map[string]string {
 	s.Helper()
-	list, err := s.book.Transitions(s.Context(), offerID, 0, 10_000)
+	list, err := s.db.Transitions(s.Context(), offerID, 0, 10_000)
 	require.NoError(s, err)
 	causes := make(map[string]string)
 	for _, t := range list {
@@ -73,10 +73,10 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 			n.honest()
 		}
 		before := s.account().Origin
-		s.book.broken = "LowerOrigin"
+		s.db.broken = "LowerOrigin"
 		s.lower(1001)
-		s.requireTrouble("ledger_unavailable (ledger)", true)
-		s.book.broken = ""
+		s.requireError("ledger_unavailable (ledger)", true)
+		s.db.broken = ""
 		s.round()
 		s.requireObserved()
 		s.requireOrigin("1000")
@@ -113,11 +113,11 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 	s.chain.pay(price)
 	s.chain.finalize()
 	s.settle()
-	_, err := s.book.Record(t.Context(), &ledger.Cursor{
+	_, err := s.db.Record(t.Context(), &ledger.Cursor{
 		Offer: offerID, Account: s.config.USDC.Account(), Position: "400", Anchor: s.chain.unique().Hex(),
 	})
 	require.NoError(t, err)
-	s.requireTrouble("final_history_changed (one.example)", true)
+	s.requireError("final_history_changed (one.example)", true)
 	s.lower(390)
 	s.settle()
 	require.Len(t, s.rows(), 1)
@@ -134,7 +134,7 @@ func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	s.chain.mine(20)
 	s.chain.finalize()
 	s.nodes[0].on("eth_getLogs", func(_ call, pass func() any) any {
-		_, err := s.book.Ledger.LowerOrigin(t.Context(), offerID, s.config.USDC.Account(), "7")
+		_, err := s.db.Ledger.LowerOrigin(t.Context(), offerID, s.config.USDC.Account(), "7")
 		require.NoError(t, err)
 		return pass()
 	})
@@ -151,49 +151,4 @@ func next(number string) string {
 		panic(err)
 	}
 	return strconv.FormatInt(n+1, 10)
-}
-
-// A ledger that was lost is rebuilt from the chain: the same rows, the same sums.
-func TestALostLedgerIsRebuiltByItsFirstBlock(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
-	s.config.FromBlock = 400
-	s.restart()
-	key := s.chain.authorize()
-	s.use(key)
-	for range 40 {
-		s.chain.mine(200)
-		s.chain.mine(1, s.chain.transaction(transfer(payer, payTo, 3*price), transfer(stranger, payTo, price), transfer(payTo, payTo, price)))
-		s.round()
-	}
-	s.chain.finalize()
-	s.settle()
-	facts := func() (rows map[string]ledger.Receipt, sums []ledger.Total) {
-		rows = s.rows()
-		for id, row := range rows {
-			row.ID, row.ObservedAt, row.UpdatedAt, row.Version = 0, 0, 0, 0
-			rows[id] = row
-		}
-		sums, err := s.book.Totals(t.Context(), offerID)
-		require.NoError(t, err)
-		return rows, sums
-	}
-	rows, sums := facts()
-	s.lose()
-	s.settle()
-	again, sumsAgain := facts()
-	require.Equal(t, rows, again)
-	require.ElementsMatch(t, sums, sumsAgain)
-
-	// Also where the block is found out only later.
-	s.lose()
-	s.config.FromBlock = 0
-	s.restart()
-	s.round()
-	require.Empty(t, s.rows())
-	s.lower(400)
-	s.settle()
-	again, sumsAgain = facts()
-	require.Equal(t, rows, again)
-	require.ElementsMatch(t, sums, sumsAgain)
 }

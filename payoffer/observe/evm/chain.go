@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,15 +17,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// ChainConfig describes a chain to be read.
+// ChainConfig configures a Chain.
 type ChainConfig struct {
 	Network offer.Network
-	// Endpoints are the URLs of JSON-RPC endpoints. Two of those that are waited
-	// for (observe.Witness) must agree on whatever is to be true; money that only
-	// one of them shows is seen.
+	// Endpoints are URLs of JSON-RPC endpoints. Two awaited ones (observe.Witness) must agree on every confirmed
+	// payment.
 	Endpoints []string
-	// HeadTime is told, by each round, the time (Unix seconds) that the heads of
-	// two endpoints have reached; nil is not, and one endpoint proves nothing.
+	// HeadTime receives in each cycle the time (Unix seconds) that the heads of two endpoints have reached; nil is
+	// allowed.
 	HeadTime func(unix int64)
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -34,39 +34,35 @@ type ChainConfig struct {
 	Logger    *slog.Logger
 }
 
-// Chain is a chain as its endpoints show it, to all observers of accounts on one
-// ledger. It reads the chain once for all accounts at rest, of which nothing is known
-// that may still change: however many there are, the endpoints are asked as for a few.
-// What moves at one of them wakes its observer, which reads the chain for itself
-// until all is final again.
+// Chain reads one chain for all observers of accounts on one ledger. It reads once for all idle accounts, of which
+// nothing is known that can still change. A payment to one of them wakes its observer, which then reads for itself
+// until everything is final again.
 type Chain struct {
 	config    ChainConfig
 	token     common.Address
 	endpoints []*endpoint
 	loop      source.Loop
 
-	// reports, wait and ended are those of the rounds: what was logged last, the time
-	// to the next one, and when the last one ended.
-	reports reports
-	wait    time.Duration
-	ended   time.Time
-	// covered is when cursors were moved last, and width how many accounts one query
-	// asks for.
+	// These belong to the cycles: the problem logged last, the time to the next cycle, and when the last one ended.
+	problems problemLog
+	wait     time.Duration
+	ended    time.Time
+	// covered is when cursors were moved last, and width how many accounts one query asks for.
 	covered time.Time
 	width   int
 
-	deep sync.Once // to tell of it
+	deep sync.Once // logs a missing tag
 
-	looking sync.Mutex // guards what follows
+	viewing sync.Mutex // guards the fields below
 	recent  *view
 	failed  error
 	at      time.Time
 
-	mu      sync.Mutex // guards what follows
-	resting map[*Observer]*place
+	mu   sync.Mutex // guards the fields below
+	idle map[*Observer]*idleState
 }
 
-// NewChain prepares a chain and calls nobody.
+// NewChain prepares a chain. It makes no network call.
 func NewChain(c ChainConfig) (*Chain, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("an observer needs an RPC endpoint")
@@ -77,7 +73,7 @@ func NewChain(c ChainConfig) (*Chain, error) {
 	}
 	chain := &Chain{
 		config: c, token: common.HexToAddress(c.Network.USDC),
-		wait: watchEvery, width: widthMost, resting: make(map[*Observer]*place),
+		wait: watchEvery, width: widthMost, idle: make(map[*Observer]*idleState),
 	}
 	chain.loop.Round = chain.round
 	for _, address := range c.Endpoints {
@@ -90,7 +86,6 @@ func NewChain(c ChainConfig) (*Chain, error) {
 	return chain, nil
 }
 
-// hosts names the endpoints.
 func (c *Chain) hosts() string {
 	var hosts []string
 	for _, endpoint := range c.endpoints {
@@ -99,44 +94,44 @@ func (c *Chain) hosts() string {
 	return strings.Join(hosts, ", ")
 }
 
-// need is how many endpoints must show the same for it to be true.
+// need is how many endpoints must agree.
 func (c *Chain) need() (endpoints int) {
 	for _, endpoint := range c.endpoints {
-		if endpoint.isAwaited() {
+		if _, awaited := endpoint.status(); awaited {
 			endpoints++
 		}
 	}
 	return observe.Needed(endpoints)
 }
 
-// lately is a look that others may have had a moment ago.
-func (c *Chain) lately(ctx context.Context) (*view, error) {
-	c.looking.Lock()
-	defer c.looking.Unlock()
+// recentView returns a view that observers share for a moment.
+func (c *Chain) recentView(ctx context.Context) (*view, error) {
+	c.viewing.Lock()
+	defer c.viewing.Unlock()
 	if c.recent == nil || c.config.Now().Sub(c.at).Abs() >= watchEvery {
-		c.recent, c.failed = c.look(ctx, Latest)
+		c.recent, c.failed = c.readView(ctx, Latest)
 		c.at = c.config.Now()
 	}
-	return c.recent.clone(), c.failed
+	v := *c.recent
+	v.readers = slices.Clone(v.readers)
+	return &v, c.failed
 }
 
-// Run reads the chain for the accounts at rest until ctx ends. It may be called
-// again afterwards.
+// Run reads the chain for the idle accounts until ctx ends. It can be called again.
 func (c *Chain) Run(ctx context.Context) { c.loop.Run(ctx) }
 
-// round reads the chain once, and returns the time to the next round. Accounts that
-// begin do not make more of them than one a second.
+// round runs at most one cycle a second, however many accounts start.
 func (c *Chain) round(ctx context.Context) (time.Duration, error) {
 	select {
 	case <-ctx.Done():
 		return 0, nil
 	case <-time.After(time.Until(c.ended.Add(freshEvery))):
 	}
-	more, err := c.watch(ctx)
+	more, err := c.readIdle(ctx)
 	if ctx.Err() != nil {
 		return 0, err
 	}
-	if len(c.atRest()) > 0 {
+	if len(c.idleAccounts()) > 0 {
 		c.ended = time.Now()
 	}
 	if c.wait = min(2*c.wait, watchRarely); err == nil {

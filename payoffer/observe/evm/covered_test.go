@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // Rows answer for a block when it was read whole, and again by the round after.
-func TestARoundCoversWhatTheOneBeforeSaw(t *testing.T) {
+func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
 	t.Parallel()
 	s := open(t, 2)
 	requireCovered := func(through uint64) {
@@ -51,7 +50,7 @@ func TestARoundCoversWhatTheOneBeforeSaw(t *testing.T) {
 		requireCovered(400)
 	}
 	s.nodes[1].honest()
-	s.now += restMost
+	s.now += backoffMost
 	s.round()
 	requireCovered(400)
 	s.round()
@@ -69,33 +68,6 @@ func TestARoundCoversWhatTheOneBeforeSaw(t *testing.T) {
 	s.round()
 	s.round()
 	requireCovered(402)
-}
-
-func TestTheRowsOfAnEarlierProcessAreNotSpokenFor(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	s.chain.mine(10)
-	s.chain.finalize()
-	s.chain.mine(5)
-	s.settle()
-	s.restart()
-	_, through := s.Covered()
-	require.Zero(t, through)
-	s.settle()
-	since, through := s.Covered()
-	require.EqualValues(t, 414, through)
-	require.Equal(t, s.chain.blocks[409].time+1, since)
-}
-
-func TestTheFirstBlockThatIsConfiguredIsCovered(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
-	s.config.FromBlock = 100
-	s.restart()
-	s.settle()
-	since, through := s.Covered()
-	require.Equal(t, s.chain.blocks[99].time+1, since)
-	require.EqualValues(t, 399, through)
 }
 
 func TestARailThatIsOnlyFollowedCoversNothing(t *testing.T) {
@@ -170,7 +142,7 @@ func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
 	require.True(t, s.covers(s.reading(key)))
 }
 
-func TestAReceiptThatIsDroppedUncoversItsBlock(t *testing.T) {
+func TestADroppedReceiptResetsTheWatermark(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
 	key := s.chain.authorize()
@@ -211,7 +183,7 @@ func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
 	require.Equal(t, second.Nonce, s.requireProof(second, batch, true).Nonce)
 	old := s.requireProof(second, batch, true)
 	old.Nonce = ""
-	_, err := s.book.Record(t.Context(), nil, old)
+	_, err := s.db.Record(t.Context(), nil, old)
 	require.NoError(t, err)
 	s.round()
 	nonces := map[string]string{}
@@ -220,25 +192,7 @@ func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
 		require.EqualValues(t, 1, row.Version)
 	}
 	require.Equal(t, map[string]string{":1": first.Nonce, ":2": "", ":4": second.Nonce, ":6": ""}, nonces)
-	written := s.book.recorded
+	written := s.db.recorded
 	s.round()
-	require.Equal(t, written, s.book.recorded, "once")
-}
-
-// An endpoint that shows another authorization before a Transfer shows another Transfer.
-func TestAnotherNonceIsAnotherMovement(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	key := s.chain.authorize()
-	tx := s.use(key)
-	s.nodes[0].branch = s.chain.fork()
-	s.nodes[0].replace(tx, &transaction{hash: tx.hash, events: slices.Concat(used(s.chain.authorize()), transfer(payer, payTo, price))})
-	s.requireTrouble(disagree, false)
-	require.Empty(t, s.confirmed())
-	s.nodes[0].branch = s.chain
-	s.restart()
-	s.settle()
-	row, found := s.paidBy(key)
-	require.True(t, found)
-	require.Equal(t, ledger.StatusConfirmed, row.Status)
+	require.Equal(t, written, s.db.recorded, "once")
 }

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -16,20 +17,17 @@ import (
 )
 
 const (
-	// callTimeout bounds one call to an endpoint.
 	callTimeout = 8 * time.Second
-	// restAfter is how many failures in a row an endpoint may have before it
-	// is left alone for a while, which is restFirst and doubles up to restMost.
-	restAfter = 3
-	restFirst = 4 * time.Second
-	restMost  = 64 * time.Second
-	// deepBlocks is how far below the head a block counts as final, and as safe,
-	// where an endpoint has no such tags: ten minutes of an OP stack chain.
+	// After backoffAfter failures in a row an endpoint is not called for backoffFirst, which doubles up to
+	// backoffMost.
+	backoffAfter = 3
+	backoffFirst = 4 * time.Second
+	backoffMost  = 64 * time.Second
+	// deepBlocks is how far below the head a block counts as final if an endpoint has no such tags: ten minutes of an
+	// OP stack chain.
 	deepBlocks = 300
-	// maxReceipts bounds the receipts that are remembered of an endpoint.
+	// maxReceipts bounds the cached receipts of an endpoint.
 	maxReceipts = 4096
-	// decimals are those of USDC on every known network.
-	decimals = 6
 )
 
 // endpoint is one JSON-RPC endpoint of a chain.
@@ -42,24 +40,22 @@ type endpoint struct {
 
 	mu      sync.Mutex
 	witness observe.Witness
-	// checked says that it answers for the configured chain and token.
+	// checked says that it serves the configured chain and token.
 	checked bool
-	// tagged holds the block tags that it has answered.
+	// tagged are the block tags that it has answered.
 	tagged map[Level]bool
-	// failures counts calls that failed in a row, the last with failure; until
-	// rest is over it is not asked again.
-	failures int
-	failure  error
-	rest     time.Time
-	// best is the highest head that it showed, since movedAt.
+	// failures counts failed calls in a row, the last with failure. Until backoffUntil it is not called.
+	failures     int
+	failure      error
+	backoffUntil time.Time
+	// best is its highest head, since movedAt.
 	best    uint64
 	movedAt time.Time
-	// receipts are those that were on the chain when they were read. One
-	// whose block still is cannot have changed.
+	// receipts were on the chain when they were read. While the block is, they cannot have changed.
 	receipts map[common.Hash]*receipt
 }
 
-// newEndpoint prepares an endpoint and calls nobody.
+// newEndpoint makes no network call.
 func newEndpoint(address string, transport http.RoundTripper, now func() time.Time) (*endpoint, error) {
 	u, err := offer.ParseURL(address)
 	if err != nil {
@@ -71,9 +67,8 @@ func newEndpoint(address string, transport http.RoundTripper, now func() time.Ti
 	}, nil
 }
 
-// count keeps count of failures in a row: of those of the connection, and of
-// refusals to answer at all, but not of those to answer so often. After one
-// another chain may answer at the same address.
+// count counts failures in a row of the connection and refusals to answer, but not rate limits. After a failure
+// another chain can be at the same address.
 func (e *endpoint) count(failed *observe.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,35 +78,28 @@ func (e *endpoint) count(failed *observe.Error) {
 	}
 	e.failures++
 	e.checked = false
-	if e.failures >= restAfter {
+	if e.failures >= backoffAfter {
 		e.failure = failed
-		e.rest = e.now().Add(min(restFirst<<min(e.failures-restAfter, 8), restMost))
+		e.backoffUntil = e.now().Add(min(backoffFirst<<min(e.failures-backoffAfter, 8), backoffMost))
 	}
 }
 
 func (e *endpoint) bad() error { return &observe.Error{Code: observe.ErrBadAnswer, Host: e.host} }
 
-// ready checks, at first and after each failure of the connection, that the
-// endpoint answers for the chain and the token that were configured: another
-// chain's answers would be silent blindness.
+// ready checks, at first and after each failure, that the endpoint serves the configured chain and token.
 func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Address) error {
 	e.mu.Lock()
-	checked, failures, failure, rest := e.checked, e.failures, e.failure, e.rest
+	checked, failures, failure, until := e.checked, e.failures, e.failure, e.backoffUntil
 	e.mu.Unlock()
-	if failures >= restAfter && e.now().Before(rest) {
+	if failures >= backoffAfter && e.now().Before(until) {
 		return failure
 	}
 	if checked {
 		return nil
 	}
-	var id *hexutil.Big
-	if err := e.call(ctx, &id, "eth_chainId"); err != nil {
-		return err
-	}
-	if id == nil || !id.ToInt().IsInt64() || id.ToInt().Int64() != chainID {
+	if err := e.check(ctx, chainID, token); errors.As(err, new(*Mismatch)) {
 		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
-	}
-	if err := e.checkToken(ctx, token); err != nil {
+	} else if err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -120,43 +108,20 @@ func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Addres
 	return nil
 }
 
-func (e *endpoint) isChecked() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.checked
-}
-
-// note takes what came of reading its heads.
+// note records the outcome of reading its heads.
 func (e *endpoint) note(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.witness.Note(err, e.now())
 }
 
-// isAwaited reports whether the endpoint is waited for.
-func (e *endpoint) isAwaited() bool {
+func (e *endpoint) status() (checked, awaited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.witness.Awaited(e.now())
+	return e.checked, e.witness.Awaited(e.now())
 }
 
-// checkToken requires a contract with six decimals.
-func (e *endpoint) checkToken(ctx context.Context, token common.Address) error {
-	var code hexutil.Bytes
-	if err := e.call(ctx, &code, "eth_getCode", token, Latest); err != nil {
-		return err
-	}
-	if len(code) == 0 {
-		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
-	}
-	answer, err := e.contract(ctx, token, selector("decimals()"), string(Latest))
-	if err == nil && answer != common.BytesToHash([]byte{decimals}) {
-		err = &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
-	}
-	return err
-}
-
-// contract calls a function that answers one word.
+// contract calls a function that returns one word.
 func (e *endpoint) contract(ctx context.Context, to common.Address, data []byte, block string) (common.Hash, error) {
 	var answer hexutil.Bytes
 	err := e.call(ctx, &answer, "eth_call", map[string]any{"to": to, "data": hexutil.Bytes(data)}, block)
@@ -178,7 +143,7 @@ func (e *endpoint) block(ctx context.Context, number uint64) (*block, error) {
 	return b, err
 }
 
-// blockAt reads a block by a number or tag of the JSON-RPC interface.
+// blockAt reads a block by a number or tag.
 func (e *endpoint) blockAt(ctx context.Context, at string) (*block, error) {
 	var b *block
 	if err := e.call(ctx, &b, "eth_getBlockByNumber", at, false); err != nil {
@@ -190,7 +155,6 @@ func (e *endpoint) blockAt(ctx context.Context, at string) (*block, error) {
 	return b, nil
 }
 
-// remembered is a receipt that was on the chain before, or nil.
 func (e *endpoint) remembered(transaction common.Hash) *receipt {
 	e.mu.Lock()
 	defer e.mu.Unlock()

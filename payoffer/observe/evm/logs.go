@@ -14,29 +14,25 @@ import (
 )
 
 const (
-	// methodLogs is the one method whose answers are bounded by what is asked.
+	// methodLogs is the only method whose size limits depend on the range.
 	methodLogs = "eth_getLogs"
-	// suspicious is the number of logs from which on an answer may have been
-	// cut off without a word.
+	// suspicious is the number of logs at which a response may have been cut off silently.
 	suspicious = 100
-	// spanFirst is how many blocks are asked for at first, and spanMost how
-	// many at most: endpoints bound the blocks, the logs or the time of one
-	// query, each in its own way.
+	// spanFirst is the first range in blocks, and spanMost the largest. Endpoints limit the blocks, the logs or the
+	// time of a query.
 	spanFirst = 1000
 	spanMost  = 5000
-	// spanAgain is after how many answers a range that was refused is tried
-	// again: what is bounded may be the logs in it.
+	// spanAgain is after how many responses a refused range is tried again, because the limit may be its logs.
 	spanAgain = 100
 )
 
-// span is how many blocks one endpoint is asked for at once: a quarter more after
-// each answer, but fewer than were refused; and half as many after a failure, but
-// not fewer than were answered.
+// span adapts the range of one endpoint: a quarter more after each response, but less than was refused; half after a
+// failure, but not less than was answered.
 type span struct {
 	mu     sync.Mutex
 	blocks uint64
-	// proven is the most that were answered since blocks fell, and refused the
-	// fewest that were refused, answers answers ago; 0 for none.
+	// proven is the largest range answered since it fell, and refused the smallest refused one, answers responses
+	// ago; 0 for none.
 	proven, refused uint64
 	answers         int
 }
@@ -44,31 +40,27 @@ type span struct {
 func (s *span) size() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.current()
+	return cmp.Or(s.blocks, spanFirst)
 }
 
-func (s *span) current() uint64 { return cmp.Or(s.blocks, spanFirst) }
-
-// isProven reports whether so many blocks were answered.
 func (s *span) isProven(asked uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return asked <= s.proven
 }
 
-// reset forgets what was learnt.
 func (s *span) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blocks, s.proven, s.refused, s.answers = 0, 0, 0, 0
 }
 
-// grow is told of an answer. A smaller range than the size says nothing of it.
+// grow records a response. A range smaller than the current one says nothing.
 func (s *span) grow(asked uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proven = max(s.proven, asked)
-	size := s.current()
+	size := cmp.Or(s.blocks, spanFirst)
 	if asked < size {
 		return
 	}
@@ -82,8 +74,7 @@ func (s *span) grow(asked uint64) {
 	s.blocks = next
 }
 
-// shrink is told of a failure, and whether the endpoint refused the range. It
-// reports whether there is less to ask for than what failed.
+// shrink records a failure and whether the endpoint refused the range. It reports whether the range can be smaller.
 func (s *span) shrink(asked uint64, refused bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,17 +88,14 @@ func (s *span) shrink(asked uint64, refused bool) bool {
 	return asked > 1
 }
 
-// filter chooses logs of one contract by their topics: each is a hash, several
-// of which one must match, or nil for any.
+// filter selects logs of one contract by topics: a hash, several alternatives, or nil for any.
 type filter struct {
 	address common.Address
 	topics  []any
 }
 
-// logs reads a range of blocks, whose low and high are its first and its last
-// one, in as many queries as the endpoint needs. through is the block up to which
-// it did: less than high after an error, and where it answered as many queries as
-// it may be asked.
+// logs reads a range of blocks in as many queries as the endpoint needs. through is the last block read: less than
+// high after an error or after the allowed queries.
 func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64, queries int) (all []log, through uint64, err error) {
 	for paused := false; low <= high && queries > 0; {
 		end := min(high, low+e.span.size()-1)
@@ -121,7 +109,7 @@ func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64, queries
 		case demand == fewerCalls:
 			return all, low - 1, err
 		case demand == fewerOrSmaller && !paused && e.span.isProven(asked):
-			// So many were not too many before: then these are too many calls.
+			// This range was answered before, so these are too many calls.
 			e.pace.refuse(e.pace.refused(), 0)
 			paused = true
 		case !e.span.shrink(asked, refused(err)) || !tooMuch(err):
@@ -133,15 +121,13 @@ func (e *endpoint) logs(ctx context.Context, f filter, low, high uint64, queries
 	return all, low - 1, nil
 }
 
-// tooMuch reports whether a query may have failed for its size: the endpoint
-// answered, if only by an error.
+// tooMuch reports whether a query can have failed because of its size: the endpoint answered.
 func tooMuch(err error) bool {
 	var failed *observe.Error
 	return errors.As(err, &failed) && (failed.Status != 0 || failed.Code != observe.ErrUnreachable && failed.Unwrap() != nil)
 }
 
-// refused reports whether the endpoint does not answer queries of this size; all
-// else may be over soon.
+// refused reports whether the endpoint refuses this size; other failures may be temporary.
 func refused(err error) bool {
 	var failed *observe.Error
 	_ = errors.As(err, &failed)
@@ -153,8 +139,7 @@ func refused(err error) bool {
 	}
 }
 
-// whole reads a range. An answer that may have been cut off is read again in
-// halves, which must add up to the whole.
+// whole reads a range. A suspicious response is read again in halves, which must add up.
 func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]log, error) {
 	logs, err := e.query(ctx, f, low, high)
 	if err != nil || len(logs) < suspicious || low == high {

@@ -1,7 +1,6 @@
-// Package evm observes the USDC transfers of one rail over JSON-RPC. Every
-// Transfer log to the rail's address becomes a receipt, whoever made it. What
-// is not final is read anew in every round, and if several endpoints answer two
-// must show the same (observe.Witness).
+// Package evm observes the USDC transfers of one rail over JSON-RPC. Every Transfer log to the rail's address becomes
+// a receipt. Receipts that are not final are read again in every cycle, and two awaited endpoints must agree
+// (observe.Witness).
 package evm
 
 import (
@@ -22,11 +21,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Level is the finality that a block must have reached for its transfers to
-// count as confirmed.
+// Level is the finality of a block at which its transfers are confirmed.
 type Level string
 
-// The levels of finality, as the block tags of the JSON-RPC interface.
+// The levels, as the block tags of JSON-RPC.
 const (
 	Latest    Level = "latest"
 	Safe      Level = "safe"
@@ -42,31 +40,25 @@ func ParseLevel(s string) (Level, error) {
 	return level, nil
 }
 
-// Config describes a USDC rail to be observed.
+// Config configures an Observer.
 type Config struct {
-	// OfferID is the offer's id in the ledger.
 	OfferID string
-	// USDC is the rail.
-	USDC *offer.USDC
-	// Chain is read together with others; nil is one of this observer's own, for which
-	// the following are as for a ChainConfig.
+	USDC    *offer.USDC
+	// Chain is shared with other observers. If it is nil, this observer has its own, with the fields below as in
+	// ChainConfig.
 	Chain     *Chain
 	Endpoints []string
 	HeadTime  func(unix int64)
 	// Confirm is when a transfer counts.
 	Confirm Level
-	// FromBlock is the first block whose transfers are receipts; 0 begins with
-	// the first one after the first start. An earlier one than before takes the
-	// blocks between in, a later one is ignored.
+	// FromBlock is the first block whose transfers are receipts; 0 is the first one after the first start. If it is
+	// lowered later, everything is read again from there; if it is raised, it is ignored.
 	FromBlock uint64
-	// FollowOnly keeps the observer to receipts that are known: nobody is told
-	// to pay to the account any more.
+	// FollowOnly only follows known receipts, for an account that is no longer published.
 	FollowOnly bool
-	// Own tells the operator's own addresses (lower case) from the world's;
-	// nil means that there are none.
+	// Own reports whether an address (lower case) is the operator's; nil means none.
 	Own func(address string) bool
-	// ClockOffset is by how much the clock of this machine is proven to be ahead;
-	// nil is never. The origin is corrected by it.
+	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -76,7 +68,7 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Ledger is what the observer needs of a ledger; *ledger.Ledger is one.
+// Ledger is what the observer needs of the ledger; *ledger.Ledger implements it.
 type Ledger interface {
 	observe.Ledger
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
@@ -91,32 +83,29 @@ type Observer struct {
 	token     common.Address
 	payTo     common.Address
 	chain     *Chain
-	own       bool // the chain is this observer's alone
+	own       bool // the chain is private
 	endpoints []*endpoint
 
-	// reports and wait are those of Run: what was logged last, and the time to the
-	// next round. began says that it was looked whether the account is at rest.
-	loop    source.Loop
-	reports reports
-	wait    time.Duration
-	began   bool
-	// quiet is where the account stands after a round that found nothing which may
-	// still change; nil after any other.
-	quiet *place
-	// lowered says that the stored origin was compared with FromBlock.
+	// These belong to Run: the problem logged last, the time to the next cycle, and whether it was checked if the
+	// account is idle.
+	loop     source.Loop
+	problems problemLog
+	wait     time.Duration
+	began    bool
+	// idle is the state after a cycle that found nothing which can still change; else nil.
+	idle    *idleState
 	lowered bool
 
 	mu     sync.Mutex
 	health observe.Health
-	// history is set while what was final has changed.
+	// history is set while final blocks have changed.
 	history error
-	// since and upTo are what Covered says, and seen is the head of the last
-	// round that read everything; 0 and nil for none.
+	// since and upTo are the watermark of Covered. seen is the head of the last complete cycle. 0 and nil are none.
 	since      int64
 	upTo, seen *block
 }
 
-// New prepares the observer of a rail and calls nobody.
+// New prepares the observer. It makes no network call.
 func New(c Config) (*Observer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	c.Logger = c.Logger.With("rail", c.USDC.Name(), "network", c.USDC.Network.CAIP2())
@@ -142,20 +131,18 @@ func New(c Config) (*Observer, error) {
 		}
 	}
 	e.endpoints = e.chain.endpoints
-	e.loop.Round = e.look
+	e.loop.Round = e.start
 	return e, nil
 }
 
-// Health says how well the chain was read last. Its At is when the block in
-// ObservedThrough was made.
+// Health says how well the chain was read last. Its At is the time of the block in ObservedThrough.
 func (e *Observer) Health() observe.Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.health
 }
 
-// failed keeps the error of a look outside of the rounds, which say how well
-// the rail is observed; nil is none.
+// failed stores the error of a reading outside of the cycles.
 func (e *Observer) failed(err error) {
 	if err == nil {
 		return
@@ -165,5 +152,5 @@ func (e *Observer) failed(err error) {
 	e.health.LastError = source.Code(err)
 }
 
-// selector is how a call names a function of a contract (Solidity ABI).
+// selector names a function of a contract (Solidity ABI).
 func selector(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }

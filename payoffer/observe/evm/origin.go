@@ -7,9 +7,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// origin is the last block whose money is not counted: the one before FromBlock,
-// else the one before the first start. It is stored once, and only ever lowered.
-func (p *pass) origin(ctx context.Context) (uint64, error) {
+// origin returns the last block whose payments do not count: the one before FromBlock, else the one before the first
+// start. The stored one is only ever lowered.
+func (p *cycle) origin(ctx context.Context) (uint64, error) {
 	account, err := observe.Account(ctx, p.config.Ledger, p.config.OfferID, p.account)
 	if err != nil {
 		return 0, err
@@ -31,9 +31,9 @@ func (p *pass) origin(ctx context.Context) (uint64, error) {
 	return uint64(origin), err
 }
 
-// lowerOrigin moves the origin back to FromBlock, once a process, and has everything read again from there. It does not
-// need the chain: the cursor may stand on a block that is not there.
-func (p *pass) lowerOrigin(ctx context.Context) error {
+// lowerOrigin moves the origin back to FromBlock, once a process, and has everything read again from there. It does
+// not read the chain, because the cursor's block may not be on it.
+func (p *cycle) lowerOrigin(ctx context.Context) error {
 	if p.config.FromBlock == 0 || p.config.FollowOnly || p.lowered {
 		return nil
 	}
@@ -57,12 +57,10 @@ func (p *pass) lowerOrigin(ctx context.Context) error {
 	return nil
 }
 
-// started is the origin at the first start, since (Unix seconds by the clock of
-// then). Until the first cursor stands, which is for good, the block of that time
-// may become another one, and the clock may still be found to have been ahead:
-// then the origin is lowered. Where since was not kept it is the chain's head
-// when that was first read.
-func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) {
+// started returns the origin by the first start (Unix seconds by the clock of that time). Until the first cursor is
+// stored, a reorganization or an offset of the clock can still lower it. If the start is unknown, it is the chain's
+// head.
+func (p *cycle) started(ctx context.Context, stored, since int64) (int64, error) {
 	if since == 0 {
 		first := int64(-1)
 		if p.view.quorum() {
@@ -93,23 +91,22 @@ func (p *pass) started(ctx context.Context, stored, since int64) (int64, error) 
 	return int64(first), err
 }
 
-// lastUntil is the last block up to top that was made until a moment (Unix
-// seconds), by what enough endpoints show: it goes back in steps that double, and
-// then halves the last one.
-func (p *pass) lastUntil(ctx context.Context, moment int64, top uint64) (uint64, error) {
+// lastUntil returns the last block up to top that was made until a moment (Unix seconds): it steps back by doubling,
+// then halves.
+func (p *cycle) lastUntil(ctx context.Context, moment int64, top uint64) (uint64, error) {
 	late := func(number uint64) (bool, error) {
 		b := p.view.blockAt(ctx, number)
 		switch {
 		case b == nil:
 			return false, cmp.Or(p.view.problem, error(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()}))
 		case number == p.view.head && int64(b.Time) <= moment && p.config.Now().Add(-p.config.ClockOffset()).Unix()-int64(b.Time) > staleAfter:
-			// It stands still: many blocks may follow from before that moment.
+			// The chain seems stuck: unread blocks can be from before that moment.
 			return false, &observe.Error{Code: observe.ErrLagging, Host: p.hosts()}
 		default:
 			return int64(b.Time) > moment, nil
 		}
 	}
-	low, high := top, top+1 // high is later, or the first that nobody has made
+	low, high := top, top+1 // high is after the moment, or not mined yet
 	for step := uint64(1); ; step *= 2 {
 		is, err := late(low)
 		if err != nil {

@@ -2,7 +2,6 @@ package evm
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ func openSince(t *testing.T, endpoints int, since int64) *till {
 // register tells the ledger of a start.
 func (s *till) register(since int64) {
 	s.Helper()
-	require.NoError(s, s.book.Register(s.Context(), ledger.Account{
+	require.NoError(s, s.db.Register(s.Context(), ledger.Account{
 		Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true, Since: since,
 	}))
 }
@@ -30,7 +29,7 @@ func (s *till) register(since int64) {
 // account is what the ledger keeps of the rail.
 func (s *till) account() ledger.Account {
 	s.Helper()
-	a, err := s.book.Ledger.Account(s.Context(), offerID, s.config.USDC.Account())
+	a, err := s.db.Ledger.Account(s.Context(), offerID, s.config.USDC.Account())
 	require.NoError(s, err)
 	return a
 }
@@ -69,18 +68,18 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 	}
 	first := s.chain.pay(price)
 	for range 3 {
-		s.requireTrouble("unreachable (one.example)", true)
+		s.requireError("unreachable (one.example)", true)
 	}
 	s.chain.mine(100)
 	second := s.chain.pay(2 * price)
 	s.nodes[0].honest()
-	s.now += restMost
-	s.requireTrouble("unreachable (two.example)", false)
+	s.now += backoffMost
+	s.requireError("unreachable (two.example)", false)
 	s.requireOrigin("401")
 	s.requireOnly(first, second)
 	s.register(s.made(450)) // a later start of another process
 	s.nodes[1].honest()
-	s.now += restMost
+	s.now += backoffMost
 	s.restart()
 	s.round()
 	s.requireObserved()
@@ -166,7 +165,7 @@ func TestTheOriginNeedsAgreementOnItsTime(t *testing.T) {
 			})
 		}
 		if problem != "" {
-			s.requireTrouble(problem, true)
+			s.requireError(problem, true)
 			s.requireOrigin("")
 			require.Empty(t, s.rows())
 			liar.honest()
@@ -189,22 +188,13 @@ func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
 	s.register(s.made(s.chain.head()))
 	origin := strconv.FormatUint(s.chain.head(), 10)
 	s.nodes[0].branch = behind
-	s.requireTrouble("lagging (one.example)", true)
+	s.requireError("lagging (one.example)", true)
 	s.requireOrigin("")
 	s.nodes[0].branch = s.chain
 	payment := s.chain.pay(price)
 	s.round()
 	s.requireOrigin(origin)
 	s.requireOnly(payment)
-}
-
-// A head that is a little older than the start is the origin: no block will say more.
-func TestTheHeadIsTheOriginWhereNoBlockCameSinceTheStart(t *testing.T) {
-	t.Parallel()
-	s := openSince(t, 2, genesis+399*blockTime+60)
-	s.round()
-	s.requireObserved()
-	s.requireOrigin("399")
 }
 
 // After a reorganization another block may stand where the origin was, made after the start.
@@ -234,33 +224,4 @@ func TestAReorganizationOfTheOriginLowersIt(t *testing.T) {
 	s.settle()
 	s.requireOrigin("400")
 	require.Empty(t, s.log.String())
-}
-
-// A ledger from before the time of the start was kept goes on as it was.
-func TestAnOriginFromBeforeStays(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	s.requireOrigin("399")
-	s.chain.mine(50)
-	s.register(s.made(300))
-	require.Zero(t, s.account().Since)
-	s.settle()
-	s.requireOrigin("399")
-}
-
-func TestALaterFirstBlockIsIgnoredAloud(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
-	s.config.FromBlock = 402
-	s.restart()
-	second := s.chain.pay(price)
-	for range 3 {
-		s.round()
-	}
-	s.requireOnly(payment, second)
-	require.Equal(t, 1, strings.Count(s.log.String(), "\n"), s.log.String())
-	require.Contains(t, s.log.String(), "from_block is later than before and ignored")
-	require.Contains(t, s.log.String(), "from_block=402 first_block=400")
 }

@@ -9,31 +9,27 @@ import (
 const (
 	// patience is how long a call waits for its turn.
 	patience = 3 * time.Second
-	// gapLeast is the time between two calls once an endpoint has asked for fewer
-	// of them, half as much again each time that it asks, and gapMost the longest.
+	// gapLeast is the pause between calls after the first refusal. It grows by half with each further one, up to
+	// gapMost.
 	gapLeast = 100 * time.Millisecond
 	gapMost  = time.Second
-	// gapFades is after how many answers a gap is e times smaller. Below half of
-	// gapLeast there is none.
+	// gapFades is after how many answers a gap has shrunk by the factor e. Below half of gapLeast it ends.
 	gapFades = 256
-	// pauseFirst is how long an endpoint that asks for fewer calls is not called
-	// at all, twice as long each time in a row, up to restMost.
+	// pauseFirst is how long an endpoint is not called after a refusal. It doubles with each in a row, up to
+	// backoffMost.
 	pauseFirst = time.Second
 )
 
-// pace keeps the calls to one endpoint as rare as it wants them: nobody knows how
-// many it takes before it has refused one. The zero value takes any number.
+// pace adapts the rate of calls to an endpoint's refusals. The zero value does not limit.
 type pace struct {
-	mu   sync.Mutex
-	gap  time.Duration
-	next time.Time
-	// refusals are all that there were, and inARow those since the last answer.
+	mu               sync.Mutex
+	gap              time.Duration
+	next             time.Time
 	refusals, inARow int
 }
 
-// turn waits for the turn of a call. ok is false where that takes longer than
-// anybody waits. refusals is for done.
-func (p *pace) turn(ctx context.Context) (refusals int, ok bool) {
+// await waits for the turn of a call; ok is false after patience. refusals is for refuse.
+func (p *pace) await(ctx context.Context) (refusals int, ok bool) {
 	for until := time.Now().Add(patience); ; {
 		p.mu.Lock()
 		now := time.Now()
@@ -66,7 +62,6 @@ func (p *pace) refused() int {
 	return p.refusals
 }
 
-// answered tells that a call was answered.
 func (p *pace) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,16 +71,15 @@ func (p *pace) answered() {
 	}
 }
 
-// refuse tells that a call was refused, and for how long no other one is wanted;
-// 0 where that was not said. refusals is what turn returned: calls that were under
-// way together are refused once.
+// refuse records a refusal and the pause that the endpoint asked for, 0 for none. refusals is what await returned, so
+// that parallel calls are refused once.
 func (p *pace) refuse(refusals int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if refusals != p.refusals {
 		return
 	}
-	pause := max(wait, min(pauseFirst<<min(p.inARow, 10), restMost))
+	pause := max(wait, min(pauseFirst<<min(p.inARow, 10), backoffMost))
 	p.refusals++
 	p.inARow++
 	p.gap = min(max(p.gap+p.gap/2, gapLeast), gapMost)

@@ -9,7 +9,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// candidate is a movement where endpoints show it.
+// candidate is a movement as endpoints show it.
 type candidate struct {
 	movement
 	block block
@@ -17,8 +17,7 @@ type candidate struct {
 	votes int
 }
 
-// is reports whether an endpoint shows the same: what else the first one said
-// of it is not compared.
+// is reports whether an endpoint shows the same movement.
 func (c *candidate) is(b *block, m movement) bool {
 	return c.block.Hash == b.Hash && c.ordinal == m.ordinal && c.other == m.other && c.amount == m.amount && c.nonce == m.nonce
 }
@@ -26,17 +25,13 @@ func (c *candidate) is(b *block, m movement) bool {
 // tally is what the endpoints say of one transaction.
 type tally struct {
 	candidates []candidate
-	// spoke counts the endpoints that said what is on their chain. behind
-	// counts those that have not reached the block where the transaction was,
-	// and know nothing of it.
-	spoke, behind int
-	// failed is the error of one that could not be read, or nil.
-	failed error
+	// answered counts the endpoints that know, and behind those that have not reached its block.
+	answered, behind int
+	failed           error
 }
 
-// tally asks all endpoints for a transaction: its movements as read finds
-// them, if it is on the chain. One that does not show it and has not reached
-// the block at reach says nothing.
+// tally reads a transaction from all endpoints. An endpoint that does not show it and has not reached the block at
+// reach says nothing.
 func (v *view) tally(ctx context.Context, transaction common.Hash, reach uint64, read func(*receipt) []movement) tally {
 	found, errs := each(v.readers, func(r *reader) (*placed, error) { return r.canonical(ctx, transaction) })
 	var t tally
@@ -47,14 +42,13 @@ func (v *view) tally(ctx context.Context, transaction common.Hash, reach uint64,
 		case found[i] == nil && uint64(r.latest.Number) < reach:
 			t.behind++
 		default:
-			t.spoke++
+			t.answered++
 			t.count(found[i], read)
 		}
 	}
 	return t
 }
 
-// count adds what one endpoint shows.
 func (t *tally) count(found *placed, read func(*receipt) []movement) {
 	if found == nil || found.Status != 1 {
 		return
@@ -71,10 +65,10 @@ next:
 	}
 }
 
-// of sums up what is said of one movement: the candidate that most endpoints
-// show, how many deny it, and whether they contradict each other.
+// of returns the candidate of a movement that most endpoints show, how many deny it, and whether they contradict each
+// other.
 func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
-	denied = t.spoke
+	denied = t.answered
 	for _, c := range t.candidates {
 		if c.ordinal != ordinal {
 			continue
@@ -88,19 +82,14 @@ func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
 	return best, denied, contested || best.votes > 0 && denied > 0
 }
 
-// decide on a movement of a transaction by its tally. row is its receipt so far,
-// nil for a new one. The sighting is to be recorded, nil leaves the row as it is;
-// p.decided says whether enough endpoints agree.
-//
-// Enough endpoints confirm, and as many deny. Between these a movement is
-// seen: it is not counted, and not forgotten. A confirmed one stays while no
-// endpoint speaks against it and one shows it where it was; where the chain
-// does not reach so far any more, nothing stands for it.
-func (p *pass) decide(row *ledger.Receipt, id string, transaction common.Hash, ordinal int) (s *ledger.Sighting) {
+// decide decides on a movement of a transaction; row is its receipt, nil for a new one. A nil result keeps the row,
+// and p.decided says whether it is certain. Enough endpoints confirm, and as many deny. In between the movement is
+// seen, but not counted. A confirmed one stays while no endpoint contradicts and one shows it.
+func (p *cycle) decide(row *ledger.Receipt, id string, transaction common.Hash, ordinal int) (s *ledger.Sighting) {
 	v, t := p.view, p.tallies[transaction]
 	best, denied, contested := t.of(ordinal)
 	if contested {
-		p.view.trouble(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
+		p.view.addProblem(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
 	}
 	held := row != nil && row.State == ledger.StatusConfirmed
 	same := held && evidenceOf(*row).BlockHash == best.block.Hash
@@ -108,15 +97,15 @@ func (p *pass) decide(row *ledger.Receipt, id string, transaction common.Hash, o
 	switch {
 	case best.votes >= v.need:
 		p.decided[id] = true
-		// A head that goes back a little takes nothing back.
+		// A head that moves back a little changes nothing.
 		state := v.stateOf(best)
 		if same {
 			state = ledger.StatusConfirmed
 		}
-		s = p.sighting(transaction, best, state, v.final)
+		s = p.observation(transaction, best, state, v.final)
 	case best.votes > 0:
 		if contested || !same {
-			s = p.sighting(transaction, best, ledger.StatusSeen, 0)
+			s = p.observation(transaction, best, ledger.StatusSeen, 0)
 		}
 	case row == nil:
 	case denied >= v.need:
@@ -129,7 +118,6 @@ func (p *pass) decide(row *ledger.Receipt, id string, transaction common.Hash, o
 	return s
 }
 
-// stateOf is what a movement amounts to that enough endpoints show.
 func (v *view) stateOf(c candidate) ledger.Status {
 	if uint64(c.block.Number) <= v.confirm {
 		return ledger.StatusConfirmed

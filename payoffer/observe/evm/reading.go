@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	// readWithin bounds a reading: a buyer waits for it.
+	// readWithin bounds a reading, because a payer waits for it.
 	readWithin = 2 * time.Second
-	// readGas bounds what one call may cost an endpoint. What is asked takes
-	// 35,000 of Circle's token behind its proxy; some chains charge more.
+	// readGas bounds one call. Circle's token needs 35,000 behind its proxy, more on some chains.
 	readGas = 200_000
-	// absurdBlock is more than the number and the time of any block.
+	// absurdBlock is more than any block's number and time.
 	absurdBlock = 1 << 53
 )
 
@@ -31,12 +30,8 @@ type statement struct {
 	head  block
 }
 
-// Read asks all endpoints at once what they show of an authorization, apart
-// from those that were not checked yet, failed last or are not waited for. They
-// have 2 s in all. It touches neither the observer's health nor the endpoints'.
-//
-// It is used when any endpoint says so, and unused when enough do. The error is
-// an *observe.Error.
+// Read asks all checked and awaited endpoints about an authorization, within 2 s in total, without changing any
+// health. It is used if one endpoint says so, and unused if enough do. The error is an *observe.Error.
 func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -75,24 +70,23 @@ func (e *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	return r, nil
 }
 
-// checked returns the endpoints that answered for the chain, did not fail last and are
-// waited for.
+// checked returns the endpoints that serve the chain, did not fail last and are awaited.
 func (e *Observer) checked() []*endpoint {
-	return slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool { return !n.isChecked() || !n.isAwaited() })
+	return slices.DeleteFunc(slices.Clone(e.endpoints), func(n *endpoint) bool {
+		checked, awaited := n.status()
+		return !checked || !awaited
+	})
 }
 
-// usedBy is the block up to which the rows answer for an authorization that is
-// used. Whoever is refused because there is none must not have paid: it is the
-// covered block only where enough endpoints show the use in that very block.
-// Where as many show it now, it is one that Covered reaches by a round that
-// begins after this reading; the highest, for a lower one may be a lie. With
-// fewer it is out of reach, and only another reading can tell.
+// usedBy returns the block at which the rows answer for a used authorization. A payer who is refused must not have
+// paid, so it is the covered block only if enough endpoints show the use there. Else it is a block that the next
+// cycles cover, the highest shown; with too few endpoints it is out of reach.
 func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, key ledger.IntentKey, used []statement) uint64 {
 	e.mu.Lock()
 	upTo := e.upTo
 	e.mu.Unlock()
 	if upTo != nil {
-		// By its hash (EIP-1898), for another branch has its number too.
+		// By hash (EIP-1898), because another branch has the same number.
 		at := map[string]any{"blockHash": upTo.Hash, "requireCanonical": true}
 		shown, _ := each(checked, func(n *endpoint) (bool, error) {
 			var answer common.Hash
@@ -117,8 +111,7 @@ func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, ke
 	return next
 }
 
-// state asks one endpoint. The head comes first, so that what is unused was not
-// used before it was made.
+// state asks one endpoint. The head is read first, so that an unused authorization was unused in it.
 func (e *Observer) state(ctx context.Context, n *endpoint, key ledger.IntentKey) (s statement, err error) {
 	var used, funds common.Hash
 	err = n.batch(ctx,
@@ -136,14 +129,14 @@ func (e *Observer) state(ctx context.Context, n *endpoint, key ledger.IntentKey)
 	return s, err
 }
 
-// asks is a call of the token that answers one word.
+// asks is a call of the token that returns one word.
 func (e *Observer) asks(answer *common.Hash, at any, data []byte) member {
 	return member{"eth_call", []any{
 		map[string]any{"to": e.token, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(readGas)}, at,
 	}, answer}
 }
 
-// reached is the highest value that so many reach, as far as there are so many.
+// reached returns the highest value that so many reach.
 func reached[V cmp.Ordered](said []statement, need int, of func(statement) V) V {
 	var values []V
 	for _, s := range said {
@@ -153,32 +146,25 @@ func reached[V cmp.Ordered](said []statement, need int, of func(statement) V) V 
 	return values[max(len(values)-need, 0)]
 }
 
-// Covered says which Transfers the ledger holds, with their nonces: all in
-// blocks made since (Unix seconds), up to the block through. Both are 0 until
-// that is known.
-//
-// This process speaks for what it read itself: final rows from before may be of
-// a version that kept no nonces. And it speaks for a block only once another
-// round has read it again: by then, seconds later, all of an endpoint's machines
-// have reached it.
+// Covered returns the completeness watermark: the ledger has all Transfers, with their nonces, of blocks made since
+// (Unix seconds) up to through. Both are 0 while unknown. A block is covered only after a second cycle has read it,
+// because an endpoint's servers can lag for seconds.
 func (e *Observer) Covered() (since int64, through uint64) {
-	since, upTo := e.spoken()
+	since, upTo := e.watermark()
 	if since == 0 || upTo == nil {
 		return 0, 0
 	}
 	return since, uint64(upTo.Number)
 }
 
-// spoken is what Covered says as far as it is known.
-func (e *Observer) spoken() (since int64, upTo *block) {
+func (e *Observer) watermark() (since int64, upTo *block) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.since, e.upTo
 }
 
-// begin notes up to which block of which branch the pass is going to read, and
-// at first from when on.
-func (p *pass) begin(ctx context.Context) {
+// startWatermark notes which head the cycle reads, and at first from when on.
+func (p *cycle) startWatermark(ctx context.Context) {
 	p.head = p.view.blockAt(ctx, p.view.head)
 	if p.since != 0 {
 		return
@@ -190,9 +176,8 @@ func (p *pass) begin(ctx context.Context) {
 	}
 }
 
-// uncover takes back what Covered says, before receipts are dropped: the chain
-// may still return to the branch that made them.
-func (e *Observer) uncover() {
+// resetWatermark runs before receipts are dropped, because the chain can return to their branch.
+func (e *Observer) resetWatermark() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.upTo, e.seen = nil, nil

@@ -83,23 +83,6 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 	}
 }
 
-// The endpoints follow one after the other: between that, nothing is sure.
-func TestAReorganizationReachesOneEndpointAfterTheOther(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
-	old := s.chain.fork()
-	s.nodes[1].branch = old
-	s.chain.rewind(1)
-	s.chain.mine(2)
-	require.EqualError(t, s.look(), disagree)
-	s.requireStatus(ledger.StatusSeen, payment)
-	s.nodes[1].branch = s.chain
-	s.settle()
-	s.requireStatus(ledger.StatusDropped, payment)
-}
-
 // One transaction makes several Transfers: each is a receipt of its own, and keeps its name wherever it goes.
 func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
 	t.Parallel()
@@ -174,7 +157,7 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 		}
 		hosts := []string{"(one.example)", both, all}[endpoints-1]
 		for range 2 {
-			s.requireTrouble("final_history_changed "+hosts, true)
+			s.requireError("final_history_changed "+hosts, true)
 			require.Equal(t, rows, s.rows())
 			require.Equal(t, anchor, s.cursor())
 		}
@@ -196,7 +179,7 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 		_, _, err = s.Prove(t.Context(), key, fresh.hash.Hex())
 		require.EqualError(t, err, "final_history_changed "+hosts)
 
-		s.now += 2 * restMost
+		s.now += 2 * backoffMost
 		for _, n := range s.nodes {
 			n.honest()
 			n.branch = s.chain
@@ -206,28 +189,6 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 		require.True(t, s.row(old).Final)
 		_, _, err = s.Prove(t.Context(), key, fresh.hash.Hex())
 		require.NoError(t, err)
-	}
-}
-
-// Two of three that show another history stop the rail, and so does one where no other one can contradict it.
-func TestAHistoryThatIsInDoubtStopsTheRail(t *testing.T) {
-	t.Parallel()
-	for endpoints, hosts := range map[int]string{2: both, 3: all} {
-		s := openRead(t, endpoints)
-		s.chain.mine(1)
-		s.chain.finalize()
-		s.round()
-		lie := s.chain.fork()
-		lie.rewind(1)
-		lie.mine(2, lie.transaction(transfer(payer, payTo, price)))
-		s.nodes[0].branch = lie
-		if endpoints == 2 {
-			s.nodes[1].answer("*", fault{})
-		} else {
-			s.nodes[1].branch = lie
-		}
-		s.requireTrouble("final_history_changed "+hosts, true)
-		require.Empty(t, s.rows())
 	}
 }
 
@@ -249,33 +210,4 @@ func TestAnEndpointWithAnotherHistoryIsLeftOut(t *testing.T) {
 		s.nodes[0].honest()
 		s.settle()
 	}
-}
-
-// The block of the cursor must be there: who does not have it yet, or cannot show it, lags.
-func TestAnEndpointWithoutTheBlockOfTheCursorIsLeftOut(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	s.chain.mine(2)
-	s.chain.finalize()
-	s.round()
-	require.Equal(t, s.chain.head(), s.cursor())
-	s.nodes[1].branch = s.chain.fork()
-	s.nodes[1].rewind(1)
-	s.requireTrouble("lagging (two.example)", false)
-	s.nodes[1].branch = s.chain
-	anchor := number(s.cursor())
-	s.nodes[1].on("eth_getBlockByNumber", func(c call, pass func() any) any {
-		if c.text(0) == anchor {
-			return fault{code: -32000}
-		}
-		return pass()
-	})
-	s.requireTrouble("bad_answer (two.example)", false)
-	s.nodes[0].branch = s.chain.fork()
-	s.nodes[0].rewind(1)
-	require.Error(t, s.look())
-	require.True(t, s.Health().Blind, "none of them has it")
-	s.nodes[0].branch = s.chain
-	s.nodes[1].honest()
-	s.settle()
 }

@@ -18,20 +18,18 @@ import (
 )
 
 const (
-	// maxAnswer bounds an endpoint's answer, in bytes: 10,000 logs, the most
-	// that endpoints send, are half of it.
+	// maxAnswer bounds a response, in bytes: 10,000 logs, the most that endpoints send, are half of it.
 	maxAnswer = 16 << 20
-	// codeLimited is the JSON-RPC error of a limit that was passed (EIP-1474):
-	// some mean the calls, and some the range or the results of one.
+	// codeLimited is the JSON-RPC error of an exceeded limit (EIP-1474), of calls or of a range.
 	codeLimited = -32005
-	// codeRequest and codeParams are those of a call that is not valid (JSON-RPC
-	// 2.0).
+	// codeRequest and codeParams are invalid calls (JSON-RPC 2.0).
 	codeRequest = -32600
 	codeParams  = -32602
+	// codeReverted means that the contract reverted; some nodes only say it in words.
+	codeReverted = 3
 )
 
-// rpcError is an error of JSON-RPC. The endpoint's own words are left out: they
-// may repeat the URL.
+// rpcError is a JSON-RPC error without the endpoint's text, which can contain the URL.
 type rpcError struct {
 	code int
 	asks demand
@@ -46,16 +44,11 @@ const (
 	nothing demand = iota
 	fewerCalls
 	smallerRange
-	fewerOrSmaller // one of both
-	reverted       // nothing: the contract failed, in words of its own
+	fewerOrSmaller // one of the two
+	reverted       // nothing: the contract failed
 )
 
-// codeReverted is the JSON-RPC error of most nodes for a contract that reverts;
-// others say so in words.
-const codeReverted = 3
-
-// Words by which endpoints ask for something. Their codes do not tell, for every
-// provider has its own.
+// Endpoints differ in their codes, so these words tell what they ask for.
 var (
 	wordsRange  = regexp.MustCompile(`(?i)range|results|response size|\bblocks?\b|\blogs\b`)
 	wordsRevert = regexp.MustCompile(`(?i)\brevert`)
@@ -73,13 +66,12 @@ func demandOf(code int, message string) demand {
 	case code == codeLimited:
 		return fewerOrSmaller
 	case code == codeParams, code == codeRequest:
-		return smallerRange // for nothing else is wrong with what is sent here
+		return smallerRange // the calls are otherwise valid
 	default:
 		return nothing
 	}
 }
 
-// demanded is what an error of a call asks for.
 func demanded(err error) demand {
 	var failed *observe.Error
 	var answer rpcError
@@ -93,32 +85,25 @@ func demanded(err error) demand {
 	}
 }
 
-// errMalformed is an answer that is no JSON-RPC.
 var errMalformed = errors.New("malformed answer")
 
 // member is one call of a batch.
 type member struct {
 	method string
 	params []any
-	// result is where the answer goes.
+	// result is where the response goes.
 	result any
 }
 
-// request is the call as JSON-RPC sends it.
 func (m member) request(id int) any {
-	if m.params == nil {
-		m.params = []any{}
-	}
 	return map[string]any{"jsonrpc": "2.0", "id": id, "method": m.method, "params": m.params}
 }
 
-// call calls a method when its turn has come, again where fewer calls are asked
-// for, and keeps count of failures. A result of null leaves result as it is. The
-// error is an *observe.Error; its cause, if there is one, is what the endpoint
-// answered.
+// call calls a method when its turn has come, and again after a rate limit. A null result leaves result unchanged.
+// The error is an *observe.Error; its cause is the endpoint's answer, if any.
 func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
 	for err := error(nil); ; {
-		refusals, ok := e.pace.turn(ctx)
+		refusals, ok := e.pace.await(ctx)
 		switch {
 		case ok:
 		case ctx.Err() != nil:
@@ -146,8 +131,7 @@ func (e *endpoint) call(ctx context.Context, result any, method string, params .
 	}
 }
 
-// batch makes several calls in one request, and fails with each. It keeps no
-// count of failures. The error is as that of call.
+// batch makes several calls in one request, fails with any of them, and does not count failures.
 func (e *endpoint) batch(ctx context.Context, members ...member) error {
 	requests := make([]any, len(members))
 	for id, m := range members {
@@ -156,7 +140,6 @@ func (e *endpoint) batch(ctx context.Context, members ...member) error {
 	return e.post(ctx, requests, func(text []byte) error { return decodeBatch(text, members) })
 }
 
-// post sends a request and has its answer read.
 func (e *endpoint) post(ctx context.Context, request any, read func(text []byte) error) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -179,7 +162,6 @@ func (e *endpoint) post(ctx context.Context, request any, read func(text []byte)
 	return err
 }
 
-// answer is what an endpoint says to a call.
 type answer struct {
 	ID    json.RawMessage `json:"id"`
 	Error *struct {
@@ -189,7 +171,6 @@ type answer struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// decode reads the answer to a call.
 func decode(text []byte, result any) error {
 	var a answer
 	if json.Unmarshal(text, &a) != nil {
@@ -198,7 +179,7 @@ func decode(text []byte, result any) error {
 	return a.into(result)
 }
 
-// decodeBatch reads the answers to a batch, which come in any order.
+// decodeBatch decodes the answers to a batch, in any order.
 func decodeBatch(text []byte, members []member) error {
 	var answers []answer
 	if json.Unmarshal(text, &answers) != nil {
@@ -226,15 +207,14 @@ func (a answer) into(result any) error {
 	return nil
 }
 
-// block is what is read of a block. Its hash is the endpoint's word: some
-// chains compute it from more than Ethereum's headers hold.
+// block is a block's header. The hash is not verified, because some chains compute it from more than Ethereum's
+// headers have.
 type block struct {
 	Number hexutil.Uint64 `json:"number"`
 	Hash   common.Hash    `json:"hash"`
 	Time   hexutil.Uint64 `json:"timestamp"`
 }
 
-// receipt is what is read of a transaction's receipt.
 type receipt struct {
 	Transaction common.Hash    `json:"transactionHash"`
 	BlockHash   common.Hash    `json:"blockHash"`
@@ -243,9 +223,8 @@ type receipt struct {
 	Logs        []log          `json:"logs"`
 }
 
-// log is what is read of a log, in eth_getLogs and in receipts.
+// log is a log of eth_getLogs and of receipts.
 type log struct {
-	// Address is that of the contract; never nil.
 	Address     *common.Address `json:"address"`
 	Topics      []common.Hash   `json:"topics"`
 	Data        hexutil.Bytes   `json:"data"`
@@ -255,8 +234,7 @@ type log struct {
 	Removed     bool            `json:"removed"`
 }
 
-// UnmarshalJSON requires what every log has: a member that is missing is no
-// empty one.
+// UnmarshalJSON requires the members that every log has.
 func (l *log) UnmarshalJSON(text []byte) error {
 	type plain log
 	if err := json.Unmarshal(text, (*plain)(l)); err != nil {

@@ -15,18 +15,15 @@ import (
 )
 
 const (
-	// stepsAtOnce is how many ranges are scanned before the receipts that are
-	// known are followed again.
+	// stepsAtOnce is how many ranges are scanned before the known receipts are followed again.
 	stepsAtOnce = 16
-	// queriesAtOnce is how many queries of an endpoint make a range: what it
-	// holds is committed before the next one is read.
+	// queriesAtOnce is how many queries of an endpoint make a range. Each range is committed before the next.
 	queriesAtOnce = 16
 )
 
-// anchor reads the cursor, which stands at a final block, and requires that
-// the endpoints still show that block. While they show another one, nothing
-// they say is recorded: history has changed, or this is another chain.
-func (p *pass) anchor(ctx context.Context) error {
+// anchor reads the cursor and requires that the endpoints still show its block. While they show another one, nothing
+// is recorded.
+func (p *cycle) anchor(ctx context.Context) error {
 	if err := p.lowerOrigin(ctx); err != nil {
 		return err
 	}
@@ -38,13 +35,12 @@ func (p *pass) anchor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.cursor, p.covered, p.standing = &cursor, uint64(number), cursor.Position
+	p.cursor, p.covered, p.storedPosition = &cursor, uint64(number), cursor.Position
 	return p.view.anchored(ctx, p.covered, cursor.Anchor)
 }
 
-// cursorAt makes the cursor at a final block, or none when that is no news or
-// the endpoints do not agree on its hash.
-func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
+// cursorAt returns a cursor at a final block, or nil if it is not further or the endpoints do not agree on its hash.
+func (p *cycle) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 	if number <= p.covered {
 		return nil
 	}
@@ -57,97 +53,96 @@ func (p *pass) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 	}
 }
 
-// scan reads every Transfer log after what the ledger holds for good, and from
-// a block, up to the head. It returns where to go on, or 0.
-func (p *pass) scan(ctx context.Context, from uint64) (next uint64, err error) {
+// scan reads every Transfer log after what is recorded and final, and from a block, up to the head. It returns where
+// to go on, or 0.
+func (p *cycle) scan(ctx context.Context, from uint64) (next uint64, err error) {
 	origin, err := p.origin(ctx)
 	if err != nil {
 		return 0, err
 	}
 	p.covered = max(p.covered, origin)
-	p.begin(ctx)
+	p.startWatermark(ctx)
 	low := max(p.covered+1, from)
 	first := low
 	p.through = min(low-1, p.view.head)
-	// The cursor goes on only where nothing was left open before.
-	closed := low == p.covered+1
+	// The cursor moves only if nothing before is undecided.
+	complete := low == p.covered+1
 	for step := 0; low <= p.view.head; step++ {
 		if step == stepsAtOnce {
 			return low, nil
 		}
 		high := min(low+min(queriesAtOnce*p.view.span(), spanMost)-1, p.view.head)
-		through, whole, err := p.step(ctx, low, high, closed)
+		through, whole, err := p.step(ctx, low, high, complete)
 		if err != nil && low > first && source.Code(err) == observe.ErrLimited {
-			// What was read so far is there, and the rest is read when it is wanted.
-			p.unsure(err)
+			// A later cycle reads the rest.
+			p.markPartial(err)
 			return 0, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		closed = closed && whole
+		complete = complete && whole
 		p.through, low = through, through+1
 	}
-	p.closed = closed && !p.open
+	p.complete = complete && !p.uncertain
 	return 0, nil
 }
 
-// step scans one range and records what it holds, together with the cursor
-// that covers it. through is the block up to which it was read, and whole is false
-// when something up to there is still open.
-func (p *pass) step(ctx context.Context, low, high uint64, closed bool) (through uint64, whole bool, err error) {
-	found, err := p.find(ctx, low, high)
+// step scans one range and records it with its cursor. through is the block up to which it was read; whole is false
+// if something is undecided.
+func (p *cycle) step(ctx context.Context, low, high uint64, complete bool) (through uint64, whole bool, err error) {
+	found, err := p.findPayments(ctx, low, high)
 	if err != nil {
 		return 0, false, err
 	}
 	var cursor *ledger.Cursor
-	if closed {
+	if complete {
 		cursor = p.cursorAt(ctx, min(found.sure, p.view.final))
 	}
-	err = p.record(ctx, cursor, found.sightings)
+	err = p.record(ctx, cursor, found.observations)
 	return found.through, found.sure == found.through, err
 }
 
-// discovery is what was read in a range of blocks.
+// discovery is what was found in a range.
 type discovery struct {
-	sightings []ledger.Sighting
-	// through is the block up to which the range was read, and sure the one up to
-	// which nothing is open.
+	observations []ledger.Sighting
+	// through is the block up to which the range was read, and sure the one up to which everything is decided.
 	through, sure uint64
 }
 
-// find reads a range and decides on what it holds.
-func (p *pass) find(ctx context.Context, low, high uint64) (discovery, error) {
+func (p *cycle) findPayments(ctx context.Context, low, high uint64) (discovery, error) {
 	paid, err := p.read(ctx, low, high)
 	if err != nil {
 		return discovery{}, err
 	}
-	p.ask(ctx, paid.transactions)
+	p.loadTallies(ctx, paid.transactions)
 	found := discovery{through: paid.through, sure: paid.through}
 	if !paid.whole {
 		found.sure = low - 1
 	}
-	for _, transaction := range paid.sorted() {
-		sightings, sure := p.discover(transaction)
+	inOrder := slices.SortedFunc(maps.Keys(paid.transactions), func(a, b common.Hash) int {
+		return cmp.Or(cmp.Compare(paid.transactions[a], paid.transactions[b]), a.Cmp(b))
+	})
+	for _, transaction := range inOrder {
+		observations, sure := p.decideNew(transaction)
 		if !sure {
 			p.partial = true
 			found.sure = min(found.sure, paid.transactions[transaction]-1)
 		}
-		found.sightings = append(found.sightings, sightings...)
+		found.observations = append(found.observations, observations...)
 	}
-	p.busy = p.busy || len(found.sightings) > 0 || found.sure < found.through
+	p.busy = p.busy || len(found.observations) > 0 || found.sure < found.through
 	return found, nil
 }
 
-// discover decides on the movements of a transaction that are no receipts yet.
-// It is sure when all are, also those that were decided on before.
-func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, sure bool) {
+// decideNew decides on the movements of a transaction without receipts; sure says that all are decided.
+func (p *cycle) decideNew(transaction common.Hash) (observations []ledger.Sighting, sure bool) {
 	t := p.tallies[transaction]
-	p.view.trouble(t.failed)
+	p.view.addProblem(t.failed)
 	sure = len(t.candidates) > 0
 	if !sure && t.failed == nil && t.behind == 0 {
 		// A log without a transaction.
-		p.view.trouble(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
+		p.view.addProblem(&observe.Error{Code: observe.ErrDisagree, Host: p.hosts()})
 	}
 	for _, c := range t.candidates {
 		id := p.externalID(transaction, c.ordinal)
@@ -156,41 +151,32 @@ func (p *pass) discover(transaction common.Hash) (sightings []ledger.Sighting, s
 				if s.OccurredAt < p.watchedSince {
 					s.Cause = ledger.CauseBackfilled
 				}
-				sightings = append(sightings, *s)
+				observations = append(observations, *s)
 			}
 		}
 		sure = sure && p.decided[id]
 	}
-	return sightings, sure
+	return observations, sure
 }
 
-// payments are the transactions that logs show to have paid the rail, with
-// their blocks.
+// payments are the transactions that pay the rail, with their blocks.
 type payments struct {
-	swept
+	collected
 	transactions map[common.Hash]uint64
 }
 
-// sorted lists them as they stand on the chain.
-func (p payments) sorted() []common.Hash {
-	return slices.SortedFunc(maps.Keys(p.transactions), func(a, b common.Hash) int {
-		return cmp.Or(cmp.Compare(p.transactions[a], p.transactions[b]), a.Cmp(b))
-	})
-}
-
-// read collects the payments of a range.
-func (p *pass) read(ctx context.Context, low, high uint64) (payments, error) {
+func (p *cycle) read(ctx context.Context, low, high uint64) (payments, error) {
 	to := wordOf(p.payTo)
-	s, err := p.view.sweep(ctx, filter{p.token, []any{topicTransfer, nil, to}}, low, high)
+	s, err := p.view.collectLogs(ctx, filter{p.token, []any{topicTransfer, nil, to}}, low, high)
 	if err == nil && !s.whole {
-		p.unsure(s.problem)
+		p.markPartial(s.problem)
 	}
 	paid := payments{s, make(map[common.Hash]uint64)}
 	for _, l := range s.logs {
-		if _, to, amount, ok := p.transfer(&l); !ok || to != p.payTo || amount < dust {
+		if _, to, amount, ok := p.chain.transfer(&l); !ok || to != p.payTo || amount < dust {
 			continue
 		}
-		// A transaction is kept in the lowest of the blocks that show it.
+		// If endpoints show different blocks, the lowest one counts.
 		number, known := paid.transactions[l.Transaction]
 		if !known || uint64(l.BlockNumber) < number {
 			paid.transactions[l.Transaction] = uint64(l.BlockNumber)

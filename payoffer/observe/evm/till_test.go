@@ -33,7 +33,7 @@ type till struct {
 	// chain is the truth. An endpoint shows it unless it was given another branch.
 	chain *branch
 	nodes nodes
-	book  *book
+	db    *fakeLedger
 	log   bytes.Buffer
 	// now is what has passed since the chain's first head.
 	now time.Duration
@@ -64,10 +64,10 @@ func open(t *testing.T, endpoints int) *till {
 // lose begins anew with an empty ledger.
 func (s *till) lose() {
 	s.Helper()
-	book := &book{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(s), s.clock)}
-	require.NoError(s, book.Open(s.Context()))
-	s.Cleanup(func() { require.NoError(s, book.Close()) })
-	s.book, s.config.Ledger = book, book
+	db := &fakeLedger{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(s), s.clock)}
+	require.NoError(s, db.Open(s.Context()))
+	s.Cleanup(func() { require.NoError(s, db.Close()) })
+	s.db, s.config.Ledger = db, db
 	s.register(0)
 	s.restart()
 }
@@ -98,7 +98,7 @@ func (s *till) restart() {
 func (s *till) look() error {
 	s.Helper()
 	s.now += every
-	err := s.Round(s.Context())
+	err := s.Poll(s.Context())
 	transfers := s.chain.transfers()
 	for id, amount := range s.confirmed() {
 		require.Equal(s, transfers[id], amount, "%s is confirmed, and not on the chain so", id)
@@ -112,15 +112,15 @@ func (s *till) round() {
 	require.NoError(s, s.look())
 }
 
-// requireTrouble requires a round with a problem, by whose code the rail's health names it.
-func (s *till) requireTrouble(problem string, blind bool) {
+// requireError requires a round with a problem, by whose code the rail's health names it.
+func (s *till) requireError(problem string, blind bool) {
 	s.Helper()
 	require.EqualError(s, s.look(), problem)
-	s.requireUnwell(strings.Fields(problem)[0], blind)
+	s.requireProblem(strings.Fields(problem)[0], blind)
 }
 
-// requireUnwell requires that the rail does not claim to know all.
-func (s *till) requireUnwell(code string, blind bool) {
+// requireProblem requires that the rail does not claim to know all.
+func (s *till) requireProblem(code string, blind bool) {
 	s.Helper()
 	health := s.Health()
 	require.Equal(s, code, health.LastError)
@@ -151,7 +151,7 @@ func (s *till) requireObserved() {
 // rows are all receipts, by external id.
 func (s *till) rows() map[string]ledger.Receipt {
 	s.Helper()
-	list, err := s.book.Receipts(s.Context(), offerID, 0, 10_000)
+	list, err := s.db.Receipts(s.Context(), offerID, 0, 10_000)
 	require.NoError(s, err)
 	rows := make(map[string]ledger.Receipt)
 	for _, row := range list {
@@ -201,7 +201,7 @@ func (s *till) requireRight() {
 	for _, value := range transfers {
 		count, amount = count+1, amount+value
 	}
-	totals, err := s.book.Totals(s.Context(), offerID)
+	totals, err := s.db.Totals(s.Context(), offerID)
 	require.NoError(s, err)
 	for _, total := range totals {
 		if total.Status == ledger.StatusConfirmed {
@@ -224,7 +224,7 @@ func (s *till) settle() {
 // cursor is the position in the ledger, 0 for none. What stands there must be the block that the chain has there.
 func (s *till) cursor() (position uint64) {
 	s.Helper()
-	cursor, found, err := s.book.Ledger.Cursor(s.Context(), offerID, s.config.USDC.Account())
+	cursor, found, err := s.db.Ledger.Cursor(s.Context(), offerID, s.config.USDC.Account())
 	require.NoError(s, err)
 	if !found {
 		return 0
@@ -235,8 +235,8 @@ func (s *till) cursor() (position uint64) {
 	return position
 }
 
-// book is a ledger that fails as scripted.
-type book struct {
+// ledger is a ledger that fails as scripted.
+type fakeLedger struct {
 	*ledger.Ledger
 	// broken is the method that fails; refused are the external ids that can be no row; origin is answered instead of the
 	// stored one.
@@ -249,30 +249,9 @@ type book struct {
 	mu sync.Mutex // guards broken and recorded beside loops
 }
 
-// breaks has a method fail, none for "".
-func (b *book) breaks(method string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.broken = method
-}
-
-func (b *book) Standings(ctx context.Context, prefix, position string) ([]ledger.Standing, error) {
-	if err := b.fails("Standings"); err != nil {
-		return nil, err
-	}
-	return b.Ledger.Standings(ctx, prefix, position)
-}
-
-func (b *book) MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error {
-	if err := b.fails("MoveCursors"); err != nil {
-		return err
-	}
-	return b.Ledger.MoveCursors(ctx, to, accounts...)
-}
-
 var errBroken = errors.New("broken by the test, at /secret-path")
 
-func (b *book) fails(method string) error {
+func (b *fakeLedger) fails(method string) error {
 	b.asked.Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,35 +261,35 @@ func (b *book) fails(method string) error {
 	return nil
 }
 
-func (b *book) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+func (b *fakeLedger) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
 	if err := b.fails("Unfinal"); err != nil {
 		return nil, err
 	}
 	return b.Ledger.Unfinal(ctx, offer, account, limit)
 }
 
-func (b *book) Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error) {
+func (b *fakeLedger) Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error) {
 	if err := b.fails("Cursor"); err != nil {
 		return ledger.Cursor{}, false, err
 	}
 	return b.Ledger.Cursor(ctx, offer, account)
 }
 
-func (b *book) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
+func (b *fakeLedger) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
 	if err := b.fails("SetOrigin"); err != nil {
 		return "", err
 	}
 	return b.Ledger.SetOrigin(ctx, offer, account, origin)
 }
 
-func (b *book) LowerOrigin(ctx context.Context, offer, account, origin string) (bool, error) {
+func (b *fakeLedger) LowerOrigin(ctx context.Context, offer, account, origin string) (bool, error) {
 	if err := b.fails("LowerOrigin"); err != nil {
 		return false, err
 	}
 	return b.Ledger.LowerOrigin(ctx, offer, account, origin)
 }
 
-func (b *book) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
+func (b *fakeLedger) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
 	if err := b.fails("Account"); err != nil {
 		return ledger.Account{}, err
 	}
@@ -321,7 +300,7 @@ func (b *book) Account(ctx context.Context, offer, account string) (ledger.Accou
 	return stored, err
 }
 
-func (b *book) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (b *fakeLedger) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error) {
 	if err := b.fails("Record"); err != nil {
 		return nil, err
 	}
@@ -336,4 +315,4 @@ func (b *book) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...l
 	return b.Ledger.Record(ctx, cursor, sightings...)
 }
 
-var _ Ledger = (*book)(nil)
+var _ Ledger = (*fakeLedger)(nil)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -30,7 +31,7 @@ func TestAnEndpointIsComparedWithWhatPayersSignFor(t *testing.T) {
 		"the right one":             {"", "", ""},
 		"another chain":             {chain, `"0x1"`, "the chain id is 1 and not 84532"},
 		"no chain":                  {chain, `null`, "bad_answer"},
-		"no contract":               {code, `"0x"`, "the token is no contract and not " + network.USDC},
+		"no contract":               {code, `"0x"`, "the token is no contract and not " + common.HexToAddress(network.USDC).Hex()},
 		"another name":              {name, text("USD Coin"), `the token name is "USD Coin" and not "USDC"`},
 		"a name that is too long":   {name, `"0x` + word(32) + word(33) + word(0) + `"`, "bad_answer"},
 		"a name that is a number":   {name, `"0x` + word(7) + `"`, "bad_answer"},

@@ -42,7 +42,7 @@ func TestATransferToTheRailIsRead(t *testing.T) {
 	e := newTestObserver(t)
 	var l log
 	require.NoError(t, json.Unmarshal([]byte(genuine), &l))
-	from, to, amount, ok := e.transfer(&l)
+	from, to, amount, ok := e.chain.transfer(&l)
 	require.True(t, ok)
 	require.Equal(t, payTo, to)
 	require.EqualValues(t, 42_000_000, amount)
@@ -50,7 +50,7 @@ func TestATransferToTheRailIsRead(t *testing.T) {
 	require.Len(t, e.movements(&receipt{Logs: []log{l}}), 1)
 }
 
-func TestWhatIsNoTransferToTheRailIsNotRead(t *testing.T) {
+func TestOtherLogsAreIgnored(t *testing.T) {
 	e := newTestObserver(t)
 	for name, change := range map[string][2]string{
 		"another token":            {"0x036cbd53", "0x036cbd54"},

@@ -44,15 +44,16 @@ func TestASignatureIsValidWhereEnoughEndpointsSaySo(t *testing.T) {
 				calls[i] = n.count("eth_call")
 				n.answer("eth_call", c.answers[i])
 			}
-			for range 2 * restAfter {
+			for range 2 * backoffAfter {
 				valid, err := s.Signed(t.Context(), payer.Hex(), make([]byte, 32), []byte("signed"))
 				require.Equal(t, c.fails, err != nil, "%v", err)
 				require.Equal(t, c.want, valid)
 			}
 			require.Equal(t, before, s.Health(), "the payer's code decides what its call does")
 			for i, e := range s.endpoints {
-				require.True(t, e.isChecked())
-				require.Equal(t, 2*restAfter, s.nodes[i].count("eth_call")-calls[i], "an endpoint is not paused")
+				checked, _ := e.status()
+				require.True(t, checked)
+				require.Equal(t, 2*backoffAfter, s.nodes[i].count("eth_call")-calls[i], "an endpoint is not paused")
 			}
 		})
 	}

@@ -14,28 +14,27 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// sickAfter is how long an endpoint's head may stand still, or stay below what
-// it was, while another one's is higher.
-const sickAfter = time.Minute
+// stalledAfter is how long an endpoint's head may stand still while another one's is higher.
+const stalledAfter = time.Minute
 
-// reader is an endpoint in one look at the chain.
+// reader is an endpoint in one view.
 type reader struct {
 	*endpoint
 	latest, confirm, final *block
-	// deep says that a tag is missing and blocks far below the head stand in.
+	// deep says that blocks far below the head replace a missing tag.
 	deep bool
-	// blocks are those read in this look: *fetched by number.
+	// blocks are those read in this view: *fetched by number.
 	blocks sync.Map
 }
 
-// fetched is a block that is read once, whoever wants it.
+// fetched is a block that is read once for all callers.
 type fetched struct {
 	once  sync.Once
 	block *block
 	err   error
 }
 
-// each asks all of them at the same time.
+// each runs ask for all in parallel.
 func each[S, R any](of []S, ask func(S) (R, error)) ([]R, []error) {
 	answers, errs := make([]R, len(of)), make([]error, len(of))
 	var work sync.WaitGroup
@@ -46,7 +45,7 @@ func each[S, R any](of []S, ask func(S) (R, error)) ([]R, []error) {
 	return answers, errs
 }
 
-// heads reads the endpoint's heads, before anything else is read of it.
+// heads reads the endpoint's heads, before anything else.
 func (e *endpoint) heads(ctx context.Context, confirm Level) (*reader, error) {
 	blocks, errs := each([]Level{Latest, confirm, Finalized}, func(level Level) (*block, error) { return e.tag(ctx, level) })
 	if err := cmp.Or(errs...); err != nil {
@@ -76,8 +75,7 @@ func (e *endpoint) heads(ctx context.Context, confirm Level) (*reader, error) {
 	return r, err
 }
 
-// tag reads the block at a level; nil where the endpoint does not know the
-// tag. One that knew it once has failed instead.
+// tag reads the block at a level; nil if the endpoint does not know the tag. If it knew it once, that is a failure.
 func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 	b, err := e.blockAt(ctx, string(level))
 	if err != nil && (!errors.As(err, new(rpcError)) || source.Code(err) == observe.ErrLimited) {
@@ -95,7 +93,6 @@ func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 	return nil, nil
 }
 
-// blockOnce reads a block once in a look.
 func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
 	mine := new(fetched)
 	known, _ := r.blocks.LoadOrStore(number, mine)
@@ -106,12 +103,12 @@ func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
 	}
 	r.blocks.CompareAndDelete(number, f)
 	if f != mine {
-		return r.blockAnew(ctx, number) // whoever asked may have left
+		return r.rereadBlock(ctx, number) // the caller's context may have ended
 	}
 	return nil, f.err
 }
 
-func (r *reader) blockAnew(ctx context.Context, number uint64) (*block, error) {
+func (r *reader) rereadBlock(ctx context.Context, number uint64) (*block, error) {
 	b, err := r.block(ctx, number)
 	if err == nil {
 		f := &fetched{block: b}
@@ -121,14 +118,13 @@ func (r *reader) blockAnew(ctx context.Context, number uint64) (*block, error) {
 	return b, err
 }
 
-// placed is a receipt, and the block on the chain in which it stands.
+// placed is a receipt and its block on the chain.
 type placed struct {
 	*receipt
 	block *block
 }
 
-// canonical reads a transaction's receipt if its block is on the chain now; nil
-// for none. A receipt alone may belong to a block that was left behind.
+// canonical reads a transaction's receipt if its block is on the chain; nil for none.
 func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*placed, error) {
 	if known := r.remembered(transaction); known != nil {
 		b, err := r.blockOnce(ctx, uint64(known.BlockNumber))
@@ -146,7 +142,7 @@ func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*place
 	b, err := r.blockOnce(ctx, uint64(got.BlockNumber))
 	if err == nil && (b == nil || b.Hash != got.BlockHash) {
 		// The chain may have changed since the block was read.
-		b, err = r.blockAnew(ctx, uint64(got.BlockNumber))
+		b, err = r.rereadBlock(ctx, uint64(got.BlockNumber))
 	}
 	if err != nil || b == nil || b.Hash != got.BlockHash {
 		return nil, err
@@ -155,26 +151,24 @@ func (r *reader) canonical(ctx context.Context, transaction common.Hash) (*place
 	return &placed{got, b}, nil
 }
 
-// view is what the endpoints that can be used showed in one look.
+// view is what the usable endpoints show.
 type view struct {
 	readers []*reader
-	// hosts names all endpoints, also those that cannot be used.
+	// hosts names all endpoints, also unusable ones.
 	hosts string
-	// need is how many endpoints must show the same for it to be true.
+	// need is how many endpoints must agree.
 	need int
-	// head, confirm and final are block numbers that so many have reached, as
-	// far as there are so many.
+	// head, confirm and final are block numbers that enough endpoints have reached, if there are enough.
 	head, confirm, final uint64
-	// headTime and finalTime are when the first two of these blocks were made,
-	// in Unix seconds.
+	// headTime and finalTime are their times, in Unix seconds.
 	headTime, finalTime int64
-	// problem is why an endpoint is left out, or what is wrong besides.
+	// problem is the first problem.
 	problem error
 }
 
-// look reads the heads of all endpoints at once, and the blocks that are confirmed
-// at a level. The error is that of the first when there is none to read.
-func (c *Chain) look(ctx context.Context, confirm Level) (*view, error) {
+// readView reads the heads of all endpoints, with the blocks confirmed at a level. The error says that none can be
+// read.
+func (c *Chain) readView(ctx context.Context, confirm Level) (*view, error) {
 	v := &view{hosts: c.hosts()}
 	readers, errs := each(c.endpoints, func(n *endpoint) (*reader, error) {
 		if err := n.ready(ctx, c.config.Network.ChainID, c.token); err != nil {
@@ -192,16 +186,15 @@ func (c *Chain) look(ctx context.Context, confirm Level) (*view, error) {
 		if errs[i] == nil {
 			v.readers = append(v.readers, r)
 		} else {
-			v.trouble(errs[i])
+			v.addProblem(errs[i])
 		}
 	}
-	v.leaveOut(sick(v.readers, c.config.Now()))
+	v.exclude(stalled(v.readers, c.config.Now()))
 	return v, v.usable()
 }
 
-// anchored requires that the endpoints show a block by its hash, and leaves out
-// those that do not. While they show another one there, nothing that they say is
-// true.
+// anchored requires that the endpoints show a block by its hash, and excludes those that do not. If enough show
+// another one, it fails.
 func (v *view) anchored(ctx context.Context, number uint64, hash string) error {
 	same, other, behind := 0, make(map[*reader]error), make(map[*reader]error)
 	for _, r := range v.readers {
@@ -220,13 +213,12 @@ func (v *view) anchored(ctx context.Context, number uint64, hash string) error {
 	if len(other) >= v.need || same == 0 && len(other) > 0 {
 		return &observe.Error{Code: observe.ErrHistory, Host: v.hosts}
 	}
-	v.leaveOut(other)
-	v.leaveOut(behind)
+	v.exclude(other)
+	v.exclude(behind)
 	return v.usable()
 }
 
-// blockAt is the block of a number of which enough endpoints show the same, or
-// nil.
+// blockAt returns the block of a number on which enough endpoints agree, or nil.
 func (v *view) blockAt(ctx context.Context, number uint64) *block {
 	return v.same(func(r *reader) (*block, error) {
 		if uint64(r.latest.Number) == number {
@@ -236,8 +228,7 @@ func (v *view) blockAt(ctx context.Context, number uint64) *block {
 	})
 }
 
-// same is the block of which enough endpoints show the same hash and time, or
-// nil.
+// same returns the block whose hash and time enough endpoints show, or nil.
 func (v *view) same(show func(*reader) (*block, error)) *block {
 	votes := make(map[block]int)
 	for _, r := range v.readers {
@@ -252,14 +243,6 @@ func (v *view) same(show func(*reader) (*block, error)) *block {
 	return nil
 }
 
-// clone is the same view for another reading.
-func (v *view) clone() *view {
-	other := *v
-	other.readers = slices.Clone(v.readers)
-	return &other
-}
-
-// usable is the error of a view that shows nothing.
 func (v *view) usable() error {
 	if len(v.readers) == 0 {
 		return v.problem
@@ -267,20 +250,17 @@ func (v *view) usable() error {
 	return nil
 }
 
-// trouble keeps the first problem; nil is none.
-func (v *view) trouble(err error) {
+func (v *view) addProblem(err error) {
 	if v.problem == nil {
 		v.problem = err
 	}
 }
 
-// quorum says whether enough endpoints can be read.
 func (v *view) quorum() bool { return len(v.readers) >= v.need }
 
-// leaveOut goes on without some endpoints.
-func (v *view) leaveOut(out map[*reader]error) {
+func (v *view) exclude(out map[*reader]error) {
 	for r, err := range out {
-		v.trouble(err)
+		v.addProblem(err)
 		v.readers = slices.DeleteFunc(v.readers, func(other *reader) bool { return other == r })
 	}
 	v.head, v.headTime = v.agreed(func(r *reader) *block { return r.latest })
@@ -289,8 +269,7 @@ func (v *view) leaveOut(out map[*reader]error) {
 	v.confirm, v.final = min(v.confirm, v.head), min(v.final, v.head)
 }
 
-// agreed is the highest block that as many endpoints as are needed have
-// reached, and its time: with two of them the lower one's.
+// agreed returns the highest block that enough endpoints have reached, and its time.
 func (v *view) agreed(of func(*reader) *block) (number uint64, time int64) {
 	if len(v.readers) == 0 {
 		return 0, 0
@@ -304,8 +283,8 @@ func (v *view) agreed(of func(*reader) *block) (number uint64, time int64) {
 	return uint64(b.Number), int64(b.Time)
 }
 
-// reached is the latest time (Unix seconds) that the heads of two endpoints have
-// reached, whatever a third one says; agreed is false where no two are read.
+// reached returns the latest time (Unix seconds) that the heads of two endpoints have reached; agreed is false with
+// fewer.
 func (v *view) reached() (unix int64, agreed bool) {
 	if len(v.readers) < 2 {
 		return 0, false
@@ -318,9 +297,8 @@ func (v *view) reached() (unix int64, agreed bool) {
 	return times[len(times)-2], true
 }
 
-// sick finds the endpoints whose heads have not risen for a while although
-// there are higher ones.
-func sick(readers []*reader, now time.Time) map[*reader]error {
+// stalled returns the endpoints whose heads have not risen for a while although others are higher.
+func stalled(readers []*reader, now time.Time) map[*reader]error {
 	var top uint64
 	moved := make(map[*reader]time.Time)
 	for _, r := range readers {
@@ -329,14 +307,14 @@ func sick(readers []*reader, now time.Time) map[*reader]error {
 	}
 	out := make(map[*reader]error)
 	for _, r := range readers {
-		if uint64(r.latest.Number) < top && now.Sub(moved[r]) > sickAfter {
+		if uint64(r.latest.Number) < top && now.Sub(moved[r]) > stalledAfter {
 			out[r] = &observe.Error{Code: observe.ErrLagging, Host: r.host}
 		}
 	}
 	return out
 }
 
-// advance keeps when the head last rose above all before, and returns it.
+// advance returns when the head last rose.
 func (r *reader) advance(now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"runtime"
 	"testing"
 	"time"
 
@@ -18,19 +17,19 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 	pay := func(s *till, minutes time.Duration) *transaction {
 		s.now += minutes * time.Minute
 		payment := s.chain.pay(price)
-		s.requireTrouble(dead, false)
+		s.requireError(dead, false)
 		return payment
 	}
 	for name, test := range map[string]func(t *testing.T, s *till){
 		"the second is dead from the start": func(_ *testing.T, s *till) {
 			s.nodes[1].answer("*", fault{})
-			s.requireTrouble(dead, false)
+			s.requireError(dead, false)
 			s.requireStatus(ledger.StatusConfirmed, pay(s, 0))
 		},
 		"the second dies later": func(_ *testing.T, s *till) {
 			s.round()
 			s.nodes[1].answer("*", fault{})
-			s.requireTrouble(dead, false)
+			s.requireError(dead, false)
 			payment := pay(s, 9)
 			s.requireStatus(ledger.StatusSeen, payment)
 			s.requireStatus(ledger.StatusConfirmed, pay(s, 2))
@@ -38,13 +37,13 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 		},
 		"the second comes back and contradicts": func(_ *testing.T, s *till) {
 			s.nodes[1].answer("*", fault{})
-			s.requireTrouble(dead, false)
+			s.requireError(dead, false)
 			s.requireStatus(ledger.StatusConfirmed, pay(s, 1))
 			hidden := s.chain.pay(price)
 			s.nodes[1].honest()
 			s.nodes[1].hide(hidden)
 			s.now += time.Minute
-			s.requireTrouble(disagree, false)
+			s.requireError(disagree, false)
 			s.requireStatus(ledger.StatusSeen, hidden)
 			s.nodes[1].answer("*", fault{})
 			s.requireStatus(ledger.StatusSeen, pay(s, 1)) // it is waited for again
@@ -60,7 +59,7 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 				n.answer("*", fault{})
 			}
 			for range 3 {
-				s.requireTrouble("unreachable (one.example)", true)
+				s.requireError("unreachable (one.example)", true)
 				s.now += 6 * time.Minute
 			}
 			require.Empty(t, s.rows())
@@ -75,30 +74,12 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 	}
 }
 
-// One whose first answer is slow was not silent yet: the word of the other one is not taken meanwhile.
-func TestAFirstAnswerIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
-	key := s.chain.authorize()
-	var early error
-	s.nodes[1].on("eth_chainId", func(_ call, pass func() any) any {
-		for !s.endpoints[0].isChecked() {
-			runtime.Gosched()
-		}
-		_, early = s.Read(t.Context(), key)
-		return pass()
-	})
-	s.round()
-	require.EqualError(t, early, "unreachable "+both)
-	s.reading(key)
-}
-
 // A payer is served while the second endpoint is dead: what one shows of the authorization is enough.
 func TestAnAuthorizationIsReadWithoutADeadEndpoint(t *testing.T) {
 	t.Parallel()
 	s := open(t, 2)
 	s.nodes[1].answer("*", fault{})
-	s.requireTrouble("unreachable (two.example)", false)
+	s.requireError("unreachable (two.example)", false)
 	key := s.chain.authorize()
 	s.reading(key)
 	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))

@@ -33,7 +33,7 @@ type fixture struct {
 	*Observer
 	t    testing.TB
 	shop *payoffertest.Storefront
-	book *flakyLedger
+	db   *flakyLedger
 	log  *bytes.Buffer
 
 	clock sync.Mutex
@@ -80,26 +80,26 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 func (f *fixture) openLedger(since int64) {
 	f.t.Helper()
 	f.useLedger(payoffertest.LedgerFile(f.t))
-	require.NoError(f.t, f.book.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
+	require.NoError(f.t, f.db.Register(f.t.Context(), ledger.Account{Offer: testOffer, ID: testAccount, Rail: "tip-jar", Since: since}))
 }
 
 // useLedger goes on with a file.
 func (f *fixture) useLedger(file string) {
 	f.t.Helper()
-	book := ledger.NewSQLite(file, f.now)
-	require.NoError(f.t, book.Open(f.t.Context()))
-	f.t.Cleanup(func() { require.NoError(f.t, book.Close()) })
-	f.book = &flakyLedger{Ledger: book, file: file}
+	db := ledger.NewSQLite(file, f.now)
+	require.NoError(f.t, db.Open(f.t.Context()))
+	f.t.Cleanup(func() { require.NoError(f.t, db.Close()) })
+	f.db = &flakyLedger{Ledger: db, file: file}
 }
 
 // copyLedger is a copy of the ledger as it is now, which the observer then goes
 // on with as after a restart.
 func (f *fixture) copyLedger(options ...func(*Config)) []byte {
 	f.t.Helper()
-	require.NoError(f.t, f.book.Close())
-	copied, err := os.ReadFile(f.book.file)
+	require.NoError(f.t, f.db.Close())
+	copied, err := os.ReadFile(f.db.file)
 	require.NoError(f.t, err)
-	f.useLedger(f.book.file)
+	f.useLedger(f.db.file)
 	f.start(options...)
 	return copied
 }
@@ -109,7 +109,7 @@ func (f *fixture) start(options ...func(*Config)) {
 	f.t.Helper()
 	cfg := Config{
 		OfferID: testOffer, Account: testAccount, Rail: "tip-jar", Seller: testSeller, Product: testProduct,
-		Secret: testSecret, Token: testToken, API: f.shop.URL(), Ledger: f.book, Transport: f.shop.Transport(),
+		Secret: testSecret, Token: testToken, API: f.shop.URL(), Ledger: f.db, Transport: f.shop.Transport(),
 		Now: f.now, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
 	}
 	for _, option := range options {
@@ -183,7 +183,7 @@ func (f *fixture) mustRead() {
 
 func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
 	f.t.Helper()
-	r, found, err := f.book.Ledger.Receipt(f.t.Context(), testOffer, testAccount, id)
+	r, found, err := f.db.Ledger.Receipt(f.t.Context(), testOffer, testAccount, id)
 	require.NoError(f.t, err)
 	return r, found
 }
@@ -191,7 +191,7 @@ func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
 // held is the money that counts, in US cents: confirmed by evidence that counts.
 func (f *fixture) held() (cents int64) {
 	f.t.Helper()
-	totals, err := f.book.Totals(f.t.Context(), testOffer)
+	totals, err := f.db.Totals(f.t.Context(), testOffer)
 	require.NoError(f.t, err)
 	for _, total := range totals {
 		if total.Held() {

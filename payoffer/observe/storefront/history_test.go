@@ -70,9 +70,9 @@ func randomHistory(t *testing.T, random *rand.Rand) {
 			_ = f.read() // it may fail
 			f.shop.Fail(nil)
 		case 7:
-			f.book.broken = true
+			f.db.broken = true
 			require.Error(t, f.read())
-			f.book.broken = false
+			f.db.broken = false
 		default:
 			f.requireModel(sales)
 		}

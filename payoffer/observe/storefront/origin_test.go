@@ -21,7 +21,7 @@ func (f *fixture) sellAt(after time.Duration) payoffertest.StorefrontSale {
 // stored is what the ledger keeps of the account.
 func (f *fixture) stored() ledger.Account {
 	f.t.Helper()
-	account, err := f.book.Ledger.Account(f.t.Context(), testOffer, testAccount)
+	account, err := f.db.Ledger.Account(f.t.Context(), testOffer, testAccount)
 	require.NoError(f.t, err)
 	return account
 }
@@ -29,7 +29,7 @@ func (f *fixture) stored() ledger.Account {
 // causes are those of the first transitions of all receipts, in their order.
 func (f *fixture) causes() (causes []string) {
 	f.t.Helper()
-	transitions, err := f.book.Transitions(f.t.Context(), testOffer, 0, 1000)
+	transitions, err := f.db.Transitions(f.t.Context(), testOffer, 0, 1000)
 	require.NoError(f.t, err)
 	for _, transition := range transitions {
 		if transition.Version == 1 {
@@ -57,13 +57,13 @@ func TestTheFirstStartIsTheOriginHoweverLateTheFirstAnswerIs(t *testing.T) {
 	t.Parallel()
 	f := unread(t, 0)
 	require.True(t, f.Health().Blind, "from when on sales count is not known")
-	f.book.broken = true
+	f.db.broken = true
 	require.Error(t, f.read())
 	require.True(t, f.Health().Blind)
 	f.sellAt(-time.Second)
 	f.sellAt(time.Second)
 	f.pass(26 * time.Hour)
-	f.book.broken = false
+	f.db.broken = false
 	f.start()
 	f.mustRead()
 	require.Equal(t, int64(4200), f.held())
@@ -139,7 +139,7 @@ func TestAnEarlierSinceHasEverythingReadAgainOnce(t *testing.T) {
 	f.sell()
 	f.pass(10 * day)
 	now := strconv.FormatInt(f.now().Unix(), 10)
-	_, err := f.book.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: testAccount, Position: now, Anchor: now}) // what was never read
+	_, err := f.db.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: testAccount, Position: now, Anchor: now}) // what was never read
 	require.NoError(t, err)
 	f.mustRead()
 	require.Equal(t, int64(4200), f.held())

@@ -144,14 +144,14 @@ func TestSalesOfALongOutageAreFound(t *testing.T) {
 	f.shop.Fail(&payoffertest.StorefrontFault{After: 2, Status: http.StatusBadGateway})
 	require.Error(t, f.read())
 	require.Equal(t, int64(20*4200), f.held(), "what was read is kept")
-	cursor, _, err := f.book.Cursor(t.Context(), testOffer, testAccount)
+	cursor, _, err := f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, "1795262400", cursor.Position, "and the cursor stands at 2026-11-21T12:00:00Z")
 
 	f.shop.Fail(nil)
 	f.mustRead()
 	require.Equal(t, int64(35*4200), f.held())
-	cursor, _, err = f.book.Cursor(t.Context(), testOffer, testAccount)
+	cursor, _, err = f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
 }
@@ -198,11 +198,11 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 	t.Run("the ledger", func(t *testing.T) {
 		f := newFixture(t)
 		f.sell()
-		f.book.broken = true
+		f.db.broken = true
 		require.Error(t, f.read())
 		require.Equal(t, observe.ErrLedger, f.Health().LastError)
 		require.NotContains(t, f.log.String(), errDisk.Error())
-		f.book.broken = false
+		f.db.broken = false
 		f.mustRead()
 		require.Equal(t, int64(4200), f.held())
 	})
@@ -238,7 +238,7 @@ func TestClockThatWentAheadHidesNothing(t *testing.T) {
 	f.sell()
 	f.mustRead()
 	require.Equal(t, int64(4200), f.held())
-	cursor, _, err := f.book.Cursor(t.Context(), testOffer, testAccount)
+	cursor, _, err := f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
 }

@@ -14,17 +14,16 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// group are accounts that are read together, from the block after covered on.
+// group are accounts that are read together, from the block after covered.
 type group struct {
 	accounts []*Observer
 	covered  uint64
-	// near says that they are read up to the head; others are behind.
+	// near says that they are read up to the head; the others are behind.
 	near bool
 }
 
-// groups are the accounts near the head, and after them those that are behind, the
-// furthest last. What is less than a range apart goes on together.
-func (w *watch) groups() (all []group) {
+// groups returns the accounts near the head, then those behind. Accounts less than a range apart share a group.
+func (w *idleCycle) groups() (all []group) {
 	near := min(w.final, w.head-min(w.head, spanFirst))
 	furthest := func(a, b *Observer) int { return cmp.Compare(w.at[b].covered, w.at[a].covered) }
 	for _, e := range slices.SortedFunc(maps.Values(w.by), furthest) {
@@ -38,10 +37,9 @@ func (w *watch) groups() (all []group) {
 	return all
 }
 
-// scan reads what was paid since the accounts were covered, of those that are behind
-// one range at a time. more says that these have come nearer. The error is that of
-// those near the head.
-func (w *watch) scan(ctx context.Context) (more bool, err error) {
+// scan reads the payments since the accounts were covered, one range for those behind. more says that these made
+// progress. The error is that of the accounts near the head.
+func (w *idleCycle) scan(ctx context.Context) (more bool, err error) {
 	behind := 0
 	for _, g := range w.groups() {
 		if !g.near {
@@ -53,48 +51,48 @@ func (w *watch) scan(ctx context.Context) (more bool, err error) {
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		at := make(map[*Observer]*place)
+		at := make(map[*Observer]*idleState)
 		for _, e := range g.accounts {
 			if w.by[e.payTo] == e {
 				at[e] = w.at[e]
 				more = more || !g.near && at[e].covered > g.covered
 			}
 		}
-		w.note(at, o)
+		w.applyToIdle(at, o)
 		if g.near {
 			err = o.err
 		} else {
-			w.trouble(o.err)
+			w.addProblem(o.err)
 		}
 	}
 	return more, err
 }
 
-// read reads one range for a group, or all that is left for those near the head. What
-// moved wakes its observer, and the others are covered.
-func (w *watch) read(ctx context.Context, g group) (o outcome) {
+// read reads one range for a group, or everything up to the head if it is near. Payments wake their observers, and
+// the other cursors move.
+func (w *idleCycle) read(ctx context.Context, g group) (o outcome) {
 	o = outcome{view: w.view, since: w.since(ctx, g)}
 	low, high := g.covered+1, w.view.head
 	if !g.near {
 		high = min(low+min(queriesAtOnce*w.span(), spanMost)-1, high)
 	}
 	var whole bool
-	o.through, whole, o.err = w.sweepAll(ctx, g, low, high)
+	o.through, whole, o.err = w.collectAll(ctx, g, low, high)
 	if o.err == nil && whole {
-		o.err = w.cover(ctx, g, min(o.through, w.final))
+		o.err = w.moveCursors(ctx, g, min(o.through, w.final))
 	}
-	o.closed = whole && o.through == w.view.head
-	if o.partial = !o.closed; o.closed {
+	o.complete = whole && o.through == w.view.head
+	if o.partial = !o.complete; o.complete {
 		o.head = w.blockAt(ctx, w.view.head)
 	}
 	return o
 }
 
-// since is from when on a group is read, where that is not known of all.
-func (w *watch) since(ctx context.Context, g group) int64 {
+// since returns from when on a group is read, if that is unknown of an account.
+func (w *idleCycle) since(ctx context.Context, g group) int64 {
 	latest, unknown := g.covered, false
 	for _, e := range g.accounts {
-		since, _ := e.spoken()
+		since, _ := e.watermark()
 		latest, unknown = max(latest, w.at[e].covered), unknown || since == 0
 	}
 	if !unknown {
@@ -106,10 +104,9 @@ func (w *watch) since(ctx context.Context, g group) int64 {
 	return 0
 }
 
-// sweepAll reads the Transfers to a group, and leaves the accounts alone that were paid.
-// It takes as many queries as are needed, or a few for those that are behind. through is
-// the block up to which all were read, by enough endpoints where whole.
-func (w *watch) sweepAll(ctx context.Context, g group, low, high uint64) (through uint64, whole bool, err error) {
+// collectAll reads the Transfers to a group and wakes the paid accounts. through is the block up to which all were
+// read, by enough endpoints if whole.
+func (w *idleCycle) collectAll(ctx context.Context, g group, low, high uint64) (through uint64, whole bool, err error) {
 	through, whole = high, true
 	for part := range slices.Chunk(g.accounts, w.width) {
 		var words []common.Hash
@@ -118,10 +115,10 @@ func (w *watch) sweepAll(ctx context.Context, g group, low, high uint64) (throug
 		}
 		f := filter{w.token, []any{topicTransfer, nil, words}}
 		for from := low; from <= through; {
-			s, err := w.sweep(ctx, f, from, min(from+queriesAtOnce*w.span()-1, through))
+			s, err := w.collectLogs(ctx, f, from, min(from+queriesAtOnce*w.span()-1, through))
 			if err != nil && from > low && source.Code(err) == observe.ErrLimited {
-				// What was read so far is there, and the rest is read the next time.
-				w.trouble(err)
+				// The next cycle reads the rest.
+				w.addProblem(err)
 				through, whole = from-1, false
 				break
 			}
@@ -131,7 +128,7 @@ func (w *watch) sweepAll(ctx context.Context, g group, low, high uint64) (throug
 			}
 			if !s.whole {
 				whole = false
-				w.trouble(s.problem)
+				w.addProblem(s.problem)
 			}
 			for n := range s.logs {
 				w.paid(&s.logs[n])
@@ -144,17 +141,16 @@ func (w *watch) sweepAll(ctx context.Context, g group, low, high uint64) (throug
 	return through, whole, nil
 }
 
-// paid leaves the account alone that a log shows to have been paid.
-func (w *watch) paid(l *log) {
+// paid wakes the account that a log pays.
+func (w *idleCycle) paid(l *log) {
 	_, to, amount, ok := w.transfer(l)
 	if e := w.by[to]; ok && e != nil && amount >= dust && uint64(l.BlockNumber) > w.at[e].covered {
-		w.leaveAlone(e)
+		w.wakeAccount(e)
 	}
 }
 
-// narrow asks for fewer accounts at once from now on, where an endpoint refuses a
-// query about so many however few blocks it covers.
-func (w *watch) narrow(err error, accounts int) {
+// narrow queries fewer accounts at once if an endpoint refuses them in any range.
+func (w *idleCycle) narrow(err error, accounts int) {
 	if accounts < 2 || demanded(err) == fewerOrSmaller || !refused(err) {
 		return
 	}
@@ -164,8 +160,8 @@ func (w *watch) narrow(err error, accounts int) {
 	}
 }
 
-// cover moves the cursors of a group to a final block, up to which everything was read.
-func (w *watch) cover(ctx context.Context, g group, number uint64) error {
+// moveCursors moves the cursors of a group to a final block.
+func (w *idleCycle) moveCursors(ctx context.Context, g group, number uint64) error {
 	now := w.config.Now()
 	var accounts []*Observer
 	for _, e := range g.accounts {
@@ -173,7 +169,7 @@ func (w *watch) cover(ctx context.Context, g group, number uint64) error {
 			accounts = append(accounts, e)
 		}
 	}
-	if len(accounts) == 0 || g.near && now.Sub(w.covered).Abs() < coverEvery {
+	if len(accounts) == 0 || g.near && now.Sub(w.covered).Abs() < cursorEvery {
 		return nil
 	}
 	b := w.same(func(r *reader) (*block, error) { return r.blockOnce(ctx, number) })
@@ -181,19 +177,19 @@ func (w *watch) cover(ctx context.Context, g group, number uint64) error {
 		return nil
 	}
 	to := ledger.Cursor{Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: now.Unix()}
-	upon, places := make(map[string][]string), make(map[string][]*place)
+	names := make(map[string][]string) // by their cursors
 	for _, e := range accounts {
-		at := w.at[e]
-		upon[at.position], places[at.position] = append(upon[at.position], e.account), append(places[at.position], at)
+		names[w.at[e].position] = append(names[w.at[e].position], e.account)
 	}
-	for position, names := range upon {
+	for position, names := range names {
 		to.Upon = &position
 		if err := w.config.Ledger.MoveCursors(ctx, to, names...); err != nil {
 			return observe.ErrNoLedger
 		}
-		for _, at := range places[position] {
-			at.covered, at.position, at.anchor = number, to.Position, to.Anchor
-		}
+	}
+	for _, e := range accounts {
+		at := w.at[e]
+		at.covered, at.position, at.anchor = number, to.Position, to.Anchor
 	}
 	if g.near {
 		w.covered = now

@@ -3,7 +3,6 @@ package evm
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,7 +59,7 @@ func (s *street) open() {
 	s.Helper()
 	var err error
 	s.reader, err = NewChain(ChainConfig{
-		Network: s.config.USDC.Network, Endpoints: s.config.Endpoints, Ledger: s.book,
+		Network: s.config.USDC.Network, Endpoints: s.config.Endpoints, Ledger: s.db,
 		Transport: s.nodes, Now: s.config.Now, Random: func() float64 { return 0 }, Logger: s.config.Logger,
 	})
 	require.NoError(s, err)
@@ -74,10 +73,10 @@ func (s *street) build(number int, change func(*Config)) *house {
 	h.to[0], h.to[1], h.to[2] = 0xaa, byte(number>>8), byte(number)
 	usdc, err := offer.NewUSDC("usdc", s.config.USDC.Network, h.to.Hex(), 42_00)
 	require.NoError(s, err)
-	require.NoError(s, s.book.Register(s.Context(), ledger.Account{
+	require.NoError(s, s.db.Register(s.Context(), ledger.Account{
 		Offer: h.id, ID: usdc.Account(), Rail: "usdc", Testnet: true, Since: s.config.Now().Unix(),
 	}))
-	config := Config{OfferID: h.id, USDC: usdc, Chain: s.reader, Confirm: Latest, Ledger: s.book, Now: s.config.Now, Logger: s.config.Logger}
+	config := Config{OfferID: h.id, USDC: usdc, Chain: s.reader, Confirm: Latest, Ledger: s.db, Now: s.config.Now, Logger: s.config.Logger}
 	if change != nil {
 		change(&config)
 	}
@@ -108,7 +107,7 @@ func (h *house) pay() *transaction {
 // receipts are the statuses of what the offer was paid.
 func (h *house) receipts() (all []ledger.Status) {
 	h.s.Helper()
-	rows, err := h.s.book.Receipts(h.s.Context(), h.id, 0, 100)
+	rows, err := h.s.db.Receipts(h.s.Context(), h.id, 0, 100)
 	require.NoError(h.s, err)
 	for _, row := range rows {
 		all = append(all, row.Status)
@@ -119,16 +118,16 @@ func (h *house) receipts() (all []ledger.Status) {
 // at is where its cursor stands; empty for none.
 func (h *house) at() string {
 	h.s.Helper()
-	c, _, err := h.s.book.Ledger.Cursor(h.s.Context(), h.id, h.account)
+	c, _, err := h.s.db.Ledger.Cursor(h.s.Context(), h.id, h.account)
 	require.NoError(h.s, err)
 	return c.Position
 }
 
-// requireRest requires that all but so many offers are at rest, and that they claim to know all up to the head.
-func (s *street) requireRest(but int) {
+// requireIdle requires that all but so many offers are at rest, and that they claim to know all up to the head.
+func (s *street) requireIdle(but int) {
 	s.Helper()
-	require.Len(s, s.reader.atRest(), len(s.houses)-but)
-	for e := range s.reader.atRest() {
+	require.Len(s, s.reader.idleAccounts(), len(s.houses)-but)
+	for e := range s.reader.idleAccounts() {
 		require.Equal(s, observe.Health{
 			Rail: "usdc", Source: "chain", ObservedThrough: fmt.Sprintf("block %d", s.chain.head()), At: min(s.chain.blocks[s.chain.head()].time, s.config.Now().Unix()),
 		}, e.Health())
@@ -145,23 +144,23 @@ func (s *street) calls() (n int) {
 	return n
 }
 
-func TestManyAtRestAskAsFew(t *testing.T) {
+func TestManyIdleAccountsCauseFewCalls(t *testing.T) {
 	t.Parallel()
 	type cost struct{ start, calls, ledger int }
 	measure := func(houses int) (c cost) {
 		onStreet(t, 2, houses, func(t *testing.T, s *street) {
-			s.requireRest(0)
+			s.requireIdle(0)
 			c.start = s.calls()
-			calls, asked := s.calls(), s.book.asked.Load()
+			calls, asked := s.calls(), s.db.asked.Load()
 			for range 60 {
 				s.chain.mine(5)
 				s.chain.finalize()
 				s.elapse(10 * time.Second)
 			}
-			s.elapse(coverEvery)
-			s.requireRest(0)
+			s.elapse(cursorEvery)
+			s.requireIdle(0)
 			require.Equal(t, fmt.Sprint(s.chain.head()), s.houses[houses-1].at(), "the cursor goes on")
-			c.calls, c.ledger = s.calls()-calls, int(s.book.asked.Load()-asked)
+			c.calls, c.ledger = s.calls()-calls, int(s.db.asked.Load()-asked)
 		})
 		return c
 	}
@@ -185,13 +184,13 @@ func TestAPaymentToAnyOfManyIsFoundAndFollowedToTheEnd(t *testing.T) {
 					h.pay()
 					s.elapse(watchEvery)
 					require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
-					s.requireRest(1)
+					s.requireIdle(1)
 					s.chain.mine(3)
 					s.chain.finalize()
 					s.elapse(2 * watchEvery)
-					s.requireRest(0)
+					s.requireIdle(0)
 				}
-				s.elapse(coverEvery)
+				s.elapse(cursorEvery)
 				for _, h := range s.houses {
 					require.Equal(t, fmt.Sprint(s.chain.head()), h.at())
 				}
@@ -201,7 +200,7 @@ func TestAPaymentToAnyOfManyIsFoundAndFollowedToTheEnd(t *testing.T) {
 				s.elapse(watchEvery)
 				require.Len(t, s.houses[7].receipts(), 2)
 				require.Len(t, s.houses[8].receipts(), 1)
-				s.requireRest(2)
+				s.requireIdle(2)
 			})
 		})
 	}
@@ -218,35 +217,20 @@ func TestAPaymentThatLeavesTheChainIsDroppedAndMayReturn(t *testing.T) {
 		s.chain.mine(2)
 		s.elapse(watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusDropped}, h.receipts())
-		s.requireRest(1)
+		s.requireIdle(1)
 		s.chain.mine(1, gone...)
 		s.elapse(watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
 	})
 }
 
-func TestAReceiptThatAnotherRecordedIsFollowed(t *testing.T) {
-	t.Parallel()
-	onStreet(t, 1, 5, func(t *testing.T, s *street) {
-		h := s.houses[2]
-		_, err := s.book.Ledger.Record(t.Context(), nil, ledger.Sighting{
-			Offer: h.id, Account: h.account, Rail: "usdc", ExternalID: "eip155:84532:" + s.chain.unique().Hex() + ":0", Transaction: s.chain.unique().Hex(),
-			Asset: strings.ToLower(token.Hex()), Amount: price, State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
-			Evidence: observe.Evidence(evidence{Block: 399}), OccurredAt: s.config.Now().Unix(), Cause: causeChain,
-		})
-		require.NoError(t, err)
-		s.elapse(2 * watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusDropped}, h.receipts(), "no endpoint shows it")
-	})
-}
-
-func TestWhoIsBehindHoldsUpNobodyAndCatchesUp(t *testing.T) {
+func TestAnAccountBehindDelaysNoOtherAndCatchesUp(t *testing.T) {
 	t.Parallel()
 	onStreet(t, 2, 5, func(t *testing.T, s *street) {
 		late := s.houses[4]
 		s.chain.mine(1)
 		s.chain.finalize()
-		s.elapse(coverEvery + watchEvery)
+		s.elapse(cursorEvery + watchEvery)
 		require.NotEmpty(t, late.at())
 		late.move()
 		s.houses = s.houses[:4]
@@ -256,7 +240,7 @@ func TestWhoIsBehindHoldsUpNobodyAndCatchesUp(t *testing.T) {
 		s.chain.finalize()
 		s.now += 60_000 * blockTime * time.Second
 		s.elapse(time.Minute)
-		s.requireRest(0)
+		s.requireIdle(0)
 		other := s.build(4, nil)
 		for n := 0; len(other.receipts()) == 0; n++ {
 			require.Less(t, n, 100)
@@ -269,36 +253,8 @@ func TestWhoIsBehindHoldsUpNobodyAndCatchesUp(t *testing.T) {
 		s.chain.finalize()
 		s.elapse(2 * time.Minute)
 		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, other.receipts())
-		s.requireRest(0)
+		s.requireIdle(0)
 	})
-}
-
-func TestAllAreReadTogetherAfterALongOutage(t *testing.T) {
-	t.Parallel()
-	calls := make(map[int]int)
-	for _, houses := range []int{1, 50} {
-		onStreet(t, 1, houses, func(t *testing.T, s *street) {
-			s.chain.mine(1)
-			s.chain.finalize()
-			s.elapse(coverEvery + watchEvery)
-			for _, h := range s.houses {
-				h.move()
-			}
-			s.chain.mine(50_000)
-			s.chain.finalize()
-			s.now += 50_000 * blockTime * time.Second
-			last := s.houses[houses-1]
-			before := s.calls()
-			for _, h := range s.houses {
-				h.run()
-			}
-			s.elapse(2 * time.Minute)
-			calls[houses] = s.calls() - before
-			s.requireRest(0)
-			require.Equal(t, fmt.Sprint(s.chain.head()), last.at())
-		})
-	}
-	require.InDelta(t, calls[1], calls[50], float64(calls[1])/10)
 }
 
 func TestAnAccountWhoseOriginIsLoweredIsReadAgain(t *testing.T) {
@@ -309,22 +265,22 @@ func TestAnAccountWhoseOriginIsLoweredIsReadAgain(t *testing.T) {
 		s.nodes[0].hide(hidden)
 		s.chain.mine(5)
 		s.chain.finalize()
-		s.elapse(coverEvery + watchEvery)
+		s.elapse(cursorEvery + watchEvery)
 		require.Empty(t, h.receipts())
 		s.nodes[0].honest()
 		s.elapse(time.Minute)
 		require.Empty(t, h.receipts(), "what was final is not read again")
-		lowered, err := s.book.Ledger.LowerOrigin(t.Context(), h.id, h.account, "1") // by another instance
+		lowered, err := s.db.Ledger.LowerOrigin(t.Context(), h.id, h.account, "1") // by another instance
 		require.NoError(t, err)
 		require.True(t, lowered)
 		s.elapse(2 * watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
-		s.elapse(coverEvery)
-		s.requireRest(0)
+		s.elapse(cursorEvery)
+		s.requireIdle(0)
 	})
 }
 
-func TestAReloadAndARemovedOfferLeaveTheOthersAtRest(t *testing.T) {
+func TestAReloadAndARemovedOfferLeaveTheOthersIdle(t *testing.T) {
 	t.Parallel()
 	onStreet(t, 1, 5, func(t *testing.T, s *street) {
 		removed, changed := s.houses[0], s.houses[1]
@@ -337,31 +293,15 @@ func TestAReloadAndARemovedOfferLeaveTheOthersAtRest(t *testing.T) {
 		s.elapse(2 * watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusSeen}, next.receipts())
 		require.Empty(t, removed.receipts())
-		s.requireRest(1)
+		s.requireIdle(1)
 		s.chain.finalize()
 		s.elapse(2 * watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, next.receipts())
-		s.requireRest(0)
+		s.requireIdle(0)
 
 		again := s.build(0, nil)
 		s.elapse(2 * watchEvery)
 		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, again.receipts(), "what came meanwhile is not lost")
-	})
-}
-
-func TestAnEarlierFirstBlockIsReadBackByItsOfferAlone(t *testing.T) {
-	t.Parallel()
-	onStreet(t, 1, 3, func(t *testing.T, s *street) {
-		h := s.houses[2]
-		h.move()
-		s.houses = s.houses[:2]
-		s.chain.blocks[100].transactions = []*transaction{s.chain.transaction(transfer(payer, h.to, price))}
-		other := s.build(2, func(c *Config) { c.FromBlock = 50 })
-		s.chain.mine(1)
-		s.chain.finalize()
-		s.elapse(time.Minute)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, other.receipts())
-		s.requireRest(0)
 	})
 }
 
@@ -383,7 +323,7 @@ func TestAnEndpointThatTakesFewAccountsIsAskedForFew(t *testing.T) {
 					return pass()
 				})
 				s.elapse(time.Minute)
-				s.requireRest(0)
+				s.requireIdle(0)
 				h := s.houses[29]
 				h.pay()
 				s.elapse(watchEvery)
@@ -393,123 +333,7 @@ func TestAnEndpointThatTakesFewAccountsIsAskedForFew(t *testing.T) {
 	}
 }
 
-func TestATroubleOfTheChainIsToldByAllAndLoggedOnce(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		begin, end func(s *street)
-		code       string
-		lines      int
-	}{
-		"endpoints that do not answer": {
-			func(s *street) { s.nodes[0].answer("*", fault{}); s.nodes[1].answer("*", fault{}) },
-			func(s *street) { s.nodes[0].honest(); s.nodes[1].honest() }, observe.ErrUnreachable, 1,
-		},
-		"another history": {
-			func(s *street) { s.chain.rewind(1); s.chain.mine(2) },
-			nil, observe.ErrHistory, 1,
-		},
-		"a ledger that cannot be read": {
-			func(s *street) { s.book.breaks("Standings") },
-			func(s *street) { s.book.breaks("") }, observe.ErrLedger, 1,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onStreet(t, 2, 10, func(t *testing.T, s *street) {
-				s.chain.mine(1)
-				s.chain.finalize()
-				s.elapse(coverEvery + watchEvery)
-				s.requireRest(0)
-				c.begin(s)
-				s.elapse(5 * time.Minute)
-				for _, h := range s.houses {
-					require.Equal(t, c.code, h.Health().LastError)
-					require.True(t, h.Health().Blind)
-				}
-				require.Equal(t, c.lines, strings.Count(s.log.String(), "\n"), s.log.String())
-				if c.end == nil {
-					return
-				}
-				c.end(s)
-				s.elapse(3 * time.Minute)
-				s.requireRest(0)
-				require.Equal(t, c.lines+1, strings.Count(s.log.String(), "\n"), s.log.String())
-			})
-		})
-	}
-}
-
-func TestAFormerAccountAtRestIsAsWellAsItsChain(t *testing.T) {
-	t.Parallel()
-	onStreet(t, 1, 2, func(t *testing.T, s *street) {
-		former := s.build(2, func(c *Config) { c.FollowOnly = true })
-		s.elapse(2 * watchEvery)
-		require.False(t, former.Health().Blind)
-		s.chain.mine(1)
-		s.chain.finalize()
-		s.elapse(coverEvery + watchEvery)
-		gone := s.chain.blocks[s.chain.head()]
-		s.chain.rewind(1)
-		s.chain.mine(2)
-		s.elapse(time.Minute)
-		_, err := former.Dead(t.Context(), s.chain.authorize(), 0)
-		require.EqualError(t, err, "final_history_changed (one.example)")
-		s.chain.rewind(2)
-		s.chain.blocks = append(s.chain.blocks, gone)
-		s.elapse(3 * time.Minute)
-		require.False(t, former.Health().Blind)
-		_, err = former.Dead(t.Context(), s.chain.authorize(), 0)
-		require.NoError(t, err)
-
-		former.pay()
-		s.elapse(2 * watchEvery)
-		require.Empty(t, former.receipts(), "nobody is told to pay there")
-	})
-}
-
-func TestOtherInstancesReadTheSameAccounts(t *testing.T) {
-	t.Parallel()
-	onStreet(t, 1, 5, func(t *testing.T, s *street) {
-		first := s.houses
-		s.open()
-		s.houses = nil
-		for n := range first {
-			s.build(n, nil)
-		}
-		for range 20 {
-			s.chain.mine(3)
-			s.chain.finalize()
-			s.elapse(coverEvery / 2)
-			s.requireRest(0)
-		}
-		h := s.houses[2]
-		h.pay()
-		s.elapse(watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
-	})
-}
-
-// A clock that is found to have been ahead at the first start lowers the origin, while no cursor stands.
-func TestAnOriginIsLoweredWhileTheAccountRests(t *testing.T) {
-	t.Parallel()
-	onStreet(t, 1, 2, func(t *testing.T, s *street) {
-		var offset time.Duration
-		h := s.build(2, func(c *Config) { c.ClockOffset = func() time.Duration { return offset } })
-		s.elapse(2 * watchEvery)
-		s.requireRest(0)
-		origin := func() string {
-			a, err := s.book.Ledger.Account(t.Context(), h.id, h.account)
-			require.NoError(t, err)
-			return a.Origin
-		}
-		before := origin()
-		offset = time.Minute
-		s.elapse(2 * watchEvery)
-		require.NotEqual(t, before, origin())
-		s.requireRest(0)
-	})
-}
-
-func TestWhatIsReadTogetherIsSpokenFor(t *testing.T) {
+func TestIdleAccountsHaveAWatermark(t *testing.T) {
 	t.Parallel()
 	onStreet(t, 2, 3, func(t *testing.T, s *street) {
 		s.elapse(2 * watchEvery)
