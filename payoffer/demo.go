@@ -86,7 +86,7 @@ var testKeyAddresses = []string{
 func addresses(o *offer.Offer) (found []string) {
 	for _, m := range o.Methods(offer.Live{}) {
 		for _, address := range []string{m.URL, m.PayTo} {
-			if address != "" {
+			if address != "" && !strings.HasPrefix(address, o.BaseURL+"/") {
 				found = append(found, address)
 			}
 		}
