@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -68,8 +67,10 @@ func redactAddresses(addresses []string) (redacted []string) {
 	return redacted
 }
 
-// secretPrefixes are the parts of an address that a secret follows, in lower case.
-var secretPrefixes = []string{offer.PathHook + "/", offer.PathReceipt + "/", "session_id=", "cs_live_", "cs_test_"}
+// secretPrefixes are the parts of an address that a secret follows, in lower case: the last
+// segments of offer.PathHook and offer.PathReceipt, because the server accepts doubled
+// slashes, and a checkout session.
+var secretPrefixes = []string{"hook/", "receipt/", "session_id=", "cs_live_", "cs_test_"}
 
 // redactAddress removes everything after the first prefix of a secret.
 func redactAddress(address string) string {

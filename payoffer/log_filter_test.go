@@ -37,7 +37,7 @@ func logged(t *testing.T, request *http.Request, answer http.Header) map[string]
 func TestALogContainsNoSecretOfAnAddress(t *testing.T) {
 	const id = "cmVjZWlwdA.bWFj"
 	for _, address := range []string{
-		"/v1/receipt/" + id, "/v1/receipt/" + id + "/receipt.jws", "/v1/hook/tip-jar/" + id, "/V1/HOOK/tip-jar/" + id,
+		"/v1/receipt/" + id, "/v1/receipt/" + id + "/receipt.jws", "/v1/hook/tip-jar/" + id, "/V1/HOOK/tip-jar/" + id, "/v1//hook/tip-jar/" + id,
 		"/v1/thanks?lang=de&session_id=" + id + "&a=b", "/elsewhere?next=/v1/receipt/" + id, "/v1/thanks?cs_live_" + id,
 	} {
 		request := &http.Request{RequestURI: address, Header: http.Header{
